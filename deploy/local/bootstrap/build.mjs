@@ -47,6 +47,7 @@ function dropOrphans(workspace) {
   if (!existsSync(dist)) return;
   for (const entry of readdirSync(dist, { recursive: true })) {
     const name = String(entry);
-    if (OUTPUT.test(name) && !existsSync(join(workspace, "src", name.replace(OUTPUT, ".ts")))) rmSync(join(dist, name));
+    const sources = [".ts", ".tsx"].map((ending) => join(workspace, "src", name.replace(OUTPUT, ending)));
+    if (OUTPUT.test(name) && !sources.some((source) => existsSync(source))) rmSync(join(dist, name));
   }
 }

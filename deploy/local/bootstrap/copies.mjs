@@ -36,7 +36,7 @@ function sourceFiles(root) {
     );
   return [...workspaceFolders(root).map((workspace) => `${workspace}/src`), "deploy/local/bootstrap"]
     .flatMap(inside)
-    .filter((file) => /\.(?:ts|mjs)$/.test(file) && !file.startsWith(GENERATED))
+    .filter((file) => /\.(?:tsx?|mjs)$/.test(file) && !file.startsWith(GENERATED))
     .sort();
 }
 

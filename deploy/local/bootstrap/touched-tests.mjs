@@ -25,7 +25,7 @@ function changedPaths(root) {
 }
 
 function touchedBy(root, path, tests) {
-  const source = path.match(/^(.*)\/src\/(.*)\.ts$/);
+  const source = path.match(/^(.*)\/src\/(.*)\.tsx?$/);
   if (source) return [join(root, source[1], "dist", `${source[2]}.js`)];
   if (path.endsWith(".md")) return [];
   // Settings and what no compiler knows: all tests of the workspace, or all that there are.

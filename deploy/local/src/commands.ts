@@ -15,6 +15,7 @@ export function commandsToCopy(layout: MeshLayout, instanceId: string, boshPassw
   const removed = HOSTS.at(-1)?.hostId ?? "";
   return `
 The mesh serves until Ctrl-C. Endpoints: ${layout.endpointsFile}
+The page: ${layout.pageAddress} (name ${BOSH_USER}, password ${boshPassword}; its certificate is of ${shellQuote(caFile)})
 Commands to copy into another terminal (grpcurl; below without it):
 
   g() { grpcurl ${flags("-")} "$@"; }

@@ -7,6 +7,7 @@ export async function writeEndpoints(layout: MeshLayout): Promise<void> {
   const of = (name: ServiceName) => ({ grpc: layout.addressOf(name), metrics: metricsOf(name) });
   const endpoints = {
     director: { ...of("director"), https: layout.directorHttpsAddress },
+    page: layout.pageAddress,
     "cpi-dispatcher": of("cpi-dispatcher"),
     "disk-registry": of("disk-registry"),
     "disk-agents": Object.fromEntries(

@@ -51,6 +51,10 @@ export class MeshLayout {
     return `127.0.0.1:${this.basePort + DIRECTOR_HTTPS_PORT}`;
   }
 
+  get pageAddress(): string {
+    return `https://${this.directorHttpsAddress}/page`;
+  }
+
   get natsAddress(): string {
     return `127.0.0.1:${this.basePort + NATS_PORT}`;
   }

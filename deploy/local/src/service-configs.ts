@@ -44,6 +44,7 @@ function directorConfig(layout: MeshLayout, passwordHash: string): object {
       },
     },
     dynamicDisks: { enabled: true },
+    nodes: { registries: [{ address: layout.addressOf("disk-registry") }] },
     http: {
       listen: parseHostPort("address", layout.directorHttpsAddress),
       users: [{ name: BOSH_USER, passwordHash }],

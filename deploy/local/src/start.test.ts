@@ -196,6 +196,7 @@ function titles(output: string): string[] {
 function expectStateOf(layout: MeshLayout): void {
   expect(statSync(layout.boshLoginFile).mode & 0o777).to.equal(0o600);
   const endpoints = JSON.parse(readFileSync(layout.endpointsFile, "utf8"));
+  expect(endpoints.page).to.equal(`https://${layout.directorHttpsAddress}/page`);
   expect(endpoints.director.grpc).to.equal(layout.addressOf("director"));
   expect(endpoints["disk-agents"]["host-3"].grpc).to.equal(layout.agentAddress("host-3"));
   for (const name of ["ca.pem", "operator.pem", "operator-key.pem"])

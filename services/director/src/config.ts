@@ -289,6 +289,19 @@ const fields = z.strictObject({
       ignoreJobs: z.boolean().default(false),
     })
     .prefault({}),
+  /** The page for browsers, a part of the HTTPS face. */
+  page: z
+    .strictObject({
+      /** Browsers that are told of changes at once. */
+      maxViewers: count.default(50),
+      /** How often at most each is told what has changed. */
+      sendIntervalMs: durationMsConfig.default(250),
+      /** How often at least each hears that it is still told. */
+      beatIntervalMs: durationMsConfig.default(5_000),
+      /** How long things are followed on once nobody looks any more. */
+      lingerMs: durationMsConfig.default(10_000),
+    })
+    .prefault({}),
   paging: pagingConfig,
   content: z
     .strictObject({

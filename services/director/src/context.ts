@@ -21,6 +21,8 @@ import { observeDirector, observeLocks } from "./metrics/observe-director.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
+import type { Feed } from "./page/feed.js";
+import { makeFeed } from "./page/make-feed.js";
 import { CallMemory } from "./passthru/call-memory.js";
 import type { Nodes } from "./passthru/nodes.js";
 import { Passthru } from "./passthru/passthru.js";
@@ -71,6 +73,7 @@ export interface Context {
   readonly passthru: Passthru;
   readonly registries: Registries;
   readonly callRecords: Pick<CallRecords, "awaited" | "isLeft">;
+  readonly feed: Feed;
   /** False while no agent can be heard. */
   readonly agentsAreHeard: () => boolean;
   readonly clock: Clock;
@@ -295,6 +298,18 @@ export function createDirector(
     callTimeoutMs: config.nodes.callTimeoutMs,
     syncTimeoutMs: drivers.limits.syncTimeoutMs,
   });
+  const { registries } = connections;
+  const feed = makeFeed({
+    config,
+    tablet,
+    endedTasks,
+    locks,
+    registries,
+    dispatchers: connections.dispatchers.all,
+    cpiConfig: teller,
+    clock,
+  });
+  lifecycle.use("page", feed);
   const context = {
     config,
     tablet,
@@ -310,8 +325,9 @@ export function createDirector(
     agentHealths,
     lists,
     passthru,
-    registries: connections.registries,
+    registries,
     callRecords,
+    feed,
     agentsAreHeard: () => agents.isConnected,
     clock,
   };

@@ -1,31 +1,47 @@
 import type { AdminServiceDefinition, ExplainResponse } from "@diskmesh/api/common";
-import type { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import type { Device, DiskRegistryServiceDefinition, Event } from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 
+type Registry = Client<typeof DiskRegistryServiceDefinition>;
+
 export interface RegistryClients {
-  readonly registry: Pick<Client<typeof DiskRegistryServiceDefinition>, "getHost" | "listHosts">;
+  readonly registry: Pick<
+    Registry,
+    | "getHost"
+    | "listHosts"
+    | "listDevices"
+    | "listEvents"
+    | "watchHosts"
+    | "watchDevices"
+    | "watchDisks"
+    | "setHostState"
+    | "fenceHost"
+  >;
   readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain">;
 }
+
+const PAGE_SIZE = 1_000;
+const MAX_EVENTS = 100;
 
 /** The disk registries that know the director's hosts, asked why things of theirs are as they are. */
 export class Registries {
   constructor(private readonly clients: readonly RegistryClients[]) {}
 
+  /** Each with a name for people. */
+  named(): { readonly name: string; readonly clients: RegistryClients }[] {
+    const isOne = this.clients.length === 1;
+    return this.clients.map((clients, index) => ({
+      name: isOne ? "disk-registry" : `disk-registry ${index + 1}`,
+      clients,
+    }));
+  }
+
   /** What the first one that knows it says; undefined: none does. Throws when one that may cannot be asked. */
-  async explain(
+  explain(
     subject: Parameters<RegistryClients["admin"]["explain"]>[0]["subject"],
   ): Promise<ExplainResponse | undefined> {
-    let failure: unknown;
-    for (const { admin } of this.clients) {
-      try {
-        return await admin.explain({ subject });
-      } catch (error) {
-        if (!(error instanceof NotFoundError)) failure ??= error;
-      }
-    }
-    if (failure !== undefined) throw failure;
-    return undefined;
+    return this.#first(({ admin }) => admin.explain({ subject }));
   }
 
   /** The hosts that are a VM, by what a fleet's CPI calls it; none where no registry answers. */
@@ -33,5 +49,45 @@ export class Registries {
     const found = this.clients.map(async ({ registry }) => (await registry.listHosts({ vmCid })).hosts);
     const settled = await Promise.allSettled(found);
     return settled.flatMap((each) => (each.status === "fulfilled" ? each.value.map(({ hostId }) => hostId) : []));
+  }
+
+  /** The first thousand devices of a host. */
+  async devicesOf(hostId: string): Promise<Device[]> {
+    const found = this.clients.map(async ({ registry }) => registry.listDevices({ hostId, pageSize: PAGE_SIZE }));
+    return (await Promise.all(found)).flatMap(({ devices }) => devices);
+  }
+
+  /** What was done to a thing lately, newest first. */
+  async eventsOf(filter: { readonly [Kind in "hostId" | "deviceId" | "diskId"]?: string }): Promise<Event[]> {
+    const found = this.clients.map(({ registry }) => registry.listEvents({ ...filter, pageSize: MAX_EVENTS }));
+    return (await Promise.all(found)).flatMap(({ events }) => events);
+  }
+
+  setHostState(request: Parameters<Registry["setHostState"]>[0]): ReturnType<Registry["setHostState"]> {
+    return this.#ofHost(({ registry }) => registry.setHostState(request));
+  }
+
+  fenceHost(request: Parameters<Registry["fenceHost"]>[0]): ReturnType<Registry["fenceHost"]> {
+    return this.#ofHost(({ registry }) => registry.fenceHost(request));
+  }
+
+  async #ofHost<Answer>(ask: (clients: RegistryClients) => Promise<Answer>): Promise<Answer> {
+    const answer = await this.#first(ask);
+    if (answer === undefined) throw new NotFoundError("no disk-registry of nodes.registries has such a host");
+    return answer;
+  }
+
+  /** Of one after the other, the answer of the first that does not say that there is no such thing. */
+  async #first<Answer>(ask: (clients: RegistryClients) => Promise<Answer>): Promise<Answer | undefined> {
+    let failure: unknown;
+    for (const clients of this.clients) {
+      try {
+        return await ask(clients);
+      } catch (error) {
+        if (!(error instanceof NotFoundError)) failure ??= error;
+      }
+    }
+    if (failure !== undefined) throw failure;
+    return undefined;
   }
 }

@@ -47,6 +47,8 @@ const INFRASTRUCTURE: readonly Role[] = ["operator", "operator-hosts"];
 /** What changes the whole fleet at once, after a disaster. */
 const WHOLE_FLEET: readonly Role[] = ["operator"];
 const READERS: readonly Role[] = [...OPERATOR_ROLES, "cpi-dispatcher", "director"];
+/** A director asks for its admins, over HTTPS, what its page lets them do. */
+const DIRECTED: readonly Role[] = [...INFRASTRUCTURE, "director"];
 const DISK_USERS: readonly Role[] = ["operator", "operator-disks", "cpi-dispatcher"];
 
 const AGENTS: readonly Role[] = ["disk-agent"];
@@ -57,8 +59,8 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     addHost: allow(INFRASTRUCTURE, changing("AddHost", addHost)),
     removeHost: allow(INFRASTRUCTURE, changing("RemoveHost", removeHost)),
     purgeHost: allow(INFRASTRUCTURE, changing("PurgeHost", purgeHost)),
-    fenceHost: allow(INFRASTRUCTURE, changing("FenceHost", fenceHost)),
-    setHostState: allow(INFRASTRUCTURE, changing("SetHostState", setHostState)),
+    fenceHost: allow(DIRECTED, changing("FenceHost", fenceHost)),
+    setHostState: allow(DIRECTED, changing("SetHostState", setHostState)),
     setDeviceState: allow(INFRASTRUCTURE, changing("SetDeviceState", setDeviceState)),
     addDevice: allow(INFRASTRUCTURE, changing("AddDevice", addDevice)),
     removeDevice: allow(INFRASTRUCTURE, changing("RemoveDevice", removeDevice)),
@@ -79,7 +81,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     publishDisk: allow(DISK_USERS, changing("PublishDisk", publishDisk)),
     unpublishDisk: allow(DISK_USERS, changing("UnpublishDisk", unpublishDisk)),
     assignHost: allow(DISK_USERS, changing("AssignHost", assignHost)),
-    listEvents: allow(OPERATOR_ROLES, listEvents),
+    listEvents: allow([...OPERATOR_ROLES, "director"], listEvents),
     unassignHost: allow(DISK_USERS, changing("UnassignHost", unassignHost)),
   });
   offer(server, FleetServiceDefinition, current, {

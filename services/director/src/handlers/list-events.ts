@@ -4,6 +4,19 @@ import { parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import type { NumberedEvent } from "../model/director-event.js";
 
+/** All events, whatever they tell of. */
+export const NO_FILTERS = {
+  beforeTime: undefined,
+  afterTime: undefined,
+  deployment: "",
+  taskId: 0,
+  instance: "",
+  user: "",
+  action: "",
+  objectType: "",
+  objectName: "",
+};
+
 export async function listEvents(context: Context, request: ListEventsRequest): Promise<ListEventsResponse> {
   const { pageSize, pageToken, ...filters } = request;
   const { beforeId } = filters;

@@ -1,6 +1,6 @@
 import type { Event } from "@diskmesh/api/director";
 import { NotFoundError } from "@diskmesh/domain";
-import { listEvents } from "../handlers/list-events.js";
+import { listEvents, NO_FILTERS } from "../handlers/list-events.js";
 import { json } from "./answer.js";
 import { BadRequestError } from "./http-error.js";
 import type { HttpCall, Route } from "./route.js";
@@ -57,18 +57,6 @@ async function eventOf(http: HttpCall): Promise<Event> {
     about: { event_id: text.slice(0, 64) },
   });
 }
-
-const NO_FILTERS = {
-  beforeTime: undefined,
-  afterTime: undefined,
-  deployment: "",
-  taskId: 0,
-  instance: "",
-  user: "",
-  action: "",
-  objectType: "",
-  objectName: "",
-};
 
 function filtersOf({ query }: HttpCall) {
   const text = (name: string): string => query.get(name) ?? "";

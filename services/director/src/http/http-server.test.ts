@@ -213,7 +213,8 @@ describe("a client that leaves", () => {
       return { items: [], nextPageToken: "" };
     };
     const tablet = { id: "some", read: async () => [] };
-    return { tablet, lists: { page }, config: { dynamicDisks: { enabled: true } } } as unknown as Context;
+    const feed = { close: () => {} };
+    return { tablet, lists: { page }, feed, config: { dynamicDisks: { enabled: true } } } as unknown as Context;
   }
 });
 

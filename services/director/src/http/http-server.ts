@@ -75,6 +75,7 @@ export class HttpServer {
 
   /** Answers what is under way, and ends what takes longer. */
   async close(): Promise<void> {
+    this.#endFeed();
     const timer = setTimeout(() => this.#fastify.server.closeAllConnections(), this.#config.drainTimeoutMs);
     await this.#fastify.close();
     clearTimeout(timer);
@@ -177,6 +178,11 @@ export class HttpServer {
     if (answer === undefined) return undefined;
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
+  }
+
+  /** Events of the page never end by themselves. */
+  #endFeed(): void {
+    if (this.#leads()) this.#options.current().feed.close();
   }
 
   #leads(): boolean {

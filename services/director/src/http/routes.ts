@@ -6,6 +6,7 @@ import { eventRoutes } from "./event-routes.js";
 import { instanceRoutes } from "./instance-routes.js";
 import { lifecycleRoutes } from "./lifecycle-routes.js";
 import { otherRoutes } from "./other-routes.js";
+import { pageRoutes } from "./page-routes.js";
 import { passthruRoutes } from "./passthru-routes.js";
 import type { Route } from "./route.js";
 import { stemcellRoutes } from "./stemcell-routes.js";
@@ -25,5 +26,6 @@ export const allRoutes: readonly Route[] = [
   ...cleanUpRoutes,
   ...eventRoutes,
   ...passthruRoutes,
+  ...pageRoutes,
   ...otherRoutes,
 ];

@@ -1,0 +1,144 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask } from "./hooks.js";
+import type { ActionAnswer, RowKind, Rows } from "./rows.js";
+
+interface Action {
+  readonly label: string;
+  readonly path: string;
+  readonly body: Readonly<Record<string, string>>;
+  /** What is to be typed before anything is asked for; empty for nothing. */
+  readonly asksWhy: boolean;
+}
+
+function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): Action[] {
+  const at = encodeURIComponent(name);
+  if (row === undefined || !("state" in row)) return [];
+  if (kind === "host") {
+    const path = `/page/hosts/${at}`;
+    const word: Action =
+      row.state === "dead"
+        ? { label: "Say it is not dead", path: `${path}/state`, body: { state: "online" }, asksWhy: false }
+        : { label: "Say it is dead", path: `${path}/state`, body: { state: "dead" }, asksWhy: true };
+    return [word, { label: "Fence it", path: `${path}/fence`, body: {}, asksWhy: true }];
+  }
+  if (kind !== "task" || ("hasEnded" in row && row.hasEnded)) return [];
+  const cancel = { label: "Cancel it", path: `/page/tasks/${at}/cancel`, body: {}, asksWhy: false };
+  const resume = { label: "Resume it", path: `/page/tasks/${at}/resume`, body: {}, asksWhy: false };
+  return row.state === "held" ? [resume, cancel] : [cancel];
+}
+
+interface ActionButtonsProps {
+  readonly kind: string;
+  readonly name: string;
+  readonly row: Rows[RowKind] | undefined;
+}
+
+/** What can be done to a thing, each behind a question that says what would happen. */
+export function ActionButtons({ kind, name, row }: ActionButtonsProps) {
+  const [chosen, setChosen] = useState<Action>();
+  const actions = actionsOf(kind, name, row);
+  if (actions.length === 0 && chosen === undefined) return null;
+  return (
+    <div class="actions">
+      {actions.map((action) => (
+        <button key={action.label} type="button" onClick={() => setChosen(action)}>
+          {action.label}…
+        </button>
+      ))}
+      {chosen && <Confirmation key={chosen.label} name={name} action={chosen} onClose={() => setChosen(undefined)} />}
+    </div>
+  );
+}
+
+interface ConfirmationProps {
+  readonly name: string;
+  readonly action: Action;
+  readonly onClose: () => void;
+}
+
+/** Asks the director what it would do, shows that, and lets it be done. */
+function Confirmation({ name, action, onClose }: ConfirmationProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [reason, setReason] = useState("");
+  const [foreseen, setForeseen] = useState<readonly string[]>();
+  const [done, setDone] = useState<readonly string[]>();
+  const [failure, setFailure] = useState("");
+  const [isAsking, setAsking] = useState(false);
+  useEffect(() => dialog.current?.showModal(), []);
+  const isReady = !action.asksWhy || reason.trim() !== "";
+
+  const send = async (dryRun: boolean, tell: (lines: readonly string[]) => void): Promise<void> => {
+    setAsking(true);
+    setFailure("");
+    try {
+      const body = JSON.stringify({ ...action.body, reason: reason.trim(), dry_run: dryRun });
+      const headers = { "content-type": "application/json", "x-diskmesh-page": "1" };
+      tell((await ask<ActionAnswer>(action.path, { method: "POST", headers, body })).lines);
+    } catch (error) {
+      setFailure((error as Error).message);
+    } finally {
+      setAsking(false);
+    }
+  };
+  useEffect(() => {
+    if (!action.asksWhy) void send(true, setForeseen);
+  }, []);
+
+  return (
+    <dialog ref={dialog} aria-labelledby="action-title" onClose={onClose}>
+      <h2 id="action-title">
+        {action.label}: {name}
+      </h2>
+      {action.asksWhy && done === undefined && (
+        <label>
+          Why? It is recorded with what is done.
+          <input
+            value={reason}
+            maxLength={400}
+            onInput={({ currentTarget }) => {
+              setReason(currentTarget.value);
+              setForeseen(undefined);
+            }}
+          />
+        </label>
+      )}
+      <div aria-live="polite">
+        {foreseen && !done && <Lines title="What will happen" lines={foreseen} />}
+        {done && <Lines title="Done" lines={done} />}
+        {failure !== "" && (
+          <p class="trouble" role="alert">
+            {failure}
+          </p>
+        )}
+      </div>
+      <div class="actions">
+        <button type="button" onClick={() => dialog.current?.close()}>
+          {done ? "Close" : "Leave it"}
+        </button>
+        {!done && !foreseen && (
+          <button type="button" disabled={!isReady || isAsking} onClick={() => send(true, setForeseen)}>
+            Show what will happen
+          </button>
+        )}
+        {foreseen && !done && (
+          <button type="button" class="does" disabled={!isReady || isAsking} onClick={() => send(false, setDone)}>
+            {action.label}
+          </button>
+        )}
+      </div>
+    </dialog>
+  );
+}
+
+function Lines({ title, lines }: { title: string; lines: readonly string[] }) {
+  return (
+    <>
+      <h3>{title}</h3>
+      <ul>
+        {lines.map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,196 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { ActionButtons } from "./actions.js";
+import { type Selection, useAnswer, useTicks } from "./hooks.js";
+import { Age, State, Thing } from "./lists.js";
+import type { DeviceItem, RowKind, Rows, TimelineAnswer, WhyAnswer } from "./rows.js";
+import type { Store } from "./store.js";
+import { clockText, sizeText } from "./text.js";
+
+/** What the services can explain, and of what they have events. */
+const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm"];
+const WITH_EVENTS = ["host", "device", "disk"];
+/** What is asked for is asked for again so often, even if nothing that is shown has changed. */
+const ASK_AGAIN_MS = 5_000;
+
+/** One thing: what it is, why, what has happened to it, and what to do. */
+export function Detail({ selection, store }: { selection: Selection; store: Store }) {
+  const { kind, name } = selection;
+  const heading = useRef<HTMLHeadingElement>(null);
+  useTicks(ASK_AGAIN_MS);
+  useEffect(() => heading.current?.focus({ preventScroll: false }), [kind, name]);
+  const row = rowOf(store, selection);
+  // A new row means new reasons; and ages do, too.
+  const mark = `${JSON.stringify(row)} ${Math.floor(Date.now() / ASK_AGAIN_MS)}`;
+  return (
+    <aside aria-labelledby="detail-title" id="detail">
+      <header>
+        <h2 id="detail-title" tabIndex={-1} ref={heading}>
+          <span class="kind">{kind}</span> {name}
+        </h2>
+        <a class="close" href="#overview" aria-label="Close the details">
+          ×
+        </a>
+      </header>
+      <Facts kind={kind} row={row} />
+      <ActionButtons kind={kind} name={name} row={row} />
+      {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
+      {kind === "host" && <Devices host={name} mark={mark} />}
+      {WITH_EVENTS.includes(kind) && <Timeline kind={kind} name={name} mark={mark} />}
+    </aside>
+  );
+}
+
+function rowOf({ tables }: Store, { kind, name }: Selection): Rows[RowKind] | undefined {
+  return Object.hasOwn(tables, kind) ? tables[kind as RowKind].get(name) : undefined;
+}
+
+/** What the lists say of it, and what they have no place for. */
+function Facts({ kind, row }: { kind: string; row: Rows[RowKind] | undefined }) {
+  if (row === undefined)
+    return (
+      <p class="none">
+        {kind === "device" ? "It is as it should be, as far as is known." : "It is not there (any more)."}
+      </p>
+    );
+  const facts: [string, ComponentChildren][] = [];
+  const add = (title: string, value: ComponentChildren): void => {
+    if (value !== "" && value !== undefined) facts.push([title, value]);
+  };
+  if ("state" in row) add("state", <State state={row.state} />);
+  if ("az" in row) add("az", row.az);
+  if ("rack" in row) add("rack", row.rack);
+  if ("vm" in row) add("serves as", row.vm);
+  if ("host" in row && row.host !== "")
+    add(kind === "disk" ? "published to" : "host", <Thing kind="host" name={row.host} />);
+  if ("disk" in row && row.disk !== "") add("disk", <Thing kind="disk" name={row.disk} />);
+  if ("pool" in row) add("pool", row.pool);
+  if ("sizeBytes" in row) add("size", sizeText(row.sizeBytes));
+  if ("user" in row) add("asked for by", row.user);
+  if ("deployment" in row) add("deployment", row.deployment);
+  if ("result" in row) add("result", row.result);
+  if ("owner" in row) add("held by", row.taskId === 0 ? row.owner : <Thing kind="task" name={String(row.taskId)} />);
+  if ("type" in row) add("type", row.type);
+  if ("lastError" in row) add("last error", row.lastError || "none");
+  if (row.sinceMs !== undefined) add("for", <Age sinceMs={row.sinceMs} />);
+  return (
+    <>
+      {row.trouble !== undefined && <p class="trouble">{row.trouble}</p>}
+      <dl>
+        {facts.map(([title, value]) => (
+          <div key={title}>
+            <dt>{title}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+interface AskedProps {
+  readonly kind: string;
+  readonly name: string;
+  readonly mark: string;
+}
+
+function query({ kind, name }: AskedProps): string {
+  return new URLSearchParams({ kind, name }).toString();
+}
+
+function Why(props: AskedProps) {
+  const { answer, failure } = useAnswer<WhyAnswer>(`/page/why?${query(props)}`, props.mark);
+  return (
+    <section aria-labelledby="why-title" id="why">
+      <h3 id="why-title">Why</h3>
+      {failure !== undefined && <p class="none">{failure}</p>}
+      {answer && (
+        <>
+          <p>{answer.summary}</p>
+          {answer.causes.length === 0 && <p class="none">Nothing keeps it from being what it should be.</p>}
+          <ol class="causes">
+            {answer.causes.map((cause) => (
+              <li key={`${cause.kind} ${cause.name} ${cause.reason} ${cause.message}`}>
+                <p>
+                  <strong>{cause.reason}</strong> <Thing kind={cause.kind} name={cause.name} />{" "}
+                  <Age sinceMs={cause.sinceMs} />
+                </p>
+                <p>{cause.message}</p>
+                {cause.nextTryAtMs !== undefined && <p class="none">tried again at {clockText(cause.nextTryAtMs)}</p>}
+                {cause.cures.map((cure) => (
+                  <Cure key={cure.what + cure.command} {...cure} />
+                ))}
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+    </section>
+  );
+}
+
+function Cure({ what, command }: { what: string; command: string }) {
+  const copy = (): void => void navigator.clipboard?.writeText(command);
+  return (
+    <div class="cure">
+      <span>{what}</span>
+      {command !== "" && (
+        <>
+          <code>{command}</code>
+          <button type="button" onClick={copy} aria-label={`Copy the command: ${command}`}>
+            copy
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+function Devices({ host, mark }: { host: string; mark: string }) {
+  const { answer, failure } = useAnswer<DeviceItem[]>(`/page/devices?${new URLSearchParams({ host })}`, mark);
+  return (
+    <section aria-labelledby="devices-title">
+      <h3 id="devices-title">Devices</h3>
+      {failure !== undefined && <p class="none">{failure}</p>}
+      <ul class="devices">
+        {answer?.slice(0, 200).map(({ id, state, health, disk, sizeBytes, note }) => (
+          <li key={id}>
+            <Thing kind="device" name={id} />
+            <State state={health === "online" ? state : health} />
+            <span class="soft">{sizeText(sizeBytes)}</span>
+            {disk !== "" && <Thing kind="disk" name={disk} />}
+            {note !== "" && <span class="why">{note}</span>}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Timeline(props: AskedProps) {
+  const { answer, failure } = useAnswer<TimelineAnswer>(`/page/timeline?${query(props)}`, props.mark);
+  return (
+    <section aria-labelledby="timeline-title" id="timeline">
+      <h3 id="timeline-title">What happened</h3>
+      {failure !== undefined && <p class="none">{failure}</p>}
+      {answer?.missing.map((missing) => (
+        <p key={missing} class="none">
+          not all of it is known: {missing}
+        </p>
+      ))}
+      {answer?.entries.length === 0 && <p class="none">Nothing is recorded.</p>}
+      <ol class="timeline">
+        {answer?.entries.map((entry, index) => (
+          <li key={`${entry.timeMs} ${entry.what} ${index}`} class={entry.isFailure ? "failure" : ""}>
+            <time dateTime={new Date(entry.timeMs).toISOString()}>{clockText(entry.timeMs)}</time>
+            <div>
+              <strong>{entry.what}</strong> <span class="soft">{entry.who}</span>
+              {entry.isFailure && <span class="failed"> failed</span>}
+              {entry.message !== "" && <p>{entry.message}</p>}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

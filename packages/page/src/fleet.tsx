@@ -1,0 +1,89 @@
+import { useMemo } from "preact/hooks";
+import { FleetMap } from "./fleet-map.js";
+import { useSelection } from "./hooks.js";
+import { Age, type Column, inOrder, List, State, Thing } from "./lists.js";
+import { DEVICE_LETTERS, type DeviceLetter, type HostRow } from "./rows.js";
+import type { Store } from "./store.js";
+
+const HOST_STATES = ["online", "warning", "unavailable", "dead"] as const;
+
+const COLUMNS: readonly Column<HostRow>[] = [
+  { title: "host", cell: (name) => <Thing kind="host" name={name} /> },
+  { title: "state", cell: (_name, { state }) => <State state={state} /> },
+  { title: "for", cell: (_name, { sinceMs }) => <Age sinceMs={sinceMs} /> },
+  { title: "az", cell: (_name, { az }) => az },
+  { title: "rack", cell: (_name, { rack }) => rack },
+  { title: "devices", cell: (_name, { devices }) => devices.length, isNumber: true },
+  { title: "vm", cell: (_name, { vm }) => vm },
+];
+
+/** All hosts and devices by their states. */
+export function Fleet({ store, filter }: { store: Store; filter: string }) {
+  const { host } = store.tables;
+  const selection = useSelection();
+  const { version } = store;
+  const known = useMemo(() => {
+    const wanted = filter.toLowerCase();
+    const matches = (name: string, row: HostRow): boolean =>
+      wanted === "" || [name, row.state, row.az, row.rack, row.vm].some((text) => text.toLowerCase().includes(wanted));
+    return { rows: inOrder<"host">(host, matches), counts: countsOf(host) };
+  }, [host, version, filter]);
+  const { rows, counts } = known;
+  return (
+    <section aria-labelledby="fleet-title" id="fleet">
+      <h2 id="fleet-title">Fleet</h2>
+      <div class="counts">
+        <Counts what="hosts" states={HOST_STATES} counts={counts.hosts} />
+        <Counts what="devices" states={Object.values(DEVICE_LETTERS)} counts={counts.devices} />
+      </div>
+      {host.size > 0 && <FleetMap hosts={rows} selected={selection?.kind === "host" ? selection.name : undefined} />}
+      <List id="hosts" title="Hosts" rows={rows} columns={COLUMNS} none={noHosts(store, filter)} />
+    </section>
+  );
+}
+
+function noHosts({ tables }: Store, filter: string): string {
+  if (filter !== "" && tables.host.size > 0) return "No host matches.";
+  const registries = [...tables.source.keys()].filter((name) => name.startsWith("disk-registry"));
+  if (registries.length === 0) return "No disk-registry is named in the director's config (nodes.registries).";
+  return "No host has registered.";
+}
+
+function Counts({
+  what,
+  states,
+  counts,
+}: {
+  what: string;
+  states: readonly string[];
+  counts: ReadonlyMap<string, number>;
+}) {
+  const total = [...counts.values()].reduce((sum, each) => sum + each, 0);
+  return (
+    <p>
+      <strong>{total.toLocaleString("en")}</strong> {what}
+      {states
+        .filter((state) => (counts.get(state) ?? 0) > 0)
+        .map((state) => (
+          <span key={state} class="counted">
+            <b>{(counts.get(state) ?? 0).toLocaleString("en")}</b> <State state={state} />
+          </span>
+        ))}
+    </p>
+  );
+}
+
+function countsOf(hosts: ReadonlyMap<string, HostRow>): {
+  readonly hosts: ReadonlyMap<string, number>;
+  readonly devices: ReadonlyMap<string, number>;
+} {
+  const byState = new Map<string, number>();
+  const byLetter = new Map<string, number>();
+  const count = (counts: Map<string, number>, key: string): void => void counts.set(key, (counts.get(key) ?? 0) + 1);
+  for (const { state, devices } of hosts.values()) {
+    count(byState, state);
+    for (const letter of devices) count(byLetter, letter);
+  }
+  const named = [...byLetter].map(([letter, each]) => [DEVICE_LETTERS[letter as DeviceLetter], each] as const);
+  return { hosts: byState, devices: new Map(named) };
+}

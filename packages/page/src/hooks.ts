@@ -1,0 +1,79 @@
+import { useEffect, useState } from "preact/hooks";
+import { type Store, store } from "./store.js";
+
+/** What a person looks at, as the address has it. */
+export interface Selection {
+  readonly kind: string;
+  readonly name: string;
+}
+
+/** The store, and another render with each change of it. */
+export function useStore(): Store {
+  const [, setVersion] = useState(0);
+  useEffect(() => store.listen(() => setVersion(store.version)), []);
+  return store;
+}
+
+/** Another render every so often, for ages. */
+export function useTicks(intervalMs: number): void {
+  const [, setTicks] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setTicks((ticks) => ticks + 1), intervalMs);
+    return () => clearInterval(timer);
+  }, [intervalMs]);
+}
+
+export function addressOf({ kind, name }: Selection): string {
+  return `#${kind}/${encodeURIComponent(name)}`;
+}
+
+export function useSelection(): Selection | undefined {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const changed = (): void => setHash(location.hash);
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  const [, kind, name] = /^#([a-z]+)\/(.+)$/.exec(hash) ?? [];
+  if (kind === undefined || name === undefined) return undefined;
+  try {
+    return { kind, name: decodeURIComponent(name) };
+  } catch {
+    return undefined;
+  }
+}
+
+export interface Asked<Answer> {
+  readonly answer?: Answer;
+  readonly failure?: string;
+}
+
+/** What the director answers, asked again whenever `mark` changes; the last answer stays until the next one is there. */
+export function useAnswer<Answer>(path: string, mark: unknown): Asked<Answer> {
+  const [asked, setAsked] = useState<Asked<Answer> & { readonly path: string }>({ path });
+  useEffect(() => {
+    const gone = new AbortController();
+    ask<Answer>(path, { signal: gone.signal }).then(
+      (answer) => setAsked({ path, answer }),
+      (error: Error) => gone.signal.aborted || setAsked({ path, failure: error.message }),
+    );
+    return () => gone.abort();
+  }, [path, mark]);
+  return asked.path === path ? asked : {};
+}
+
+/** Throws an Error with the director's own words. */
+export async function ask<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
+  const response = await fetch(path, init);
+  const text = await response.text();
+  if (response.ok) return JSON.parse(text) as Answer;
+  throw new Error(describe(text) || `${response.status} ${response.statusText}`);
+}
+
+function describe(text: string): string {
+  try {
+    return String((JSON.parse(text) as { readonly description?: string }).description ?? "");
+  } catch {
+    return text.slice(0, 200);
+  }
+}

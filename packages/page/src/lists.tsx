@@ -1,0 +1,114 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { addressOf, useSelection } from "./hooks.js";
+import type { Rows } from "./rows.js";
+import { ageText } from "./text.js";
+
+/** As many rows as are shown before somebody asks for more: what is not shown is not in the document. */
+const SHOWN = 40;
+
+/** A thing by its name, to be looked at. */
+export function Thing({ kind, name, children }: { kind: string; name: string; children?: ComponentChildren }) {
+  const selected = useSelection();
+  const isCurrent = selected?.kind === kind && selected.name === name;
+  return (
+    <a class="thing" href={addressOf({ kind, name })} {...(isCurrent && { "aria-current": "true" as const })}>
+      {children ?? name}
+    </a>
+  );
+}
+
+/** A state as a mark and a word: the mark's shape and colour tell the same. */
+export function State({ state }: { state: string }) {
+  return (
+    <span class={`state ${state}`}>
+      <span class="mark" aria-hidden="true" />
+      {state}
+    </span>
+  );
+}
+
+export function Age({ sinceMs }: { sinceMs: number | undefined }) {
+  if (sinceMs === undefined) return null;
+  return (
+    <time dateTime={new Date(sinceMs).toISOString()} title={new Date(sinceMs).toLocaleString()}>
+      {ageText(sinceMs)}
+    </time>
+  );
+}
+
+export interface Column<Row> {
+  readonly title: string;
+  readonly cell: (name: string, row: Row) => ComponentChildren;
+  readonly isNumber?: true;
+}
+
+interface ListProps<Row> {
+  readonly id: string;
+  readonly title: string;
+  readonly rows: readonly (readonly [name: string, row: Row])[];
+  readonly columns: readonly Column<Row>[];
+  /** What is said where there is none. */
+  readonly none: string;
+}
+
+/** A table of things, the first ones of it. */
+export function List<Row>({ id, title, rows, columns, none }: ListProps<Row>) {
+  const [shown, setShown] = useState(SHOWN);
+  return (
+    <section aria-labelledby={`${id}-title`} id={id}>
+      <h2 id={`${id}-title`}>
+        {title} <span class="count">{rows.length.toLocaleString("en")}</span>
+      </h2>
+      {rows.length === 0 ? (
+        <p class="none">{none}</p>
+      ) : (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: who has no mouse scrolls what is wider than the screen, too.
+        <section class="scroll" tabIndex={0} aria-labelledby={`${id}-title`}>
+          <table>
+            <thead>
+              <tr>
+                {columns.map((column) => (
+                  <th key={column.title} scope="col" class={column.isNumber && "number"}>
+                    {column.title}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {rows.slice(0, shown).map(([name, row]) => (
+                <tr key={name} data-name={name}>
+                  {columns.map((column) => (
+                    <td key={column.title} class={column.isNumber && "number"}>
+                      {column.cell(name, row)}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+      {rows.length > shown && (
+        <button type="button" class="more" onClick={() => setShown(shown + 10 * SHOWN)}>
+          {`Show more: ${(rows.length - shown).toLocaleString("en")} are not shown`}
+        </button>
+      )}
+    </section>
+  );
+}
+
+type Named<Kind extends keyof Rows> = readonly (readonly [string, Rows[Kind]])[];
+
+/** What somebody should look at first, then by name. */
+export function inOrder<Kind extends keyof Rows>(
+  table: ReadonlyMap<string, Rows[Kind]>,
+  matches: (name: string, row: Rows[Kind]) => boolean = () => true,
+): Named<Kind> {
+  const rank = (row: Rows[Kind]): number => (row.trouble === undefined ? 1 : 0);
+  return [...table]
+    .filter(([name, row]) => matches(name, row))
+    .sort(([a, rowA], [b, rowB]) => rank(rowA) - rank(rowB) || BY_NAME.compare(a, b));
+}
+
+const BY_NAME = new Intl.Collator("en", { numeric: true });

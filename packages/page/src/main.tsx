@@ -1,0 +1,135 @@
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Detail } from "./detail.js";
+import { Fleet } from "./fleet.js";
+import { useSelection, useStore, useTicks } from "./hooks.js";
+import { Age, type Column, inOrder, List, State, Thing } from "./lists.js";
+import type { CpiRow, DiskRow, LockRow, SourceRow, TaskRow } from "./rows.js";
+import { type Store, store } from "./store.js";
+import { clockText, sizeText } from "./text.js";
+import { Trouble } from "./trouble.js";
+
+const AGES_MS = 10_000;
+
+const DISKS: readonly Column<DiskRow>[] = [
+  { title: "disk", cell: (name) => <Thing kind="disk" name={name} /> },
+  { title: "state", cell: (_name, { state }) => <State state={state} /> },
+  { title: "on", cell: (_name, { host }) => host !== "" && <Thing kind="host" name={host} /> },
+  { title: "size", cell: (_name, { sizeBytes }) => sizeText(sizeBytes), isNumber: true },
+  { title: "pool", cell: (_name, { pool }) => pool },
+  { title: "health", cell: (_name, { health }) => <State state={health} /> },
+];
+
+const TASKS: readonly Column<TaskRow>[] = [
+  { title: "task", cell: (name) => <Thing kind="task" name={name} />, isNumber: true },
+  { title: "state", cell: (_name, { state }) => <State state={state} /> },
+  { title: "what", cell: (_name, { description }) => description },
+  { title: "by", cell: (_name, { user }) => user },
+  { title: "for", cell: (_name, { sinceMs }) => <Age sinceMs={sinceMs} /> },
+];
+
+const LOCKS: readonly Column<LockRow>[] = [
+  { title: "lock", cell: (name) => <Thing kind="lock" name={name} /> },
+  {
+    title: "held by",
+    cell: (_name, { owner, taskId }) => (taskId === 0 ? owner : <Thing kind="task" name={String(taskId)} />),
+  },
+  {
+    title: "waiting",
+    cell: (_name, { waitingTaskIds }) =>
+      waitingTaskIds.slice(0, 10).map((id) => <Thing key={id} kind="task" name={String(id)} />),
+  },
+];
+
+const CPIS: readonly Column<CpiRow>[] = [
+  { title: "CPI", cell: (name) => <Thing kind="cpi" name={name} /> },
+  { title: "type", cell: (_name, { type }) => type },
+  { title: "api", cell: (_name, { apiVersion }) => apiVersion || "", isNumber: true },
+  { title: "last error", cell: (_name, { lastError }) => lastError || "none" },
+];
+
+const SOURCES: readonly Column<SourceRow>[] = [
+  { title: "service", cell: (name) => name },
+  { title: "state", cell: (_name, { state }) => <State state={state} /> },
+];
+
+function Page() {
+  const known = useStore();
+  const selection = useSelection();
+  const [filter, setFilter] = useState("");
+  useTicks(AGES_MS);
+  const isStale = known.heardAtMs > 0 && !known.isLive;
+  useEffect(() => {
+    document.body.classList.toggle("stale", isStale);
+  }, [isStale]);
+  const { disk, task, lock, cpi, source } = known.tables;
+  const wanted = filter.toLowerCase();
+  const matches = (...texts: readonly string[]): boolean => texts.some((text) => text.toLowerCase().includes(wanted));
+  return (
+    <>
+      <a class="skip" href="#overview">
+        Skip to the overview
+      </a>
+      <header class="top">
+        <h1>diskmesh</h1>
+        <label class="find">
+          <span class="soft">Find</span>
+          <input type="search" value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
+        </label>
+        <Liveness known={known} isStale={isStale} />
+      </header>
+      <div class={selection && selection.kind !== "overview" ? "panes with-detail" : "panes"}>
+        <main id="overview" tabIndex={-1}>
+          <Trouble store={known} />
+          <Fleet store={known} filter={filter} />
+          <div class="pair">
+            <List
+              id="disks"
+              title="Disks"
+              columns={DISKS}
+              rows={inOrder<"disk">(disk, (name, row) => matches(name, row.host, row.state, row.pool, row.az))}
+              none="No disks."
+            />
+            <List
+              id="tasks"
+              title="Tasks"
+              columns={TASKS}
+              rows={[...task].filter(([name, row]) => matches(name, row.description, row.state, row.user)).sort(byTask)}
+              none="No tasks."
+            />
+          </div>
+          <div class="small">
+            <List id="locks" title="Locks" columns={LOCKS} rows={inOrder<"lock">(lock)} none="Nobody holds a lock." />
+            <List id="cpis" title="CPIs" columns={CPIS} rows={inOrder<"cpi">(cpi)} none="No CPIs are known." />
+            <List id="sources" title="Told by" columns={SOURCES} rows={inOrder<"source">(source)} none="Nobody yet." />
+          </div>
+        </main>
+        {selection && <Detail key={`${selection.kind} ${selection.name}`} selection={selection} store={known} />}
+      </div>
+    </>
+  );
+}
+
+/** Those that have not ended, then the newest. */
+function byTask([a, rowA]: readonly [string, TaskRow], [b, rowB]: readonly [string, TaskRow]): number {
+  return Number(rowA.hasEnded) - Number(rowB.hasEnded) || Number(b) - Number(a);
+}
+
+function Liveness({ known, isStale }: { known: Store; isStale: boolean }) {
+  if (known.heardAtMs === 0) return <p class="liveness">connecting…</p>;
+  if (!isStale)
+    return (
+      <p class="liveness live">
+        <span class="mark" aria-hidden="true" />
+        live
+      </p>
+    );
+  return (
+    <p class="liveness trouble" role="alert">
+      Not live: this is as of {clockText(known.heardAtMs)}. Trying again.
+    </p>
+  );
+}
+
+store.open();
+render(<Page />, document.getElementById("page") as HTMLElement);

@@ -1,0 +1,140 @@
+/** What the page shows of each thing: the shapes in which the director's feed sends them. Times are ms since 1970. */
+
+/** Of every row. */
+interface Shown {
+  /** Why somebody should look at it; absent when all is well. */
+  readonly trouble?: string;
+  /** Since when it is as it is. */
+  readonly sinceMs?: number;
+}
+
+export interface HostRow extends Shown {
+  readonly state: "online" | "warning" | "unavailable" | "dead";
+  readonly az: string;
+  readonly rack: string;
+  /** The VM that it serves as; empty for none. */
+  readonly vm: string;
+  /** A letter for each of its devices in order of id: a key of DEVICE_LETTERS. */
+  readonly devices: string;
+}
+
+/** A device that somebody should look at. The others are letters of their hosts. */
+export interface DeviceRow extends Shown {
+  readonly host: string;
+  readonly state: string;
+  readonly disk: string;
+}
+
+export interface DiskRow extends Shown {
+  readonly state: "free" | "publishing" | "published" | "unpublishing";
+  /** Where it is published; empty for nowhere. */
+  readonly host: string;
+  readonly az: string;
+  readonly pool: string;
+  readonly sizeBytes: number;
+  readonly health: string;
+}
+
+export interface TaskRow extends Shown {
+  readonly state: string;
+  readonly description: string;
+  readonly user: string;
+  readonly deployment: string;
+  readonly result: string;
+  readonly hasEnded: boolean;
+}
+
+export interface LockRow extends Shown {
+  /** Who holds it. */
+  readonly owner: string;
+  /** 0 for no task. */
+  readonly taskId: number;
+  readonly waitingTaskIds: readonly number[];
+}
+
+export interface CpiRow extends Shown {
+  readonly type: string;
+  /** 0 when it does not say. */
+  readonly apiVersion: number;
+  readonly azs: readonly string[];
+  /** What its last call met; empty after a success. */
+  readonly lastError: string;
+}
+
+/** Whoever the rest is known from. */
+export interface SourceRow extends Shown {
+  readonly state: "reading" | "live" | "silent";
+}
+
+export interface Rows {
+  readonly source: SourceRow;
+  readonly host: HostRow;
+  readonly device: DeviceRow;
+  readonly disk: DiskRow;
+  readonly task: TaskRow;
+  readonly lock: LockRow;
+  readonly cpi: CpiRow;
+}
+
+export type RowKind = keyof Rows;
+
+/** One row as it is now; null: it is gone. */
+export type RowChange = readonly [kind: RowKind, name: string, row: Rows[RowKind] | null];
+
+/** States of a device, by its letter. */
+export const DEVICE_LETTERS = {
+  a: "attached",
+  g: "attaching",
+  c: "closing",
+  d: "detached",
+  u: "unknown",
+  w: "warning",
+  x: "error",
+} as const;
+
+export type DeviceLetter = keyof typeof DEVICE_LETTERS;
+
+/** What an action would do, or did, in lines for people. */
+export interface ActionAnswer {
+  readonly lines: readonly string[];
+}
+
+/** Why a thing is as it is. */
+export interface WhyAnswer {
+  readonly summary: string;
+  readonly causes: readonly {
+    readonly kind: string;
+    readonly name: string;
+    readonly reason: string;
+    readonly message: string;
+    readonly sinceMs?: number;
+    readonly nextTryAtMs?: number;
+    readonly cures: readonly { readonly what: string; readonly command: string }[];
+  }[];
+}
+
+/** Something that happened to a thing. */
+export interface TimelineEntry {
+  readonly timeMs: number;
+  readonly who: string;
+  readonly what: string;
+  readonly message: string;
+  readonly isFailure: boolean;
+}
+
+/** Newest first. */
+export interface TimelineAnswer {
+  readonly entries: readonly TimelineEntry[];
+  /** What could not be asked for. */
+  readonly missing: readonly string[];
+}
+
+/** A device of one host. */
+export interface DeviceItem {
+  readonly id: string;
+  readonly state: string;
+  readonly health: string;
+  readonly disk: string;
+  readonly sizeBytes: number;
+  readonly note: string;
+}

@@ -1,0 +1,97 @@
+import type { RowChange, RowKind, Rows } from "./rows.js";
+
+type Tables = { readonly [Kind in RowKind]: Map<string, Rows[Kind]> };
+
+/** Without a word for so long, the page says that it may be out of date: a beat comes every 5 s. */
+const STALE_MS = 12_000;
+/** The browser itself tries again, but after an answer that is no stream. */
+const REOPEN_MS = 2_000;
+const LOOK_MS = 1_000;
+
+const emptyTables = (): Tables => ({
+  source: new Map(),
+  host: new Map(),
+  device: new Map(),
+  disk: new Map(),
+  task: new Map(),
+  lock: new Map(),
+  cpi: new Map(),
+});
+
+/** All that the page knows, kept up by the director's events. */
+export class Store {
+  tables = emptyTables();
+  /** Counts up with each change. */
+  version = 0;
+  /** When the director was last heard; 0: never. */
+  heardAtMs = 0;
+  isLive = false;
+  readonly #listeners = new Set<() => void>();
+  /** What a new connection tells, until it has told all; undefined when that is shown as it comes. */
+  #next: Tables | undefined;
+  #wasComplete = false;
+  #isTelling = false;
+
+  open(): void {
+    this.#connect();
+    setInterval(() => this.#setLive(Date.now() - this.heardAtMs < STALE_MS && this.isLive), LOOK_MS);
+  }
+
+  /** Calls back at most once a frame; returns what ends that. */
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #connect(): void {
+    const source = new EventSource("/page/feed");
+    source.addEventListener("begin", () => {
+      this.#next = this.#wasComplete ? emptyTables() : undefined;
+      if (!this.#wasComplete) this.tables = emptyTables();
+      this.#heard();
+    });
+    source.addEventListener("rows", ({ data }) => {
+      for (const [kind, name, row] of JSON.parse(data) as RowChange[]) {
+        const table = (this.#next ?? this.tables)[kind] as Map<string, Rows[RowKind]> | undefined;
+        if (row === null) table?.delete(name);
+        else table?.set(name, row);
+      }
+      this.#heard();
+    });
+    source.addEventListener("complete", () => {
+      this.#wasComplete = true;
+      if (this.#next !== undefined) this.tables = this.#next;
+      this.#next = undefined;
+      this.#heard();
+    });
+    source.addEventListener("beat", () => this.#heard());
+    source.addEventListener("error", () => {
+      this.#setLive(false);
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.#connect(), REOPEN_MS);
+    });
+  }
+
+  #heard(): void {
+    this.heardAtMs = Date.now();
+    this.isLive = true;
+    this.#changed();
+  }
+
+  #setLive(isLive: boolean): void {
+    if (this.isLive === isLive) return;
+    this.isLive = isLive;
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.version++;
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    requestAnimationFrame(() => {
+      this.#isTelling = false;
+      for (const listener of this.#listeners) listener();
+    });
+  }
+}
+
+export const store = new Store();

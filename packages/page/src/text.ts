@@ -1,0 +1,28 @@
+const SECOND_MS = 1_000;
+const UNITS: readonly (readonly [ms: number, name: string])[] = [
+  [86_400 * SECOND_MS, "d"],
+  [3_600 * SECOND_MS, "h"],
+  [60 * SECOND_MS, "min"],
+  [SECOND_MS, "s"],
+];
+
+/** How long ago, in the largest unit that fits. */
+export function ageText(sinceMs: number, nowMs = Date.now()): string {
+  const ms = Math.max(0, nowMs - sinceMs);
+  const [unitMs, name] = UNITS.find(([each]) => ms >= each) ?? [SECOND_MS, "s"];
+  return `${Math.floor(ms / unitMs)} ${name}`;
+}
+
+export function clockText(timeMs: number): string {
+  return new Date(timeMs).toLocaleTimeString(undefined, { hour12: false });
+}
+
+export function sizeText(sizeBytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  const power = sizeBytes === 0 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(sizeBytes) / 10));
+  return `${Number((sizeBytes / 1024 ** power).toFixed(1))} ${units[power]}`;
+}
+
+export function countText(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+}

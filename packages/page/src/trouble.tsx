@@ -1,0 +1,50 @@
+import { Age, Thing } from "./lists.js";
+import type { RowKind, Rows } from "./rows.js";
+import type { Store } from "./store.js";
+
+const MAX_SHOWN = 30;
+/** The worst first: what others wait for. */
+const KINDS: readonly RowKind[] = ["source", "host", "task", "disk", "device", "cpi"];
+
+interface Troubled {
+  readonly kind: RowKind;
+  readonly name: string;
+  readonly row: Rows[RowKind] & { readonly trouble: string };
+}
+
+function troubled({ tables }: Store): Troubled[] {
+  return KINDS.flatMap((kind) =>
+    [...(tables[kind] as ReadonlyMap<string, Rows[RowKind]>)].flatMap(([name, row]) =>
+      row.trouble === undefined ? [] : [{ kind, name, row: { ...row, trouble: row.trouble } }],
+    ),
+  );
+}
+
+/** What is stuck, on top of all else. */
+export function Trouble({ store }: { store: Store }) {
+  const found = troubled(store);
+  const isReading = [...store.tables.source.values()].some(({ state }) => state === "reading");
+  const none = store.tables.source.size === 0 || isReading ? "Reading…" : "Nothing is stuck.";
+  return (
+    <section aria-labelledby="trouble-title" id="trouble" class={found.length > 0 ? "has-trouble" : ""}>
+      <h2 id="trouble-title">
+        Needs attention <span class="count">{found.length.toLocaleString("en")}</span>
+      </h2>
+      {found.length === 0 ? (
+        <p class="none">{none}</p>
+      ) : (
+        <ul>
+          {found.slice(0, MAX_SHOWN).map(({ kind, name, row }) => (
+            <li key={`${kind} ${name}`}>
+              <span class="kind">{kind === "source" ? "service" : kind}</span>
+              <Thing kind={kind} name={name} />
+              <span class="why">{row.trouble}</span>
+              <Age sinceMs={row.sinceMs} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {found.length > MAX_SHOWN && <p class="none">{`and ${found.length - MAX_SHOWN} more`}</p>}
+    </section>
+  );
+}

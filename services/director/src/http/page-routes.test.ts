@@ -1,0 +1,189 @@
+import { readFileSync } from "node:fs";
+import { request } from "node:https";
+import type { RowChange } from "@diskmesh/page/rows";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { HttpClient } from "../testing/http-client.js";
+import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
+
+const ACTION = { "content-type": "application/json", "x-diskmesh-page": "1" };
+
+interface Watching {
+  /** Rows as they were told last, by "KIND NAME". */
+  readonly rows: ReadonlyMap<string, Record<string, unknown> | null>;
+  readonly status: number;
+  readonly isEnded: () => boolean;
+  close(): void;
+}
+
+describe("the page over HTTPS", () => {
+  let mesh: HttpDirector;
+  let http: HttpClient;
+  const open: Watching[] = [];
+
+  before(async () => {
+    mesh = await startHttpDirector(
+      { drainTimeoutMs: 3_600_000 },
+      { page: { maxViewers: 2, sendIntervalMs: 50, beatIntervalMs: 100 } },
+    );
+    ({ http } = mesh);
+  });
+  afterEach(() => {
+    for (const watching of open.splice(0)) watching.close();
+  });
+  after(() => mesh?.director.stop());
+
+  /** As a browser does. */
+  function watch(user = "reader"): Promise<Watching> {
+    const authorization = `Basic ${Buffer.from(`${user}:pw-${user}`).toString("base64")}`;
+    const ca = readFileSync(mesh.director.certs.files("operator").caFile);
+    const rows = new Map<string, Record<string, unknown> | null>();
+    return new Promise((resolve, reject) => {
+      const headers = { authorization, accept: "text/event-stream" };
+      const place = { host: "127.0.0.1", port: http.port, path: "/page/feed", headers, ca, agent: false as const };
+      const sending = request(place, (response) => {
+        let isEnded = false;
+        let text = "";
+        response.setEncoding("utf8").on("data", (piece: string) => {
+          text += piece;
+          for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+            note(text.slice(0, end));
+            text = text.slice(end + 2);
+          }
+        });
+        response.on("close", () => {
+          isEnded = true;
+        });
+        response.on("error", () => {});
+        const watching = {
+          rows,
+          status: response.statusCode ?? 0,
+          isEnded: () => isEnded,
+          close: () => sending.destroy(),
+        };
+        open.push(watching);
+        resolve(watching);
+      });
+      const note = (message: string): void => {
+        const [, event, data = ""] = /event: (\w+)\ndata: (.*)$/s.exec(message) ?? [];
+        if (event === "rows")
+          for (const [kind, name, row] of JSON.parse(data) as RowChange[])
+            rows.set(`${kind} ${name}`, row && { ...row });
+      };
+      sending.on("error", reject).end();
+    });
+  }
+
+  /** Once those that are gone have made room. */
+  async function watchOnce(): Promise<Watching> {
+    let watching: Watching | undefined;
+    await eventually(async () => {
+      watching = await watch();
+      expect(watching.status).to.equal(200);
+    });
+    return watching as Watching;
+  }
+
+  it("its files -> whole, with types, marks of their contents, and nothing of other sites", async () => {
+    const page = await mesh.as("reader").send("GET", "/page");
+    expect(page).to.include({ status: 200 });
+    const policy = String(page.headers["content-security-policy"]);
+    expect(policy).to.contain("default-src 'none'").and.to.contain("frame-ancestors 'none'");
+    expect(policy).not.to.match(/unsafe|https?:|\*/);
+    expect(page.headers).to.include({ "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" });
+    expect(page.body).not.to.match(/<script(?![^>]*\bsrc=)|\bon\w+=|style="/);
+    // All that any of the files asks for is there, and is asked of this director.
+    const wanted = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = ""]) => path);
+    for (const path of wanted) {
+      const { status, headers, body } = await http.send("GET", path);
+      expect(status, path).to.equal(200);
+      expect(await http.send("GET", path, { headers: { "if-none-match": String(headers.etag) } })).to.include({
+        status: 304,
+        body: "",
+      });
+      if (!path.endsWith(".js")) continue;
+      for (const [, from = ""] of body.matchAll(/\b(?:from|import)\s*"([^"]+)"/g)) {
+        expect(from).to.match(/^\.\//);
+        const next = `/page/files/${from.slice(2)}`;
+        if (!wanted.includes(next)) wanted.push(next);
+      }
+    }
+    expect(wanted).to.include.members(["/page/files/store.js", "/page/files/preact.js", "/page/files/preact-hooks.js"]);
+  });
+
+  it("no login, no scope -> 401; another file -> 404", async () => {
+    for (const path of ["/page", "/page/feed", "/page/why?kind=task&name=1", "/page/files/main.js"]) {
+      const without = await http.send("GET", path, { login: "" });
+      expect(without.status, path).to.equal(401);
+      expect(without.headers["www-authenticate"]).to.match(/^Basic/);
+      expect((await mesh.as("nobody").send("GET", path)).status, path).to.equal(401);
+    }
+    for (const name of ["..%2fpackage.json", "package.json", "nothing.js", "__proto__", "%00"])
+      expect((await http.send("GET", `/page/files/${name}`)).status, name).to.equal(404);
+  });
+
+  it("a task -> told within a second of its commit, and its end; no secret with it", async () => {
+    const { rows } = await watchOnce();
+    await mesh.director.deploy("seen", 1);
+    const committedMs = Date.now();
+    await eventually(() =>
+      expect(rows.get("task 1")).to.include({ state: "done", deployment: "seen", hasEnded: true }),
+    );
+    console.log(`      seen ${Date.now() - committedMs} ms after the answer to whoever waited for it`);
+    await eventually(() => expect(rows.get("source director")).to.deep.equal({ state: "live" }));
+    await eventually(() => expect(rows.get("source cpi-dispatcher")).to.have.property("state"));
+    expect(JSON.stringify([...rows])).not.to.match(/pw-|passwordHash|scrypt|PRIVATE/);
+  });
+
+  it("beyond maxViewers -> 429; whoever leaves makes room", async () => {
+    const first = await watchOnce();
+    await watchOnce();
+    expect((await watch()).status).to.equal(429);
+    first.close();
+    await watchOnce();
+  });
+
+  it("why, and what happened, of what is there and what is not", async () => {
+    const why = (await http.json("/page/why?kind=task&name=1")) as { summary: string; causes: unknown[] };
+    expect(why.summary).to.match(/^task 1 \(.*is done/);
+    expect((await http.send("GET", "/page/why?kind=task&name=999")).status).to.equal(404);
+    expect((await http.send("GET", "/page/why?kind=odd&name=1")).status).to.equal(400);
+    expect((await http.send("GET", "/page/timeline?kind=task&name=1")).status).to.equal(400);
+    const timeline = (await http.json("/page/timeline?kind=disk&name=nothing")) as { entries: unknown[] };
+    expect(timeline.entries).to.deep.equal([]);
+  });
+
+  it("actions -> only of admins, of the page itself, with JSON, and first only what would happen", async () => {
+    const path = "/page/tasks/1/cancel";
+    const body = JSON.stringify({ dry_run: true });
+    expect((await mesh.as("reader").send("POST", path, { headers: ACTION, body })).status).to.equal(401);
+    const elsewhere: Record<string, string>[] = [
+      {},
+      { "content-type": "application/json" },
+      { "x-diskmesh-page": "1" },
+      { ...ACTION, origin: "https://elsewhere.example" },
+      { ...ACTION, "sec-fetch-site": "cross-site" },
+      { ...ACTION, "sec-fetch-site": "same-site" },
+    ];
+    for (const headers of elsewhere)
+      expect((await http.send("POST", path, { headers, body })).status, JSON.stringify(headers)).to.equal(400);
+    const own = { ...ACTION, origin: `https://127.0.0.1:${http.port}`, "sec-fetch-site": "same-origin" };
+    const host = { ...own, host: `127.0.0.1:${http.port}` };
+    const foreseen = await http.send("POST", path, { headers: host, body });
+    expect(JSON.parse(foreseen.body).lines[0]).to.match(/^task 1 \(.*\) is asked to stop/);
+    expect((await http.json("/tasks/1")) as object).to.include({ state: "done" });
+    const done = await http.send("POST", path, { headers: host, body: JSON.stringify({ dry_run: false }) });
+    expect([done.status, done.body]).to.satisfy(
+      ([status, text]: [number, string]) => status === 400 && /done/.test(text),
+    );
+    const dead = JSON.stringify({ dry_run: true, state: "dead", reason: "x" });
+    expect((await http.send("POST", "/page/hosts/h/state", { headers: host, body: dead })).status).to.equal(404);
+  });
+
+  it("the director stops -> the events end at once, and the browser asks whoever leads then", async () => {
+    const watching = await watchOnce();
+    const exited = mesh.director.process.stop();
+    await eventually(() => expect(watching.isEnded()).to.equal(true));
+    await exited;
+  });
+});

@@ -1,0 +1,63 @@
+import type { RowKind, Rows } from "@diskmesh/page/rows";
+
+/** Whoever is told of rows. It holds at most one mark a row, however slow it reads. */
+export interface Viewer {
+  /** Rows that have changed since they were sent, by "KIND NAME". */
+  readonly changed: Set<string>;
+  /** Something is in it. */
+  wake(): void;
+}
+
+/** All that the page shows, as rows of JSON; says which of them change. */
+export class Board {
+  readonly #rows = new Map<string, string>();
+  readonly #viewers = new Set<Viewer>();
+
+  set<Kind extends RowKind>(kind: Kind, name: string, row: Rows[Kind] | undefined): void {
+    const key = `${kind} ${name}`;
+    const text = row && JSON.stringify(row);
+    if (this.#rows.get(key) === text) return;
+    if (text === undefined) this.#rows.delete(key);
+    else this.#rows.set(key, text);
+    for (const viewer of this.#viewers) {
+      viewer.changed.add(key);
+      viewer.wake();
+    }
+  }
+
+  /** Of each kind exactly these rows. */
+  setAll<Kind extends RowKind>(kind: Kind, rows: ReadonlyMap<string, Rows[Kind]>): void {
+    for (const [name, row] of rows) this.set(kind, name, row);
+    this.keepOnly(kind, (name) => rows.has(name));
+  }
+
+  keepOnly(kind: RowKind, isKept: (name: string) => boolean): void {
+    const prefix = `${kind} `;
+    for (const key of this.#rows.keys()) {
+      const name = key.slice(prefix.length);
+      if (key.startsWith(prefix) && !isKept(name)) this.set(kind, name, undefined);
+    }
+  }
+
+  clear(): void {
+    this.#rows.clear();
+  }
+
+  /** From now on it is told of changes; it begins with all that is there. Returns what ends that. */
+  add(viewer: Viewer): () => void {
+    for (const key of this.#rows.keys()) viewer.changed.add(key);
+    this.#viewers.add(viewer);
+    return () => this.#viewers.delete(viewer);
+  }
+
+  /** The rows as they are now, as JSON of RowChange[]. */
+  textOf(keys: readonly string[]): string {
+    return `[${keys.map((key) => this.#change(key)).join(",")}]`;
+  }
+
+  #change(key: string): string {
+    const space = key.indexOf(" ");
+    const [kind, name] = [key.slice(0, space), key.slice(space + 1)];
+    return `[${JSON.stringify(kind)},${JSON.stringify(name)},${this.#rows.get(key) ?? "null"}]`;
+  }
+}

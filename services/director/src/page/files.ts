@@ -1,0 +1,60 @@
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** A file that browsers get as it is. */
+export interface PageFile {
+  readonly type: string;
+  readonly etag: string;
+  readonly text: string;
+}
+
+const TYPES = {
+  html: "text/html; charset=utf-8",
+  css: "text/css; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  svg: "image/svg+xml",
+} as const;
+
+/** Packages that the page's modules import. */
+const PACKAGES = ["preact", "preact/hooks", "preact/jsx-runtime"];
+
+let files: ReadonlyMap<string, PageFile> | undefined;
+
+/** By name; read when the first one is asked for. Nothing else can be asked for. */
+export function pageFiles(): ReadonlyMap<string, PageFile> {
+  files ??= readFiles();
+  return files;
+}
+
+function readFiles(): Map<string, PageFile> {
+  // By the package's name: this code is in another place when it is bundled.
+  const manifest = fileURLToPath(import.meta.resolve("@diskmesh/page/package.json"));
+  const folder = dirname(manifest);
+  const found = new Map<string, PageFile>();
+  for (const part of ["public", "dist"])
+    for (const name of readdirSync(join(folder, part)))
+      if (/^[\w-]+\.(?:html|css|js|svg)$/.test(name)) found.set(name, pageFile(name, join(folder, part, name)));
+  const { resolve } = createRequire(manifest);
+  for (const name of PACKAGES) found.set(moduleName(name), pageFile(moduleName(name), resolve(name)));
+  return found;
+}
+
+function pageFile(name: string, path: string): PageFile {
+  const ending = name.slice(name.lastIndexOf(".") + 1) as keyof typeof TYPES;
+  const read = readFileSync(path, "utf8");
+  const text = ending === "js" ? withAddresses(read) : read;
+  const etag = `"${createHash("sha256").update(text).digest("base64url")}"`;
+  return { type: TYPES[ending], etag, text };
+}
+
+/** Browsers find modules by their addresses, and packages by no name. */
+function withAddresses(module: string): string {
+  return module.replace(/\bfrom\s*"(preact(?:\/[\w-]+)?)"/g, (_all, name: string) => `from"./${moduleName(name)}"`);
+}
+
+function moduleName(packageName: string): string {
+  return `${packageName.replace("/", "-")}.js`;
+}

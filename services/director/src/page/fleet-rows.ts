@@ -1,0 +1,103 @@
+import { AttachState, type Device, type Disk, Health, type Host, PublicationState } from "@diskmesh/api/registry";
+import type { DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
+
+/** Tries of an order after which it is no matter of moments. */
+const MANY_ATTEMPTS = 3;
+
+export function hostRow(host: Host, devices: string): HostRow {
+  const { state, az, rack, assignment, stateChangedAt } = host;
+  const shown = lower("HOST_STATE_", state) as HostRow["state"];
+  return {
+    state: shown,
+    az,
+    rack,
+    vm: assignment?.vmCid ?? "",
+    devices,
+    ...about(troubleOfHost(host, shown), stateChangedAt),
+  };
+}
+
+function troubleOfHost(host: Host, state: HostRow["state"]): string {
+  if (state === "dead") return `said dead by ${host.saidDead?.by ?? "an operator"}: ${host.saidDead?.reason ?? ""}`;
+  if (host.removalRequested) return "to be removed, and not out of operation yet";
+  if (state !== "online") return host.stateMessage || `its agent is ${state}`;
+  return host.suspected ? "heartbeats are missing" : "";
+}
+
+const LETTERS: Readonly<Record<string, DeviceLetter>> = {
+  [AttachState.ATTACHED]: "a",
+  [AttachState.ATTACHING]: "g",
+  [AttachState.CLOSING]: "c",
+  [AttachState.DETACHED]: "d",
+};
+
+export function letterOf({ attachState, health }: Device): DeviceLetter {
+  if (health === Health.ERROR) return "x";
+  if (health === Health.WARNING) return "w";
+  return LETTERS[attachState] ?? "u";
+}
+
+/** Undefined for a device that nobody needs to look at. */
+export function deviceRow(device: Device): DeviceRow | undefined {
+  const trouble = troubleOfDevice(device);
+  if (trouble === "") return undefined;
+  const { hostId, attachState, diskId, stateChangedAt } = device;
+  const state = lower("ATTACH_STATE_", attachState);
+  return { host: hostId, state, disk: diskId, ...about(trouble, stateChangedAt) };
+}
+
+export function troubleOfDevice(device: Device): string {
+  const { health, healthMessage, hardwareError, pending, attempts, lastError, replacement } = device;
+  if (device.heldByUnknownDisk) return "holds a disk that this registry does not know";
+  if (replacement !== undefined) return "other hardware is in its place";
+  if (health === Health.ERROR || health === Health.WARNING)
+    return healthMessage || hardwareError?.message || lower("HEALTH_", health);
+  if (pending !== undefined) return `its agent waits: ${pending.message}`;
+  if (lastError !== "" && attempts >= MANY_ATTEMPTS) return lastError;
+  if (device.attachState === AttachState.DETACHED && !device.detachConfirmed)
+    return "detached without its agent's word: the host may still hold it";
+  return device.removalRequested && device.diskId !== "" ? `to be removed, and disk ${device.diskId} is on it` : "";
+}
+
+const PUBLICATIONS: Readonly<Record<string, DiskRow["state"]>> = {
+  [PublicationState.PUBLISHING]: "publishing",
+  [PublicationState.PUBLISHED]: "published",
+  [PublicationState.UNPUBLISHING]: "unpublishing",
+};
+
+export function diskRow(disk: Disk): DiskRow {
+  const { publication, az, pool, sizeBytes, health, createdAt } = disk;
+  return {
+    state: PUBLICATIONS[publication?.state ?? ""] ?? "free",
+    host: publication?.hostId ?? "",
+    az,
+    pool,
+    sizeBytes,
+    health: lower("HEALTH_", health),
+    ...about(troubleOfDisk(disk), createdAt),
+  };
+}
+
+function troubleOfDisk({ publication, health, healthMessage, fence }: Disk): string {
+  if (publication !== undefined && fence !== undefined)
+    return `is being fenced from ${fence.hostId}: ${publication.lastError || fence.reason}`;
+  const [waits] = publication?.pending ?? [];
+  if (waits !== undefined) return `device ${waits.deviceId} waits: ${waits.message}`;
+  if (publication !== undefined && publication.lastError !== "" && publication.attempts > 0)
+    return publication.lastError;
+  if (health === Health.ERROR) return healthMessage || "a device or host of it is in error";
+  return fence === undefined ? "" : `was fenced from ${fence.hostId}: ${fence.reason}`;
+}
+
+/** Those fields that there is something to say in. */
+export function about(
+  trouble: string,
+  since: Date | undefined,
+): { readonly trouble?: string; readonly sinceMs?: number } {
+  return { ...(trouble !== "" && { trouble }), ...(since !== undefined && { sinceMs: since.getTime() }) };
+}
+
+/** As people read the name of a value. */
+export function lower(prefix: string, name: string): string {
+  return name.replace(prefix, "").toLowerCase();
+}

@@ -1,0 +1,167 @@
+import type { Device, Disk, Host } from "@diskmesh/api/registry";
+import { backoffMs, messageOf } from "@diskmesh/domain";
+import type { DeviceLetter } from "@diskmesh/page/rows";
+import type { Clock } from "@diskmesh/service";
+import type { RegistryClients } from "../registries.js";
+import type { Board } from "./board.js";
+import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
+
+const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
+/** Then the registry is asked to go on from there. */
+const WATCH_DEADLINE_MS = 3_600_000;
+
+type Update<Thing> =
+  | { readonly $case: "snapshotBegin" | "snapshotEnd" }
+  | { readonly $case: "thing"; readonly name: string; readonly value: Thing }
+  | { readonly $case: "gone"; readonly name: string };
+
+/** What one watch of a registry is about. */
+interface Watched<Thing> {
+  readonly what: string;
+  open(
+    resumeToken: string,
+  ): AsyncIterable<{ readonly update: Update<Thing> | undefined; readonly resumeToken: string }>;
+  set(name: string, thing: Thing | undefined): void;
+}
+
+/** Keeps the board's rows of what one disk registry knows up, until the signal aborts. */
+export class Fleet {
+  readonly #hosts = new Map<string, Host>();
+  /** By host, then by id. */
+  readonly #letters = new Map<string, Map<string, DeviceLetter>>();
+  readonly #hostOfDevice = new Map<string, string>();
+  /** What is not read yet, or cannot be. */
+  readonly #missing = new Map<string, string>();
+
+  constructor(
+    /** How people call the registry. */
+    private readonly name: string,
+    private readonly clients: Pick<RegistryClients, "registry">,
+    private readonly board: Board,
+    private readonly clock: Clock,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  start(): void {
+    const { registry } = this.clients;
+    const { signal } = this;
+    const call = { signal, deadlineMs: WATCH_DEADLINE_MS };
+    void this.#follow<Host>({
+      what: "hosts",
+      open: (resumeToken) =>
+        named(registry.watchHosts({ resumeToken }, call), "host", "removedHostId", ({ hostId }: Host) => hostId),
+      set: (hostId, host) => this.#setHost(hostId, host),
+    });
+    void this.#follow<Device>({
+      what: "devices",
+      open: (resumeToken) =>
+        named(
+          registry.watchDevices({ resumeToken }, call),
+          "device",
+          "removedDeviceId",
+          ({ deviceId }: Device) => deviceId,
+        ),
+      set: (deviceId, device) => this.#setDevice(deviceId, device),
+    });
+    void this.#follow<Disk>({
+      what: "disks",
+      open: (resumeToken) =>
+        named(registry.watchDisks({ resumeToken }, call), "disk", "removedDiskId", ({ diskId }: Disk) => diskId),
+      set: (diskId, disk) => this.board.set("disk", diskId, disk && diskRow(disk)),
+    });
+  }
+
+  async #follow<Thing>({ what, open, set }: Watched<Thing>): Promise<void> {
+    const { signal } = this;
+    let resumeToken = "";
+    let seen: Set<string> | undefined;
+    const known = new Set<string>();
+    this.#lacks(what, "");
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        for await (const { update, resumeToken: token } of open(resumeToken)) {
+          if (signal.aborted) return;
+          if (token !== "") resumeToken = token;
+          if (update?.$case === "snapshotBegin") seen = new Set();
+          if (update?.$case === "thing") {
+            known.add(update.name);
+            seen?.add(update.name);
+            set(update.name, update.value);
+          }
+          if (update?.$case === "gone" && known.delete(update.name)) set(update.name, undefined);
+          if (update?.$case === "snapshotEnd") {
+            for (const name of known) if (seen?.has(name) === false && known.delete(name)) set(name, undefined);
+            seen = undefined;
+          }
+          if (seen === undefined) this.#lacks(what, undefined);
+          failures = 0;
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#lacks(what, messageOf(error));
+        await this.clock.sleep(backoffMs(failures++, BACKOFF, Math.random()), signal).catch(() => {});
+      }
+    }
+  }
+
+  /** Empty: it is being read; undefined: it is known. */
+  #lacks(what: string, why: string | undefined): void {
+    if (why === undefined) this.#missing.delete(what);
+    else this.#missing.set(what, why);
+    const silent = [...this.#missing].filter(([, each]) => each !== "").map(([each, text]) => `${each}: ${text}`);
+    const state = silent.length > 0 ? "silent" : this.#missing.size > 0 ? "reading" : "live";
+    this.board.set("source", this.name, {
+      state,
+      ...(silent.length > 0 && { trouble: `shown is what it said last; ${silent.join("; ")}` }),
+    });
+  }
+
+  #setHost(hostId: string, host: Host | undefined): void {
+    if (host === undefined) this.#hosts.delete(hostId);
+    else this.#hosts.set(hostId, host);
+    this.#showHost(hostId);
+  }
+
+  #setDevice(deviceId: string, device: Device | undefined): void {
+    const hostId = device?.hostId ?? this.#hostOfDevice.get(deviceId) ?? "";
+    const letters = this.#letters.get(hostId) ?? new Map<string, DeviceLetter>();
+    this.#letters.set(hostId, letters);
+    if (device === undefined) {
+      letters.delete(deviceId);
+      this.#hostOfDevice.delete(deviceId);
+    } else {
+      letters.set(deviceId, letterOf(device));
+      this.#hostOfDevice.set(deviceId, hostId);
+    }
+    this.board.set("device", deviceId, device && deviceRow(device));
+    this.#showHost(hostId);
+  }
+
+  #showHost(hostId: string): void {
+    const host = this.#hosts.get(hostId);
+    const letters = [...(this.#letters.get(hostId)?.values() ?? [])].join("");
+    this.board.set("host", hostId, host && hostRow(host, letters));
+  }
+}
+
+type Messages = AsyncIterable<{
+  readonly update?: { readonly $case: string; readonly value: unknown } | undefined;
+  readonly resumeToken: string;
+}>;
+
+/** The messages of any of the three watches, told alike. */
+async function* named<Thing>(
+  messages: Messages,
+  thingCase: string,
+  goneCase: string,
+  nameOf: (thing: Thing) => string,
+): AsyncGenerator<{ readonly update: Update<Thing> | undefined; readonly resumeToken: string }> {
+  for await (const { update, resumeToken } of messages) {
+    if (update?.$case === thingCase) {
+      const value = update.value as Thing;
+      yield { update: { $case: "thing", name: nameOf(value), value }, resumeToken };
+    } else if (update?.$case === goneCase) yield { update: { $case: "gone", name: String(update.value) }, resumeToken };
+    else if (update?.$case === "snapshotBegin" || update?.$case === "snapshotEnd")
+      yield { update: { $case: update.$case }, resumeToken };
+  }
+}

@@ -1,0 +1,52 @@
+import type { Clock } from "@diskmesh/service";
+import type { DirectorConfig } from "../config.js";
+import type { CpiConfigSource } from "../cpi/cpi-calls.js";
+import type { Dispatcher } from "../cpi/dispatchers.js";
+import type { Registries } from "../registries.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { EndedTasks } from "../workers/ended-tasks.js";
+import type { LockKeeper } from "../workers/lock-keeper.js";
+import { Board } from "./board.js";
+import { Feed } from "./feed.js";
+import { Fleet } from "./fleet.js";
+import { keepOwnRows } from "./own.js";
+
+export interface MakeFeedOptions {
+  readonly config: DirectorConfig;
+  readonly tablet: DirectorTablet;
+  readonly endedTasks: Pick<EndedTasks, "page">;
+  readonly locks: Pick<LockKeeper, "list">;
+  readonly registries: Registries;
+  readonly dispatchers: readonly Pick<Dispatcher, "address" | "client">[];
+  readonly cpiConfig: Pick<CpiConfigSource, "version">;
+  readonly clock: Clock;
+}
+
+/** What the page shows, and who keeps it up while somebody looks. */
+export function makeFeed({
+  config,
+  tablet,
+  endedTasks,
+  locks,
+  registries,
+  dispatchers,
+  cpiConfig,
+  clock,
+}: MakeFeedOptions): Feed {
+  const board = new Board();
+  const { sendIntervalMs: lookIntervalMs } = config.page;
+  const cpisOf = dispatchers.map(({ address, client }) => {
+    const name = dispatchers.length === 1 ? "cpi-dispatcher" : `cpi-dispatcher ${address}`;
+    const list = async (signal: AbortSignal) => {
+      const cpiConfigVersion = await cpiConfig.version();
+      const context = { directorId: tablet.id, directorGeneration: tablet.generation, cpiConfigVersion };
+      return (await client.listCpis({ context }, { signal, deadlineMs: config.nodes.requestTimeoutMs })).cpis;
+    };
+    return { name, list };
+  });
+  const keepUp = (signal: AbortSignal): void => {
+    for (const { name, clients } of registries.named()) new Fleet(name, clients, board, clock, signal).start();
+    keepOwnRows({ board, tablet, endedTasks, locks, cpisOf, lookIntervalMs, clock }, signal);
+  };
+  return new Feed({ board, limits: config.page, keepUp, clock });
+}

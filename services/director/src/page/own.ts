@@ -1,0 +1,115 @@
+import type { ListCpisResponse } from "@diskmesh/api/cpi";
+import { messageOf } from "@diskmesh/domain";
+import type { TaskRow } from "@diskmesh/page/rows";
+import type { Clock } from "@diskmesh/service";
+import { lockName } from "../model/locks.js";
+import { hasEnded, type Task } from "../model/task.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { EndedTasks } from "../workers/ended-tasks.js";
+import type { LockKeeper } from "../workers/lock-keeper.js";
+import type { Board } from "./board.js";
+import { cpiRow, lockRow, taskRow } from "./own-rows.js";
+
+interface DispatcherCpis {
+  readonly name: string;
+  readonly list: (signal: AbortSignal) => Promise<ListCpisResponse["cpis"]>;
+}
+
+export interface OwnOptions {
+  readonly board: Board;
+  readonly tablet: DirectorTablet;
+  readonly endedTasks: Pick<EndedTasks, "page">;
+  readonly locks: Pick<LockKeeper, "list">;
+  /** Of each dispatcher: its name for people, and what it says. */
+  readonly cpisOf: readonly DispatcherCpis[];
+  readonly lookIntervalMs: number;
+  readonly clock: Clock;
+}
+
+const MAX_LIVE_TASKS = 500;
+const MAX_ENDED_TASKS = 50;
+const CPIS_INTERVAL_MS = 2_000;
+/** Tasks grow stuck without any change of theirs. */
+const TASKS_INTERVAL_MS = 5_000;
+
+/** Keeps the board's rows of what the director itself knows up, until the signal aborts. */
+export function keepOwnRows(options: OwnOptions, signal: AbortSignal): void {
+  void keepTasksAndLocks(options, signal);
+  for (const dispatcher of options.cpisOf) void keepCpis(dispatcher, options, signal);
+}
+
+async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Promise<void> {
+  const { board, tablet, locks, lookIntervalMs, clock } = options;
+  let hasChanged = true;
+  const unwatch = tablet.watch((changes) => {
+    hasChanged ||= changes.some(({ table }) => table === "tasks");
+  });
+  let lookedAtMs = 0;
+  let locksBefore = "";
+  try {
+    while (!signal.aborted) {
+      const held = locks.list();
+      const locksNow = JSON.stringify(held);
+      board.setAll("lock", new Map(held.map((lock) => [lockName(lock), lockRow(lock)])));
+      const isDue = clock.monotonicMs() - lookedAtMs > TASKS_INTERVAL_MS;
+      if (hasChanged || isDue || locksNow !== locksBefore) {
+        hasChanged = false;
+        lookedAtMs = clock.monotonicMs();
+        locksBefore = locksNow;
+        board.setAll("task", await taskRows(options));
+        board.set("source", "director", { state: "live" });
+      }
+      await clock.sleep(lookIntervalMs, signal);
+    }
+  } catch (error) {
+    if (!signal.aborted) board.set("source", "director", { state: "silent", trouble: messageOf(error) });
+  } finally {
+    unwatch();
+  }
+}
+
+/** Tasks that have not ended, the newest first, and the last ones that have. */
+async function taskRows({ tablet, endedTasks, locks, clock }: OwnOptions): Promise<Map<string, TaskRow>> {
+  const waitsFor = new Map(
+    locks.list().flatMap((lock) => lock.waitingTaskIds.map((taskId) => [taskId, lock] as const)),
+  );
+  const tasks = await tablet.read((tables) => {
+    const live: Task[] = [];
+    const ended: Task[] = [];
+    for (const task of tables.tasks.entries()) {
+      if (!hasEnded(task) && live.length < MAX_LIVE_TASKS) live.push(task);
+      else if (hasEnded(task) && ended.length < MAX_ENDED_TASKS) ended.push(task);
+    }
+    return [...live, ...ended];
+  });
+  // First the tablet: a task is put away into the log, and never taken out again.
+  const putAway = await endedTasks.page(
+    { states: new Set(), deployment: undefined },
+    { after: "", limit: MAX_ENDED_TASKS },
+  );
+  const nowMs = clock.nowMs();
+  return new Map(
+    [...tasks, ...putAway].map((task) => [String(task.taskId), taskRow(task, waitsFor.get(task.taskId), nowMs)]),
+  );
+}
+
+async function keepCpis({ name, list }: DispatcherCpis, options: OwnOptions, signal: AbortSignal): Promise<void> {
+  const { board, clock, cpisOf } = options;
+  const rowName = (cpi: string): string => (cpisOf.length === 1 ? cpi : `${cpi} (${name})`);
+  let shown = new Set<string>();
+  while (!signal.aborted) {
+    try {
+      const cpis = await list(signal);
+      if (signal.aborted) return;
+      for (const cpi of cpis) board.set("cpi", rowName(cpi.name), cpiRow(cpi));
+      const now = new Set(cpis.map((cpi) => rowName(cpi.name)));
+      for (const gone of shown) if (!now.has(gone)) board.set("cpi", gone, undefined);
+      shown = now;
+      board.set("source", name, { state: "live" });
+    } catch (error) {
+      if (signal.aborted) return;
+      board.set("source", name, { state: "silent", trouble: messageOf(error) });
+    }
+    await clock.sleep(CPIS_INTERVAL_MS, signal).catch(() => {});
+  }
+}

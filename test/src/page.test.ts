@@ -1,0 +1,146 @@
+import { join } from "node:path";
+import { httpUsers } from "@diskmesh/director/testing";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { programOnPath } from "@diskmesh/process-cpi";
+import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import axe, { type AxeResults } from "axe-core";
+import { expect } from "chai";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { addHosts, deployInstances, detachDisk, devicesReady, provideDisk } from "./mesh/steps.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+
+/** Longer than a page and a mesh take on any machine. */
+const PATIENCE = { timeoutMs: 120_000 };
+/** Where pictures are put, for whoever wants to see; none by default. */
+const { DISKMESH_PICTURES: pictures } = process.env;
+
+/** Real processes, and the browser that operators have. */
+describe("the page in a browser", function () {
+  this.timeout(600_000);
+  let mesh: TestMesh;
+  let browser: Browser;
+  let page: Page;
+  let address: string;
+  let instances: string[];
+  let diskCid: string;
+
+  before(async function () {
+    leaveToVerify(this);
+    const executablePath = programOnPath("chromium");
+    if (executablePath === undefined) skipBecause(this, "chromium is not on PATH");
+    const port = await freePort();
+    const users = await httpUsers({ admin: ["bosh.admin"] });
+    const overrides = { director: { http: { listen: { port }, users } } };
+    mesh = await TestMesh.start({ hosts: 3, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides });
+    await addHosts(mesh);
+    await devicesReady(mesh);
+    instances = await deployInstances(mesh);
+    address = `https://127.0.0.1:${port}/page`;
+    // It runs as root where tests do.
+    browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+    page = await opened();
+  });
+  after(async () => {
+    await browser?.close();
+    await mesh?.[Symbol.asyncDispose]();
+  });
+
+  async function opened(options: Parameters<Browser["newContext"]>[0] = {}): Promise<Page> {
+    const httpCredentials = { username: "admin", password: "pw-admin" };
+    const context = await browser.newContext({ ignoreHTTPSErrors: true, httpCredentials, ...options });
+    context.setDefaultTimeout(PATIENCE.timeoutMs);
+    const opening = await context.newPage();
+    const complaints: string[] = [];
+    opening.on("pageerror", (error) => complaints.push(error.message));
+    opening.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+    await opening.goto(address, { waitUntil: "domcontentloaded" });
+    await opening.locator(".liveness.live").waitFor();
+    expect(complaints).to.deep.equal([]);
+    return opening;
+  }
+
+  const textOf = async (selector: string): Promise<string> =>
+    (await page.locator(selector).allInnerTexts()).join("\n").replace(/\s+/g, " ");
+
+  async function shows(selector: string, expected: RegExp): Promise<void> {
+    await eventually(async () => expect(await textOf(selector)).to.match(expected), PATIENCE);
+  }
+
+  it("a disk is provided, moves and is fenced, each seen as it is now", async () => {
+    await shows("#hosts tbody", /host-1 online.*host-2 online.*host-3 online/);
+    await shows("#trouble", /Nothing is stuck/);
+    await shows("#fleet .counts", /12 devices 12 attached/);
+    diskCid = await provideDisk(mesh, "scratch", instances[0] ?? "");
+    const committedMs = Date.now();
+    await shows(`#disks [data-name="${diskCid}"]`, /published host-1 1 MiB/);
+    console.log(`      seen ${Date.now() - committedMs} ms after the answer to whoever waited for it`);
+    await detachDisk(mesh, "scratch");
+    await shows(`#disks [data-name="${diskCid}"]`, /free/);
+    await provideDisk(mesh, "scratch", instances[1] ?? "");
+    await shows(`#disks [data-name="${diskCid}"]`, /published host-2/);
+
+    await page.locator("#hosts").getByRole("link", { name: "host-2" }).click();
+    await page.getByRole("button", { name: "Fence it…" }).click();
+    await page.getByRole("textbox", { name: /Why/ }).fill("its power is gone");
+    await page.getByRole("button", { name: "Show what will happen" }).click();
+    await shows("dialog", new RegExp(`What will happen.*1 disks are taken from host-2.*${diskCid}`));
+    await shows(`#disks [data-name="${diskCid}"]`, /published host-2/);
+    await page.getByRole("button", { name: "Fence it", exact: true }).click();
+    await shows("dialog", /Done/);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await shows(`#disks [data-name="${diskCid}"]`, /free/);
+    await shows("#trouble", new RegExp(`disk ${diskCid} was fenced from host-2: operator admin: its power is gone`));
+    await page.locator("#disks").getByRole("link", { name: diskCid }).click();
+    await shows("#detail #why", /FENCED/);
+    await shows("#detail #timeline", /FenceHost.*PublishDisk.*CreateDisk/);
+  });
+
+  it("a host is to be removed -> on top, and why it waits", async () => {
+    const { disk } = await mesh.clients.registry.getDisk({ diskId: diskCid });
+    const { device } = await mesh.clients.registry.getDevice({ deviceId: disk?.deviceIds[0] ?? "" });
+    const hostId = device?.hostId ?? "";
+    const { result } = await mesh.clients.registry.removeHost({ hostId });
+    expect(result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
+    await shows("#trouble", new RegExp(`host ${hostId} to be removed`));
+    await page.locator("#trouble").getByRole("link", { name: hostId, exact: true }).click();
+    await shows("#detail #why", new RegExp(diskCid));
+    expect(await page.locator("#detail .cure").count()).to.be.above(0);
+  });
+
+  it("no serious finding of axe, dark and light, wide and narrow; and by keys alone", async () => {
+    for (const colorScheme of ["light", "dark"] as const)
+      for (const width of [1_440, 390]) {
+        const seen = await opened({ colorScheme, viewport: { width, height: 900 } });
+        await seen.locator("#hosts tbody tr").first().waitFor();
+        await picture(seen, `overview-${colorScheme}-${width}`);
+        await seen.goto(`${address}#disk/${diskCid}`);
+        await seen.locator("#detail .timeline li").first().waitFor();
+        await picture(seen, `disk-${colorScheme}-${width}`);
+        await seen.evaluate(axe.source);
+        const { violations } = (await seen.evaluate("axe.run()")) as AxeResults;
+        const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+        expect(serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`)).to.deep.equal([]);
+        await seen.context().close();
+      }
+    await page.locator(".map canvas").focus();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    await shows("#map-cursor", /^host-2, online/);
+    await page.keyboard.press("Enter");
+    await shows("#detail-title", /host host-2/);
+  });
+
+  it("the director is gone -> the page says that it is not live; back, it is as it is by then", async () => {
+    await mesh.process("director").kill();
+    await shows(".liveness", /Not live: this is as of/);
+    await mesh.clients.registry.setHostState({ hostIds: ["host-3"], state: "HOST_STATE_DEAD", reason: "burnt" });
+    expect(await textOf("#hosts tbody")).not.to.match(/dead/);
+    await mesh.process("director").start();
+    await shows(".liveness", /^ ?live$/);
+    await shows("#hosts tbody", /host-3 dead/);
+  });
+
+  async function picture(seen: Page, name: string): Promise<void> {
+    if (pictures) await seen.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
+  }
+});
