@@ -2,7 +2,8 @@ import { Age, Thing } from "./lists.js";
 import type { RowKind, Rows } from "./rows.js";
 import type { Store } from "./store.js";
 
-const MAX_SHOWN = 30;
+/** The fleet below stays in sight; its lists have the rest, first. */
+const MAX_SHOWN = 10;
 /** The worst first: what others wait for. */
 const KINDS: readonly RowKind[] = ["source", "host", "task", "disk", "device", "cpi"];
 
