@@ -33,10 +33,13 @@ export const backup: Action = {
 /** Synced to disk when it resolves. For its owner only: a director's state holds credentials. */
 async function write(path: string, pieces: () => AsyncIterable<{ readonly piece: Buffer }>): Promise<void> {
   const file = createWriteStream(path, { mode: 0o600, flush: true });
-  const closed = once(file, "close");
-  await once(file, "open").catch((error: unknown) => {
+  const failed = (error: unknown): never => {
     throw new UsageError(`cannot write the backup: ${messageOf(error)}`);
-  });
+  };
+  const closed = once(file, "close").catch(failed);
+  // It may fail before anybody waits for it.
+  closed.catch(() => {});
+  await once(file, "open").catch(failed);
   try {
     for await (const { piece } of pieces()) if (!file.write(piece)) await once(file, "drain");
   } finally {

@@ -434,7 +434,7 @@ describe("the table of routes over HTTPS", function () {
   });
 
   it("has a success, a repeated delivery and an error of each route that has them", () => {
-    const names = allRoutes.map(({ method, path }) => `${method} ${path}`).filter((name) => !isVendors(name));
+    const names = allRoutes.map(({ method, path }) => `${method} ${path}`).filter((name) => !hasOwnTests(name));
     const has = (name: string, kind: Kind) =>
       rows.some((row) => "kind" in row && row.route === name && row.kind === kind);
     const without = (kind: Kind) => names.filter((name) => !has(name, kind));
@@ -470,8 +470,8 @@ describe("the table of routes over HTTPS", function () {
     });
   }
 
-  /** Ironic's, which the tests of vendors' methods go through. */
-  function isVendors(name: string): boolean {
-    return name.includes(" /v1");
+  /** Ironic's and those of the page, which their own tests go through. */
+  function hasOwnTests(name: string): boolean {
+    return / \/(v1|page)\b/.test(name);
   }
 });
