@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OrderOutcome } from "@diskmesh/api/agent";
+import { Health } from "@diskmesh/api/registry";
 import { type DatabaseProcess, documentDatabase } from "@diskmesh/tablet/testing";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -40,14 +41,26 @@ describe("a registry that is paused between having read an order and sending it"
     await operator.addHost({ hostId: "h1" });
     await eventually(() => agent.received.some(({ kind }) => kind === "attach"), PATIENCE);
     const attempts = async (): Promise<number> => (await operator.getDevice({ deviceId: "d1" })).device?.attempts ?? 0;
-    const before = await attempts();
-    await eventually(async () => (await attempts()) > before, { ...PATIENCE, everyMs: 20 });
     const old = agent.received.at(-1)?.tabletGeneration ?? 0;
-
-    // From now on commits wait, and whoever reads what they changed waits along with them: the next order too.
-    database.signal("SIGSTOP");
-    const adding = operator.addHost({ hostId: "h2" }).catch(() => {});
-    await delay(ORDER_BACKOFF_MS + 500);
+    let changing: Promise<unknown>;
+    for (let round = 1; ; round++) {
+      const before = await attempts();
+      let failed = before;
+      const hasFailedAgain = async (): Promise<boolean> => {
+        failed = await attempts();
+        return failed > before;
+      };
+      await eventually(hasFailedAgain, { ...PATIENCE, everyMs: 20 });
+      // From now on commits wait, and whoever reads what they changed waits along with them: the next order too.
+      database.signal("SIGSTOP");
+      const said = { deviceIds: ["d2"], health: Health.WARNING, reason: `round ${round}` };
+      changing = operator.setDeviceState(said).catch(() => {});
+      await delay(ORDER_BACKOFF_MS + 500);
+      // On a busy machine that one had been sent before.
+      if (agent.received.filter(({ kind }) => kind === "attach").length === failed) break;
+      database.signal("SIGCONT");
+      await changing;
+    }
     first.signal("SIGSTOP");
     // The commit is done, and its answer waits for the paused process.
     database.signal("SIGCONT");
@@ -55,7 +68,7 @@ describe("a registry that is paused between having read an order and sending it"
     const received = agent.received.length;
     first.signal("SIGCONT");
     await eventually(() => first.logs.includes("leads no more"), PATIENCE);
-    await adding;
+    await changing;
     // Two of the new leader's, so that there was time for one of the old one's.
     const ofNew = () => agent.received.filter((order) => order.tabletGeneration > old).length;
     await eventually(() => ofNew() >= 2, PATIENCE);
