@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { HostState } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
@@ -28,7 +28,8 @@ describe("seven of twelve hosts die", function () {
   const DISKS = [...LOST.slice(0, 5).map((host) => ({ diskId: `disk-of-${host}`, host, device: placeOf(host) }))];
   const CUT_OFF = { diskId: "disk-of-h12", host: "h12", device: "h7" };
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     mesh = await RegistryMesh.start({
       hostIds: HOSTS,
       agent: (hostId, folder) => ({

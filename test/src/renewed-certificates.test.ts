@@ -7,7 +7,7 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { type Identity, MIB_BYTES, messageOf } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { createClient } from "@diskmesh/rpc";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
@@ -99,7 +99,8 @@ class Load {
 describe("certificates that are renewed under load", function () {
   this.timeout(600_000);
 
-  it("also by another authority, the former ones revoked -> no failed call, heartbeat, read or write", async () => {
+  it("also by another authority, the former ones revoked -> no failed call, heartbeat, read or write", async function () {
+    leaveToVerify(this);
     const certificates = new ReplacedFiles();
     const [one, two] = [1, 2].map((number) => createAuthority({ commonName: `authority ${number}`, validDays: 1 }));
     const [former, next] = [(await one) as KeyPair, (await two) as KeyPair];

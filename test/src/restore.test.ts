@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { databaseUrl, documentDatabase, withDatabase } from "@diskmesh/tablet/testing";
-import { eventually, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { backUpRegistry } from "./mesh/back-up-registry.js";
 import { makeDeviceFile } from "./mesh/device-files.js";
@@ -25,6 +25,7 @@ for (const store of ["LMDB", "MongoDB"]) {
     before(async function () {
       this.timeout(400_000);
       if (store === "MongoDB") {
+        leaveToVerify(this);
         const found = await documentDatabase();
         if (typeof found === "string") return skipBecause(this, found);
         url = databaseUrl(found.url, "diskmesh_restore");

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { createClient } from "@diskmesh/rpc";
 import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
-import { eventually, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
@@ -22,6 +22,7 @@ for (const store of ["LMDB", "MongoDB"])
 
     before(async function () {
       this.timeout(400_000);
+      if (store === "MongoDB") leaveToVerify(this);
       folder = mkdtempSync(join(tmpdir(), "diskmesh-restore-"));
       if (store === "LMDB") {
         director = await TestDirector.start();

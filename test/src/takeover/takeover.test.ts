@@ -1,4 +1,4 @@
-import { skipBecause } from "@diskmesh/testkit";
+import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { openStore, STORE_NAMES } from "../kill-test/stores.js";
 import { runTakeovers } from "./run.js";
@@ -8,6 +8,7 @@ describe("directors and dispatchers, killed while disks are provided and detache
 
   for (const name of STORE_NAMES)
     it(`${name} -> every caller's wish is done in the end, nothing is lost, and nothing done twice`, async function () {
+      leaveToVerify(this);
       const store = await openStore(name);
       if (typeof store === "string") return skipBecause(this, store);
       const seed = Math.floor(Math.random() * 1_000_000) + 1;
