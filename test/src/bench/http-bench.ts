@@ -17,12 +17,14 @@ const STEMCELL_BYTES = 2 * GIB_BYTES;
 const LISTED = 10_000;
 const MEMORY_LIMIT_MIB = 64;
 const WRITE = { rpc: { maxDeadlineMs: 600_000 }, stemcells: { idleTimeoutMs: 600_000 } };
+/** All tasks of the list are still there when it is asked for. */
+const KEEP = { tasks: { retentionCount: 2 * LISTED } };
 
 type Director = Awaited<ReturnType<typeof startHttpDirector>>;
 
 /** The HTTPS face beside a fastify that does nothing, and what it costs everybody else. */
 export async function benchHttp(report: (line: string) => void): Promise<Measurement[]> {
-  const mesh = await startHttpDirector({ requestTimeoutMs: 120_000 }, { ...WRITE, log: { level: "warn" } });
+  const mesh = await startHttpDirector({ requestTimeoutMs: 120_000 }, { ...WRITE, ...KEEP, log: { level: "warn" } });
   try {
     const instanceId = (await mesh.director.deploy("bench", 1))[0] ?? "";
     const measurements: Measurement[] = [];
