@@ -18,6 +18,12 @@ export interface LookedUp {
 
 export function whatIsKnown(context: Context, tables: DirectorTables, { steps, hosts }: LookedUp): Known {
   const { callRecords } = context;
+  // Of all VMs at once: it is worked out for the first silent one, and counts for the others.
+  let remedies: RemedyOf | undefined;
+  const remedyOf: RemedyOf = (instance) => {
+    remedies ??= remediesIn(context, tables);
+    return remedies(instance);
+  };
   return {
     taskOf: (taskId) => tables.tasks.get(taskKey(taskId)),
     locks: context.locks.list(),
@@ -28,7 +34,7 @@ export function whatIsKnown(context: Context, tables: DirectorTables, { steps, h
     nowMs: context.clock.nowMs(),
     vmOf: (name) => {
       const instance = recordedInstance(tables, name);
-      return instance && knownVm(context, tables, instance, hosts.get(instance.vmCid) ?? []);
+      return instance && knownVm(context, tables, instance, hosts.get(instance.vmCid) ?? [], remedyOf);
     },
     diskOf: (name) => recordedDisk(tables, name),
   };
@@ -56,10 +62,11 @@ export function recordedDisk(tables: DirectorTables, name: string): Disk | Persi
 }
 
 function knownVm(
-  { agentHealths, clock, config, agentsAreHeard }: Context,
+  { agentHealths, clock, agentsAreHeard }: Context,
   tables: DirectorTables,
   instance: Instance,
   hostIds: readonly string[],
+  remedyOf: RemedyOf,
 ): KnownVm {
   const nowMs = clock.nowMs();
   const { agentId, instanceId } = instance;
@@ -71,7 +78,7 @@ function knownVm(
     instance,
     isNatsAway,
     silentSinceMs: isSilent ? nowMs - silentMs : undefined,
-    remedy: isSilent ? remedyOf({ agentHealths, config }, tables, instance, nowMs) : "",
+    remedy: isSilent ? remedyOf(instance) : "",
     isShutOut: agentId !== "" && isShutOut(instance.agentKeys, nowMs),
     owedRemovals: agentId === "" ? 0 : [...tables.owedRemovals.by("byAgent", agentId)].length,
     disks: [...tables.disks.by("byInstance", instanceId), ...persistent],
@@ -79,21 +86,21 @@ function knownVm(
   };
 }
 
+type RemedyOf = (instance: Instance) => string;
+
 /** What the resurrector, which looks at all of them, makes of a silent one. */
-function remedyOf(
-  { agentHealths, config }: Pick<Context, "agentHealths" | "config">,
-  tables: DirectorTables,
-  { instanceId }: Instance,
-  nowMs: number,
-): string {
+function remediesIn({ agentHealths, clock, config }: Context, tables: DirectorTables): RemedyOf {
   const { resurrection } = config;
   const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;
-  const watched = watchedVms(tables, silentMsOf, resurrection.enabled, nowMs);
-  if (watched.find(({ instance }) => instance.instanceId === instanceId)?.isOn !== true)
-    return "not made anew by itself: resurrection is switched off for it";
-  const verdict = decideResurrections(watched, resurrection).find(({ instance }) => instance.instanceId === instanceId);
-  if (verdict?.do === "hold") return `not made anew by itself: ${verdict.because}`;
-  if (verdict?.do === "make_anew" && verdict.isDead) return "made anew by itself: it counts as dead";
+  const watched = watchedVms(tables, silentMsOf, resurrection.enabled, clock.nowMs());
+  const isOn = new Set(watched.filter((vm) => vm.isOn).map(({ instance }) => instance.instanceId));
+  const verdicts = new Map(decideResurrections(watched, resurrection).map((each) => [each.instance.instanceId, each]));
   const { silentAfterMs, deadAfterMs } = resurrection;
-  return `made anew by itself once it has been silent for ${silentAfterMs / 1_000} s and its CPI says that it is gone, or after ${deadAfterMs / 1_000} s`;
+  return ({ instanceId }) => {
+    if (!isOn.has(instanceId)) return "not made anew by itself: resurrection is switched off for it";
+    const verdict = verdicts.get(instanceId);
+    if (verdict?.do === "hold") return `not made anew by itself: ${verdict.because}`;
+    if (verdict?.do === "make_anew" && verdict.isDead) return "made anew by itself: it counts as dead";
+    return `made anew by itself once it has been silent for ${silentAfterMs / 1_000} s and its CPI says that it is gone, or after ${deadAfterMs / 1_000} s`;
+  };
 }

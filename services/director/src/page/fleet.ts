@@ -99,8 +99,9 @@ export class Fleet {
       } catch (error) {
         if (signal.aborted) return;
         this.#lacks(what, messageOf(error));
-        await this.clock.sleep(backoffMs(failures++, BACKOFF, Math.random()), signal).catch(() => {});
       }
+      // A stream that ends without an error, as of a registry that stops, may end at once again.
+      await this.clock.sleep(backoffMs(failures++, BACKOFF, Math.random()), signal).catch(() => {});
     }
   }
 

@@ -29,6 +29,8 @@ export interface OwnOptions {
 const MAX_LIVE_TASKS = 500;
 const MAX_ENDED_TASKS = 50;
 const CPIS_INTERVAL_MS = 2_000;
+/** Of what could not be read. */
+const AGAIN_MS = 2_000;
 /** Tasks grow stuck without any change of theirs. */
 const TASKS_INTERVAL_MS = 5_000;
 
@@ -52,17 +54,22 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
       const locksNow = JSON.stringify(held);
       board.setAll("lock", new Map(held.map((lock) => [lockName(lock), lockRow(lock)])));
       const isDue = clock.monotonicMs() - lookedAtMs > TASKS_INTERVAL_MS;
+      let pauseMs = lookIntervalMs;
       if (hasChanged || isDue || locksNow !== locksBefore) {
         hasChanged = false;
         lookedAtMs = clock.monotonicMs();
         locksBefore = locksNow;
-        board.setAll("task", await taskRows(options));
-        board.set("source", "director", { state: "live" });
+        try {
+          board.setAll("task", await taskRows(options));
+          board.set("source", "director", { state: "live" });
+        } catch (error) {
+          board.set("source", "director", { state: "silent", trouble: messageOf(error) });
+          hasChanged = true;
+          pauseMs = AGAIN_MS;
+        }
       }
-      await clock.sleep(lookIntervalMs, signal);
+      await clock.sleep(pauseMs, signal).catch(() => {});
     }
-  } catch (error) {
-    if (!signal.aborted) board.set("source", "director", { state: "silent", trouble: messageOf(error) });
   } finally {
     unwatch();
   }
