@@ -39,7 +39,7 @@ describe("a mesh with six broken CPIs and one that works", function () {
   before(async () => {
     const executables = {
       runFolder: join(folder, "runs"),
-      stderrBytesPerSecond: 500_000,
+      maxStderrBytesPerSecond: 500_000,
       maxStderrBytes: 1_000_000,
     };
     mesh = await TestMesh.start({

@@ -25,7 +25,7 @@ describe("devices that leave operation, and what is on them", function () {
           deviceId,
           path: makeDeviceFile(join(folder, "files", deviceId), SIZE),
         })),
-        limits: { eraseChunkBytes: 65_536, maxErasesAtOnce: 1, maxEraseBytesPerSecond: MIB_BYTES },
+        limits: { eraseChunkBytes: 65_536, maxConcurrentErases: 1, maxEraseBytesPerSecond: MIB_BYTES },
       }),
     });
     await eventually(() => mesh.device("d2"), PATIENCE);

@@ -70,9 +70,9 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
       dispatcher: { address: group.address("cpi-dispatcher") },
       nats: { servers: [nats.address] },
       dynamicDisks: { enabled: true },
-      cpi: { retryMs: 2_000 },
+      cpi: { retryTimeoutMs: 2_000 },
       agents: { settings: { mbus }, attachTimeoutMs: 10_000 },
-      registry: { listen: group.listen("vm-registry"), user: "cpi", password: REGISTRY.quoted },
+      boshRegistry: { listen: group.listen("vm-registry"), user: "cpi", password: REGISTRY.quoted },
     };
     const dispatcher = {
       ...everything,

@@ -68,7 +68,7 @@ describe("vendor passthru", function () {
           drivers: {
             drivers: [drivers[0], drivers[2], ...SHIPPED],
             restart,
-            limits: { turnProcessorMs: 300, syncTimeoutMs: 100_000 },
+            limits: { maxTurnProcessorMs: 300, syncTimeoutMs: 100_000 },
           },
         },
       },

@@ -93,6 +93,6 @@ function agentConfig(layout: MeshLayout, { hostId, az, rack }: LocalHost): objec
       deviceId: deviceIdOf(hostId, index),
       path: layout.deviceFile(hostId, index),
     })),
-    nats: { servers: [layout.natsAddress], tls: layout.tlsFiles(name) },
+    nats: { servers: [layout.natsAddress] },
   };
 }

@@ -27,7 +27,7 @@ export const driversConfig = z
     /** Of each driver's process. Beyond them it is ended and told of, and started again. */
     limits: z
       .strictObject({
-        memoryMib: z.int().min(16).max(65_536).default(128),
+        maxMemoryMib: z.int().min(16).max(65_536).default(128),
         loadTimeoutMs: durationMsConfig.default(30_000),
         /** How long a method may take for which somebody waits, and one that is a task. */
         syncTimeoutMs: durationMsConfig.default(20_000),
@@ -35,22 +35,22 @@ export const driversConfig = z
         /** How long a method may take to heed that it was cancelled. */
         cancelGraceMs: durationMsConfig.default(5_000),
         /** How much of a processor may go into one turn of its event loop. */
-        turnProcessorMs: durationMsConfig.default(5_000),
-        callsAtOnce: count.default(64),
+        maxTurnProcessorMs: durationMsConfig.default(5_000),
+        maxConcurrentCalls: count.default(64),
         /** Of one answer. */
-        answerSizeBytes: z
+        maxAnswerBytes: z
           .int()
           .min(1_024)
           .max(64 * MIB_BYTES)
           .default(MIB_BYTES),
         /** What it writes to its standard output and error. */
-        outputBytesPerSecond: z
+        maxOutputBytesPerSecond: z
           .int()
           .min(1_024)
           .max(1024 * MIB_BYTES)
           .default(MIB_BYTES),
         /** Lines of that which go into the log; the others are counted. */
-        logLinesPerSecond: count.default(10),
+        maxLogLinesPerSecond: count.default(10),
       })
       .prefault({}),
     /** Between an end of a driver's process and its next start. */

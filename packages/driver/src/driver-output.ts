@@ -3,7 +3,7 @@ import type { Logger } from "@diskmesh/domain";
 import type { DriverLimits } from "./config.js";
 
 export interface DriverOutputOptions {
-  readonly limits: Pick<DriverLimits, "outputBytesPerSecond" | "logLinesPerSecond">;
+  readonly limits: Pick<DriverLimits, "maxOutputBytesPerSecond" | "maxLogLinesPerSecond">;
   readonly log: Pick<Logger, "info">;
   readonly onFlood: (reason: string) => void;
 }
@@ -28,15 +28,15 @@ export class DriverOutput {
 
   read(stream: Readable): void {
     let rest = "";
-    const { outputBytesPerSecond } = this.#options.limits;
+    const { maxOutputBytesPerSecond } = this.#options.limits;
     stream.on("error", () => undefined);
     stream.on("data", (chunk: Buffer) => {
       this.#turn();
       this.#bytes += chunk.length;
-      if (this.#bytes > outputBytesPerSecond) {
+      if (this.#bytes > maxOutputBytesPerSecond) {
         stream.destroy();
-        const limit = "drivers.limits.outputBytesPerSecond";
-        this.#options.onFlood(`it wrote more than ${outputBytesPerSecond} bytes within a second (${limit})`);
+        const limit = "drivers.limits.maxOutputBytesPerSecond";
+        this.#options.onFlood(`it wrote more than ${maxOutputBytesPerSecond} bytes within a second (${limit})`);
         return;
       }
       const text = chunk.toString("utf8");
@@ -59,7 +59,7 @@ export class DriverOutput {
   #line(line: string): void {
     this.#turn();
     this.#lines += 1;
-    if (this.#lines > this.#options.limits.logLinesPerSecond) {
+    if (this.#lines > this.#options.limits.maxLogLinesPerSecond) {
       this.#notTold += 1;
       return;
     }

@@ -84,7 +84,7 @@ export class DriverProcess {
   constructor(options: DriverProcessOptions) {
     this.#options = options;
     const { limits, settings, nodeId, log } = options;
-    this.#child = spawn(process.execPath, [`--max-old-space-size=${limits.memoryMib}`, RUNNER], {
+    this.#child = spawn(process.execPath, [`--max-old-space-size=${limits.maxMemoryMib}`, RUNNER], {
       cwd: "/",
       env: ENVIRONMENT,
       // A group of its own, so that what it started ends with it.
@@ -106,17 +106,17 @@ export class DriverProcess {
       onFlood: (reason) => this.kill(reason),
     });
     this.#listen();
-    this.#tell({ type: "load", package: options.package, settings, nodeId, maxAnswerBytes: limits.answerSizeBytes });
+    this.#tell({ type: "load", package: options.package, settings, nodeId, maxAnswerBytes: limits.maxAnswerBytes });
     this.#after(limits.loadTimeoutMs, () => `it did not load within ${limits.loadTimeoutMs} ms (loadTimeoutMs)`);
   }
 
   /** What the method answers. Rejects with an error of the domain. */
   async call({ timeoutMs, signal, ...called }: DriverCall): Promise<unknown> {
     signal.throwIfAborted();
-    const { callsAtOnce } = this.#options.limits;
-    if (this.#running.size >= callsAtOnce)
+    const { maxConcurrentCalls } = this.#options.limits;
+    if (this.#running.size >= maxConcurrentCalls)
       throw new ResourceExhaustedError(
-        `${callsAtOnce} calls of the driver run, which is the limit (drivers.limits.callsAtOnce): try again later`,
+        `${maxConcurrentCalls} calls of the driver run, which is the limit (drivers.limits.maxConcurrentCalls): try again later`,
       );
     const id = ++this.#lastCall;
     const about = `method ${called.method}`;
@@ -152,16 +152,18 @@ export class DriverProcess {
     const { pid } = this.#child;
     const use = pid === undefined ? undefined : await processUse(pid);
     if (use === undefined || this.#reason !== undefined) return;
-    const { memoryMib, turnProcessorMs } = this.#options.limits;
+    const { maxMemoryMib, maxTurnProcessorMs } = this.#options.limits;
     // What is not on V8's heap counts as well, beyond what Node itself takes.
-    if (use.memoryBytes > (2 * memoryMib + 128) * 1_048_576)
-      return this.kill(`it took ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory (drivers.limits.memoryMib)`);
+    if (use.memoryBytes > (2 * maxMemoryMib + 128) * 1_048_576)
+      return this.kill(
+        `it took ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory (drivers.limits.maxMemoryMib)`,
+      );
     if (this.#pingedAtProcessorMs === undefined) {
       this.#pingedAtProcessorMs = use.processorMs;
       this.#tell({ type: "ping" });
-    } else if (use.processorMs - this.#pingedAtProcessorMs > turnProcessorMs)
+    } else if (use.processorMs - this.#pingedAtProcessorMs > maxTurnProcessorMs)
       this.kill(
-        `it kept its event loop busy for more than ${turnProcessorMs} ms of a processor (drivers.limits.turnProcessorMs)`,
+        `it kept its event loop busy for more than ${maxTurnProcessorMs} ms of a processor (drivers.limits.maxTurnProcessorMs)`,
       );
   }
 
@@ -173,17 +175,17 @@ export class DriverProcess {
 
   #listen(): void {
     const { stdout, stderr, stdio, stdin } = this.#child;
-    const { answerSizeBytes } = this.#options.limits;
+    const { maxAnswerBytes } = this.#options.limits;
     if (stdout !== null) this.#output.read(stdout);
     if (stderr !== null) this.#output.read(stderr);
     stdin?.on("error", () => undefined);
     const answers = stdio[ANSWERS_FD] as Readable | null | undefined;
     if (!answers) return;
     readLines(answers, {
-      maxLineBytes: answerSizeBytes + LINE_MARGIN_BYTES,
+      maxLineBytes: maxAnswerBytes + LINE_MARGIN_BYTES,
       onLine: (line) => this.#heed(line),
       onTooLong: () =>
-        this.kill(`it answered more than ${answerSizeBytes} bytes at once (drivers.limits.answerSizeBytes)`),
+        this.kill(`it answered more than ${maxAnswerBytes} bytes at once (drivers.limits.maxAnswerBytes)`),
     });
   }
 
@@ -237,7 +239,7 @@ export class DriverProcess {
 
   #endedBy(signal: string): string {
     if (this.#output.tail.includes("heap out of memory"))
-      return `it ran out of its ${this.#options.limits.memoryMib} MiB of memory (drivers.limits.memoryMib)`;
+      return `it ran out of its ${this.#options.limits.maxMemoryMib} MiB of memory (drivers.limits.maxMemoryMib)`;
     return `its process was ended by ${signal}`;
   }
 

@@ -7,7 +7,7 @@ import { expect } from "chai";
 import { type DriverCall, DriverHost, driversConfig, KeptCalls } from "./host.js";
 import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "./testing/index.js";
 
-const LIMITS = { memoryMib: 64, turnProcessorMs: 300, cancelGraceMs: 300, outputBytesPerSecond: 262_144 };
+const LIMITS = { maxMemoryMib: 64, maxTurnProcessorMs: 300, cancelGraceMs: 300, maxOutputBytesPerSecond: 262_144 };
 
 function recordingLog() {
   const lines: { readonly level: string; readonly message: string; readonly [field: string]: unknown }[] = [];

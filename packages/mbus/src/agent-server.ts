@@ -40,17 +40,17 @@ export interface AgentServerLimits extends AgentTaskLimits {
   /** Most sync requests that run at once. */
   readonly maxRunningRequests: number;
   /** What the requests that run or wait, sync and async, may take as they travel. At least the largest request. */
-  readonly runningRequestsSizeBytes: number;
+  readonly maxRunningRequestBytes: number;
   /** Longest that a request may wait for the end of the task that it starts; the rest is polled. */
   readonly maxAnswerWithinMs: number;
 }
 
 export const DEFAULT_AGENT_SERVER_LIMITS: AgentServerLimits = {
   maxRunningRequests: 64,
-  runningRequestsSizeBytes: 16 * MAX_PAYLOAD_BYTES,
-  maxQueuedTasks: 5,
+  maxRunningRequestBytes: 16 * MAX_PAYLOAD_BYTES,
+  maxWaitingTasks: 5,
   maxKeptResults: 1_000,
-  keptResultsSizeBytes: 4 * MAX_PAYLOAD_BYTES,
+  maxKeptResultBytes: 4 * MAX_PAYLOAD_BYTES,
   maxAnswerWithinMs: 1_000,
 };
 
@@ -135,10 +135,10 @@ export class AgentServer {
 
   /** The result of a sync method, or the task of an async one. Throws ResourceExhaustedError when too much runs. */
   async #start(request: AgentRequest, method: AgentMethod, sizeBytes: number): Promise<unknown> {
-    const { maxRunningRequests, runningRequestsSizeBytes } = this.#limits;
-    if (this.#runningSizeBytes + sizeBytes > runningRequestsSizeBytes)
+    const { maxRunningRequests, maxRunningRequestBytes } = this.#limits;
+    if (this.#runningSizeBytes + sizeBytes > maxRunningRequestBytes)
       throw new ResourceExhaustedError(
-        `requests of ${this.#runningSizeBytes} bytes run already, and more than ${runningRequestsSizeBytes} may not (runningRequestsSizeBytes): try again later`,
+        `requests of ${this.#runningSizeBytes} bytes run already, and more than ${maxRunningRequestBytes} may not (maxRunningRequestBytes): try again later`,
       );
     if (method.mode === "sync" && this.#running.size >= maxRunningRequests)
       throw new ResourceExhaustedError(

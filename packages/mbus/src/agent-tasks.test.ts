@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { AgentTasks } from "./agent-tasks.js";
 import { isRunningTask } from "./running-task.js";
 
-const limits = { maxQueuedTasks: 2, maxKeptResults: 2, keptResultsSizeBytes: 1024 * 1024 };
+const limits = { maxWaitingTasks: 2, maxKeptResults: 2, maxKeptResultBytes: 1024 * 1024 };
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 function gate(): { opened: Promise<void>; open: () => void } {
@@ -44,7 +44,7 @@ describe("an agent's tasks", () => {
     const tasks = new AgentTasks(limits);
     const { opened, open } = gate();
     for (let i = 0; i < 3; i++) tasks.start(() => opened);
-    expect(() => tasks.start(() => opened)).to.throw(ResourceExhaustedError, "maxQueuedTasks");
+    expect(() => tasks.start(() => opened)).to.throw(ResourceExhaustedError, "maxWaitingTasks");
     open();
     await settled();
     expect(tasks.start(() => opened)).to.satisfy(isRunningTask);
@@ -140,7 +140,7 @@ describe("an agent's tasks", () => {
   });
 
   it("have results of so many bytes in all, the latest of them", async () => {
-    const tasks = new AgentTasks({ ...limits, maxKeptResults: 1_000, keptResultsSizeBytes: 10_000 });
+    const tasks = new AgentTasks({ ...limits, maxKeptResults: 1_000, maxKeptResultBytes: 10_000 });
     const ids: string[] = [];
     for (let i = 0; i < 20; i++) {
       ids.push(tasks.start(async () => "x".repeat(1_900)).agent_task_id);

@@ -5,11 +5,11 @@ import { type RunningTask, unknownTaskText } from "./running-task.js";
 
 export interface AgentTaskLimits {
   /** Most tasks that wait for the one that runs. */
-  readonly maxQueuedTasks: number;
+  readonly maxWaitingTasks: number;
   /** Most results that are kept for get_task; the oldest go first. */
   readonly maxKeptResults: number;
   /** What all kept results may take, as they travel; the oldest go first. At least the largest reply. */
-  readonly keptResultsSizeBytes: number;
+  readonly maxKeptResultBytes: number;
 }
 
 /** A task that waits or runs. Its request is in `run`, and goes with it. */
@@ -36,9 +36,9 @@ export class AgentTasks {
 
   /** `onEnd` is called once, whether it ever ran or not. */
   start(run: (signal: AbortSignal) => Promise<unknown>, onEnd: () => void = () => {}): RunningTask {
-    const { maxQueuedTasks } = this.#limits;
-    if (this.#tasks.size > maxQueuedTasks)
-      throw new ResourceExhaustedError(`${maxQueuedTasks} tasks wait already (maxQueuedTasks): try again later`);
+    const { maxWaitingTasks } = this.#limits;
+    if (this.#tasks.size > maxWaitingTasks)
+      throw new ResourceExhaustedError(`${maxWaitingTasks} tasks wait already (maxWaitingTasks): try again later`);
     const task: Task = { id: randomUUID(), run, cancel: new AbortController(), onEnd };
     this.#tasks.set(task.id, task);
     this.#worker ??= this.#work();
@@ -77,11 +77,11 @@ export class AgentTasks {
   }
 
   #keep(id: string, result: string): void {
-    const { maxKeptResults, keptResultsSizeBytes } = this.#limits;
+    const { maxKeptResults, maxKeptResultBytes } = this.#limits;
     this.#results.set(id, result);
     this.#resultsSizeBytes += Buffer.byteLength(result);
     for (const [oldest, kept] of this.#results) {
-      if (this.#results.size <= maxKeptResults && this.#resultsSizeBytes <= keptResultsSizeBytes) return;
+      if (this.#results.size <= maxKeptResults && this.#resultsSizeBytes <= maxKeptResultBytes) return;
       this.#results.delete(oldest);
       this.#resultsSizeBytes -= Buffer.byteLength(kept);
     }

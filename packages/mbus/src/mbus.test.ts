@@ -109,7 +109,7 @@ describe("mbus", () => {
       heartbeat: () => ({ job_state: "running" }),
       heartbeatIntervalMs: 50,
       log,
-      limits: { maxRunningRequests: 1, runningRequestsSizeBytes: RUNNING_SIZE_BYTES },
+      limits: { maxRunningRequests: 1, maxRunningRequestBytes: RUNNING_SIZE_BYTES },
     });
 
   before(async () => {
@@ -324,7 +324,7 @@ describe("mbus", () => {
       const hanging = client.call("host-1", method, [large]);
       await eventually(async () => {
         const error = await rejection(client.call("host-1", "long", [large]), AgentError);
-        expect(error.agentMessage).to.match(/more than \d+ may not \(runningRequestsSizeBytes\)/);
+        expect(error.agentMessage).to.match(/more than \d+ may not \(maxRunningRequestBytes\)/);
       });
       expect(await client.call("host-1", "ping", [])).to.equal("pong");
       release();

@@ -42,9 +42,9 @@ describe("loadConfig", () => {
 
   it("fills in defaults", () => {
     expect(load(GOOD)).to.deep.include({
-      log: { level: "info", backlogSizeBytes: 1024 * 1024 },
+      log: { level: "info", maxBacklogBytes: 1024 * 1024 },
       telemetry: {
-        maxQueuedSpans: 2_048,
+        maxWaitingSpans: 2_048,
         traceHeartbeats: false,
         metricsIntervalMs: 60_000,
       },

@@ -105,6 +105,16 @@ export const tlsConfig = z.strictObject({
   revokedFile: pathConfig.optional(),
 });
 
+/** The NATS servers that director and agents talk over. */
+export const natsConfig = z.strictObject({
+  /** As "host:port"; tried in turn. */
+  servers: z.array(z.string().min(1)).min(1).max(100),
+  /** By default the process's own. */
+  tls: tlsConfig.optional(),
+  /** Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249. */
+  acceptedAdvisories: z.array(z.string().min(1)).max(100).default([]),
+});
+
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
 
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
@@ -165,7 +175,7 @@ export const serviceConfig = {
     .strictObject({
       level: z.enum(LOG_LEVELS).default("info"),
       /** Lines that wait in memory while the disk of standard error is full; beyond it they are lost, and counted. */
-      backlogSizeBytes: z
+      maxBacklogBytes: z
         .int()
         .min(4_096)
         .max(1_073_741_824)
@@ -178,7 +188,7 @@ export const serviceConfig = {
       /** The base URL of an OTLP receiver of traces and metrics; `/v1/traces` and `/v1/metrics` are added. */
       otlpEndpoint: z.url({ protocol: /^https?$/ }).optional(),
       /** Ended spans that wait to be sent, of about 4 KiB at most each; more are dropped. */
-      maxQueuedSpans: z.int().min(1).max(1_000_000).default(2_048),
+      maxWaitingSpans: z.int().min(1).max(1_000_000).default(2_048),
       /** The part of traces that is made, from 0 to 1, where the caller has not decided; all by default. */
       sampleRatio: z.number().min(0).max(1).optional(),
       /** Spans of heartbeats and health checks that are part of no other trace. */
@@ -211,7 +221,7 @@ export const serviceConfig = {
 };
 
 export interface ServiceConfig {
-  readonly log: { readonly level: LogLevel; readonly backlogSizeBytes: number };
+  readonly log: { readonly level: LogLevel; readonly maxBacklogBytes: number };
   readonly telemetry: TelemetryConfig;
   readonly metrics?: MetricsConfig | undefined;
   readonly stopTimeoutMs: number;

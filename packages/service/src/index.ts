@@ -7,6 +7,7 @@ export {
   hostPortConfig,
   listenConfig,
   loadConfig,
+  natsConfig,
   pagingConfig,
   pathConfig,
   reachableLeader,

@@ -20,7 +20,7 @@ export interface LoggerOptions {
   readonly service: string;
   readonly level: LogLevel;
   /** What may wait for room on the disk that standard error goes to; beyond it lines are lost, and counted. */
-  readonly backlogSizeBytes?: number;
+  readonly maxBacklogBytes?: number;
   /** Hides the secrets that the process was started with. */
   readonly redactor?: Redactor;
   /** Standard error by default. */
@@ -38,7 +38,7 @@ export interface ServiceLogger extends Logger {
 /** A logger of JSON lines. Lines written during a traced call carry its trace id; secrets are blanked by name. */
 export function createLogger(options: LoggerOptions): ServiceLogger {
   if (options.destination !== undefined) return loggerTo(options.destination, options);
-  const output = new StandardError(options.backlogSizeBytes ?? BACKLOG_SIZE_BYTES);
+  const output = new StandardError(options.maxBacklogBytes ?? BACKLOG_SIZE_BYTES);
   const log = loggerTo(output, options);
   output.onRoom = (lines) => log.warn({ lines }, "lines of this log are lost: its disk had no room");
   return log;
@@ -54,14 +54,14 @@ class StandardError implements DestinationStream {
   #waitingBytes = 0;
   #lost = 0;
 
-  constructor(private readonly backlogSizeBytes: number) {
+  constructor(private readonly maxBacklogBytes: number) {
     this.#output.on("error", () => {
       this.#failed = true;
     });
   }
 
   write(line: string): void {
-    const fits = this.#waitingBytes === 0 || this.#waitingBytes + line.length <= this.backlogSizeBytes;
+    const fits = this.#waitingBytes === 0 || this.#waitingBytes + line.length <= this.maxBacklogBytes;
     if (!fits) this.#lost++;
     this.#failed = false;
     // Whatever is written, what waits is tried first.

@@ -49,7 +49,7 @@ describe("metrics of a process", function () {
     lines = [];
     telemetry = await startTelemetry({
       service: "test",
-      maxQueuedSpans: 10,
+      maxWaitingSpans: 10,
       traceHeartbeats: false,
       metricsIntervalMs: 60_000,
       redactor: new Redactor([]),

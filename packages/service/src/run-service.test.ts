@@ -183,7 +183,7 @@ describe("runService", () => {
     it("keeps whole lines, and says how many are missing once there is room", async () => {
       const file = join(folder, "sample.log");
       const config = join(folder, "sample.yaml");
-      writeFileSync(config, JSON.stringify({ behaviour: "log", log: { backlogSizeBytes: 8_192 } }));
+      writeFileSync(config, JSON.stringify({ behaviour: "log", log: { maxBacklogBytes: 8_192 } }));
       // The file may have 50 KiB; to empty it makes room again.
       const script = `trap '' XFSZ; ulimit -f 100; exec "$0" "$@" 2>> ${file}`;
       const child = spawn("/bin/sh", ["-c", script, process.execPath, SAMPLE, "--config", config]);

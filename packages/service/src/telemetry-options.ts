@@ -15,7 +15,7 @@ export interface SamplingConfig {
 export interface TelemetryConfig extends SamplingConfig {
   readonly otlpEndpoint?: string | undefined;
   /** More that wait to be sent are dropped. */
-  readonly maxQueuedSpans: number;
+  readonly maxWaitingSpans: number;
   readonly metricsIntervalMs: number;
 }
 

@@ -9,7 +9,7 @@ import type { TelemetryOptions } from "./telemetry-options.js";
 
 const optionsOf = (given: Partial<TelemetryOptions>): TelemetryOptions => ({
   service: "test",
-  maxQueuedSpans: 10,
+  maxWaitingSpans: 10,
   traceHeartbeats: false,
   metricsIntervalMs: 60_000,
   redactor: new Redactor([]),

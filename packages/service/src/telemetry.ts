@@ -26,7 +26,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
 }
 
 async function startTraces(options: TelemetryOptions): Promise<() => Promise<void>> {
-  const { otlpEndpoint, env, log, maxQueuedSpans: maxQueueSize } = options;
+  const { otlpEndpoint, env, log, maxWaitingSpans: maxQueueSize } = options;
   if (endpointOf("traces", otlpEndpoint, env) === undefined) return async () => {};
   const { NodeSDK, tracing } = await import("@opentelemetry/sdk-node");
   const exporter = await exporterOf("traces", otlpEndpoint, env, log);

@@ -47,7 +47,7 @@ const executablesConfig = z
     /** create_stemcell copies an image, perhaps to another continent. */
     createStemcellTimeoutMs: durationMsConfig.default(3_600_000),
     /** How long a CPI whose call was cancelled may clean up, between SIGTERM and SIGKILL. */
-    endGraceMs: durationMsConfig.default(2_000),
+    cancelGraceMs: durationMsConfig.default(2_000),
     maxRequestBytes: z.int().min(1_024).default(4_194_304),
     maxAnswerBytes: z.int().min(1_024).default(67_108_864),
     /** Lists and objects within each other in an answer. */
@@ -63,10 +63,10 @@ const executablesConfig = z
      */
     maxLogLength: z.int().min(80).default(4_194_304),
     /** How fast standard error is read: a CPI that writes faster waits. */
-    stderrBytesPerSecond: z.int().min(1_024).default(2_097_152),
+    maxStderrBytesPerSecond: z.int().min(1_024).default(2_097_152),
     /** Most bytes on standard error: a call that writes more is ended. */
     maxStderrBytes: z.int().min(1_024).default(33_554_432),
-    /** Calls of one CPI that run at once; others wait. Above a director's deployments.vmsAtOncePerCpi: disks call, too. */
+    /** Calls of one CPI that run at once; others wait. Above a director's deployments.maxConcurrentVmsPerCpi: disks call, too. */
     maxConcurrentCalls: z.int().min(1).max(1_000).default(40),
     maxWaitingCalls: z.int().min(0).max(100_000).default(1_000),
     /** Takes a CPI whose info method fails for one of version 1, rather than failing the call. */
@@ -96,31 +96,35 @@ const settings = z.strictObject({
     .refine((cpis) => new Set(cpis.map((cpi) => cpi.name)).size === cpis.length, "two CPIs have the same name")
     .default([{ name: "fleet", type: "fleet" }]),
   executables: executablesConfig,
-  maxDirectors: z.int().min(1).default(100),
-  /** CPIs of one cpi-config. */
-  maxCpis: z.int().min(1).max(10_000).default(100),
-  /** Registries that fleet CPIs name, in all. */
-  maxRegistries: z.int().min(1).max(10_000).default(100),
-  /** Streams of WatchCpiLog at once. */
-  maxLogWatchers: z.int().min(1).default(1_000),
-  /** Lines of a CPI's log that wait for a slow reader. */
-  maxLogLines: z.int().min(1).default(10_000),
-  /** What they may take, for one reader and for all. */
-  maxLogBytesPerReader: z
-    .int()
-    .min(65_536)
-    .default(4 * MIB_BYTES),
-  maxLogBytes: z
-    .int()
-    .min(65_536)
-    .default(64 * MIB_BYTES),
-  /** What the cpi-configs that directors told may take in all, as they were told. They hold secrets. */
-  maxCpiConfigBytes: z
-    .int()
-    .min(1_024)
-    .default(64 * MIB_BYTES),
-  /** How long a cpi-config is kept after a newer one was told: calls that name it may still be on their way. */
-  formerCpiConfigMs: durationMsConfig.default(60_000),
+  limits: z
+    .strictObject({
+      maxDirectors: z.int().min(1).default(100),
+      /** CPIs of one cpi-config. */
+      maxCpis: z.int().min(1).max(10_000).default(100),
+      /** Registries that fleet CPIs name, in all. */
+      maxRegistries: z.int().min(1).max(10_000).default(100),
+      /** Streams of WatchCpiLog at once. */
+      maxLogWatchers: z.int().min(1).default(1_000),
+      /** Lines of a CPI's log that wait for a slow reader. */
+      maxLogLinesPerReader: z.int().min(1).default(10_000),
+      /** What they may take, for one reader and for all. */
+      maxLogBytesPerReader: z
+        .int()
+        .min(65_536)
+        .default(4 * MIB_BYTES),
+      maxLogBytes: z
+        .int()
+        .min(65_536)
+        .default(64 * MIB_BYTES),
+      /** What the cpi-configs that directors told may take in all, as they were told. They hold secrets. */
+      maxCpiConfigBytes: z
+        .int()
+        .min(1_024)
+        .default(64 * MIB_BYTES),
+      /** How long a cpi-config is kept after a newer one was told: calls that name it may still be on their way. */
+      formerCpiConfigMs: durationMsConfig.default(60_000),
+    })
+    .prefault({}),
 });
 
 /**

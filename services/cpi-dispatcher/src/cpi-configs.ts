@@ -100,7 +100,7 @@ export class CpiConfigs {
     for (const one of all.values()) for (const { sizeBytes } of one.values()) totalBytes += sizeBytes;
     if (totalBytes > maxCpiConfigBytes)
       throw new ResourceExhaustedError(
-        `the cpi-configs of all directors would have ${totalBytes} bytes, more than ${maxCpiConfigBytes} (maxCpiConfigBytes)`,
+        `the cpi-configs of all directors would have ${totalBytes} bytes, more than ${maxCpiConfigBytes} (limits.maxCpiConfigBytes)`,
       );
   }
 

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { CpiLog } from "./cpi-log.js";
 
-const LIMITS = { maxLogWatchers: 10, maxLogLines: 1_000, maxLogBytesPerReader: 4_000, maxLogBytes: 10_000 };
+const LIMITS = { maxLogWatchers: 10, maxLogLinesPerReader: 1_000, maxLogBytesPerReader: 4_000, maxLogBytes: 10_000 };
 const LINE = "é".repeat(500);
 
 describe("what CPIs say, while nobody reads it", () => {

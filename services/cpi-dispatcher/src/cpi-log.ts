@@ -5,7 +5,7 @@ export interface CpiLogLimits {
   /** Streams of WatchCpiLog at once. */
   readonly maxLogWatchers: number;
   /** Lines that wait for a slow watcher, or for one that is about to come; more are dropped, and that is said. */
-  readonly maxLogLines: number;
+  readonly maxLogLinesPerReader: number;
   /** What those lines may take. */
   readonly maxLogBytesPerReader: number;
   /** The same, of all that wait. */
@@ -25,10 +25,10 @@ class Lines implements Disposable {
   ) {}
 
   push(line: string): void {
-    const { maxLogLines, maxLogBytesPerReader, maxLogBytes } = this.limits;
+    const { maxLogLinesPerReader, maxLogBytesPerReader, maxLogBytes } = this.limits;
     const sizeBytes = Buffer.byteLength(line);
     const fits = this.#sizeBytes + sizeBytes <= maxLogBytesPerReader && this.all.sizeBytes + sizeBytes <= maxLogBytes;
-    if (!fits || this.#lines.length >= maxLogLines) this.#dropped++;
+    if (!fits || this.#lines.length >= maxLogLinesPerReader) this.#dropped++;
     else {
       this.#lines.push(line);
       this.#sizeBytes += sizeBytes;
@@ -135,7 +135,7 @@ export class CpiLog {
 
   async *watch(watched: WatchedLog, signal: AbortSignal): AsyncGenerator<LogLine> {
     if (this.#watcherCount >= this.limits.maxLogWatchers)
-      throw new ResourceExhaustedError(`${this.#watcherCount} streams watch CPI logs already (maxLogWatchers)`);
+      throw new ResourceExhaustedError(`${this.#watcherCount} streams watch CPI logs already (limits.maxLogWatchers)`);
     using watcher = new Watcher(() => this.#newLines());
     const key = keyOf(watched);
     const watchers = this.#watchers.get(key) ?? new Set();

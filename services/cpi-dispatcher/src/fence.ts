@@ -116,7 +116,9 @@ export class Fence {
     if (known) return known;
     const { maxDirectors } = this.limits;
     if (this.#directors.size >= maxDirectors)
-      throw new ResourceExhaustedError(`this dispatcher serves ${maxDirectors} directors already (maxDirectors)`);
+      throw new ResourceExhaustedError(
+        `this dispatcher serves ${maxDirectors} directors already (limits.maxDirectors)`,
+      );
     const director: Director = { highestGeneration: 0, calls: new Set(), endedCallIds: new Set() };
     this.#directors.set(directorId, director);
     return director;

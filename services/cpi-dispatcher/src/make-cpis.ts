@@ -28,7 +28,7 @@ export class CpiMaker {
   readonly #limits = new Map<string, CallLimit>();
 
   constructor(
-    private readonly config: Pick<DispatcherConfig, "executables" | "registry" | "maxCpis">,
+    private readonly config: Pick<DispatcherConfig, "executables" | "registry" | "limits">,
     private readonly registries: RegistryClients,
     private readonly runFolder: RunFolder,
   ) {
@@ -40,7 +40,7 @@ export class CpiMaker {
    * wrong otherwise, every call fails, and nothing else.
    */
   makeSet(directorId: string, cpis: readonly CpiConfigMessage[], own: CpiSet): CpiSet {
-    checkCpiNames(cpis, this.config.maxCpis);
+    checkCpiNames(cpis, this.config.limits.maxCpis);
     return new CpiSet(
       cpis.map((cpi) => this.#makeOrNot({ ...cpi, properties: cpi.properties ?? {} }, directorId)),
       own.defaultCpi,

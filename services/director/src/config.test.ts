@@ -32,23 +32,23 @@ describe("time limits of the director's config", () => {
     ["a lock deadline within a CPI call", { locks: { deadlineMs: 240_000 } }, "locks.deadlineMs must be above 1380000"],
     [
       "a lock deadline within a request to an agent",
-      { cpi: { callTimeoutMs: 1_000, retryMs: 1_000 }, locks: { deadlineMs: 60_000 } },
+      { cpi: { callTimeoutMs: 1_000, retryTimeoutMs: 1_000 }, locks: { deadlineMs: 60_000 } },
       "locks.deadlineMs must be above 60000",
     ],
     [
       "disk tasks shorter than a CPI call",
-      { tasks: { timeoutsMs: { dynamicDisks: 600_000 } } },
-      "tasks.timeoutsMs.dynamicDisks must be above 1380000",
+      { queues: { dynamicDisks: { taskTimeoutMs: 600_000 } } },
+      "queues.dynamicDisks.taskTimeoutMs must be above 1380000",
     ],
     [
       "deploys shorter than an agent's start",
-      { tasks: { timeoutsMs: { normal: 4_000_000 } }, agents: { readyTimeoutMs: 4_000_000 } },
-      "tasks.timeoutsMs.normal must be above 4000000: an agent may take agents.readyTimeoutMs",
+      { queues: { normal: { taskTimeoutMs: 4_000_000 } }, agents: { readyTimeoutMs: 4_000_000 } },
+      "queues.normal.taskTimeoutMs must be above 4000000: an agent may take agents.readyTimeoutMs",
     ],
     [
       "deploys shorter than the making of a stemcell",
-      { tasks: { timeoutsMs: { normal: 3_600_000 } } },
-      "tasks.timeoutsMs.normal must be above 3600000: a CPI may take stemcells.createTimeoutMs",
+      { queues: { normal: { taskTimeoutMs: 3_600_000 } } },
+      "queues.normal.taskTimeoutMs must be above 3600000: a CPI may take stemcells.createTimeoutMs",
     ],
   ];
   for (const [what, change, says] of REFUSED)

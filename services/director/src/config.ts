@@ -5,6 +5,7 @@ import {
   durationMsConfig,
   hostPortConfig,
   listenConfig,
+  natsConfig,
   pagingConfig,
   pathConfig,
   rpcLimitsConfig,
@@ -65,6 +66,27 @@ const agentCertificatesConfig = z.strictObject({
   ]),
 });
 
+/** One queue of tasks. */
+function queueConfig(defaults: {
+  readonly workers: number;
+  readonly maxTasks: number;
+  readonly taskTimeoutMs: number;
+}) {
+  return z
+    .strictObject({
+      /** Tasks that run at once of those that have to do with the same CPIs. Those that ask none that hangs wait for none. */
+      workers: count.default(defaults.workers),
+      /**
+       * Most tasks that have not ended. The last sixth of the places is kept for tasks that ask CPIs which hardly any other
+       * asks.
+       */
+      maxTasks: count.default(defaults.maxTasks),
+      /** How long a task may take from the moment a worker took it; above drivers.limits.asyncTimeoutMs of the agents. */
+      taskTimeoutMs: durationMsConfig.default(defaults.taskTimeoutMs),
+    })
+    .prefault({});
+}
+
 const fields = z.strictObject({
   ...serviceConfig,
   /** Written into the metadata of disks, as BOSH does. */
@@ -82,26 +104,19 @@ const fields = z.strictObject({
    * as when its machine is off for good.
    */
   dispatcher: z.strictObject({ address: addressesConfig }),
-  nats: z.strictObject({
-    servers: z.array(text).min(1),
-    /** Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249. */
-    acceptedAdvisories: z.array(text).max(100).default([]),
-  }),
+  nats: natsConfig,
   /** Off unless said otherwise, as in BOSH: disks at run time are a right that operators grant. */
-  dynamicDisks: z
-    .strictObject({
-      enabled: z.boolean().default(false),
-      /** As for the other queues. */
-      workers: count.default(16),
-    })
-    .prefault({}),
-  /** How many tasks run at once that have to do with the same CPIs. Those that ask none that hangs wait for none. */
+  dynamicDisks: z.strictObject({ enabled: z.boolean().default(false) }).prefault({}),
+  /** Tasks wait and run in queues: what takes an hour in one holds up nothing in another. */
   queues: z
     .strictObject({
-      urgent: z.strictObject({ workers: count.default(4) }).prefault({}),
-      normal: z.strictObject({ workers: count.default(4) }).prefault({}),
-      /** For the methods of each node, and of each driver. */
-      vendorMethods: z.strictObject({ workers: count.default(8) }).prefault({}),
+      /** Tasks that operators wait for. */
+      urgent: queueConfig({ workers: 4, maxTasks: 1_000, taskTimeoutMs: HOUR_MS }),
+      /** Deploys and all that is like them. Their tasks hold manifests. */
+      normal: queueConfig({ workers: 4, maxTasks: 200, taskTimeoutMs: 24 * HOUR_MS }),
+      dynamicDisks: queueConfig({ workers: 16, maxTasks: 10_000, taskTimeoutMs: HOUR_MS }),
+      /** For the methods of each node, and of each driver. Their tasks hold arguments. */
+      vendorMethods: queueConfig({ workers: 8, maxTasks: 10_000, taskTimeoutMs: 24 * HOUR_MS }),
     })
     .prefault({}),
   /** Of the locks on instances and disk names. Those on deployments last as long as a task of the normal queue may. */
@@ -115,41 +130,18 @@ const fields = z.strictObject({
   tasks: z
     .strictObject({
       /** So many ended tasks are kept, with their outputs. Of one without those, 2,000 characters of result and names. */
-      retentionCount: count.default(2_000),
-      /**
-       * Most tasks of each queue that have not ended. Those of the normal queue hold manifests. The last sixth of the
-       * places is kept for tasks that ask CPIs which hardly any other asks.
-       */
-      queueLengths: z
-        .strictObject({
-          urgent: count.default(1_000),
-          normal: count.default(200),
-          dynamicDisks: count.default(10_000),
-          /** They hold their arguments. */
-          vendorMethods: count.default(10_000),
-        })
-        .prefault({}),
-      eventsPerTask: count.default(10_000),
+      maxKeptTasks: count.default(2_000),
+      maxEventsPerTask: count.default(10_000),
       /** Of what CPIs write, and of what was asked of them. */
-      outputLinesPerTask: count.default(100_000),
+      maxOutputLinesPerTask: count.default(100_000),
       /** Of each of a task's outputs: events, what CPIs write, what was asked of them. */
-      outputSizeBytesPerTask: largeSizeBytes.default(16 * MIB_BYTES),
+      maxOutputBytesPerTask: largeSizeBytes.default(16 * MIB_BYTES),
       /** Outputs of all ended tasks that are kept; beyond it the oldest tasks are forgotten. */
-      retainedOutputSizeBytes: largeSizeBytes.default(4 * GIB_BYTES),
+      maxKeptOutputBytes: largeSizeBytes.default(4 * GIB_BYTES),
       /** Lines of all tasks that wait in memory for the storage; beyond it lines are lost. */
-      pendingOutputSizeBytes: largeSizeBytes.default(64 * MIB_BYTES),
-      /** How long a task may take from the moment a worker took it. */
-      timeoutsMs: z
-        .strictObject({
-          urgent: durationMsConfig.default(HOUR_MS),
-          normal: durationMsConfig.default(24 * HOUR_MS),
-          dynamicDisks: durationMsConfig.default(HOUR_MS),
-          /** Above drivers.limits.asyncTimeoutMs of the agents. */
-          vendorMethods: durationMsConfig.default(24 * HOUR_MS),
-        })
-        .prefault({}),
+      maxWaitingOutputBytes: largeSizeBytes.default(64 * MIB_BYTES),
       /** A call with `wait` answers so long before its deadline. */
-      waitMarginMs: durationMsConfig.default(500),
+      answerMarginMs: durationMsConfig.default(500),
     })
     .prefault({}),
   /** Who did what to what. */
@@ -186,8 +178,8 @@ const fields = z.strictObject({
       /** Above the dispatcher's executables.callTimeoutMs: it ends a CPI that takes too long, and knows what was done. */
       callTimeoutMs: durationMsConfig.default(660_000),
       /** How long a call that failed in passing is repeated. */
-      retryMs: durationMsConfig.default(60_000),
-      /** How long a dispatcher may take to end a CPI call, when a task is cancelled or the call was lost: above its endGraceMs. */
+      retryTimeoutMs: durationMsConfig.default(60_000),
+      /** How long a dispatcher may take to end a CPI call, when a task is cancelled or the call was lost: above its cancelGraceMs. */
       endTimeoutMs: durationMsConfig.default(10_000),
       /** The version of the CPI contract to speak with CPIs that know it; 0 for the highest. */
       preferredApiVersion: z.int().min(0).max(100).default(0),
@@ -198,12 +190,12 @@ const fields = z.strictObject({
       /** Where images are kept until the CPIs have them; the dispatcher must see them under the same path. */
       folder: pathConfig.prefault("stemcells"),
       /** Of the tgz, and of all that it unpacks to. */
-      uploadSizeBytes: largeSizeBytes.default(8 * GIB_BYTES),
-      unpackedSizeBytes: largeSizeBytes.default(32 * GIB_BYTES),
+      maxUploadBytes: largeSizeBytes.default(8 * GIB_BYTES),
+      maxUnpackedBytes: largeSizeBytes.default(32 * GIB_BYTES),
       /** Entries of the tgz. */
-      entries: count.default(100),
+      maxEntries: count.default(100),
       /** Uploads at once. */
-      uploads: count.default(4),
+      maxConcurrentUploads: count.default(4),
       /** How long the next bytes of an upload may take. */
       idleTimeoutMs: durationMsConfig.default(60_000),
       /** How long getting one from elsewhere may take. */
@@ -215,13 +207,13 @@ const fields = z.strictObject({
     })
     .prefault({}),
   /** The bosh-registry HTTP API, for CPIs and stemcells of version 1. It is served only once something needs it. */
-  registry: z
+  boshRegistry: z
     .strictObject({
       listen: listenConfig,
       user: z.string().min(1).max(255),
       password: z.string().min(1).max(1_024),
-      settingsSizeBytes: sizeBytes.default(1024 * 1024),
-      instances: count.default(10_000),
+      maxSettingsBytes: sizeBytes.default(1024 * 1024),
+      maxInstances: count.default(10_000),
       requestTimeoutMs: durationMsConfig.default(30_000),
       maxConnections: count.default(1_000),
     })
@@ -262,7 +254,7 @@ const fields = z.strictObject({
       /** How long the jobs' scripts of one kind may take: pre-start, post-start, pre-stop, post-stop; and a drain in all. */
       scriptTimeoutMs: durationMsConfig.default(HOUR_MS),
       /** So many VMs at once a deploy looks after. */
-      checksAtOnce: count.default(16),
+      maxConcurrentChecks: count.default(16),
       /** How long an agent that does not answer is told of a disk that was attached. */
       attachTimeoutMs: durationMsConfig.default(60_000),
       /** How long an agent that does not answer can delay a detach. */
@@ -284,7 +276,7 @@ const fields = z.strictObject({
   deployments: z
     .strictObject({
       /** So many VMs of one CPI are made, updated or deleted at once, by all tasks together. */
-      vmsAtOncePerCpi: count.default(32),
+      maxConcurrentVmsPerCpi: count.default(32),
       /** Takes manifests with releases, jobs and addons, none of which run, with a warning in the task. */
       ignoreJobs: z.boolean().default(false),
     })
@@ -303,47 +295,47 @@ const fields = z.strictObject({
     })
     .prefault({}),
   paging: pagingConfig,
-  content: z
+  limits: z
     .strictObject({
-      configSizeBytes: sizeBytes.default(1024 * 1024),
-      manifestSizeBytes: sizeBytes.default(1024 * 1024),
-      metadataSizeBytes: sizeBytes.default(16 * 1024),
+      maxConfigBytes: sizeBytes.default(1024 * 1024),
+      maxManifestBytes: sizeBytes.default(1024 * 1024),
+      maxMetadataBytes: sizeBytes.default(16 * 1024),
       /** Configs that differ in type or name. */
-      configNames: count.default(20),
+      maxConfigNames: count.default(20),
       /** Versions kept of each. */
-      configVersions: count.default(10),
-      instancesPerDeployment: count.default(1_000),
+      maxConfigVersions: count.default(10),
+      maxInstancesPerDeployment: count.default(1_000),
       /** VMs and disks that CPIs may have made unknown to anybody; beyond that the oldest are forgotten. */
-      possibleOrphans: count.default(10_000),
+      maxPossibleOrphans: count.default(10_000),
       /** What a scan records of one deployment; beyond that it says how much more there was. */
-      problemsPerDeployment: count.default(10_000),
+      maxProblemsPerDeployment: count.default(10_000),
       /** Of YAML from outside: configs, manifests, stemcell.MF. What was accepted once is read again whatever they say. */
       yaml: z
         .strictObject({
           /** Pieces that YAML tells apart: texts, indicators, spaces, line breaks, comments. */
-          tokens: count.default(500_000),
+          maxTokens: count.default(500_000),
           /** Lists and mappings inside each other, aliases expanded. Tags are put two levels deeper into the env of a VM. */
-          depth: z
+          maxDepth: z
             .int()
             .min(8)
             .max(MAX_JSON_DEPTH - 1)
             .default(MAX_JSON_DEPTH - 1),
           /** Different keys. */
-          keys: count.default(30_000),
-          aliases: count.default(10_000),
-          mergeKeys: count.default(1_000),
+          maxKeys: count.default(30_000),
+          maxAliases: count.default(10_000),
+          maxMergeKeys: count.default(1_000),
           /** About what it takes in memory, as JSON, once aliases and merge keys are expanded. */
-          expandedSizeBytes: sizeBytes.default(3 * 1024 * 1024),
+          maxExpandedBytes: sizeBytes.default(3 * 1024 * 1024),
           /** Texts up to this size are read at once; longer ones in threads, so that nothing else waits. */
-          eventLoopSizeBytes: z.int().min(0).max(65_536).default(4_096),
+          maxEventLoopBytes: z.int().min(0).max(65_536).default(4_096),
           /** Threads at once, each for one text. */
-          workers: z.int().min(1).max(64).default(2),
+          threads: z.int().min(1).max(64).default(2),
           /** Texts that wait for a thread. */
-          waiting: count.default(100),
+          maxWaiting: count.default(100),
           /** How long a thread may have a processor, and how long with what was accepted once. */
           timeoutMs: durationMsConfig.default(5_000),
           storedTimeoutMs: durationMsConfig.default(60_000),
-          workerMemoryMib: z.int().min(64).max(65_536).default(512),
+          maxThreadMemoryMib: z.int().min(64).max(65_536).default(512),
         })
         .prefault({}),
     })

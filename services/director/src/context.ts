@@ -129,16 +129,16 @@ export function createDirector(
   const clock = systemClock;
   const random = Math.random;
   const changes = new Changes<number>();
-  const { configSizeBytes, manifestSizeBytes, instancesPerDeployment: instances, yaml } = config.content;
+  const { maxConfigBytes, maxManifestBytes, maxInstancesPerDeployment: instances, yaml } = config.limits;
   const reader = lifecycle.use("YAML reader", new YamlReader(yaml));
-  const cloudConfigs = new CloudConfigs(reader, { sizeBytes: configSizeBytes, yaml });
-  const cpiConfigs = new CpiConfigs(reader, { sizeBytes: configSizeBytes, yaml });
-  const { waitMarginMs } = config.tasks;
+  const cloudConfigs = new CloudConfigs(reader, { sizeBytes: maxConfigBytes, yaml });
+  const cpiConfigs = new CpiConfigs(reader, { sizeBytes: maxConfigBytes, yaml });
+  const { answerMarginMs } = config.tasks;
   const { stopping } = lifecycle;
   const taskLog = new TaskLog({ ...config.tasks, eventLog, changes, stopping, clock, random, log });
-  const queueLengths = byQueue(config.tasks.queueLengths);
+  const queueLengths = byQueue(config, ({ maxTasks }) => maxTasks);
   const { ignoreJobs } = config.deployments;
-  const ofManifests = { what: "manifest", sizeBytes: manifestSizeBytes, instances, ignoreJobs, yaml };
+  const ofManifests = { what: "manifest", sizeBytes: maxManifestBytes, instances, ignoreJobs, yaml };
   const manifests = new Manifests(reader, ofManifests);
   const stemcellLimits = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES, yaml };
   const readManifest = (text: string): Promise<StemcellManifest> =>
@@ -147,7 +147,10 @@ export function createDirector(
     "stemcell files",
     new StemcellFiles({ ...config.stemcells, readManifest, tablet, log }),
   );
-  const boshRegistry = lifecycle.use("bosh-registry", new BoshRegistryServer({ config: config.registry, tablet, log }));
+  const boshRegistry = lifecycle.use(
+    "bosh-registry",
+    new BoshRegistryServer({ config: config.boshRegistry, tablet, log }),
+  );
   const { callTimeoutMs } = config.cpi;
   const { dispatchers } = connections;
   const teller = new CpiConfigTeller({
@@ -201,7 +204,7 @@ export function createDirector(
     manifests,
     boshRegistry,
     stemcellFiles,
-    vmSlots: new VmSlots(config.deployments.vmsAtOncePerCpi),
+    vmSlots: new VmSlots(config.deployments.maxConcurrentVmsPerCpi),
     endedAdds: new Set(),
     lockOwner: (lock) => locks.owner(lock),
     vendors: {
@@ -220,8 +223,8 @@ export function createDirector(
   const room = new QueueRoom({ queueLengths, cpisOf: (job, tables) => cpisOfJob(jobs, planners, job, tables) });
   lifecycle.use("queue room", { close: tablet.watch((all) => room.onChanges(all)) });
   const endedTasks = new EndedTasks(eventLog);
-  const tasks = new Tasks({ tablet, endedTasks, changes, clock, room, waitMarginMs });
-  const timeoutsMs = byQueue(config.tasks.timeoutsMs);
+  const tasks = new Tasks({ tablet, endedTasks, changes, clock, room, answerMarginMs });
+  const timeoutsMs = byQueue(config, ({ taskTimeoutMs }) => taskTimeoutMs);
   const deadlineMs = lockDeadlineMs(config);
   const { acquireTimeoutMs } = config.locks;
   const locks = new LockKeeper({
@@ -247,12 +250,7 @@ export function createDirector(
     observeLocks(() => locks.list()),
   );
   const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: CHECK_INTERVAL_MS });
-  const workers = {
-    urgent: config.queues.urgent.workers,
-    normal: config.queues.normal.workers,
-    dynamic_disks: config.dynamicDisks.workers,
-    vendor_methods: config.queues.vendorMethods.workers,
-  };
+  const workers = byQueue(config, (queue) => queue.workers);
   const runner = new TaskRunner({
     context: jobs,
     prepare: (job, signal) => prepareJob(jobs, job, signal),
@@ -346,12 +344,15 @@ export function createDirector(
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */
-function byQueue(values: {
-  readonly urgent: number;
-  readonly normal: number;
-  readonly dynamicDisks: number;
-  readonly vendorMethods: number;
-}): Readonly<Record<TaskQueue, number>> {
-  const { urgent, normal, dynamicDisks, vendorMethods } = values;
-  return { urgent, normal, dynamic_disks: dynamicDisks, vendor_methods: vendorMethods };
+function byQueue(
+  { queues }: DirectorConfig,
+  limitOf: (queue: DirectorConfig["queues"]["normal"]) => number,
+): Readonly<Record<TaskQueue, number>> {
+  const { urgent, normal, dynamicDisks, vendorMethods } = queues;
+  return {
+    urgent: limitOf(urgent),
+    normal: limitOf(normal),
+    dynamic_disks: limitOf(dynamicDisks),
+    vendor_methods: limitOf(vendorMethods),
+  };
 }

@@ -12,7 +12,7 @@ import { TestDirector } from "./testing/test-director.js";
 import { parseCloudConfig } from "./yaml/cloud-config.js";
 import { type Manifest, parseManifest } from "./yaml/manifest.js";
 
-const { yaml } = directorConfig.shape.content.parse({});
+const { yaml } = directorConfig.shape.limits.parse({});
 const LIMITS = { sizeBytes: 100_000, yaml };
 
 const CLOUD = `

@@ -26,12 +26,12 @@ function cpuMsOf(pid: number): number {
 }
 
 const LIMITS: YamlLimits = {
-  tokens: 500_000,
-  depth: 90,
-  keys: 30_000,
-  aliases: 10_000,
-  mergeKeys: 1_000,
-  expandedSizeBytes: 3 * MIB_BYTES,
+  maxTokens: 500_000,
+  maxDepth: 90,
+  maxKeys: 30_000,
+  maxAliases: 10_000,
+  maxMergeKeys: 1_000,
+  maxExpandedBytes: 3 * MIB_BYTES,
 };
 
 const entries = Object.entries(SLOW_YAML);
@@ -79,7 +79,7 @@ describe("YAML that is slow to read", function () {
   before(async function () {
     if (!existsSync(`/proc/${process.pid}/schedstat`)) skipBecause(this, "/proc does not say how long a thread ran");
     director = await TestDirector.start({
-      content: { yaml: { timeoutMs: 60_000 } },
+      limits: { yaml: { timeoutMs: 60_000 } },
       deployments: { ignoreJobs: true },
     });
     pid = director.process.pid;

@@ -114,7 +114,7 @@ async function connect(
   log: Logger,
 ): Promise<Omit<Connections, "agentCertificates"> & { readonly nats: NatsConnection }> {
   const dispatchers = connectDispatchers(config, lifecycle, readiness, log);
-  const nats = await connectNats({ ...config.nats, tls: config.tls, name: "director", log });
+  const nats = await connectNats({ ...config.nats, tls: config.nats.tls ?? config.tls, name: "director", log });
   lifecycle.use("NATS connection", nats);
   const forget = nats.onChange((why) => (why === undefined ? readiness.met("nats") : readiness.missing("nats", why)));
   // Before the connection closes, which is no news then.

@@ -27,9 +27,9 @@ describe("stemcells", () => {
     director = await TestDirector.start({
       stemcells: {
         folder,
-        uploadSizeBytes: 5_000,
-        unpackedSizeBytes: 50_000,
-        entries: 4,
+        maxUploadBytes: 5_000,
+        maxUnpackedBytes: 50_000,
+        maxEntries: 4,
         idleTimeoutMs: IDLE_TIMEOUT_MS,
       },
     });
@@ -114,19 +114,19 @@ describe("stemcells", () => {
       "an image above the limit",
       stemcellFile({}, { image: "x".repeat(50_001) }),
       "",
-      /unpackedSizeBytes allows \(50000\)/,
+      /maxUnpackedBytes allows \(50000\)/,
     ],
     [
       "a bomb beside the image",
       stemcellFile({}, { packages: "x".repeat(50_000), files: ["packages.txt", "stemcell.MF", "image"] }),
       "",
-      /unpackedSizeBytes allows/,
+      /maxUnpackedBytes allows/,
     ],
     [
       "a tgz above the limit",
       stemcellFile({}, { image: randomBytes(6_000).toString("base64") }),
       "",
-      /uploadSizeBytes allows/,
+      /maxUploadBytes allows/,
     ],
     ["two images", stemcellFile({}, { files: ["stemcell.MF", "image", "image"] }), "", /two entries named image/],
     [

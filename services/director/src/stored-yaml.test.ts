@@ -67,7 +67,7 @@ describe("configs and manifests that an older version accepted", function () {
     await rejection(
       update("other", OLD_CLOUD_CONFIG),
       InvalidArgumentError,
-      /cloud config `other` cannot be read: line \d+: .*content\.yaml\./,
+      /cloud config `other` cannot be read: line \d+: .*limits\.yaml\./,
     );
     await rejection(
       update("other", "azs: []\nmeta: 1\n"),

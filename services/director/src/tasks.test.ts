@@ -16,9 +16,10 @@ describe("tasks", () => {
 
   before(async () => {
     director = await TestDirector.start({
-      dynamicDisks: { enabled: true, workers: 2 },
-      tasks: { waitMarginMs: 200 },
-      cpi: { retryMs: 2_000, callTimeoutMs: 30_000, endTimeoutMs: 10_000 },
+      dynamicDisks: { enabled: true },
+      queues: { dynamicDisks: { workers: 2 } },
+      tasks: { answerMarginMs: 200 },
+      cpi: { retryTimeoutMs: 2_000, callTimeoutMs: 30_000, endTimeoutMs: 10_000 },
     });
     [first, second] = (await director.deploy("web", 2)) as [string, string];
   });
@@ -293,7 +294,8 @@ describe("limits of tasks", () => {
   before(async () => {
     director = await TestDirector.start({
       locks: { acquireTimeoutMs: 600 },
-      tasks: { retentionCount: 10, queueLengths: { dynamicDisks: 5 } },
+      tasks: { maxKeptTasks: 10 },
+      queues: { dynamicDisks: { maxTasks: 5 } },
     });
     [first] = (await director.deploy("web", 1)) as [string];
   });

@@ -23,7 +23,7 @@ describe("a deploy by its update block", function () {
       readyTimeoutMs: 2_000,
       lostAfterMs: 1_000,
     };
-    director = await TestDirector.start({ agents, deployments: { vmsAtOncePerCpi: 4 } }, { hostIds: HOSTS });
+    director = await TestDirector.start({ agents, deployments: { maxConcurrentVmsPerCpi: 4 } }, { hostIds: HOSTS });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
   });
   after(() => director?.stop());

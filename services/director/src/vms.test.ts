@@ -320,7 +320,7 @@ describe("VMs and disks of deployments", () => {
   it("a stemcell or CPI of version 1 while there is no bosh-registry -> an error that says what to do", async () => {
     director.cpi.apiVersions.set("", 1);
     const old = await deploy(manifest("env: {}"));
-    expect(old?.result).to.match(/needs the bosh-registry, .* add `registry` to the director's config/);
+    expect(old?.result).to.match(/needs the bosh-registry, .* add `boshRegistry` to the director's config/);
     director.cpi.apiVersions.clear();
     await director.upload(stemcellFile({ version: "1", api_version: null }));
     const text = manifest("stemcell: a", 1, 'stemcells: [{alias: a, name: ubuntu, version: "1"}]');

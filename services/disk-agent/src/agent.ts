@@ -174,7 +174,7 @@ function makeContext(
   const { clock } = edges;
   const answerTimeoutMs = config.timeouts.orderTimeoutMs;
   const { maxInFlightIoPerDevice, eraseChunkBytes: chunkBytes } = config.limits;
-  const { maxErasesAtOnce: maxAtOnce, maxEraseBytesPerSecond: maxBytesPerSecond } = config.limits;
+  const { maxConcurrentErases: maxAtOnce, maxEraseBytesPerSecond: maxBytesPerSecond } = config.limits;
   const registrationDue = new RegistrationDue();
   const onChange = () => registrationDue.declare();
   const { opener } = edges;
@@ -191,7 +191,7 @@ function makeContext(
   });
   const rules = config.discovery.rules.map((rule) => ({ ...rule, idPrefix: rule.idPrefix ?? config.hostId }));
   const { maxDevices } = config.limits;
-  const { slowAfterMs, stalledAfterMs } = config.probes;
+  const { warningAfterMs, errorAfterMs } = config.probes;
   const sessions = new SessionOrders(ledger, devices);
   const bootId = edges.newBootId();
   const { random } = edges;
@@ -202,7 +202,7 @@ function makeContext(
     ledger,
     devices,
     rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
-    prober: new Prober({ devices, clock, random: edges.random, slowAfterMs, stalledAfterMs }),
+    prober: new Prober({ devices, clock, random: edges.random, warningAfterMs, errorAfterMs }),
     registrationDue,
     attachOrders: new AttachOrders(ledger, devices),
     sessions,
@@ -211,7 +211,7 @@ function makeContext(
       sessions,
       clock,
       chunkBytes,
-      limits: { maxAtOnce, maxBytesPerSecond, slowAfterMs },
+      limits: { maxAtOnce, maxBytesPerSecond, slowAfterMs: warningAfterMs },
       log,
     }),
     exports: new ExportTable({
@@ -221,8 +221,8 @@ function makeContext(
       openRemotePart: openRemotePart(config, edges, log),
       limits: {
         maxConnections: config.limits.maxNbdConnections,
-        maxInFlightRequests: config.limits.maxNbdRequestsInFlight,
-        maxInFlightBytes: config.limits.maxNbdBytesInFlight,
+        maxInFlightRequests: config.limits.maxInFlightNbdRequests,
+        maxInFlightBytes: config.limits.maxInFlightNbdBytes,
         negotiationTimeoutMs: config.timeouts.nbdNegotiationTimeoutMs,
         drainTimeoutMs: config.timeouts.drainTimeoutMs,
         maxEndedExports: config.limits.maxEndedExports,
@@ -337,7 +337,12 @@ async function serveDirectorFace(
 ): Promise<void> {
   const { hostId, mbus, nats: natsConfig } = config;
   if (!natsConfig || !isOnMbus(config)) return;
-  const nats = await connectNats({ ...natsConfig, name: `disk-agent-${hostId}`, log });
+  const nats = await connectNats({
+    ...natsConfig,
+    tls: natsConfig.tls ?? config.tls,
+    name: `disk-agent-${hostId}`,
+    log,
+  });
   lifecycle.use("NATS connection", nats);
   nats.onChange((why) => (why === undefined ? readiness.met("nats") : readiness.missing("nats", why)));
   const server = new AgentServer({

@@ -47,8 +47,8 @@ describe("the agent's configuration", () => {
     ["a field that nobody knows", rule({ regexp: ".*" }), /regexp/],
     [
       "a probe that is stalled before it is slow",
-      { probes: { slowAfterMs: 5, stalledAfterMs: 5 } },
-      /must be below stalledAfterMs/,
+      { probes: { warningAfterMs: 5, errorAfterMs: 5 } },
+      /must be below errorAfterMs/,
     ],
   ];
   for (const [cause, change, says] of bad)

@@ -6,6 +6,7 @@ import {
   durationMsConfig,
   hostPortConfig,
   listenConfig,
+  natsConfig,
   pathConfig,
   rpcLimitsConfig,
   serviceConfig,
@@ -151,13 +152,13 @@ export const configSchema = z
       .strictObject({
         intervalMs: durationMsConfig.default(10_000),
         /** A read that takes longer makes its device WARNING; an erase with such a write waits for another turn. */
-        slowAfterMs: durationMsConfig.default(2_000),
+        warningAfterMs: durationMsConfig.default(2_000),
         /** A read that takes longer makes its device ERROR. */
-        stalledAfterMs: durationMsConfig.default(15_000),
+        errorAfterMs: durationMsConfig.default(15_000),
       })
       .refine(
-        ({ slowAfterMs, stalledAfterMs }) => slowAfterMs < stalledAfterMs,
-        "slowAfterMs must be below stalledAfterMs",
+        ({ warningAfterMs, errorAfterMs }) => warningAfterMs < errorAfterMs,
+        "warningAfterMs must be below errorAfterMs",
       )
       .prefault({}),
     /** How often the cache is written anew, to find out before an order does whether that works. */
@@ -175,14 +176,7 @@ export const configSchema = z
         "warningAfterMs must be below errorAfterMs",
       )
       .prefault({}),
-    nats: z
-      .strictObject({
-        servers: z.array(z.string().min(1)).min(1),
-        tls: tlsConfig,
-        /** Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249. */
-        acceptedAdvisories: z.array(z.string().min(1)).max(100).default([]),
-      })
-      .optional(),
+    nats: natsConfig.optional(),
     mbus: z
       .strictObject({
         enabled: z.boolean().default(true),
@@ -190,20 +184,20 @@ export const configSchema = z
         /** Requests that are answered when they are done, at once. */
         maxRunningRequests: z.int().min(1).max(10_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequests),
         /** What requests that run or wait may take in all, as they travel. */
-        runningRequestsSizeBytes: z
+        maxRunningRequestBytes: z
           .int()
           .min(MIB_BYTES)
           .max(1024 * MIB_BYTES)
-          .default(DEFAULT_AGENT_SERVER_LIMITS.runningRequestsSizeBytes),
+          .default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequestBytes),
         /** Tasks that wait for the one that runs. */
-        maxQueuedTasks: z.int().min(1).max(10_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxQueuedTasks),
+        maxWaitingTasks: z.int().min(1).max(10_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxWaitingTasks),
         /** Results of ended tasks that directors may still ask for, and what they may take in all. */
         maxKeptResults: z.int().min(1).max(1_000_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResults),
-        keptResultsSizeBytes: z
+        maxKeptResultBytes: z
           .int()
           .min(MIB_BYTES)
           .max(1024 * MIB_BYTES)
-          .default(DEFAULT_AGENT_SERVER_LIMITS.keptResultsSizeBytes),
+          .default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResultBytes),
       })
       .prefault({}),
     timeouts: z
@@ -247,7 +241,7 @@ export const configSchema = z
           .max(64 * MIB_BYTES)
           .default(MIB_BYTES),
         /** Devices erased at once; others wait for their turn. */
-        maxErasesAtOnce: z.int().min(1).max(4_096).default(4),
+        maxConcurrentErases: z.int().min(1).max(4_096).default(4),
         /** Written by all erases of the host together. */
         maxEraseBytesPerSecond: z
           .int()
@@ -255,8 +249,8 @@ export const configSchema = z
           .max(Number.MAX_SAFE_INTEGER)
           .default(256 * MIB_BYTES),
         maxNbdConnections: z.int().min(1).max(1024).default(16),
-        maxNbdRequestsInFlight: z.int().min(1).max(1024).default(64),
-        maxNbdBytesInFlight: z
+        maxInFlightNbdRequests: z.int().min(1).max(1024).default(64),
+        maxInFlightNbdBytes: z
           .int()
           .min(4096)
           .default(64 * MIB_BYTES),

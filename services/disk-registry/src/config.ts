@@ -85,9 +85,9 @@ export const configSchema = z.strictObject({
   orders: z
     .strictObject({
       backoff: backoffConfig,
-      rpcTimeoutMs: durationMsConfig.default(15_000),
+      requestTimeoutMs: durationMsConfig.default(15_000),
       /** Hosts ordered at once; one order is in flight per host. */
-      concurrency: count.default(256),
+      maxConcurrent: count.default(256),
       maxDevicesPerOrder: count.default(4_096),
     })
     .prefault({}),
@@ -95,11 +95,11 @@ export const configSchema = z.strictObject({
   publications: z
     .strictObject({
       backoff: backoffConfig,
-      rpcTimeoutMs: durationMsConfig.default(15_000),
+      requestTimeoutMs: durationMsConfig.default(15_000),
       /** How long a fence waits for the old host to end its export by itself. */
       unexportTimeoutMs: durationMsConfig.default(2_000),
       /** Disks worked on at once. */
-      concurrency: count.default(64),
+      maxConcurrent: count.default(64),
       /** How long before a call's deadline it is answered that the work goes on. */
       answerMarginMs: durationMsConfig.default(250),
     })
@@ -108,11 +108,11 @@ export const configSchema = z.strictObject({
   erase: z
     .strictObject({
       backoff: backoffConfig,
-      rpcTimeoutMs: durationMsConfig.default(15_000),
+      requestTimeoutMs: durationMsConfig.default(15_000),
       /** How often an erase under way is asked after. */
       pollIntervalMs: durationMsConfig.default(200),
       /** Agents asked at once; an erase goes on between two questions. */
-      concurrency: count.default(64),
+      maxConcurrent: count.default(64),
     })
     .prefault({}),
   paging: pagingConfig,

@@ -31,7 +31,7 @@ describe("a registry that is paused between having read an order and sending it"
   });
 
   it("sends nothing when it goes on while another one leads", async () => {
-    const orders = { backoff: { minDelayMs: ORDER_BACKOFF_MS, maxDelayMs: ORDER_BACKOFF_MS }, rpcTimeoutMs: 3_000 };
+    const orders = { backoff: { minDelayMs: ORDER_BACKOFF_MS, maxDelayMs: ORDER_BACKOFF_MS }, requestTimeoutMs: 3_000 };
     registries = await TestRegistries.start(url, LEASE, { orders });
     const { first, second } = registries;
     const operator = registries.operator();

@@ -28,7 +28,7 @@ async function lead(
   log: Logger,
 ): Promise<Term<Context>> {
   const tablet = await openServiceTablet(config.tablet, storedSchema, address, waiting);
-  const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.rpcTimeoutMs });
+  const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.requestTimeoutMs });
   const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
   const context = await buildContext(scope, { config, log, tablet, edges });
   scope.use("metrics of the tablet", observeTablet(tablet));

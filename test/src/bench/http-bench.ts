@@ -18,7 +18,7 @@ const LISTED = 10_000;
 const MEMORY_LIMIT_MIB = 64;
 const WRITE = { rpc: { maxDeadlineMs: 600_000 }, stemcells: { idleTimeoutMs: 600_000 } };
 /** All tasks of the list are still there when it is asked for. */
-const KEEP = { tasks: { retentionCount: 2 * LISTED } };
+const KEEP = { tasks: { maxKeptTasks: 2 * LISTED } };
 
 type Director = Awaited<ReturnType<typeof startHttpDirector>>;
 

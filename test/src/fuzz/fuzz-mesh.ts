@@ -198,7 +198,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
         nats: { servers: [nats.address] },
         dynamicDisks: { enabled: true },
         http: { listen: group.listen("https"), users },
-        registry: { listen: group.listen("vm-registry"), ...VM_REGISTRY },
+        boshRegistry: { listen: group.listen("vm-registry"), ...VM_REGISTRY },
       },
     };
     return (Object.keys(configs) as (keyof typeof configs)[]).map((service) => ({

@@ -149,11 +149,12 @@ export class MultiCpiMesh implements AsyncDisposable {
       dispatcher: { address: group.address("cpi-dispatcher") },
       nats: { servers: [this.nats.address] },
       // Few, so that a CPI that hangs soon has them all.
-      dynamicDisks: { enabled: true, workers: 2 },
+      dynamicDisks: { enabled: true },
+      queues: { dynamicDisks: { workers: 2 } },
       // Long enough for a connection to come back, and no longer: what is broken in a test is broken for good.
-      cpi: { retryMs: 8_000 },
+      cpi: { retryTimeoutMs: 8_000 },
       agents: { settings: { mbus: this.#mbus } },
-      registry: { listen: group.listen("vm-registry"), user, password },
+      boshRegistry: { listen: group.listen("vm-registry"), user, password },
     };
     const dispatcher = {
       registry: { address: group.address("cell-1") },

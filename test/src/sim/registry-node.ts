@@ -23,9 +23,9 @@ const config = configSchema.parse({
   tablet: { storage: "unused" },
   heartbeat: { intervalMs: 600, timeoutMs: 1_800 },
   unavailableRemovalTimeoutMs: 5_000,
-  orders: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, rpcTimeoutMs: 4_000, concurrency: 4 },
-  publications: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, rpcTimeoutMs: 4_000, unexportTimeoutMs: 500 },
-  erase: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, rpcTimeoutMs: 4_000, pollIntervalMs: 100 },
+  orders: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, requestTimeoutMs: 4_000, maxConcurrent: 4 },
+  publications: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, requestTimeoutMs: 4_000, unexportTimeoutMs: 500 },
+  erase: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, requestTimeoutMs: 4_000, pollIntervalMs: 100 },
 });
 
 export const unavailableRemovalTimeoutMs = config.unavailableRemovalTimeoutMs;
@@ -80,7 +80,7 @@ export class RegistryNode implements RegistryRun {
               DiskAgentServiceDefinition,
               { process, identity: { role: "disk-registry", name: "" } },
               address,
-              { defaultDeadlineMs: config.orders.rpcTimeoutMs },
+              { defaultDeadlineMs: config.orders.requestTimeoutMs },
             ),
         },
       });

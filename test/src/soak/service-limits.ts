@@ -13,7 +13,7 @@ export const registryLimits = {
 
 export const directorLimits = {
   dynamicDisks: { enabled: true },
-  cpi: { callTimeoutMs: 60_000, retryMs: 20_000 },
+  cpi: { callTimeoutMs: 60_000, retryTimeoutMs: 20_000 },
   agents: {
     requestTimeoutMs: 10_000,
     readyTimeoutMs: 60_000,
@@ -25,5 +25,5 @@ export const directorLimits = {
 
 export const agentLimits = {
   discovery: { rescanIntervalMs: 5_000 },
-  probes: { intervalMs: 2_000, slowAfterMs: 1_000, stalledAfterMs: 5_000 },
+  probes: { intervalMs: 2_000, warningAfterMs: 1_000, errorAfterMs: 5_000 },
 };

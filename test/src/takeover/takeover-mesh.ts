@@ -109,7 +109,7 @@ export class TakeoverMesh implements AsyncDisposable {
       dispatcher: { address: dispatchers.map((dispatcher) => group.address(dispatcher)) },
       nats: { servers: [this.nats.address] },
       dynamicDisks: { enabled: true },
-      cpi: { retryMs: 120_000 },
+      cpi: { retryTimeoutMs: 120_000 },
       ...options.director,
     };
   }

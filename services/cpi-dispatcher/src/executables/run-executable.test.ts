@@ -15,14 +15,14 @@ import { RunFolder } from "./run-folder.js";
 const LIMITS: ExecutableLimits = {
   timeoutMs: 60_000,
   timeoutSetting: "executables.callTimeoutMs",
-  endGraceMs: 1_000,
+  cancelGraceMs: 1_000,
   maxRequestBytes: 1_000_000,
   maxAnswerBytes: 100_000,
   maxAnswerDepth: 10,
   maxAnswerValues: 1_000,
   maxLogLineLength: 1_000,
   maxLogLength: 5_000,
-  stderrBytesPerSecond: 1_000_000,
+  maxStderrBytesPerSecond: 1_000_000,
   maxStderrBytes: 2_000_000,
 };
 
@@ -105,7 +105,7 @@ describe("a CPI's process", () => {
   it("may talk faster than it is read: it waits, and loses nothing", async () => {
     const startedAtMs = performance.now();
     const script = 'head -c 600000 /dev/zero | tr "\\0" "x" | fold -w 99 >&2; echo answer; echo >&2; echo last >&2';
-    const limits = { stderrBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
+    const limits = { maxStderrBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
     expect(await run(script, limits)).to.equal("answer\n");
     // What fits into pipes on the way is not waited for.
     expect(performance.now() - startedAtMs).to.be.above(1_500);
@@ -114,7 +114,7 @@ describe("a CPI's process", () => {
   });
 
   it("that floods its log is killed, and no more is read than is allowed", async () => {
-    const error = await rejection(run("yes >&2", { stderrBytesPerSecond: 1_000_000, maxStderrBytes: 1_500_000 }));
+    const error = await rejection(run("yes >&2", { maxStderrBytesPerSecond: 1_000_000, maxStderrBytes: 1_500_000 }));
     expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
     expect(error.message).to.include("more than 1500000 bytes to standard error (maxStderrBytes)");
     expect(lines.at(-1)).to.match(/the rest of the log is dropped/);

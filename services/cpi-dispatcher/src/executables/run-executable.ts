@@ -15,14 +15,14 @@ export interface ExecutableLimits extends AnswerLimits {
   /** What that is called in the config, for messages. */
   readonly timeoutSetting: string;
   /** Time to clean up for one that was given up: SIGTERM comes first, SIGKILL then. */
-  readonly endGraceMs: number;
+  readonly cancelGraceMs: number;
   readonly maxRequestBytes: number;
   /** Longest line of a log that is passed on, in characters. */
   readonly maxLogLineLength: number;
   /** Most of the log of one call that is passed on, in characters. */
   readonly maxLogLength: number;
   /** How fast standard error is read. */
-  readonly stderrBytesPerSecond: number;
+  readonly maxStderrBytesPerSecond: number;
   /** Most bytes on standard error; a CPI that writes more is killed. */
   readonly maxStderrBytes: number;
 }
@@ -138,7 +138,7 @@ class Run {
     );
     this.#answer = new Answer(limits, call.answerRoom, (refused) => this.fail(refused));
     this.#stdout = new PipeReader(child.stdout, (bytes) => this.#answer.add(bytes));
-    this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.stderrBytesPerSecond);
+    this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.maxStderrBytesPerSecond);
     // A CPI may end without having read its request.
     child.stdin.on("error", () => {});
     child.on("error", () => {});
@@ -152,7 +152,7 @@ class Run {
     let killTimer: NodeJS.Timeout | undefined;
     const abort = () => {
       this.#giveUp(call.signal.reason);
-      killTimer = setTimeout(() => this.#signalGroup("SIGKILL"), call.limits.endGraceMs);
+      killTimer = setTimeout(() => this.#signalGroup("SIGKILL"), call.limits.cancelGraceMs);
     };
     const timer = setTimeout(() => this.#endLate(), call.limits.timeoutMs);
     call.signal.addEventListener("abort", abort);

@@ -24,7 +24,7 @@ export class RegistryClients {
     const { maxRegistries } = this.limits;
     if (this.#clients.size >= maxRegistries)
       throw new ResourceExhaustedError(
-        `this dispatcher has clients of ${maxRegistries} registries already (maxRegistries): raise it, or restart it`,
+        `this dispatcher has clients of ${maxRegistries} registries already (limits.maxRegistries): raise it, or restart it`,
       );
     const client = createClient(DiskRegistryServiceDefinition, {
       address,

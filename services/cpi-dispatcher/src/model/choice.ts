@@ -136,7 +136,9 @@ export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis: number): void 
   if (cpis.length === 0)
     throw new InvalidArgumentError("the cpi-config has no CPI: name one, or use no cpi-config at all");
   if (cpis.length > maxCpis)
-    throw new InvalidArgumentError(`the cpi-config has ${cpis.length} CPIs: at most ${maxCpis} are allowed (maxCpis)`);
+    throw new InvalidArgumentError(
+      `the cpi-config has ${cpis.length} CPIs: at most ${maxCpis} are allowed (limits.maxCpis)`,
+    );
   for (const { name, migratedFrom } of cpis) {
     if (!CPI_NAME_PATTERN.test(name))
       throw new InvalidArgumentError(`the CPI name ${quoted(name)} is malformed: ${CPI_NAME_RULE}`);

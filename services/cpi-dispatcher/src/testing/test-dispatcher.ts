@@ -56,12 +56,12 @@ export class TestDispatcher {
       registry: { address: "127.0.0.1:1" },
       executables: { jobsFolder: this.folder, ...executables },
     });
-    this.#registries = new RegistryClients(tls, config);
-    this.#configs = new CpiConfigs(new CpiSet(this.own, this.own[0], false), config);
+    this.#registries = new RegistryClients(tls, config.limits);
+    this.#configs = new CpiConfigs(new CpiSet(this.own, this.own[0], false), config.limits);
     const maker = new CpiMaker(config, this.#registries, await RunFolder.open(this.runFolder));
     if (makeCpi) maker.make = makeCpi;
     const server = onRequest ? tapped(this.#server, onRequest) : this.#server;
-    const context = { configs: this.#configs, maker, fence: this.#fence, log: new CpiLog(config) };
+    const context = { configs: this.#configs, maker, fence: this.#fence, log: new CpiLog(config.limits) };
     addServices(server, () => context);
     this.port = await this.#server.listen(listen);
     this.#server.setServing(true);

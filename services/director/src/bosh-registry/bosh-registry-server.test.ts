@@ -22,12 +22,12 @@ describe("the bosh-registry", () => {
   before(async () => {
     port = await freePort();
     director = await TestDirector.start({
-      registry: {
+      boshRegistry: {
         listen: { host: "127.0.0.1", port },
         user: "admin",
         password: PASSWORD,
-        settingsSizeBytes: 2_000,
-        instances: 3,
+        maxSettingsBytes: 2_000,
+        maxInstances: 3,
         requestTimeoutMs: 2_000,
         maxConnections: 20,
       },
@@ -213,7 +213,7 @@ describe("the bosh-registry", () => {
         () => put("new", { text: "x".repeat(300_000) }),
         413,
         "error",
-        /more than 2000 bytes \(registry\.settingsSizeBytes\)/,
+        /more than 2000 bytes \(boshRegistry\.maxSettingsBytes\)/,
       ],
       ["PUT of a third", () => call("PUT", "/instances/a%20b/settings", { body: OBJECT }), 200, "ok"],
       [
@@ -221,7 +221,7 @@ describe("the bosh-registry", () => {
         () => call("PUT", "/instances/fourth/settings", { body: OBJECT }),
         507,
         "error",
-        /of 3 instances.*registry\.instances/,
+        /of 3 instances.*boshRegistry\.maxInstances/,
       ],
       ["another method", () => call("POST", "/instances/mine/settings"), 404, "not_found"],
       ["another path", () => call("GET", "/instances/mine"), 404, "not_found"],

@@ -15,7 +15,7 @@ import { agentIdOf, type BoshRegistrySettings, ipsOf } from "../model/bosh-regis
 import type { JsonObject } from "../model/json.js";
 import type { DirectorTablet } from "../stored-schema.js";
 
-type BoshRegistryConfig = NonNullable<DirectorConfig["registry"]>;
+type BoshRegistryConfig = NonNullable<DirectorConfig["boshRegistry"]>;
 
 export interface BoshRegistryServerOptions {
   /** Undefined when operators want none. */
@@ -89,7 +89,7 @@ export class BoshRegistryServer {
   async #listen(): Promise<Server> {
     const { config, log } = this.#options;
     if (config === undefined || this.#closed) {
-      throw new InvalidStateError("the bosh-registry is off: add `registry` to the director's config");
+      throw new InvalidStateError("the bosh-registry is off: add `boshRegistry` to the director's config");
     }
     const { requestTimeoutMs } = config;
     // Node looks at times only so often; the whole request's limit holds for its headers too.
@@ -137,7 +137,7 @@ export class BoshRegistryServer {
     const authorized = isAuthorized(config, request.headers.authorization);
     if (request.method === "GET") return this.#get(id, authorized, request);
     if (!authorized) return DENIED;
-    if (request.method === "PUT") return this.#put(config, id, await bodyOf(request, config.settingsSizeBytes));
+    if (request.method === "PUT") return this.#put(config, id, await bodyOf(request, config.maxSettingsBytes));
     if (request.method !== "DELETE") return NOT_FOUND;
     await this.#options.tablet.transact((tx) => tx.registrySettings.delete(id));
     return OK;
@@ -164,9 +164,9 @@ export class BoshRegistryServer {
   }
 
   async #put(config: BoshRegistryConfig, id: string, settings: string | undefined): Promise<Answer> {
-    const { settingsSizeBytes, instances } = config;
+    const { maxSettingsBytes, maxInstances: instances } = config;
     if (settings === undefined) {
-      return refused(413, `the settings have more than ${settingsSizeBytes} bytes (registry.settingsSizeBytes)`);
+      return refused(413, `the settings have more than ${maxSettingsBytes} bytes (boshRegistry.maxSettingsBytes)`);
     }
     const agentId = agentIdOf(objectOf(settings));
     const stored = await this.#options.tablet.transact((tx) => {
@@ -175,7 +175,7 @@ export class BoshRegistryServer {
       return true;
     });
     if (stored) return OK;
-    return refused(507, `there are settings of ${instances} instances, which is the limit (registry.instances)`);
+    return refused(507, `there are settings of ${instances} instances, which is the limit (boshRegistry.maxInstances)`);
   }
 }
 

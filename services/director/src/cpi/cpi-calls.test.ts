@@ -71,7 +71,7 @@ function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as 
     preferredApiVersion: 0,
     checkMayAct: () => {},
     callTimeoutMs: 1_000,
-    retryMs: 10_000,
+    retryTimeoutMs: 10_000,
     endTimeoutMs: 5_000,
     newId: () => `call-${++ids}`,
     clock,

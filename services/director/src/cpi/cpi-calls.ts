@@ -44,7 +44,7 @@ export interface CpiCallsOptions {
   /** Throws while another director may lead. */
   readonly checkMayAct: () => void;
   readonly callTimeoutMs: number;
-  readonly retryMs: number;
+  readonly retryTimeoutMs: number;
   /** How long a dispatcher may take to end a call of a task that shall stop. Then it is cut off. */
   readonly endTimeoutMs: number;
   readonly preferredApiVersion: number;
@@ -132,9 +132,9 @@ export class CpiCalls {
     signals: CallerSignals,
     options: RepeatOptions & { readonly logId: string },
   ): Promise<ResponseOf<Method>> {
-    const { dispatchers, clock, retryMs, random } = this.#options;
+    const { dispatchers, clock, retryTimeoutMs, random } = this.#options;
     const { repeatUnknown = true } = options;
-    const untilMs = clock.monotonicMs() + retryMs;
+    const untilMs = clock.monotonicMs() + retryTimeoutMs;
     let someUnknown = false;
     let dispatcher: Dispatcher | undefined;
     for (let attempts = 0; ; attempts++) {

@@ -81,7 +81,7 @@ export function parseMetadata(
   if (value === undefined) return null;
   refuseOddValues(value, MAX_METADATA_DEPTH);
   const sizeBytes = Buffer.byteLength(JSON.stringify(value));
-  const limitBytes = context.config.content.metadataSizeBytes;
+  const limitBytes = context.config.limits.maxMetadataBytes;
   if (sizeBytes > limitBytes) {
     throw new InvalidArgumentError(`metadata has ${sizeBytes} bytes as JSON: the limit is ${limitBytes}`, {
       about: { field: "metadata" },

@@ -36,7 +36,7 @@ export async function updateConfig(
     if (latest?.content === content) return { config: latest, action: undefined };
     if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
     read.check(tx);
-    if (latest === undefined) refuseManyNames(tx, context.config.content.configNames);
+    if (latest === undefined) refuseManyNames(tx, context.config.limits.maxConfigNames);
     const config: Config = {
       configId: nextNumber(tx, "config"),
       type,
@@ -46,7 +46,7 @@ export async function updateConfig(
     };
     tx.configs.put(config);
     read.keep(config);
-    forgetOldVersions(tx, config, context.config.content.configVersions);
+    forgetOldVersions(tx, config, context.config.limits.maxConfigVersions);
     return { config, action: latest === undefined ? "create" : "update" };
   });
   if (action !== undefined) noteConfig(context, call, action, config);
@@ -99,7 +99,7 @@ export async function checkPlain(
   text: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { configSizeBytes: sizeBytes, yaml } = config.content;
+  const { maxConfigBytes: sizeBytes, yaml } = config.limits;
   await reader.read(
     { format: "plain_config", text, limits: { what, sizeBytes, yaml, holdsSecrets: true } },
     { signal },
@@ -117,7 +117,7 @@ function refuseUnexpected(latest: Config | undefined, expectedLatestId: number |
 
 function refuseManyNames(tx: DirectorTransaction, limit: number): void {
   if (latestConfigs(tx).length < limit) return;
-  throw new ResourceExhaustedError(`there are ${limit} configs already, which is the limit (content.configNames)`);
+  throw new ResourceExhaustedError(`there are ${limit} configs already, which is the limit (limits.maxConfigNames)`);
 }
 
 function forgetOldVersions(tx: DirectorTransaction, config: Config, keep: number): void {

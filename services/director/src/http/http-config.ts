@@ -57,10 +57,10 @@ export const httpConfig = z
     maxConnectionsPerAddress: count.default(250),
     handshakeTimeoutMs: durationMsConfig.default(10_000),
     /** All header lines of a request together. */
-    headerSizeBytes: z.int().min(1_024).max(65_536).default(16_384),
+    maxHeaderBytes: z.int().min(1_024).max(65_536).default(16_384),
     headersTimeoutMs: durationMsConfig.default(10_000),
     /** Of a request that is no stemcell. */
-    bodySizeBytes: z
+    maxBodyBytes: z
       .int()
       .min(1_024)
       .max(64 * MIB_BYTES)
@@ -74,8 +74,8 @@ export const httpConfig = z
     /** How long a stop waits for requests under way. */
     drainTimeoutMs: durationMsConfig.default(2_000),
     /** Passwords looked at once, each of which takes 32 MiB and a tenth of a second of a processor; and those that wait. */
-    passwordChecks: z.int().min(1).max(64).default(2),
-    passwordChecksWaiting: count.default(100),
+    maxConcurrentPasswordChecks: z.int().min(1).max(64).default(2),
+    maxWaitingPasswordChecks: count.default(100),
   })
   .refine(({ users, tokens: given }) => users.length > 0 || given !== undefined, {
     path: ["users"],

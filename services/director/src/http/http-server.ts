@@ -83,20 +83,20 @@ export class HttpServer {
   }
 
   #build(): FastifyInstance {
-    const { bodySizeBytes, headerSizeBytes, headersTimeoutMs, handshakeTimeoutMs, keepAliveTimeoutMs } = this.#config;
+    const { maxBodyBytes, maxHeaderBytes, headersTimeoutMs, handshakeTimeoutMs, keepAliveTimeoutMs } = this.#config;
     const own = () => ({ cert: this.#tls.material.cert, key: this.#tls.material.key, minVersion: "TLSv1.2" }) as const;
     const app = fastify({
       https: {
         ...own(),
         handshakeTimeout: handshakeTimeoutMs,
-        maxHeaderSize: headerSizeBytes,
+        maxHeaderSize: maxHeaderBytes,
         headersTimeout: headersTimeoutMs,
         connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
         // The time of a request is looked after here: a stemcell may take long.
         requestTimeout: 0,
       },
       keepAliveTimeout: keepAliveTimeoutMs,
-      bodyLimit: bodySizeBytes,
+      bodyLimit: maxBodyBytes,
       forceCloseConnections: "idle",
       return503OnClosing: true,
       clientErrorHandler: refuseUnreadable,
@@ -142,7 +142,7 @@ export class HttpServer {
   }
 
   #add(app: Pick<FastifyInstance, "route">, route: Route): void {
-    const bodyLimit = route.streams ? Number.MAX_SAFE_INTEGER : this.#config.bodySizeBytes;
+    const bodyLimit = route.streams ? Number.MAX_SAFE_INTEGER : this.#config.maxBodyBytes;
     app.route({
       method: route.method,
       url: route.path,

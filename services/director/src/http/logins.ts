@@ -30,7 +30,7 @@ export class Logins {
     this.#users = new Map(config.users.map((user) => [user.name, user]));
     this.#tokens = config.tokens && new Tokens(config.tokens);
     this.#brake = new LoginBrake(clock);
-    this.#checks = new Slots(config.passwordChecks);
+    this.#checks = new Slots(config.maxConcurrentPasswordChecks);
   }
 
   /** Throws UnauthenticatedError, or ResourceExhaustedError for an address that has failed too often lately. */
@@ -68,9 +68,9 @@ export class Logins {
 
   async #check(name: string, password: string, address: string, signal: AbortSignal): Promise<Login> {
     const user = this.#users.get(name);
-    if (this.#checks.waiting >= this.config.passwordChecksWaiting) {
+    if (this.#checks.waiting >= this.config.maxWaitingPasswordChecks) {
       throw new ResourceExhaustedError(
-        "too many passwords wait to be checked (http.passwordChecksWaiting): try again",
+        "too many passwords wait to be checked (http.maxWaitingPasswordChecks): try again",
         {
           retryAfterMs: 1_000,
         },

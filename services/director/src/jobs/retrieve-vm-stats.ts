@@ -18,7 +18,7 @@ export const retrieveVmStats: Planner<"retrieve_vm_stats"> = (context, { deploym
     locks: [],
     cpis: [],
     run: async (run) => {
-      const slots = new Slots(context.config.agents.checksAtOnce);
+      const slots = new Slots(context.config.agents.maxConcurrentChecks);
       const lines = await Promise.all(
         instances.map(async (instance) => {
           const state = await stateOf(context, run, instance, slots);

@@ -25,12 +25,12 @@ async function scan(context: JobContext, run: TaskRun, deployment: string, cpis:
       cpis: [...cpis],
     }));
     const { findings, unseen } = await lookAt(context, run, deployment, subject);
-    const { problemsPerDeployment: limit } = context.config.content;
+    const { maxProblemsPerDeployment: limit } = context.config.limits;
     const kept = findings.slice(0, limit);
     await record(context, deployment, kept);
     const unrecorded =
       kept.length < findings.length
-        ? [`${findings.length - kept.length} more problems (content.problemsPerDeployment is ${limit})`]
+        ? [`${findings.length - kept.length} more problems (limits.maxProblemsPerDeployment is ${limit})`]
         : [];
     const untold = [...unrecorded, ...unseen, NEVER_SEEN];
     for (const what of untold) run.note("Not seen", what);

@@ -1,6 +1,6 @@
 /** Time limits of the config that depend on each other. */
 export interface TimeLimits {
-  readonly cpi: { readonly callTimeoutMs: number; readonly retryMs: number };
+  readonly cpi: { readonly callTimeoutMs: number; readonly retryTimeoutMs: number };
   readonly agents: {
     readonly requestTimeoutMs: number;
     readonly readyTimeoutMs: number;
@@ -9,7 +9,11 @@ export interface TimeLimits {
   };
   readonly stemcells: { readonly createTimeoutMs: number };
   readonly locks: { readonly deadlineMs?: number | undefined };
-  readonly tasks: { readonly timeoutsMs: { readonly normal: number; readonly dynamicDisks: number } };
+  readonly queues: { readonly normal: QueueLimits; readonly dynamicDisks: QueueLimits };
+}
+
+interface QueueLimits {
+  readonly taskTimeoutMs: number;
 }
 
 const LOCK_MARGIN_MS = 60_000;
@@ -20,7 +24,7 @@ const LOCK_MARGIN_MS = 60_000;
  */
 function longestActMs({ cpi, agents }: TimeLimits): number {
   return Math.max(
-    cpi.retryMs + 2 * cpi.callTimeoutMs,
+    cpi.retryTimeoutMs + 2 * cpi.callTimeoutMs,
     agents.requestTimeoutMs,
     agents.attachTimeoutMs,
     agents.detachTimeoutMs,
@@ -34,18 +38,18 @@ export function lockDeadlineMs(limits: TimeLimits): number {
 
 /** What of the limits would end work that is still within its own limit. */
 export function contradictions(limits: TimeLimits): { readonly path: string[]; readonly message: string }[] {
-  const { locks, tasks, agents, stemcells } = limits;
+  const { locks, queues, agents, stemcells } = limits;
   const actMs = longestActMs(limits);
-  const act = `a CPI call or a request to an agent may take ${actMs} ms (cpi.retryMs + 2 * cpi.callTimeoutMs, agents.*TimeoutMs)`;
-  const { normal, dynamicDisks } = tasks.timeoutsMs;
+  const act = `a CPI call or a request to an agent may take ${actMs} ms (cpi.retryTimeoutMs + 2 * cpi.callTimeoutMs, agents.*TimeoutMs)`;
   const found: { readonly path: string[]; readonly message: string }[] = [];
   const check = (path: string[], limitMs: number, neededMs: number, why: string) => {
     if (limitMs <= neededMs) found.push({ path, message: `must be above ${neededMs}: ${why}` });
   };
   if (locks.deadlineMs !== undefined)
     check(["locks", "deadlineMs"], locks.deadlineMs, actMs, `${act}; leave it out to have it follow from these`);
-  check(["tasks", "timeoutsMs", "dynamicDisks"], dynamicDisks, actMs, act);
-  const path = ["tasks", "timeoutsMs", "normal"];
+  check(["queues", "dynamicDisks", "taskTimeoutMs"], queues.dynamicDisks.taskTimeoutMs, actMs, act);
+  const path = ["queues", "normal", "taskTimeoutMs"];
+  const normal = queues.normal.taskTimeoutMs;
   check(path, normal, actMs, act);
   check(path, normal, agents.readyTimeoutMs, "an agent may take agents.readyTimeoutMs to answer");
   check(path, normal, stemcells.createTimeoutMs, "a CPI may take stemcells.createTimeoutMs to make a stemcell");

@@ -9,7 +9,7 @@ const LIMITS = {
   idleTimeoutMs: 20_000,
   downloadTimeoutMs: 60_000,
   allowPrivateAddresses: true,
-  uploadSizeBytes: 1_000,
+  maxUploadBytes: 1_000,
 };
 
 describe("addresses that are not of the internet", () => {

@@ -14,7 +14,7 @@ import { isPublicAddress } from "./public-address.js";
 
 type Limits = Pick<
   DirectorConfig["stemcells"],
-  "idleTimeoutMs" | "downloadTimeoutMs" | "allowPrivateAddresses" | "uploadSizeBytes"
+  "idleTimeoutMs" | "downloadTimeoutMs" | "allowPrivateAddresses" | "maxUploadBytes"
 >;
 
 const MAX_REDIRECTS = 5;

@@ -20,7 +20,7 @@ describe("the image of an uploaded stemcell", () => {
       const { sha1: digest, name, version } = JSON.parse(text) as Record<"sha1" | "name" | "version", string>;
       return { name, version, digest, operatingSystem: name, formats: [], cloudProperties: {}, apiVersion: 3 };
     };
-    const limits = { uploadSizeBytes: 10_000, unpackedSizeBytes: 50_000, entries: 4, uploads: 1 };
+    const limits = { maxUploadBytes: 10_000, maxUnpackedBytes: 50_000, maxEntries: 4, maxConcurrentUploads: 1 };
     files = new StemcellFiles({ ...limits, folder, readManifest, tablet, log: silentLogger });
   });
   after(async () => {

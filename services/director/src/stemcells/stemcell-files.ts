@@ -17,10 +17,10 @@ import { type TarEntry, tarEntries, unzipped } from "./tar-reader.js";
 
 export interface StemcellFilesOptions {
   readonly folder: string;
-  readonly uploadSizeBytes: number;
-  readonly unpackedSizeBytes: number;
-  readonly entries: number;
-  readonly uploads: number;
+  readonly maxUploadBytes: number;
+  readonly maxUnpackedBytes: number;
+  readonly maxEntries: number;
+  readonly maxConcurrentUploads: number;
   /** Of the stemcell.MF. */
   readonly readManifest: (text: string) => Promise<StemcellManifest>;
   readonly tablet: DirectorTablet;
@@ -62,10 +62,10 @@ export class StemcellFiles {
     digest: string,
     use: (stored: StoredStemcell) => Promise<T>,
   ): Promise<T> {
-    const { folder, uploads } = this.#options;
-    if (this.#uploads.size >= uploads) {
+    const { folder, maxConcurrentUploads } = this.#options;
+    if (this.#uploads.size >= maxConcurrentUploads) {
       throw new ResourceExhaustedError(
-        `${uploads} stemcells are being uploaded already, which is the limit (stemcells.uploads): try again later`,
+        `${maxConcurrentUploads} stemcells are being uploaded already, which is the limit (stemcells.maxConcurrentUploads): try again later`,
       );
     }
     const uploadId = randomUUID();
@@ -125,23 +125,23 @@ export class StemcellFiles {
     let manifest: StemcellManifest | undefined;
     let hasImage = false;
     let entries = 0;
-    const { uploadSizeBytes, unpackedSizeBytes } = this.#options;
+    const { maxUploadBytes, maxUnpackedBytes } = this.#options;
     const tgz = limited(
       bytes,
-      uploadSizeBytes,
-      "the stemcell has more bytes than stemcells.uploadSizeBytes allows",
+      maxUploadBytes,
+      "the stemcell has more bytes than stemcells.maxUploadBytes allows",
       whole,
     );
     // Also what is skipped takes time to unpack: a few bytes of gzip can stand for very many.
     const tar = limited(
       unzipped(tgz),
-      unpackedSizeBytes,
-      "the stemcell unpacks to more bytes than stemcells.unpackedSizeBytes allows",
+      maxUnpackedBytes,
+      "the stemcell unpacks to more bytes than stemcells.maxUnpackedBytes allows",
     );
     for await (const entry of tarEntries(tar)) {
-      if (++entries > this.#options.entries) {
+      if (++entries > this.#options.maxEntries) {
         throw new InvalidArgumentError(
-          `the stemcell has more than ${this.#options.entries} entries (stemcells.entries)`,
+          `the stemcell has more than ${this.#options.maxEntries} entries (stemcells.maxEntries)`,
         );
       }
       const name = entry.name.replace(/^\.\//, "");

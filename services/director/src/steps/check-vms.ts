@@ -35,7 +35,7 @@ export async function checkVms(
   );
   const found = new Map<string, Finding>();
   const failingCpis = new Set<string>();
-  await sideBySide(instances, context.config.agents.checksAtOnce, async (instance) => {
+  await sideBySide(instances, context.config.agents.maxConcurrentChecks, async (instance) => {
     found.set(instance.instanceId, await findVm(context, run, instance, failingCpis));
   });
   await context.tablet.transact((tx) => {

@@ -62,10 +62,10 @@ export interface Subject {
 
 export async function lookAt(context: JobContext, run: TaskRun, deployment: string, subject: Subject): Promise<Look> {
   const looking = new Looking(context, run);
-  const { checksAtOnce } = context.config.agents;
-  await sideBySide(subject.instanceIds, checksAtOnce, (instanceId) => looking.atInstance(instanceId));
-  await sideBySide(subject.disks, checksAtOnce, (disk) => looking.atDisk(disk));
-  await sideBySide(subject.cpis, checksAtOnce, (cpi) => looking.atCpi(deployment, cpi));
+  const { maxConcurrentChecks } = context.config.agents;
+  await sideBySide(subject.instanceIds, maxConcurrentChecks, (instanceId) => looking.atInstance(instanceId));
+  await sideBySide(subject.disks, maxConcurrentChecks, (disk) => looking.atDisk(disk));
+  await sideBySide(subject.cpis, maxConcurrentChecks, (cpi) => looking.atCpi(deployment, cpi));
   const { verdicts, sights, diskExists, listed, unknown, unseen } = looking;
   const gone = [...looking.missing.values()];
   const goneCids = new Set(gone.map(({ diskCid }) => diskCid));

@@ -78,6 +78,6 @@ export function putPossibleOrphan(
   orphan: Omit<PossibleOrphan, "taskId" | "sinceMs">,
 ): void {
   tx.possibleOrphans.put({ ...orphan, taskId, sinceMs: clock.nowMs() });
-  for (const old of surplusOrphans(tx.possibleOrphans.entries(), config.content.possibleOrphans))
+  for (const old of surplusOrphans(tx.possibleOrphans.entries(), config.limits.maxPossibleOrphans))
     tx.possibleOrphans.delete(old.token);
 }

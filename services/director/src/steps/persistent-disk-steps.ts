@@ -242,7 +242,7 @@ async function callMigrate(
   next: PersistentDisk,
 ): Promise<void> {
   tablet.checkMayAct();
-  const options = { signal: run.stopped, timeoutMs: config.tasks.timeoutsMs.normal };
+  const options = { signal: run.stopped, timeoutMs: config.queues.normal.taskTimeoutMs };
   await run.whileAlive(agents.call(agentId, "migrate_disk", [disk.diskCid, next.diskCid], options));
 }
 

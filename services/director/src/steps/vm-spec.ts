@@ -77,9 +77,9 @@ export function intentOf(
 ): VmIntent {
   const { cpi, stemcell, ips, basis } = planVm(context, tables, instance);
   const usesRegistry = usesBoshRegistry(cpiApiVersion, stemcell?.apiVersion ?? 0);
-  if (usesRegistry && context.config.registry === undefined) {
+  if (usesRegistry && context.config.boshRegistry === undefined) {
     throw new InvalidStateError(
-      `${formatInstance(instance)} needs the bosh-registry, since its CPI or its stemcell is of version 1: add \`registry\` to the director's config`,
+      `${formatInstance(instance)} needs the bosh-registry, since its CPI or its stemcell is of version 1: add \`boshRegistry\` to the director's config`,
     );
   }
   const { name: director, agents } = context.config;

@@ -136,9 +136,10 @@ export class TestDirector {
       tablet: { storage: join(folder, "state") },
       dispatcher: { address: `127.0.0.1:${dispatcher.port}` },
       nats: { servers: [nats.address] },
-      dynamicDisks: { enabled: true, workers: 4 },
+      dynamicDisks: { enabled: true },
+      queues: { dynamicDisks: { workers: 4 } },
       agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 2_000, readyTimeoutMs: 3_000 },
-      cpi: { retryMs: 2_000, callTimeoutMs: 30_000 },
+      cpi: { retryTimeoutMs: 2_000, callTimeoutMs: 30_000 },
       ...overrides,
       ...access?.config,
     };

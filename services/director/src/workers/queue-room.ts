@@ -28,7 +28,7 @@ export class QueueRoom {
     if (!this.#knowsEarlier) this.#noteEarlier(tables);
     const length = tables.tasks.count("liveByQueue", queue);
     const limit = this.#options.queueLengths[queue];
-    const later = "(tasks.queueLengths): try again later";
+    const later = "(queues.*.maxTasks): try again later";
     if (length >= limit)
       throw new ResourceExhaustedError(
         `${limit} tasks of the queue ${queue} have not ended yet, which is the limit ${later}`,

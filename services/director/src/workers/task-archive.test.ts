@@ -29,14 +29,14 @@ describe("tasks that have ended", () => {
     await tablet.close();
   });
 
-  function start(limits: { readonly retentionCount?: number; readonly retainedOutputSizeBytes?: number } = {}): void {
+  function start(limits: { readonly maxKeptTasks?: number; readonly maxKeptOutputBytes?: number } = {}): void {
     const taskLog = new TaskLog({
       eventLog,
       changes: new Changes<number>(),
-      eventsPerTask: 100,
-      outputLinesPerTask: 100,
-      outputSizeBytesPerTask: 1_000,
-      pendingOutputSizeBytes: 1_000,
+      maxEventsPerTask: 100,
+      maxOutputLinesPerTask: 100,
+      maxOutputBytesPerTask: 1_000,
+      maxWaitingOutputBytes: 1_000,
       stopping: new AbortController().signal,
       clock: systemClock,
       random: Math.random,
@@ -46,8 +46,8 @@ describe("tasks that have ended", () => {
       tablet,
       endedTasks,
       taskLog,
-      retentionCount: 100,
-      retainedOutputSizeBytes: 1_000_000,
+      maxKeptTasks: 100,
+      maxKeptOutputBytes: 1_000_000,
       ...limits,
       clock: systemClock,
       random: Math.random,
@@ -86,7 +86,7 @@ describe("tasks that have ended", () => {
     await tablet.transact((tx) => {
       for (let taskId = 3; taskId <= 250; taskId++) tx.tasks.put(taskThat(taskId, { deployment: "b" }));
     });
-    start({ retentionCount: 1_000 });
+    start({ maxKeptTasks: 1_000 });
     await eventually(async () => expect(await inTablet()).to.deep.equal([2]));
     expect(await endedTasks.get(1)).to.deep.equal(taskThat(1, { how: fail, deployment: "a" }));
     expect(await endedTasks.get(2)).to.equal(undefined);
@@ -114,7 +114,7 @@ describe("tasks that have ended", () => {
 
   it("are kept for so many bytes of outputs, of the newest", async () => {
     for (let taskId = 1; taskId <= 4; taskId++) await addEnded(taskId, { outputSizeBytes: 300 });
-    start({ retainedOutputSizeBytes: 1_000 });
+    start({ maxKeptOutputBytes: 1_000 });
     await addEnded(5, { outputSizeBytes: 300 });
     await puts(5, 4, 3);
     await eventually(async () => expect(await eventLog.bounds("task-2")).to.deep.equal({ first: 0, next: 0 }));
@@ -126,7 +126,7 @@ describe("tasks that have ended", () => {
   });
 
   it("are counted again by the next director, which also ends what was half forgotten", async () => {
-    start({ retentionCount: 3 });
+    start({ maxKeptTasks: 3 });
     for (const taskId of [1, 2, 3]) await addEnded(taskId, { outputSizeBytes: 1 });
     await puts(3, 2, 1);
     await archive?.close();
@@ -134,7 +134,7 @@ describe("tasks that have ended", () => {
     await endedTasks.drop([taskThat(1)], () => Promise.reject(cut)).catch((error) => expect(error).to.equal(cut));
     expect(await endedTasks.get(1)).to.equal(undefined, "nobody sees a task whose outputs are being deleted");
     expect((await eventLog.bounds("task-1")).next).to.equal(1);
-    start({ retentionCount: 3 });
+    start({ maxKeptTasks: 3 });
     await eventually(async () => expect((await eventLog.bounds("task-1")).next).to.equal(0));
     for (const taskId of [4, 5]) await addEnded(taskId);
     await puts(5, 4, 3);

@@ -10,8 +10,8 @@ export interface TaskArchiveOptions {
   readonly tablet: DirectorTablet;
   readonly endedTasks: EndedTasks;
   readonly taskLog: Pick<TaskLog, "drop">;
-  readonly retentionCount: number;
-  readonly retainedOutputSizeBytes: number;
+  readonly maxKeptTasks: number;
+  readonly maxKeptOutputBytes: number;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
@@ -41,7 +41,7 @@ export class TaskArchive {
 
   constructor(options: TaskArchiveOptions) {
     this.#options = options;
-    this.#slack = Math.ceil(options.retentionCount / 10);
+    this.#slack = Math.ceil(options.maxKeptTasks / 10);
     this.#unwatch = options.tablet.watch((changes) => {
       const ended = changes.some(({ table, document }) => table === "tasks" && document && hasEnded(document as Task));
       if (ended) this.#changed.touch();
@@ -107,9 +107,9 @@ export class TaskArchive {
   }
 
   async #forgetSurplus(): Promise<void> {
-    const { endedTasks, retentionCount, retainedOutputSizeBytes } = this.#options;
-    const isOver = (): boolean => this.#sizeBytes > retainedOutputSizeBytes && this.#count > 1;
-    let tooMany = this.#count >= retentionCount + this.#slack ? this.#count - retentionCount : 0;
+    const { endedTasks, maxKeptTasks, maxKeptOutputBytes } = this.#options;
+    const isOver = (): boolean => this.#sizeBytes > maxKeptOutputBytes && this.#count > 1;
+    let tooMany = this.#count >= maxKeptTasks + this.#slack ? this.#count - maxKeptTasks : 0;
     while (!this.#closing.signal.aborted && (tooMany > 0 || isOver())) {
       const surplus: Task[] = [];
       for (const task of await endedTasks.oldest(BATCH)) {

@@ -28,10 +28,10 @@ describe("the logs of tasks", () => {
     new TaskLog({
       eventLog,
       changes: new Changes<number>(),
-      eventsPerTask: 1_000,
-      outputLinesPerTask: 1_000,
-      outputSizeBytesPerTask: 1_000_000,
-      pendingOutputSizeBytes: 1_000_000,
+      maxEventsPerTask: 1_000,
+      maxOutputLinesPerTask: 1_000,
+      maxOutputBytesPerTask: 1_000_000,
+      maxWaitingOutputBytes: 1_000_000,
       stopping: new AbortController().signal,
       clock: systemClock,
       random: Math.random,
@@ -40,16 +40,16 @@ describe("the logs of tasks", () => {
     });
 
   it("end within a number of bytes, and say so", async () => {
-    const log = taskLog({ outputSizeBytesPerTask: 5_000 });
+    const log = taskLog({ maxOutputBytesPerTask: 5_000 });
     for (let i = 0; i < 20; i++) log.appendLine(1, "cpi", `${i} ${"é".repeat(500)}`);
     for (let i = 0; i < 200; i++) log.append(1, EVENT);
     await log.flush(1);
     const lines = await log.readLines({ taskId: 1 }, "cpi", 0, 100);
     expect(lines).to.have.length(5);
-    expect(lines.at(-1)).to.contain("tasks.outputSizeBytesPerTask");
+    expect(lines.at(-1)).to.contain("tasks.maxOutputBytesPerTask");
     const events = await log.readLines({ taskId: 1 }, "event", 0, 1_000);
     expect(events.join("").length).to.be.within(4_500, 5_500);
-    expect(events.at(-1)).to.contain("tasks.outputSizeBytesPerTask");
+    expect(events.at(-1)).to.contain("tasks.maxOutputBytesPerTask");
     const kept = [...lines, ...events].reduce((sum, line) => sum + Buffer.byteLength(line), 0);
     expect(log.sizeBytes(1)).to.equal(kept);
   });
@@ -100,7 +100,7 @@ describe("the logs of tasks", () => {
   });
 
   it("wait for the storage within a number of bytes of all tasks, and go on after that", async () => {
-    const log = taskLog({ pendingOutputSizeBytes: 5_000 });
+    const log = taskLog({ maxWaitingOutputBytes: 5_000 });
     for (let taskId = 1; taskId <= 10; taskId++) log.appendLine(taskId, "debug", "x".repeat(1_000));
     await Promise.all(Array.from({ length: 10 }, (_, i) => log.flush(i + 1)));
     log.appendLine(10, "debug", "later");

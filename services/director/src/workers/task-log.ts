@@ -8,13 +8,13 @@ import { Gathering } from "./gathering.js";
 export interface TaskLogOptions {
   readonly eventLog: Pick<EventLog, "append" | "read" | "drop">;
   readonly changes: Changes<number>;
-  readonly eventsPerTask: number;
+  readonly maxEventsPerTask: number;
   /** Of each output other than events. */
-  readonly outputLinesPerTask: number;
+  readonly maxOutputLinesPerTask: number;
   /** Of each output, events too. */
-  readonly outputSizeBytesPerTask: number;
+  readonly maxOutputBytesPerTask: number;
   /** What may wait for the storage, of all tasks together; beyond it lines are lost, not the director its memory. */
-  readonly pendingOutputSizeBytes: number;
+  readonly maxWaitingOutputBytes: number;
   /** While there is no room for a line it waits; from then on it does not. */
   readonly stopping: AbortSignal;
   readonly clock: Clock;
@@ -49,9 +49,9 @@ const GATHER_MS = 100;
 const ROOM_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
 const LAST_MESSAGE =
-  "this task has reached its limit of events (tasks.eventsPerTask, tasks.outputSizeBytesPerTask): what follows is not kept";
+  "this task has reached its limit of events (tasks.maxEventsPerTask, tasks.maxOutputBytesPerTask): what follows is not kept";
 const LAST_LINE =
-  "this output has reached its limit (tasks.outputLinesPerTask, tasks.outputSizeBytesPerTask): what follows is not kept";
+  "this output has reached its limit (tasks.maxOutputLinesPerTask, tasks.maxOutputBytesPerTask): what follows is not kept";
 
 /** The logs of tasks. Writing does not delay the work: what is under way is waited for at its end. */
 export class TaskLog {
@@ -69,7 +69,7 @@ export class TaskLog {
   }
 
   append(taskId: number, event: TaskEvent, errorCode?: number): void {
-    const { eventsPerTask: limit } = this.#options;
+    const { maxEventsPerTask: limit } = this.#options;
     this.#live.add(taskId);
     const last = { ...event, stage: WARNING, message: LAST_MESSAGE };
     this.#append(taskId, "event", limit, (isLast) => (isLast ? encodeEvent(last) : encodeEvent(event, errorCode)));
@@ -86,7 +86,7 @@ export class TaskLog {
 
   appendLine(taskId: number, type: Exclude<OutputType, "event">, line: string): void {
     const text = line.length > MAX_LINE_LENGTH ? `${line.slice(0, MAX_LINE_LENGTH)}...` : line;
-    this.#append(taskId, type, this.#options.outputLinesPerTask, (last) => (last ? LAST_LINE : text));
+    this.#append(taskId, type, this.#options.maxOutputLinesPerTask, (last) => (last ? LAST_LINE : text));
   }
 
   /** Resolves when everything appended so far is durable, or could not be made so, which is logged. */
@@ -135,12 +135,12 @@ export class TaskLog {
     const stream = streamOf(taskId, type);
     const writer = this.#writers.get(stream) ?? newWriter();
     this.#writers.set(stream, writer);
-    const { outputSizeBytesPerTask, pendingOutputSizeBytes } = this.#options;
+    const { maxOutputBytesPerTask, maxWaitingOutputBytes } = this.#options;
     if (writer.written >= limit || writer.pending.length >= MAX_PENDING_LINES) return;
     const text = textOf(false);
     const sizeBytes = Buffer.byteLength(text);
-    if (this.#pendingSizeBytes + sizeBytes > pendingOutputSizeBytes) return;
-    const isLast = writer.written + 1 === limit || writer.writtenSizeBytes + sizeBytes > outputSizeBytesPerTask;
+    if (this.#pendingSizeBytes + sizeBytes > maxWaitingOutputBytes) return;
+    const isLast = writer.written + 1 === limit || writer.writtenSizeBytes + sizeBytes > maxOutputBytesPerTask;
     const line = isLast ? textOf(true) : text;
     writer.written = isLast ? limit : writer.written + 1;
     writer.writtenSizeBytes += Buffer.byteLength(line);

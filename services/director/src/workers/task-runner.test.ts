@@ -64,10 +64,10 @@ describe("task runner", () => {
     taskLog = new TaskLog({
       eventLog: slowLog,
       changes,
-      eventsPerTask: 100,
-      outputLinesPerTask: 100,
-      outputSizeBytesPerTask: 1_000_000,
-      pendingOutputSizeBytes: 1_000_000,
+      maxEventsPerTask: 100,
+      maxOutputLinesPerTask: 100,
+      maxOutputBytesPerTask: 1_000_000,
+      maxWaitingOutputBytes: 1_000_000,
       stopping: new AbortController().signal,
       clock,
       random: Math.random,
@@ -217,7 +217,7 @@ describe("task runner", () => {
 
   const STOPPED: [string, object, string][] = [
     ["holds a lock past its deadline", { lockDeadlineMs: 100 }, "it held the lock of disk `d` past its deadline"],
-    ["takes longer than it may", { timeoutMs: 100 }, "it took longer than 100 ms (tasks.timeoutsMs)"],
+    ["takes longer than it may", { timeoutMs: 100 }, "it took longer than 100 ms (queues.*.taskTimeoutMs)"],
   ];
   for (const [cause, limits, result] of STOPPED)
     it(`a task ${cause} -> told to stop, but its lock is free only when it has`, async () => {

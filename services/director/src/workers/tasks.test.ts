@@ -25,7 +25,7 @@ describe("waiting for a task that was started", () => {
       changes: new Changes<number>(),
       clock: systemClock,
       room,
-      waitMarginMs: 1,
+      answerMarginMs: 1,
     });
   });
   afterEach(() => tablet.close());

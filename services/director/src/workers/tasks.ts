@@ -26,7 +26,7 @@ export interface TasksOptions {
   readonly changes: Changes<number>;
   readonly clock: Clock;
   readonly room: QueueRoom;
-  readonly waitMarginMs: number;
+  readonly answerMarginMs: number;
 }
 
 export interface WantedTask {
@@ -122,8 +122,8 @@ export class Tasks {
   }
 
   async #whenEnded(taskId: number, call: CallContext): Promise<Task> {
-    const { changes, clock, waitMarginMs } = this.#options;
-    const leftMs = Math.max(0, call.deadlineAtMs - clock.nowMs() - waitMarginMs);
+    const { changes, clock, answerMarginMs } = this.#options;
+    const leftMs = Math.max(0, call.deadlineAtMs - clock.nowMs() - answerMarginMs);
     const timeoutMs = Math.min(leftMs, MAX_TIMER_MS);
     const ended = async (): Promise<Task | undefined> => {
       const task = await this.get(taskId);

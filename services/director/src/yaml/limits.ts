@@ -1,25 +1,25 @@
-/** What a YAML text may be made of, beside its size. Named in the director's config under `content.yaml`. */
+/** What a YAML text may be made of, beside its size. Named in the director's config under `limits.yaml`. */
 export interface YamlLimits {
   /** Pieces that YAML tells apart: texts, indicators, spaces, line breaks, comments. */
-  readonly tokens: number;
+  readonly maxTokens: number;
   /** Lists and mappings inside each other, as they are once aliases stand for what they name. */
-  readonly depth: number;
+  readonly maxDepth: number;
   /** Different ones. */
-  readonly keys: number;
-  readonly aliases: number;
-  readonly mergeKeys: number;
+  readonly maxKeys: number;
+  readonly maxAliases: number;
+  readonly maxMergeKeys: number;
   /** About what it takes in memory as JSON once aliases and merge keys stand for what they name. */
-  readonly expandedSizeBytes: number;
+  readonly maxExpandedBytes: number;
 }
 
 /** For what was accepted once: it is held to time and memory alone. */
 export const NO_YAML_LIMITS: YamlLimits = {
-  tokens: Number.POSITIVE_INFINITY,
-  depth: Number.POSITIVE_INFINITY,
-  keys: Number.POSITIVE_INFINITY,
-  aliases: Number.POSITIVE_INFINITY,
-  mergeKeys: Number.POSITIVE_INFINITY,
-  expandedSizeBytes: Number.POSITIVE_INFINITY,
+  maxTokens: Number.POSITIVE_INFINITY,
+  maxDepth: Number.POSITIVE_INFINITY,
+  maxKeys: Number.POSITIVE_INFINITY,
+  maxAliases: Number.POSITIVE_INFINITY,
+  maxMergeKeys: Number.POSITIVE_INFINITY,
+  maxExpandedBytes: Number.POSITIVE_INFINITY,
 };
 
 /** A text exceeds a limit, at an offset of it. */
@@ -31,15 +31,15 @@ export class YamlLimitError extends Error {
     limit: keyof YamlLimits,
     limits: YamlLimits,
   ) {
-    super(`${EXCEEDED[limit]}: the limit is ${limits[limit]} (content.yaml.${limit})`);
+    super(`${EXCEEDED[limit]}: the limit is ${limits[limit]} (limits.yaml.${limit})`);
   }
 }
 
 const EXCEEDED: Readonly<Record<keyof YamlLimits, string>> = {
-  tokens: "it is made of too many pieces",
-  depth: "it is nested too deep",
-  keys: "it has too many different keys",
-  aliases: "it has too many aliases",
-  mergeKeys: "it has too many merge keys",
-  expandedSizeBytes: "it has too many bytes once its aliases are expanded",
+  maxTokens: "it is made of too many pieces",
+  maxDepth: "it is nested too deep",
+  maxKeys: "it has too many different keys",
+  maxAliases: "it has too many aliases",
+  maxMergeKeys: "it has too many merge keys",
+  maxExpandedBytes: "it has too many bytes once its aliases are expanded",
 };

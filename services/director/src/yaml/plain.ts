@@ -73,7 +73,7 @@ class PlainValue {
   }
 
   #alias(name: string, offset: number, depth: number): Anchored {
-    if (++this.#aliases > this.#limits.aliases) throw new YamlLimitError(offset, "aliases", this.#limits);
+    if (++this.#aliases > this.#limits.maxAliases) throw new YamlLimitError(offset, "maxAliases", this.#limits);
     const anchored = this.#anchors.get(name);
     if (anchored === undefined) throw new YamlError(offset, "an alias names no anchor that comes before it");
     if (anchored === null) throw new YamlError(offset, "an alias names what it is part of");
@@ -125,13 +125,14 @@ class PlainValue {
   #keyOf(value: unknown, node: unknown): string {
     const key = textOf(value);
     this.#take(KEY_BYTES - VALUE_BYTES, node);
-    if (this.#keys.add(key).size > this.#limits.keys) throw new YamlLimitError(offsetOf(node), "keys", this.#limits);
+    if (this.#keys.add(key).size > this.#limits.maxKeys)
+      throw new YamlLimitError(offsetOf(node), "maxKeys", this.#limits);
     return key;
   }
 
   /** What is there already stays. Returns the height of what came. */
   #merge(node: unknown, into: Map<string, unknown>, offset: number, depth: number): number {
-    if (++this.#mergeKeys > this.#limits.mergeKeys) throw new YamlLimitError(offset, "mergeKeys", this.#limits);
+    if (++this.#mergeKeys > this.#limits.maxMergeKeys) throw new YamlLimitError(offset, "maxMergeKeys", this.#limits);
     const { value, height } = this.of(node, depth);
     for (const source of Array.isArray(value) ? value : [value]) {
       if (typeof source !== "object" || source === null || Array.isArray(source)) {
@@ -143,13 +144,13 @@ class PlainValue {
   }
 
   #refuseDeep(depth: number, offset: number): void {
-    if (depth > this.#limits.depth) throw new YamlLimitError(offset, "depth", this.#limits);
+    if (depth > this.#limits.maxDepth) throw new YamlLimitError(offset, "maxDepth", this.#limits);
   }
 
   #take(sizeBytes: number, node: unknown): void {
     this.#sizeBytes += sizeBytes + VALUE_BYTES;
-    if (this.#sizeBytes > this.#limits.expandedSizeBytes) {
-      throw new YamlLimitError(offsetOf(node), "expandedSizeBytes", this.#limits);
+    if (this.#sizeBytes > this.#limits.maxExpandedBytes) {
+      throw new YamlLimitError(offsetOf(node), "maxExpandedBytes", this.#limits);
     }
   }
 }

@@ -6,12 +6,12 @@ import { NO_YAML_LIMITS } from "./limits.js";
 import { YamlReader, type YamlReaderOptions } from "./reader.js";
 
 const OPTIONS: YamlReaderOptions = {
-  eventLoopSizeBytes: 100,
-  workers: 1,
-  waiting: 2,
+  maxEventLoopBytes: 100,
+  threads: 1,
+  maxWaiting: 2,
   timeoutMs: 60_000,
   storedTimeoutMs: 60_000,
-  workerMemoryMib: 256,
+  maxThreadMemoryMib: 256,
 };
 const LIMITS = { what: "cloud config `default`", sizeBytes: 64 * 1024 * 1024, yaml: NO_YAML_LIMITS };
 const SMALL = "azs: [{name: z1}]\n";
@@ -51,33 +51,33 @@ describe("YAML reader", () => {
     await rejection(
       read(reader, LARGE),
       InvalidArgumentError,
-      /`default` takes longer to read than 1 ms \(content\.yaml\.timeoutMs\)/,
+      /`default` takes longer to read than 1 ms \(limits\.yaml\.timeoutMs\)/,
     );
     expect((await read(reader, LARGE, { stored: true })).azs).to.have.length(20);
   });
 
   it("a thread reads for long -> ended after its time, even though nothing interrupts it from within", async () => {
-    const reader = newReader({ timeoutMs: 300, workerMemoryMib: 2_048 });
+    const reader = newReader({ timeoutMs: 300, maxThreadMemoryMib: 2_048 });
     const error = await rejection(read(reader, SLOW));
-    expect(error.message).to.match(/takes longer to read than 300 ms \(content\.yaml\.timeoutMs\)/);
+    expect(error.message).to.match(/takes longer to read than 300 ms \(limits\.yaml\.timeoutMs\)/);
   });
 
   it("a thread takes too much memory -> an error that names the limit, and nothing else ends", async () => {
-    const reader = newReader({ workerMemoryMib: 32 });
+    const reader = newReader({ maxThreadMemoryMib: 32 });
     await rejection(
       read(reader, SLOW),
       InvalidArgumentError,
-      /takes more memory to read than 32 MiB \(content\.yaml\.workerMemoryMib\)/,
+      /takes more memory to read than 32 MiB \(limits\.yaml\.maxThreadMemoryMib\)/,
     );
     expect((await read(reader, LARGE)).azs).to.have.length(20);
   });
 
   it("all threads busy -> small texts are read, new ones wait, too many are refused, stored ones are not", async () => {
-    const reader = newReader({ waiting: 1, workerMemoryMib: 2_048 });
+    const reader = newReader({ maxWaiting: 1, maxThreadMemoryMib: 2_048 });
     const stop = new AbortController();
     const slow = rejection(read(reader, SLOW, { signal: stop.signal }));
     const waits = read(reader, LARGE);
-    await rejection(read(reader, LARGE), ResourceExhaustedError, "content.yaml.waiting");
+    await rejection(read(reader, LARGE), ResourceExhaustedError, "limits.yaml.maxWaiting");
     const stored = read(reader, LARGE, { stored: true });
     expect((await read(reader, SMALL)).azs).to.have.length(1);
     stop.abort(new UnavailableError("the caller left"));
@@ -87,7 +87,7 @@ describe("YAML reader", () => {
   });
 
   it("the caller leaves while it waits -> its place is the next one's", async () => {
-    const reader = newReader({ workerMemoryMib: 2_048 });
+    const reader = newReader({ maxThreadMemoryMib: 2_048 });
     const stop = new AbortController();
     const slow = rejection(read(reader, SLOW, { signal: stop.signal }));
     const left = new AbortController();
@@ -118,7 +118,7 @@ describe("YAML reader", () => {
   });
 
   it("closed -> who is served and who waits hear of it", async () => {
-    const reader = newReader({ workerMemoryMib: 2_048 });
+    const reader = newReader({ maxThreadMemoryMib: 2_048 });
     const all = [SLOW, LARGE, LARGE].map((text) => rejection(read(reader, text)));
     reader.close();
     for (const error of await Promise.all(all)) expect(error.message).to.equal("the director stops");

@@ -7,16 +7,16 @@ import type { WorkerMessage } from "./worker.js";
 
 export interface YamlReaderOptions {
   /** Texts up to this size are read on the event loop: any of them in a few milliseconds. */
-  readonly eventLoopSizeBytes: number;
+  readonly maxEventLoopBytes: number;
   /** Threads at once, each for one text. */
-  readonly workers: number;
+  readonly threads: number;
   /** Texts that wait for a thread; more are refused. */
-  readonly waiting: number;
+  readonly maxWaiting: number;
   /** How long a thread may have a processor for a text that is new. */
   readonly timeoutMs: number;
   /** And for one that was accepted once. */
   readonly storedTimeoutMs: number;
-  readonly workerMemoryMib: number;
+  readonly maxThreadMemoryMib: number;
 }
 
 export interface ReadOptions {
@@ -39,12 +39,12 @@ export class YamlReader {
 
   constructor(options: YamlReaderOptions) {
     this.#options = options;
-    this.#threads = new Slots(options.workers);
+    this.#threads = new Slots(options.threads);
   }
 
   /** Throws InvalidArgumentError for what is no such text, or more than the limits allow. */
   async read<F extends Format>(reading: ReadingOf<F>, options: ReadOptions = {}): Promise<Results[F]> {
-    if (isQuick(reading, this.#options.eventLoopSizeBytes)) return readNow(reading);
+    if (isQuick(reading, this.#options.maxEventLoopBytes)) return readNow(reading);
     using stop = new EitherSignal(this.#closing.signal, options.signal);
     const leave = await this.#enter(options, stop.signal);
     try {
@@ -61,17 +61,17 @@ export class YamlReader {
   }
 
   async #enter({ stored }: ReadOptions, stopped: AbortSignal): Promise<() => void> {
-    const { waiting } = this.#options;
-    if (!stored && this.#threads.waiting >= waiting) {
+    const { maxWaiting } = this.#options;
+    if (!stored && this.#threads.waiting >= maxWaiting) {
       throw new ResourceExhaustedError(
-        `${waiting} texts wait to be read already, which is the limit (content.yaml.waiting): try again later`,
+        `${maxWaiting} texts wait to be read already, which is the limit (limits.yaml.maxWaiting): try again later`,
       );
     }
     return this.#threads.acquire(1, stopped);
   }
 
   async #inThread(reading: Reading, { stored }: ReadOptions, stopped: AbortSignal): Promise<unknown> {
-    const { timeoutMs, storedTimeoutMs, workerMemoryMib } = this.#options;
+    const { timeoutMs, storedTimeoutMs, maxThreadMemoryMib } = this.#options;
     const limitMs = stored ? storedTimeoutMs : timeoutMs;
     const limitName = stored ? "storedTimeoutMs" : "timeoutMs";
     const worker = new Worker(WORKER_FILE, {
@@ -79,7 +79,7 @@ export class YamlReader {
       // Nothing that the process was started with: neither its tracing nor its secrets.
       execArgv: [],
       env: {},
-      resourceLimits: { maxOldGenerationSizeMb: workerMemoryMib },
+      resourceLimits: { maxOldGenerationSizeMb: maxThreadMemoryMib },
     });
     const time = new ThreadTime(limitMs);
     try {
@@ -87,7 +87,7 @@ export class YamlReader {
         const refuse = (text: string): void => reject(new InvalidArgumentError(text));
         const what = `the ${whatOf(reading)}`;
         time.whenOver(() =>
-          refuse(`${what} takes longer to read than ${limitMs} ms (content.yaml.${limitName}): make it simpler`),
+          refuse(`${what} takes longer to read than ${limitMs} ms (limits.yaml.${limitName}): make it simpler`),
         );
         stopped.addEventListener("abort", () => reject(stopped.reason), { once: true });
         worker
@@ -98,7 +98,7 @@ export class YamlReader {
           })
           .once("error", (error: NodeJS.ErrnoException) => {
             if (error.code !== "ERR_WORKER_OUT_OF_MEMORY") reject(error);
-            refuse(`${what} takes more memory to read than ${workerMemoryMib} MiB (content.yaml.workerMemoryMib)`);
+            refuse(`${what} takes more memory to read than ${maxThreadMemoryMib} MiB (limits.yaml.maxThreadMemoryMib)`);
           })
           .once("exit", (code) => reject(new Error(`the thread that read ${what} ended with ${code}`)));
       });

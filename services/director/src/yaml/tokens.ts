@@ -34,10 +34,10 @@ export function boundedTokens(text: string, limits: YamlLimits, onNewLine: (offs
   for (const lexeme of new Lexer().lex(text)) {
     const { offset } = parser;
     keep(parser.next(lexeme));
-    if (++count > limits.tokens) throw new YamlLimitError(offset, "tokens", limits);
+    if (++count > limits.maxTokens) throw new YamlLimitError(offset, "maxTokens", limits);
     // Beside lists and mappings: the document, and the text that is being read.
-    if (parser.stack.length - 2 > limits.depth) throw new YamlLimitError(offset, "depth", limits);
-    if (keysOf(parser.stack.at(-1)) > limits.keys) throw new YamlLimitError(offset, "keys", limits);
+    if (parser.stack.length - 2 > limits.maxDepth) throw new YamlLimitError(offset, "maxDepth", limits);
+    if (keysOf(parser.stack.at(-1)) > limits.maxKeys) throw new YamlLimitError(offset, "maxKeys", limits);
   }
   keep(parser.end());
   return tokens;

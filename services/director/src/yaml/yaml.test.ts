@@ -11,12 +11,12 @@ import type { YamlLimits } from "./limits.js";
 import { parseManifest } from "./manifest.js";
 
 const YAML: YamlLimits = {
-  tokens: 1_000,
-  depth: 10,
-  keys: 40,
-  aliases: 20,
-  mergeKeys: 10,
-  expandedSizeBytes: 10_000,
+  maxTokens: 1_000,
+  maxDepth: 10,
+  maxKeys: 40,
+  maxAliases: 20,
+  maxMergeKeys: 10,
+  maxExpandedBytes: 10_000,
 };
 const CLOUD = { what: "cloud config `default`", sizeBytes: 10_000, yaml: YAML };
 const MANIFEST = { what: "manifest", sizeBytes: 10_000, instances: 10, ignoreJobs: false, yaml: YAML };
@@ -195,55 +195,67 @@ describe("limits of YAML", () => {
     readYaml(text, { what: "text", sizeBytes: 1_000_000, yaml: { ...YAML, ...change } });
 
   const ROWS: [keyof YamlLimits, string, string, string, RegExp][] = [
-    ["tokens", "words", lines(199, () => "- a"), lines(200, () => "- a"), /line 200: it is made of too many pieces/],
+    ["maxTokens", "words", lines(199, () => "- a"), lines(200, () => "- a"), /line 200: it is made of too many pieces/],
     [
-      "depth",
+      "maxDepth",
       "brackets",
       nested(10),
       nested(11),
-      /line 1: it is nested too deep: the limit is 10 \(content\.yaml\.depth/,
+      /line 1: it is nested too deep: the limit is 10 \(limits\.yaml\.maxDepth/,
     ],
-    ["depth", "single pairs", `${"[a: ".repeat(5)}${"]".repeat(5)}`, `${"[a: ".repeat(6)}${"]".repeat(6)}`, /too deep/],
-    ["depth", "a million brackets", nested(10), "[".repeat(1_000_000), /too deep/],
-    ["depth", "dashes", `${"- ".repeat(9)}a`, `${"- ".repeat(11)}a`, /too deep/],
     [
-      "depth",
+      "maxDepth",
+      "single pairs",
+      `${"[a: ".repeat(5)}${"]".repeat(5)}`,
+      `${"[a: ".repeat(6)}${"]".repeat(6)}`,
+      /too deep/,
+    ],
+    ["maxDepth", "a million brackets", nested(10), "[".repeat(1_000_000), /too deep/],
+    ["maxDepth", "dashes", `${"- ".repeat(9)}a`, `${"- ".repeat(11)}a`, /too deep/],
+    [
+      "maxDepth",
       "aliases in aliases",
       lines(9, (i) => (i === 0 ? "a0: &a0 []" : `a${i}: &a${i} [*a${i - 1}]`)),
       lines(10, (i) => (i === 0 ? "a0: &a0 []" : `a${i}: &a${i} [*a${i - 1}]`)),
       /line 10: it is nested too deep/,
     ],
     [
-      "keys",
+      "maxKeys",
       "lines",
       lines(40, (i) => `k${i}: 1`),
       lines(41, (i) => `k${i}: 1`),
       /line 41: it has too many different keys/,
     ],
     [
-      "keys",
+      "maxKeys",
       "mappings",
       lines(40, (i) => `- {k${i}: 1}`),
       lines(41, (i) => `- {k${i}: 1}`),
       /line 41: .*different keys/,
     ],
-    ["keys", "braces", `{${"a,b,c,d,e,".slice(0, 8)}}`, `{${lines(41, (i) => `k${i},`)}}`, /too many different keys/],
     [
-      "aliases",
+      "maxKeys",
+      "braces",
+      `{${"a,b,c,d,e,".slice(0, 8)}}`,
+      `{${lines(41, (i) => `k${i},`)}}`,
+      /too many different keys/,
+    ],
+    [
+      "maxAliases",
       "aliases",
       `- &a 1\n${lines(20, () => "- *a")}`,
       `- &a 1\n${lines(21, () => "- *a")}`,
       /too many aliases/,
     ],
     [
-      "mergeKeys",
+      "maxMergeKeys",
       "merge keys",
       `%YAML 1.1\n---\n- &a {b: 1}\n${lines(10, () => "- {<<: *a}")}`,
       `%YAML 1.1\n---\n- &a {b: 1}\n${lines(11, () => "- {<<: *a}")}`,
       /line 14: it has too many merge keys/,
     ],
     [
-      "expandedSizeBytes",
+      "maxExpandedBytes",
       "a long text aliased",
       `- &a ${"x".repeat(900)}\n${lines(9, () => "- *a")}`,
       `- &a ${"x".repeat(900)}\n${lines(11, () => "- *a")}`,
@@ -323,11 +335,11 @@ describe("limits of YAML", () => {
 });
 
 describe("values as deep as the config allows", () => {
-  const { depth } = directorConfig.shape.content.parse({}).yaml;
+  const { maxDepth: depth } = directorConfig.shape.limits.parse({}).yaml;
   const mappings = (depth: number): string => `${"{a: ".repeat(depth)}1${"}".repeat(depth)}`;
 
   it("tags, which lie deepest in the env of a VM -> the dispatcher can decode them", () => {
-    const limits = { ...MANIFEST, yaml: { ...YAML, depth } };
+    const limits = { ...MANIFEST, yaml: { ...YAML, maxDepth: depth } };
     const { tags } = parseManifest(`name: web\ntags: ${mappings(depth - 1)}\n`, limits);
     const identity = { director: "d", deployment: "web", group: "g", tags };
     const env = vmEnv({}, identity, undefined);
@@ -337,7 +349,7 @@ describe("values as deep as the config allows", () => {
 
   it("properties of CPIs -> the dispatcher can decode them", () => {
     const text = `cpis: [{name: a, type: b, properties: ${mappings(depth - 3)}}]\n`;
-    const cpis = parseCpiConfig(text, { ...CLOUD, yaml: { ...YAML, depth } });
+    const cpis = parseCpiConfig(text, { ...CLOUD, yaml: { ...YAML, maxDepth: depth } });
     const request = SetCpiConfigRequest.fromPartial({ cpis: cpis.map(({ properties }) => ({ properties })) });
     const decoded = SetCpiConfigRequest.decode(SetCpiConfigRequest.encode(request).finish());
     expect(decoded.cpis[0]?.properties).to.deep.equal(cpis[0]?.properties);

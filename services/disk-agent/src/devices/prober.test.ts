@@ -25,8 +25,8 @@ describe("health probes", () => {
       devices: fixture.devices,
       clock,
       random: () => 0.99,
-      slowAfterMs: 100,
-      stalledAfterMs: 1_000,
+      warningAfterMs: 100,
+      errorAfterMs: 1_000,
     });
   });
 
@@ -72,8 +72,8 @@ describe("health probes", () => {
       devices: many.devices,
       clock,
       random: () => 0,
-      slowAfterMs: 100,
-      stalledAfterMs: 1_000,
+      warningAfterMs: 100,
+      errorAfterMs: 1_000,
     });
     probing.look();
     await clock.advance(250);

@@ -11,9 +11,9 @@ export interface ProberOptions {
   /** In [0, 1). */
   readonly random: () => number;
   /** A read that takes longer makes the device WARNING, */
-  readonly slowAfterMs: number;
+  readonly warningAfterMs: number;
   /** and one that takes longer than this makes it ERROR. */
-  readonly stalledAfterMs: number;
+  readonly errorAfterMs: number;
 }
 
 /**
@@ -31,25 +31,25 @@ export class Prober {
 
   /** Starts a probe of each held device that has none under way, and judges those that have. Waits for none. */
   look(): void {
-    const { devices, clock, slowAfterMs } = this.#options;
+    const { devices, clock, warningAfterMs } = this.#options;
     for (const device of devices.all()) {
       const startedAtMs = this.#running.get(device);
       if (startedAtMs !== undefined) this.#judge(device, clock.monotonicMs() - startedAtMs);
-      else if (device.attached) void this.#probe(device, slowAfterMs);
+      else if (device.attached) void this.#probe(device, warningAfterMs);
     }
   }
 
-  async #probe(device: Device, slowAfterMs: number): Promise<void> {
+  async #probe(device: Device, warningAfterMs: number): Promise<void> {
     const { clock, random } = this.#options;
     this.#running.set(device, Number.POSITIVE_INFINITY);
     const release = await this.#slots.acquire();
     this.#running.set(device, clock.monotonicMs());
     const over = new AbortController();
     // A hung device keeps its thread, but not the place of the others.
-    const slow = clock.sleep(slowAfterMs, over.signal).then(
+    const slow = clock.sleep(warningAfterMs, over.signal).then(
       () => {
         release();
-        this.#judge(device, slowAfterMs);
+        this.#judge(device, warningAfterMs);
       },
       () => undefined,
     );
@@ -61,8 +61,8 @@ export class Prober {
   }
 
   #judge(device: Device, forMs: number): void {
-    const { slowAfterMs, stalledAfterMs } = this.#options;
-    if (forMs >= stalledAfterMs) device.noteSlowProbe("ERROR", stalledAfterMs);
-    else if (forMs >= slowAfterMs) device.noteSlowProbe("WARNING", slowAfterMs);
+    const { warningAfterMs, errorAfterMs } = this.#options;
+    if (forMs >= errorAfterMs) device.noteSlowProbe("ERROR", errorAfterMs);
+    else if (forMs >= warningAfterMs) device.noteSlowProbe("WARNING", warningAfterMs);
   }
 }

@@ -67,7 +67,7 @@ export class TestRegistries {
         tls: this.certificates.files("disk-registry"),
         tablet: { storage: this.#url, name: this.#tabletName, lease: this.lease },
         heartbeat: { intervalMs: 200, timeoutMs: 20_000, missedUntilSuspected: 100 },
-        orders: { backoff: { minDelayMs: 20, maxDelayMs: 100 }, rpcTimeoutMs: 3_000 },
+        orders: { backoff: { minDelayMs: 20, maxDelayMs: 100 }, requestTimeoutMs: 3_000 },
         erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
         ...this.change,
       }),

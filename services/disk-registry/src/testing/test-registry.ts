@@ -39,8 +39,8 @@ export class TestRegistry {
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
       tablet: { storage: `${folder}/state` },
-      orders: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, rpcTimeoutMs: 3_000 },
-      publications: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, rpcTimeoutMs: 3_000, unexportTimeoutMs: 500 },
+      orders: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, requestTimeoutMs: 3_000 },
+      publications: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, requestTimeoutMs: 3_000, unexportTimeoutMs: 500 },
       erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
       ...change,
       // Agents of many tests do not beat at all.

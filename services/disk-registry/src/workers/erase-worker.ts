@@ -43,7 +43,7 @@ export class EraseWorker {
     const leader = fleet.leader();
     const host = await tablet.read((tables) => hostToErase(tables, deviceId));
     // Before it is given a session: one that the agent remembers already must not pass for one that was given here.
-    if (host !== undefined) await agents.introduce(host, config.erase.rpcTimeoutMs);
+    if (host !== undefined) await agents.introduce(host, config.erase.requestTimeoutMs);
     const order = await tablet.transact((tx) => beginErase(tx, deviceId));
     if (order === undefined) {
       this.#forget(deviceId);
@@ -68,7 +68,7 @@ export class EraseWorker {
     const { agents, config, clock } = this.context;
     const { host, deviceId, sessionNumber } = order;
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), sessionNumber, deviceId };
-    const deadlineMs = config.erase.rpcTimeoutMs;
+    const deadlineMs = config.erase.requestTimeoutMs;
     const { outcome, erasedBytes } = await agents.order(host, { leader, deadlineMs }, (client) =>
       client.eraseDevice(request, { signal, deadlineMs }),
     );

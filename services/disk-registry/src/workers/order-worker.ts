@@ -115,7 +115,7 @@ export class OrderWorker {
       bootId: host.bootId,
       devices: ordered.map((device) => orderMessage(device, kind, stampOf(device, leader))),
     };
-    const deadlineMs = config.orders.rpcTimeoutMs;
+    const deadlineMs = config.orders.requestTimeoutMs;
     const options = { signal, deadlineMs };
     const [sentAtMs, startedMs] = [this.context.clock.nowMs(), this.context.clock.monotonicMs()];
     for (const { attempts, stateChangedAtMs } of ordered)

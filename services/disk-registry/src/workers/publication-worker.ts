@@ -190,7 +190,7 @@ export class PublicationWorker {
       deviceIds: [...group.deviceIds],
     };
     try {
-      const deadlineMs = config.publications.rpcTimeoutMs;
+      const deadlineMs = config.publications.requestTimeoutMs;
       const response = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
         client.openSession(request, { signal, deadlineMs }),
       );
@@ -261,7 +261,7 @@ export class PublicationWorker {
       openDeviceIds: [...openDeviceIds],
     };
     try {
-      const deadlineMs = config.publications.rpcTimeoutMs;
+      const deadlineMs = config.publications.requestTimeoutMs;
       const startedMs = this.context.clock.monotonicMs();
       const send = (client: AgentClient) => client.exportDisk(request, { signal, deadlineMs });
       const answer = await agents.order(host, { leader: plan.leader, deadlineMs }, send);

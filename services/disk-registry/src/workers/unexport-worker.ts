@@ -42,7 +42,7 @@ export class UnexportWorker {
       return "done";
     }
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), diskId, sessionNumber };
-    const deadlineMs = config.publications.rpcTimeoutMs;
+    const deadlineMs = config.publications.requestTimeoutMs;
     await agents.order(host, { leader, deadlineMs }, (client) => client.unexportDisk(request, { signal, deadlineMs }));
     return "done";
   }

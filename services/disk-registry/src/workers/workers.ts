@@ -54,13 +54,13 @@ export class Workers {
 
   #queue(
     name: string,
-    options: { readonly concurrency: number; readonly backoff: BackoffLimits },
+    options: { readonly maxConcurrent: number; readonly backoff: BackoffLimits },
     process: (key: string, signal: AbortSignal) => Promise<WorkResult>,
   ): WorkQueue {
     const { clock, random, log } = this.#context;
     return new WorkQueue({
       name,
-      concurrency: options.concurrency,
+      concurrency: options.maxConcurrent,
       backoff: options.backoff,
       clock,
       random,
