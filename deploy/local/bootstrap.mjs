@@ -8,6 +8,7 @@ import { ensureBundled } from "./bootstrap/bundle.mjs";
 import { ensureDependencies } from "./bootstrap/dependencies.mjs";
 import { withLock } from "./bootstrap/lock.mjs";
 import { ensureNatsServer } from "./bootstrap/nats-server.mjs";
+import { release } from "./bootstrap/release.mjs";
 import { Failure } from "./bootstrap/run.mjs";
 import { runTests } from "./bootstrap/tests.mjs";
 import { verify } from "./bootstrap/verify.mjs";
@@ -32,6 +33,7 @@ const commands = {
   fuzz: () => runModule("test/dist/fuzz/main.js"),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),
   metrics: () => runModule("test/dist/metrics/main.js"),
+  release: () => release(root),
   policy: () => runModule("services/director/dist/print-policy.js"),
 };
 

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { isBuiltin } from "node:module";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { builtFiles } from "./build.mjs";
 import { step } from "./progress.mjs";
@@ -53,11 +54,19 @@ async function bundleAll(root) {
 }
 
 async function bundle(root, name) {
+  const entryPoints = [`services/${name}/dist/main.js`, ...OTHERS[name]];
+  await bundleInto(root, `services/${name}/bundle`, { entryPoints });
+}
+
+/**
+ * Makes of `entryPoints`, paths below the root, with all that they import, a few files in `outdir`, and deletes what else
+ * is there. Resolves to the files of which it made them, relative to the root, and the packages that they find for themselves.
+ */
+export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
   const { build } = await import("esbuild");
-  const outdir = `services/${name}/bundle`;
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: [`services/${name}/dist/main.js`, ...OTHERS[name]],
+    entryPoints,
     entryNames: "[name]",
     outdir,
     bundle: true,
@@ -66,7 +75,7 @@ async function bundle(root, name) {
     target: "node20.19",
     format: "esm",
     banner: { js: BANNER },
-    external: NATIVE,
+    external: [...NATIVE, ...external],
     plugins: [{ name: "lazy", setup: leaveLazy }],
     // With --enable-source-maps logs name the lines of the sources. esbuild's own way to keep names, `keepNames`, costs
     // the services a twelfth of their processor time: it names each function whenever one is made.
@@ -75,16 +84,21 @@ async function bundle(root, name) {
     metafile: true,
     logLevel: "silent",
   });
+  const made = Object.keys(metafile.outputs).map((file) => join(root, file));
   // Parts of the bundle before, which a service that was started from it had until now.
   for (const file of readdirSync(join(root, outdir)))
-    if (!(`${outdir}/${file}` in metafile.outputs)) rmSync(join(root, outdir, file));
-  const renamed = Object.keys(metafile.outputs)
-    .filter((file) => file.endsWith(".js"))
-    .flatMap((file) => renamedErrors(join(root, file)));
-  if (renamed.length === 0) return;
-  // Without it the next start bundles again.
-  rmSync(join(root, outdir, "main.js"));
-  throw new Error(`${renamed.join("; ")}: let no other module have an error of its name`);
+    if (!made.includes(join(root, outdir, file))) rmSync(join(root, outdir, file));
+  const renamed = made.filter((file) => file.endsWith(".js")).flatMap(renamedErrors);
+  if (renamed.length > 0) {
+    // Without it the next start bundles again.
+    rmSync(join(root, outdir, basename(entryPoints[0])));
+    throw new Error(`${renamed.join("; ")}: let no other module have an error of its name`);
+  }
+  const lazy = Object.values(metafile.inputs)
+    .flatMap(({ imports }) => imports)
+    .filter((one) => one.external && one.kind === "dynamic-import" && !isBuiltin(one.path))
+    .map(({ path }) => path);
+  return { inputs: Object.keys(metafile.inputs), packages: [...NATIVE, ...lazy] };
 }
 
 /** An error of ours is told by the name of its class, so that this may not be another one in a bundle. */
@@ -100,9 +114,9 @@ function renamedErrors(file) {
   return renamed;
 }
 
-// A package that is loaded only when it is needed stays where it is.
+// A package of others that is loaded only when it is needed stays where it is.
 function leaveLazy({ onResolve }) {
   onResolve({ filter: /^[^./]/ }, ({ kind, path }) =>
-    kind === "dynamic-import" ? { path, external: true } : undefined,
+    kind === "dynamic-import" && !path.startsWith("@diskmesh/") ? { path, external: true } : undefined,
   );
 }

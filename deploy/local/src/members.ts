@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseHostPort, type Role, TimeoutError } from "@diskmesh/domain";
@@ -49,14 +50,13 @@ function healthOf(layout: MeshLayout, address: string, serverRole: Role, serverN
 }
 
 function nodeProcess(layout: MeshLayout, name: string, workspace: string) {
+  const started = { name, logFile: layout.logFile(name) };
+  const args = ["--config", layout.configFile(name)];
+  const release = process.env.DISKMESH_RELEASE;
+  if (release !== undefined) return { ...started, file: resolve(release, "bin", `diskmesh-${workspace}`), args };
   const built = process.env.DISKMESH_BUNDLED === undefined ? "dist" : "bundle";
   const main = fileURLToPath(new URL(`../../../services/${workspace}/${built}/main.js`, import.meta.url));
-  return {
-    name,
-    file: process.execPath,
-    args: ["--enable-source-maps", main, "--config", layout.configFile(name)],
-    logFile: layout.logFile(name),
-  };
+  return { ...started, file: process.execPath, args: ["--enable-source-maps", main, ...args] };
 }
 
 async function waitUntilAccepts(address: string, timeoutMs: number, signal: AbortSignal): Promise<void> {

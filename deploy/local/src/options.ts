@@ -20,7 +20,8 @@ export const USAGE = `npm start -- [options]
   --once            tell the story, then stop; exit code 0 only when every step went well
   --fresh           delete the state folder first
   --base-port N     ports from N on (default ${DEFAULT_BASE_PORT}: the director gets N+10; also DISKMESH_BASE_PORT)
-  --state FOLDER    keep the state there (default .diskmesh in the repository; also DISKMESH_STATE)`;
+  --state FOLDER    keep the state there (default .diskmesh in the repository; also DISKMESH_STATE)
+The services are those of this repository, or of the unpacked release that DISKMESH_RELEASE names.`;
 
 /** Reads the command line; the environment gives what it leaves open. */
 export function parseOptions(args: readonly string[], env: NodeJS.ProcessEnv, repositoryFolder: string): LocalOptions {

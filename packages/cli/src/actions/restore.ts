@@ -7,6 +7,12 @@ import { type Action, textOption } from "../action.js";
 import { EndedWith, EXIT_CODES, UsageError } from "../exit-codes.js";
 import { statefulService } from "../stateful-service.js";
 
+/** Where a service's own program is, seen from here: in a release, and in the repository. */
+const PLACES = [
+  (service: string) => `../${service}/restore.js`,
+  (service: string) => `../../../../services/${service}/dist/restore.js`,
+];
+
 export const restore: Action = {
   usage: "restore <service> <file>",
   summary: "a backup, into the tablet of a service of this machine that does not run",
@@ -20,8 +26,8 @@ export const restore: Action = {
     const config = textOption(options, "config");
     if (config === "") throw new UsageError("--config is needed: the service's own, whose tablet says where to");
     // Only the service's own program knows what its documents are.
-    const program = fileURLToPath(new URL(`../../../../services/${service}/dist/restore.js`, import.meta.url));
-    if (!existsSync(program))
+    const program = PLACES.map((place) => fileURLToPath(new URL(place(service), import.meta.url))).find(existsSync);
+    if (program === undefined)
       throw new UsageError(`there is no ${service} beside this command: restore where the service is installed`);
     const restoreArgs = [
       "--config",

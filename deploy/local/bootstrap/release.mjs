@@ -1,0 +1,171 @@
+import { createHash } from "node:crypto";
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { rename, writeFile } from "node:fs/promises";
+import { basename, join, relative } from "node:path";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import { bundleInto, OTHERS } from "./bundle.mjs";
+import { step } from "./progress.mjs";
+import { copyPackages, licencesOf } from "./release-packages.mjs";
+import { Failure, runQuietly } from "./run.mjs";
+
+const TAR_TIMEOUT_MS = 5 * 60_000;
+/** Whatever is packed is of this moment, so that equal contents are equal bytes. */
+const PACKED_AT = "@315532800";
+/** What only tests start. */
+const FOR_TESTS = /\/testing\//;
+/** What else is started of a service's folder: by the operator's command, or by hand. */
+const BESIDE = {
+  director: ["services/director/dist/restore.js", "services/director/dist/hash-password.js"],
+  "disk-registry": ["services/disk-registry/dist/restore.js"],
+};
+/** Programs of `bin/`, each by the folder of `lib/` that it starts. */
+const PROGRAMS = {
+  diskmesh: "cli",
+  "diskmesh-director": "director",
+  "diskmesh-cpi-dispatcher": "cpi-dispatcher",
+  "diskmesh-disk-registry": "disk-registry",
+  "diskmesh-disk-agent": "disk-agent",
+};
+/** What is set unless somebody else did: a device's file that hangs holds a thread, and a few would hold all of Node's. */
+const SETTINGS = { "diskmesh-disk-agent": ["UV_THREADPOOL_SIZE", "64"] };
+/** What is copied as it is: to where in the archive, from where in the repository. */
+const COPIES = {
+  proto: "proto",
+  docs: "docs",
+  examples: "deploy/examples",
+  "example-driver": "deploy/example-driver",
+  monitoring: "deploy/monitoring",
+  systemd: "deploy/systemd",
+  "ARCHITECTURE.md": "ARCHITECTURE.md",
+  "README.md": "deploy/release/README.md",
+  LICENSE: "LICENSE",
+};
+/** What of those only this repository needs. */
+const LEFT_OUT = /\.test\.|\/buf(?:\.gen)?\.yaml$|deliberate-breaks\.json$/;
+
+/** `npm run release`: makes `.cache/release/diskmesh-VERSION.tar.gz`, and says where it is. */
+export async function release(root) {
+  const { file, sha256, sizeBytes } = await makeRelease(root, join(root, ".cache/release"));
+  console.log(`${relative(process.cwd(), file)}: ${(sizeBytes / 1024 ** 2).toFixed(1)} MiB, SHA-256 ${sha256}`);
+}
+
+/**
+ * Makes in `folder` an archive of all that a host needs beside Node, of this machine's platform, and beside it a file that
+ * `sha256sum --check` reads. What was compiled of the sources must be there. Equal sources make equal bytes.
+ * @public its test makes one elsewhere
+ */
+export async function makeRelease(root, folder) {
+  const { version } = readJson(join(root, "package.json"));
+  const name = `diskmesh-${version}`;
+  mkdirSync(folder, { recursive: true });
+  mkdirSync(join(root, ".cache"), { recursive: true });
+  // As deep below the root whoever makes it: source maps say from there where the sources are.
+  const work = mkdtempSync(join(root, ".cache/making-release-"));
+  try {
+    const bundled = await step("bundling the release (esbuild)", () => bundleAll(root, join(work, name)), {
+      quietMs: 1500,
+    });
+    addFiles(root, join(work, name), bundled);
+    const bytes = await step("packing the release", () => pack(work, name), { quietMs: 1500 });
+    const sha256 = createHash("sha256").update(bytes).digest("hex");
+    const file = join(folder, `${name}.tar.gz`);
+    await replaceFile(file, bytes);
+    await replaceFile(`${file}.sha256`, `${sha256}  ${basename(file)}\n`);
+    return { file, version, sha256, sizeBytes: bytes.length };
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** Nobody sees half of one, nor one that is not whole after this process was killed. */
+async function replaceFile(file, content) {
+  await writeFile(`${file}.new`, content);
+  await rename(`${file}.new`, file);
+}
+
+/** Resolves to the files, relative to the root, that the bundles were made of, and the packages that they find for themselves. */
+async function bundleAll(root, folder) {
+  const services = Object.keys(OTHERS);
+  const wanted = services.map((name) => ({
+    outdir: `lib/${name}`,
+    entryPoints: [
+      `services/${name}/dist/main.js`,
+      ...OTHERS[name].filter((file) => !FOR_TESTS.test(file)),
+      ...(BESIDE[name] ?? []),
+    ],
+  }));
+  wanted.push({ outdir: "lib/cli", entryPoints: ["packages/cli/dist/main.js"] });
+  // What drivers import, their own and others': vendors' drivers find it by its name.
+  wanted.push({ outdir: "node_modules/@diskmesh/driver", entryPoints: ["packages/driver/dist/index.js"] });
+  const drivers = Object.values(readJson(join(root, "packages/drivers/package.json")).exports);
+  wanted.push({
+    outdir: "node_modules/@diskmesh/drivers",
+    entryPoints: drivers.map((entry) => join("packages/drivers", entry.default)),
+    external: ["@diskmesh/driver"],
+  });
+  try {
+    const bundles = await Promise.all(
+      wanted.map(({ outdir, ...options }) => bundleInto(root, relative(root, join(folder, outdir)), options)),
+    );
+    return {
+      inputs: bundles.flatMap(({ inputs }) => inputs),
+      packages: bundles.flatMap(({ packages }) => packages),
+    };
+  } catch (error) {
+    throw new Failure(`${error.message}\nthe release could not be bundled`);
+  }
+}
+
+function addFiles(root, folder, { inputs, packages }) {
+  for (const name of ["driver", "drivers"]) addManifest(root, name, join(folder, "node_modules/@diskmesh", name));
+  const page = join(folder, "node_modules/@diskmesh/page");
+  for (const part of ["public", "dist"])
+    cpSync(join(root, "packages/page", part), join(page, part), {
+      recursive: true,
+      filter: (file) => !/\.test\.|\.d\.ts$|\.map$|tsbuildinfo$/.test(file),
+    });
+  addManifest(root, "page", page);
+  const copied = copyPackages(root, packages, folder);
+  writeFileSync(join(folder, "THIRD-PARTY-LICENSES.txt"), licencesOf(root, inputs, copied));
+  for (const [to, from] of Object.entries(COPIES))
+    if (existsSync(join(root, from)))
+      cpSync(join(root, from), join(folder, to), { recursive: true, filter: (file) => !LEFT_OUT.test(file) });
+  mkdirSync(join(folder, "bin"));
+  const template = readFileSync(join(root, "deploy/release/program.sh"), "utf8");
+  for (const [name, lib] of Object.entries(PROGRAMS)) {
+    const [variable, value] = SETTINGS[name] ?? [];
+    const setting = variable === undefined ? "" : `: "\${${variable}:=${value}}"\nexport ${variable}\n`;
+    const file = join(folder, "bin", name);
+    writeFileSync(
+      file,
+      template.replace("@LIB@", lib).replace("@SETTING@\n", () => setting),
+    );
+    chmodSync(file, 0o755);
+  }
+}
+
+/** The package's own, with what its files are called once they are bundled. */
+function addManifest(root, name, folder) {
+  const { description, license, type, version, exports, ...manifest } = readJson(
+    join(root, "packages", name, "package.json"),
+  );
+  const bundled = Object.entries(exports)
+    .filter(([, entry]) => typeof entry === "string" || existsSync(join(folder, basename(entry.default))))
+    .map(([key, entry]) => [key, typeof entry === "string" ? entry : `./${basename(entry.default)}`]);
+  const written = { name: manifest.name, version, description, license, type, exports: Object.fromEntries(bundled) };
+  writeFileSync(join(folder, "package.json"), `${JSON.stringify(written, null, 2)}\n`);
+}
+
+/** Nothing of this machine, this moment or this user is in it. */
+async function pack(work, name) {
+  const order = ["--sort=name", "--format=ustar", `--mtime=${PACKED_AT}`];
+  const owner = ["--owner=0", "--group=0", "--numeric-owner", "--mode=u+rwX,go+rX,go-w"];
+  const tar = join(work, "tar");
+  await runQuietly("tar", ["--create", "--file", tar, ...order, ...owner, "-C", work, name], {
+    timeoutMs: TAR_TIMEOUT_MS,
+  });
+  return promisify(gzip)(readFileSync(tar));
+}
+
+const readJson = (file) => JSON.parse(readFileSync(file, "utf8"));

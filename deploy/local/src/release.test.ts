@@ -1,0 +1,260 @@
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { get } from "node:https";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { eventually, freePort, leaveToVerify, onExit, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { BOSH_USER, boshLogin } from "./bosh-login.js";
+import { MeshLayout, PORT_SPAN } from "./layout.js";
+
+const repository = fileURLToPath(new URL("../../..", import.meta.url));
+const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];
+const PROGRAMS = ["diskmesh", ...SERVICES.map((name) => `diskmesh-${name}`)];
+/** All of it is processes that start, on a machine that may have no time for them. */
+const STORY_TIMEOUT_MS = 180_000;
+
+interface Release {
+  readonly file: string;
+  readonly version: string;
+  readonly sha256: string;
+}
+
+describe("a release", function () {
+  this.timeout(3 * STORY_TIMEOUT_MS);
+  let made: Release;
+  let unpacked: string;
+  let elsewhere: string;
+  /** Node, and what every system has. */
+  let path: string;
+
+  async function make(): Promise<Release> {
+    const { makeRelease } = await import(join(repository, "deploy/local/bootstrap/release.mjs"));
+    return makeRelease(repository, temporaryFolder());
+  }
+
+  before(async function () {
+    leaveToVerify(this);
+    made = await make();
+    const folder = join(temporaryFolder(), "a folder");
+    mkdirSync(folder);
+    execFileSync("tar", ["-xzf", made.file, "-C", folder]);
+    unpacked = join(folder, `diskmesh-${made.version}`);
+    elsewhere = temporaryFolder();
+    path = `${folderWithNode()}:/usr/bin:/bin`;
+  });
+
+  function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv = { PATH: path }) {
+    return spawnSync(program, args, { cwd: elsewhere, env, encoding: "utf8" });
+  }
+
+  it("is of equal bytes when it is made again, whoever makes it, and says which", async () => {
+    const mask = process.umask(0o077);
+    try {
+      expect((await make()).sha256).to.equal(made.sha256);
+    } finally {
+      process.umask(mask);
+    }
+    execFileSync("sha256sum", ["--check", "--quiet", `${made.file}.sha256`], { cwd: dirname(made.file) });
+  });
+
+  it("holds what a host needs, and nothing of tests or of the machine that made it", () => {
+    const files = readdirSync(unpacked, { recursive: true }).map(String);
+    expect(readdirSync(unpacked)).to.include.members(["LICENSE", "README.md", "docs", "monitoring", "proto"]);
+    expect(readdirSync(join(unpacked, "bin"))).to.have.members(PROGRAMS);
+    expect(files.filter((file) => /^lib.*(?:\.test\.|testing|crashing)|\.d\.ts$/.test(file))).to.deep.equal([]);
+    const native = files.filter((file) => file.endsWith(".node")).map((file) => file.split("/")[1]);
+    expect(new Set(native)).to.deep.equal(new Set(["@lmdb", "fs-native-extensions"]));
+    const { stdout } = spawnSync("grep", ["-rlF", repository.replace(/\/$/, ""), unpacked], { encoding: "utf8" });
+    expect(stdout).to.equal("", "files that name the folder it was made in");
+  });
+
+  it("says whose code is in it, under which licence", () => {
+    const text = readFileSync(join(unpacked, "THIRD-PARTY-LICENSES.txt"), "utf8");
+    for (const name of ["lmdb", "fs-native-extensions", "@grpc/grpc-js", "mongodb", "preact", "zod"])
+      expect(text).to.match(new RegExp(`^${name} \\d[\\d.]*: (?:MIT|Apache-2\\.0)$`, "m"));
+    for (const name of ["typescript", "mocha", "esbuild"]) expect(text).not.to.match(new RegExp(`^${name} `, "m"));
+  });
+
+  it("has programs that run from anywhere, by a link, too", () => {
+    const link = join(elsewhere, "diskmesh-link");
+    symlinkSync(join("..", elsewhere.split("/").at(-1) ?? "", "second"), link);
+    symlinkSync(join(unpacked, "bin/diskmesh"), join(elsewhere, "second"));
+    for (const program of [join(unpacked, "bin/diskmesh"), link]) {
+      const { status, stdout, stderr } = run(program, ["--help"]);
+      expect(stdout, stderr).to.include("Usage: diskmesh");
+      expect(status).to.equal(0);
+    }
+  });
+
+  for (const service of SERVICES)
+    it(`has a ${service} that says what is wrong with its config`, () => {
+      const { status, stderr } = run(join(unpacked, "bin", `diskmesh-${service}`), ["--config", "missing.yaml"]);
+      expect(stderr).to.include("missing.yaml").and.include(`"service":"${service}"`);
+      expect(status).to.equal(78);
+    });
+
+  describe("says what is wrong with Node", () => {
+    const fake = (output: string) => {
+      const folder = temporaryFolder();
+      writeFileSync(join(folder, "node"), `#!/bin/sh\n${output}\n`);
+      chmodSync(join(folder, "node"), 0o755);
+      return folder;
+    };
+    const cases: [string, () => NodeJS.ProcessEnv, RegExp][] = [
+      ["there is none", () => ({ PATH: temporaryFolder() }), /there is no node on PATH: install Node 20\.19 or newer/],
+      [
+        "it is of an older release",
+        () => ({ PATH: fake("echo v18.20.8") }),
+        /\/node is Node v18\.20\.8: install 20\.19/,
+      ],
+      ["it is a little too old", () => ({ PATH: fake("echo v20.18.3") }), /\/node is Node v20\.18\.3: install 20\.19/],
+      ["it is none", () => ({ PATH: fake("echo hello") }), /\/node is no Node: it says "hello" of its version/],
+      ["it fails", () => ({ PATH: fake("exit 3") }), /\/node is no Node/],
+      ["DISKMESH_NODE names none", () => ({ PATH: path, DISKMESH_NODE: "/no/node" }), /there is no \/no\/node/],
+    ];
+    for (const [what, env, message] of cases)
+      for (const program of PROGRAMS)
+        it(`to who starts ${program} when ${what}`, () => {
+          const { status, stdout, stderr } = run(join(unpacked, "bin", program), ["--help"], env());
+          expect(stderr)
+            .to.match(message)
+            .and.match(new RegExp(`^${program}: .*\n$`));
+          expect([status, stdout]).to.deep.equal([78, ""]);
+        });
+
+    it("but takes the one that DISKMESH_NODE names", () => {
+      const env = { PATH: fake("echo v18.0.0"), DISKMESH_NODE: process.execPath };
+      expect(run(join(unpacked, "bin/diskmesh"), ["--help"], env).status).to.equal(0);
+    });
+  });
+
+  it("has drivers, and what vendors' own import", () => {
+    const vendors = join(temporaryFolder(), "shelf");
+    mkdirSync(join(vendors, "node_modules/@diskmesh"), { recursive: true });
+    symlinkSync(join(unpacked, "node_modules/@diskmesh/driver"), join(vendors, "node_modules/@diskmesh/driver"));
+    writeFileSync(join(vendors, "package.json"), `{ "type": "module" }`);
+    writeFileSync(join(vendors, "shelf.js"), readFileSync(join(unpacked, "example-driver/shelf.js")));
+    const health = join(unpacked, "node_modules/@diskmesh/drivers/disk-health.js");
+    const names = [health, join(vendors, "shelf.js")].map((file) => {
+      const script = `const { default: driver } = await import(${JSON.stringify(pathToFileURL(file).href)}); console.log(driver.driverName);`;
+      return execFileSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" }).trim();
+    });
+    expect(names).to.deep.equal(["disk-health", "shelf"]);
+  });
+
+  it("tells the whole story, and serves the page, alone", async () => {
+    const basePort = await freePort(PORT_SPAN + 1);
+    const layout = new MeshLayout(join(elsewhere, ".diskmesh"), basePort);
+    const { DISKMESH_BUNDLED: _, ...env } = process.env;
+    const main = fileURLToPath(new URL("./main.js", import.meta.url));
+    const args = [main, "--state", layout.stateFolder, "--base-port", String(basePort)];
+    const launcher = spawn(process.execPath, args, {
+      cwd: elsewhere,
+      env: { ...env, PATH: `${path}:/usr/sbin:${env.PATH}`, DISKMESH_RELEASE: unpacked },
+    });
+    const stop = onExit(() => launcher.kill());
+    let output = "";
+    for (const stream of [launcher.stdout, launcher.stderr])
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        output += text;
+      });
+    const ended = new Promise<number | null>((resolve) => launcher.once("close", resolve));
+    try {
+      const serves = () => output.includes("The mesh serves until Ctrl-C");
+      await Promise.race([
+        eventually(serves, { timeoutMs: STORY_TIMEOUT_MS }),
+        ended.then((code) => Promise.reject(new Error(`ended with ${code}:\n${output}`))),
+      ]);
+      for (const service of SERVICES) expect(programOf(service, layout)).to.include(unpacked);
+      const status = run(join(unpacked, "bin/diskmesh"), ["status", "--state", layout.stateFolder]);
+      expect(status.status, status.stderr).to.equal(0);
+      const backup = join(elsewhere, "registry.backup");
+      const saved = run(join(unpacked, "bin/diskmesh"), ["backup", "registry", backup, "--state", layout.stateFolder]);
+      expect(saved.status, saved.stderr).to.equal(0);
+      for (const [file, word] of [
+        ["", "<!doctype html>"],
+        ["/files/main.js", "preact"],
+        ["/files/preact.js", "export"],
+      ] as const)
+        expect((await read(`https://${layout.directorHttpsAddress}/page${file}`, layout)).toLowerCase()).to.include(
+          word,
+        );
+      launcher.kill("SIGINT");
+      expect(await ended, output).to.equal(0);
+      const config = layout.configFile("disk-registry");
+      const options = ["restore", "registry", backup, "--config", config, "--replace"];
+      const restored = run(join(unpacked, "bin/diskmesh"), options);
+      expect(restored.status, restored.stderr).to.equal(0);
+    } finally {
+      launcher.kill();
+      await ended;
+      stop();
+    }
+  });
+
+  it("has programs that read OTLP settings and serve metrics without any other package", async () => {
+    const layout = new MeshLayout(join(elsewhere, ".diskmesh"), 7000);
+    const config = join(layout.stateFolder, "config", "otlp.yml");
+    writeFileSync(config, readFileSync(layout.configFile("disk-registry")));
+    appendFileSync(config, `telemetry: { otlpEndpoint: "http://127.0.0.1:9" }\n`);
+    const service = spawn(join(unpacked, "bin/diskmesh-disk-registry"), ["--config", config], {
+      cwd: elsewhere,
+      env: { PATH: path },
+    });
+    let output = "";
+    service.stderr.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+    });
+    const ended = new Promise<number | null>((resolve) => service.once("close", resolve));
+    const port = /^ *port: (\d+)\n?$/m.exec(readFileSync(config, "utf8").split("metrics:")[1] ?? "")?.[1];
+    try {
+      await eventually(async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).ok, { timeoutMs: 60_000 }).catch(
+        (error) => Promise.reject(new Error(`${error}\n${output}`)),
+      );
+    } finally {
+      service.kill();
+      expect(await ended, output).to.equal(0);
+    }
+    expect(output).not.to.match(/Cannot find|MODULE_NOT_FOUND/);
+  });
+});
+
+/** A folder in which is nothing but the Node that runs this. */
+function folderWithNode(): string {
+  const folder = temporaryFolder();
+  symlinkSync(process.execPath, join(folder, "node"));
+  return folder;
+}
+
+/** The command line of the process that was started with a service's config file. */
+function programOf(service: string, layout: MeshLayout): string {
+  const config = layout.configFile(service === "disk-agent" ? "disk-agent-host-1" : service);
+  const lines = readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry) && existsSync(`/proc/${entry}/cmdline`))
+    .map((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8"));
+  return lines.find((line) => line.split("\0").includes(config)) ?? `no process runs with ${config}`;
+}
+
+async function read(url: string, layout: MeshLayout): Promise<string> {
+  const ca = readFileSync(layout.tlsFiles("operator").caFile);
+  const { password } = await boshLogin(layout);
+  return new Promise((resolve, reject) => {
+    get(url, { ca, auth: `${BOSH_USER}:${password}`, agent: false }, (response) => {
+      let body = "";
+      response.setEncoding("utf8").on("data", (text: string) => {
+        body += text;
+      });
+      response.on("end", () => resolve(body));
+    }).on("error", reject);
+  });
+}
