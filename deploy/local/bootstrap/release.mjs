@@ -19,8 +19,11 @@ const BESIDE = {
   director: ["services/director/dist/restore.js", "services/director/dist/hash-password.js"],
   "disk-registry": ["services/disk-registry/dist/restore.js"],
 };
-/** Programs of `bin/`, each by the folder of `lib/` that it starts. */
-const PROGRAMS = {
+/**
+ * Programs of `bin/`, each by the folder of `lib/` that it starts.
+ * @public a test holds the files of deploy/ to it
+ */
+export const PROGRAMS = {
   diskmesh: "cli",
   "diskmesh-director": "director",
   "diskmesh-cpi-dispatcher": "cpi-dispatcher",

@@ -1,0 +1,112 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+
+const repository = fileURLToPath(new URL("../../..", import.meta.url));
+const units = join(repository, "deploy/systemd");
+const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];
+const SHARED = "diskmesh-.service.d/10-hardening.conf";
+/** Of ten; what `systemd-analyze security` says of these settings, all of which it knows since systemd 252. */
+const EXPOSURE: Record<string, number> = {
+  director: 1.2,
+  "cpi-dispatcher": 1.3,
+  "disk-registry": 1.2,
+  "disk-agent": 1.7,
+};
+/** Keys whose lines add up, in whatever order they are read. */
+const LISTS = ["SystemCallFilter", "DeviceAllow", "SupplementaryGroups"];
+
+function read(file: string): string {
+  return readFileSync(join(units, file), "utf8");
+}
+
+function keysOf(text: string): string[] {
+  return [...text.matchAll(/^(\w+)=/gm)].map(([, key = ""]) => key);
+}
+
+describe("the systemd units", () => {
+  for (const service of SERVICES) {
+    const text = read(`diskmesh-${service}.service`);
+
+    it(`of ${service} name what a release and an operator put there`, async () => {
+      const { PROGRAMS } = await import(join(repository, "deploy/local/bootstrap/release.mjs"));
+      const [, program = "", config] = /^ExecStart=\/opt\/diskmesh\/bin\/(\S+) --config (\S+)$/m.exec(text) ?? [];
+      expect(PROGRAMS).to.have.property(program, service);
+      expect(config).to.equal(`/etc/diskmesh/${service}.yaml`);
+      expect(text).to.include(`LoadCredential=key.pem:/etc/diskmesh/keys/${service}-key.pem\n`);
+      expect(text).to.include(`/run/credentials/diskmesh-${service}.service/key.pem`);
+    });
+
+    it(`of ${service} have a user of its own, which is made`, () => {
+      expect(text).to.match(new RegExp(`^User=diskmesh-${service}$`, "m"));
+      expect(read("diskmesh.sysusers.conf")).to.match(new RegExp(`^u diskmesh-${service} - `, "m"));
+    });
+
+    it(`of ${service} set nothing that is set for all, which would be void`, () => {
+      const shared = keysOf(read(SHARED));
+      expect(keysOf(text).filter((key) => shared.includes(key) && !LISTS.includes(key))).to.deep.equal([]);
+    });
+  }
+
+  it("let nobody but the agent have devices, and nobody a capability", () => {
+    for (const service of SERVICES) {
+      const text = read(`diskmesh-${service}.service`);
+      expect(text.includes("PrivateDevices=yes"), service).to.equal(service !== "disk-agent");
+      expect(text, service).not.to.match(/^(?:Ambient|CapabilityBoundingSet)/m);
+    }
+    expect(read(SHARED))
+      .to.match(/^CapabilityBoundingSet=$/m)
+      .and.match(/^AmbientCapabilities=$/m);
+    expect(read("diskmesh-disk-agent.service").match(/^DeviceAllow=.*/gm)).to.deep.equal(["DeviceAllow=block-* rw"]);
+  });
+
+  describe("as systemd reads them", function () {
+    this.timeout(60_000);
+    let folder: string;
+
+    before(function () {
+      if (spawnSync("systemd-analyze", ["--version"]).error) skipBecause(this, "systemd-analyze is not on PATH");
+      folder = temporaryFolder();
+      cpSync(units, folder, { recursive: true });
+      mkdirSync(join(folder, "bin"));
+      // It wants to find what they start; where a release is unpacked is another test's matter.
+      for (const file of readdirSync(folder).filter((name) => name.endsWith(".service"))) {
+        const text = readFileSync(join(folder, file), "utf8");
+        writeFileSync(join(folder, file), text.replace("/opt/diskmesh", folder));
+        writeFileSync(join(folder, "bin", file.replace(".service", "")), "#!/bin/sh\n", { mode: 0o755 });
+      }
+    });
+
+    function analyze(...args: string[]) {
+      return spawnSync("systemd-analyze", ["--no-pager", ...args], { cwd: folder, encoding: "utf8" });
+    }
+
+    for (const service of SERVICES) {
+      const unit = `./diskmesh-${service}.service`;
+
+      it(`${service} is correct`, () => {
+        const { status, stdout, stderr } = analyze("--man=no", "--recursive-errors=one", "verify", unit);
+        expect([status, stdout + stderr]).to.deep.equal([0, ""]);
+      });
+
+      it(`${service} exposes ${EXPOSURE[service]} of ten at most`, () => {
+        const { status, stdout, stderr } = analyze("security", "--offline=yes", unit);
+        const exposed = Number(/exposure level for \S+: ([\d.]+)/.exec(stdout)?.[1]);
+        expect(exposed, `${status} ${stderr}${stdout}`).to.be.at.most(EXPOSURE[service] as number);
+      });
+    }
+
+    it("a mistake in what is set for all is found", () => {
+      const shared = join(folder, SHARED);
+      writeFileSync(shared, read(SHARED).replace("ProtectSystem=", "ProtectSistem="));
+      try {
+        expect(analyze("--man=no", "verify", "./diskmesh-director.service").stderr).to.match(/ProtectSistem/);
+      } finally {
+        writeFileSync(shared, read(SHARED));
+      }
+    });
+  });
+});
