@@ -11,6 +11,8 @@ export interface CallContext {
   readonly identity: Identity;
   /** Names this call in logs; the client's own when it gave a well-formed one. */
   readonly requestId: string;
+  /** Of the trace that it is a part of; absent where nobody traces. */
+  readonly traceId?: string | undefined;
   /** By which the caller finds again what several of its calls began; absent for none. */
   readonly contextId?: string | undefined;
 }
@@ -18,6 +20,7 @@ export interface CallContext {
 export interface ActiveCallOptions extends Pick<Guest, "share" | "peer"> {
   readonly identity: Identity;
   readonly requestId: string;
+  readonly traceId: string | undefined;
   readonly deadlineAtMs: number;
   readonly streams: boolean;
   /** Sends the failure to the client; called at most once, and only while the call is unanswered. */
@@ -28,10 +31,13 @@ export interface ActiveCallOptions extends Pick<Guest, "share" | "peer"> {
 export class ActiveCall implements CallContext, Guest {
   readonly identity: Identity;
   readonly requestId: string;
+  readonly traceId: string | undefined;
   readonly deadlineAtMs: number;
   readonly share: Share;
   readonly peer: string | undefined;
   idleSinceMs: number | undefined;
+  /** Once it was decoded; undefined of one that comes as a stream. */
+  request: unknown;
   readonly #sendFailure: (error: unknown) => void;
   /** True once an answer was sent or none can be sent any more. */
   answered = false;
@@ -42,6 +48,7 @@ export class ActiveCall implements CallContext, Guest {
   constructor(options: ActiveCallOptions) {
     this.identity = options.identity;
     this.requestId = options.requestId;
+    this.traceId = options.traceId;
     this.deadlineAtMs = options.deadlineAtMs;
     this.share = options.share;
     this.peer = options.peer;

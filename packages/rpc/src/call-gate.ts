@@ -22,7 +22,19 @@ import { type Caller, callerOfStream, streamOfCall } from "./peer-identity.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
 import { Room, type Share } from "./room.js";
 import { type GrpcStatus, statusOfError } from "./status-of-error.js";
-import { endCall, startServerSpan, type TracedCall } from "./tracing.js";
+import { endCall, startServerSpan, type TracedCall, traceIdOf } from "./tracing.js";
+
+/** A call of a method that may change something, and was answered, for the log. */
+export interface RpcChange {
+  /** Full path, e.g. `/diskmesh.registry.v1.DiskRegistryService/AddHost`. */
+  readonly method: string;
+  readonly identity: Identity;
+  readonly durationMs: number;
+  readonly requestId: string;
+  /** Undefined for one that came as a stream. */
+  readonly request: unknown;
+  readonly response: unknown;
+}
 
 /** A call that failed, for the log. */
 export interface RpcFailure {
@@ -34,6 +46,10 @@ export interface RpcFailure {
   readonly status: string;
   readonly durationMs: number;
   readonly requestId: string;
+  /** Whether its method may change something. */
+  readonly changes: boolean;
+  /** Undefined for one that came as a stream, or was not decoded. */
+  readonly request: unknown;
   /** What was thrown. For INTERNAL the client was told nothing of it. */
   readonly error: unknown;
   /** True when this is a bug rather than something the caller was told. */
@@ -45,6 +61,7 @@ export interface GatedMethod {
   readonly path: string;
   readonly roles: ReadonlySet<Role>;
   readonly streams: boolean;
+  readonly changes: boolean;
 }
 
 interface IncomingCall {
@@ -56,6 +73,8 @@ interface IncomingCall {
 export interface AdmittedCall {
   readonly active: ActiveCall;
   readonly traced: TracedCall;
+  /** Call with what the caller is told, if that is no failure. */
+  succeed(response: unknown): void;
   /** Call when the handler has ended, whether or not the client was answered before. */
   release(): void;
 }
@@ -95,6 +114,7 @@ export class CallGate {
   constructor(
     private readonly limits: RpcServerLimits,
     private readonly onError: (failure: RpcFailure) => void,
+    private readonly onChange: (change: RpcChange) => void,
   ) {
     const { maxConcurrentCalls, maxCallsPerPeer, maxConcurrentStreams, maxStreamsPerPeer } = limits;
     const tenthOf = (capacity: number) => Math.floor(capacity / 10);
@@ -116,6 +136,7 @@ export class CallGate {
     const requestId = this.#requestIdOf(call.metadata);
     let caller: Caller | undefined;
     const traced = startServerSpan(method.path, call.metadata);
+    let admitted: ActiveCall | undefined;
     const sendFailure = (error: unknown): void => {
       const answer = statusOfError(error, requestId);
       const failure = {
@@ -124,11 +145,13 @@ export class CallGate {
         status: status[answer.code],
         durationMs: performance.now() - startedMs,
         requestId,
+        changes: method.changes,
+        request: admitted?.request,
         error,
         unexpected: !(error instanceof DomainError) && passingCause(error, requestId) === undefined,
       };
       // Its line in the log names the trace.
-      context.with(traced.context, () => this.#report(failure));
+      context.with(traced.context, () => report(() => this.onError(failure)));
       endCall(traced, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
       fail(answer);
     };
@@ -143,6 +166,7 @@ export class CallGate {
       const active = new ActiveCall({
         identity: caller.identity,
         requestId,
+        traceId: traceIdOf(traced),
         deadlineAtMs,
         streams: method.streams,
         share: shareOf(caller.identity, method),
@@ -154,7 +178,12 @@ export class CallGate {
       if (deadlineAtMs !== deadlineSentBy(call) && deadlineAtMs !== Number.POSITIVE_INFINITY)
         active.startTimer(deadlineAtMs - nowMs);
       this.#active.set(active, method);
-      return { active, traced, release: () => this.#release(active) };
+      admitted = active;
+      const succeed = (response: unknown): void => {
+        if (method.changes) this.#tellChange(method, active, traced, response);
+        endCall(traced, status.OK);
+      };
+      return { active, traced, succeed, release: () => this.#release(active) };
     } catch (error) {
       sendFailure(error);
       return undefined;
@@ -242,12 +271,19 @@ export class CallGate {
     return `${this.#idPrefix}-${this.#idCounter}`;
   }
 
-  #report(failure: RpcFailure): void {
-    try {
-      this.onError(failure);
-    } catch {
-      // A log that fails must not fail the call as well.
-    }
+  #tellChange({ path }: GatedMethod, active: ActiveCall, traced: TracedCall, response: unknown): void {
+    const { identity, requestId, request } = active;
+    const durationMs = performance.now() - traced.startedMs;
+    const change = { method: path, identity, durationMs, requestId, request, response };
+    context.with(traced.context, () => report(() => this.onChange(change)));
+  }
+}
+
+function report(tell: () => void): void {
+  try {
+    tell();
+  } catch {
+    // A log that fails must not fail the call as well.
   }
 }
 

@@ -1,7 +1,7 @@
 export type { TlsFiles } from "@diskmesh/tls";
 export { allPages } from "./all-pages.js";
 export type { CallContext } from "./call-context.js";
-export type { RpcFailure } from "./call-gate.js";
+export type { RpcChange, RpcFailure } from "./call-gate.js";
 export {
   type CallOptions,
   type Client,
@@ -16,7 +16,7 @@ export { errorOfStatus } from "./error-of-status.js";
 export { createClient } from "./following.js";
 export { waitForHealth } from "./health-client.js";
 export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
-export { allow, offer, type Serve } from "./methods.js";
+export { allow, allowChange, offer, type Serve } from "./methods.js";
 export { rpcMetrics } from "./metrics.js";
 export { KeptLists, parsePageSize, parsePlace, placeToken } from "./paging.js";
 export type { RefusedConnection } from "./secure-listener.js";

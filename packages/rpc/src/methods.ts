@@ -10,11 +10,19 @@ export type Serve<Context, Handler> = Handler extends (...args: infer Args) => i
 /** A method of a service: who may call it, and what serves it. */
 export interface OfferedMethod<Serving> {
   readonly roles: readonly Role[];
+  /** Whether it may change something: each of its calls is a line of the log then. */
+  readonly changes: boolean;
   readonly serve: Serving;
 }
 
+/** A method that only looks. */
 export function allow<Serving>(roles: readonly Role[], serve: Serving): OfferedMethod<Serving> {
-  return { roles, serve };
+  return { roles, changes: false, serve };
+}
+
+/** A method that may change something. */
+export function allowChange<Serving>(roles: readonly Role[], serve: Serving): OfferedMethod<Serving> {
+  return { roles, changes: true, serve };
 }
 
 /**
@@ -36,6 +44,7 @@ export function offer<Context, Definition extends ServiceDefinition>(
     offered.map(([name, { serve }]) => [name, (...args: unknown[]) => serve(current(), ...args)]),
   );
   server.addService(definition, {
+    changing: new Set(offered.flatMap(([name, { changes }]) => (changes ? [name] : []))),
     roles: roles as Readonly<Record<keyof Definition["methods"], readonly Role[]>>,
     handlers: handlers as Handlers<Definition>,
   });

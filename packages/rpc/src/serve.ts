@@ -1,18 +1,17 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, InvalidArgumentError, messageOf, TimeoutError } from "@diskmesh/domain";
-import {
-  type handleBidiStreamingCall,
-  type handleClientStreamingCall,
-  type handleServerStreamingCall,
-  type handleUnaryCall,
-  type Metadata,
-  status,
-  type UntypedHandleCall,
+import type {
+  handleBidiStreamingCall,
+  handleClientStreamingCall,
+  handleServerStreamingCall,
+  handleUnaryCall,
+  Metadata,
+  UntypedHandleCall,
 } from "@grpc/grpc-js";
 import { context } from "@opentelemetry/api";
 import type { ActiveCall, CallContext } from "./call-context.js";
 import type { AdmittedCall, CallGate, GatedMethod } from "./call-gate.js";
-import { describeCall, endCall } from "./tracing.js";
+import { describeCall } from "./tracing.js";
 
 type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 type ServerStreamHandler = (request: unknown, call: CallContext) => AsyncIterable<unknown>;
@@ -38,6 +37,7 @@ export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buf
 /** The one request of a call, told of in its span. */
 function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
   const only = decoded(request, path);
+  active.request = only;
   describeCall(traced, only, active.requestId);
   return only;
 }
@@ -116,10 +116,11 @@ async function answerOnce(
 ): Promise<void> {
   const { active, traced } = admitted;
   try {
-    const response = method.encode(await context.with(traced.context, run));
+    const response = await context.with(traced.context, run);
+    const encoded = method.encode(response);
     if (active.takeAnswer()) {
-      endCall(traced, status.OK);
-      callback(null, response);
+      admitted.succeed(response);
+      callback(null, encoded);
     }
   } catch (error) {
     active.fail(error);
@@ -185,7 +186,7 @@ async function answerStream(
       }
     });
     if (active.takeAnswer()) {
-      endCall(traced, status.OK);
+      admitted.succeed(undefined);
       stream.end();
     }
   } catch (error) {

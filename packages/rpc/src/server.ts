@@ -2,7 +2,7 @@ import { type DomainError, InvalidArgumentError, type Role } from "@diskmesh/dom
 import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import "./quiet-grpc.js";
 import { type ConnectionInjector, Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
-import { CallGate, type RpcFailure } from "./call-gate.js";
+import { CallGate, type RpcChange, type RpcFailure } from "./call-gate.js";
 import { type Handlers, methodsOf, type ServiceDefinition } from "./definition.js";
 import { guardStreams } from "./guarded-streams.js";
 import type { Healthy } from "./health.js";
@@ -20,6 +20,8 @@ export interface RpcServerOptions {
   readonly protoFolder?: string;
   /** Called for every call that failed, for the log. */
   readonly onError?: (failure: RpcFailure) => void;
+  /** Called for every call that was answered of a method that may change something, for the log. */
+  readonly onChange?: (change: RpcChange) => void;
   /** Called for every connection that was not let in, for the log. */
   readonly onRefused?: (refused: RefusedConnection) => void;
   /** Says why no further connection may be taken now, if so, e.g. that descriptors run out. */
@@ -70,7 +72,7 @@ export class RpcServer {
     // The listener has done TLS before grpc-js gets a connection.
     this.#connections = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
     this.#silent = new SilentStreams(limits);
-    this.#gate = new CallGate(limits, options.onError ?? (() => {}));
+    this.#gate = new CallGate(limits, options.onError ?? (() => {}), options.onChange ?? (() => {}));
     this.#infrastructure = new Infrastructure(limits, (call) => this.#heard(call));
     this.#infrastructure.addHealth(this.#server);
   }
@@ -78,7 +80,12 @@ export class RpcServer {
   /** Adds a service before `listen`. A caller whose role is not allowed gets PERMISSION_DENIED. */
   addService<Definition extends ServiceDefinition>(
     definition: Definition,
-    options: { readonly roles: AllowedRoles<Definition>; readonly handlers: Handlers<Definition> },
+    options: {
+      readonly roles: AllowedRoles<Definition>;
+      readonly handlers: Handlers<Definition>;
+      /** The names of the methods that may change something. */
+      readonly changing?: ReadonlySet<string>;
+    },
   ): void {
     const implementation: UntypedServiceImplementation = {};
     const tolerant: Record<string, unknown> = {};
@@ -88,6 +95,7 @@ export class RpcServer {
       const gated = {
         path: method.path,
         roles: new Set(rolesOf(options.roles, name)),
+        changes: options.changing?.has(name) ?? false,
         streams: method.requestStream || method.responseStream,
         requestStream: method.requestStream,
         responseStream: method.responseStream,

@@ -3,6 +3,7 @@ import { type Metadata, status } from "@grpc/grpc-js";
 import {
   type Context,
   context,
+  isSpanContextValid,
   propagation,
   ROOT_CONTEXT,
   type Span,
@@ -48,6 +49,12 @@ export function startClientSpan(path: string, metadata: Metadata): TracedCall {
   const traced = trace.setSpan(parent, span);
   propagation.inject(traced, metadata, SETTER);
   return { span, context: traced, side: "client", path, startedMs: performance.now() };
+}
+
+/** Undefined where nobody traces. */
+export function traceIdOf({ span }: TracedCall): string | undefined {
+  const spanContext = span.spanContext();
+  return isSpanContextValid(spanContext) ? spanContext.traceId : undefined;
 }
 
 /** Ended spans wait in memory to be sent, and what an error says may be long. */

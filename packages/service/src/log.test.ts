@@ -51,6 +51,8 @@ describe("createLogger", () => {
       identity: { role: "disk-agent" as const, name: "host-1" },
       durationMs: 1.23456,
       requestId: "r-1",
+      changes: false,
+      request: { hostId: "h1" },
       unexpected: false,
     };
     report({ ...failure, status: "NOT_FOUND", error: new NotFoundError("no disk d", { about: { disk_id: "d" } }) });

@@ -1,22 +1,58 @@
 import { DomainError, formatIdentity, LEADER_ADDRESS, type Logger } from "@diskmesh/domain";
-import type { RefusedConnection, RpcFailure, RpcServerOptions } from "@diskmesh/rpc";
+import type { RefusedConnection, RpcChange, RpcFailure, RpcServerOptions } from "@diskmesh/rpc";
+import { shownRequest } from "./shown-request.js";
 
 const REFUSALS_INTERVAL_MS = 1_000;
 
 /** What an RpcServer tells the log: `new RpcServer({ ..., ...rpcLogging(log) })`. */
-export function rpcLogging(log: Logger): Required<Pick<RpcServerOptions, "onError" | "onRefused" | "onBrokenStream">> {
+export function rpcLogging(
+  log: Logger,
+): Required<Pick<RpcServerOptions, "onChange" | "onError" | "onRefused" | "onBrokenStream">> {
   return {
+    onChange: (change) => logChange(log, change),
     onError: (failure) => logFailure(log, failure),
     onRefused: refusalLogger(log),
     onBrokenStream: (error) => log.error({ error }, "a stream broke the server's code and was closed"),
   };
 }
 
+/** What each line of a call has that may have changed something: by it an auditor finds them all. */
+const AUDIT = { audit: "call" } as const;
+
+function logChange(log: Logger, { method, identity, requestId, durationMs, request, response }: RpcChange): void {
+  const fields = {
+    ...AUDIT,
+    method,
+    status: "OK",
+    ...saidIn(response),
+    requestId,
+    caller: formatIdentity(identity),
+    durationMs: rounded(durationMs),
+    request: shownRequest(request),
+  };
+  log.info(fields, "a call was answered that may change something");
+}
+
+/** What an answer says beside being one: the code of a CMS action, the task that was started. */
+function saidIn(response: unknown) {
+  const { result, task } = (response ?? {}) as { readonly result?: unknown; readonly task?: unknown };
+  const code = fieldOf(result, "code");
+  const taskId = fieldOf(task, "taskId");
+  return { ...(typeof code === "string" && { result: code }), ...(typeof taskId === "number" && { taskId }) };
+}
+
+function fieldOf(message: unknown, name: string): unknown {
+  return typeof message === "object" && message !== null ? (message as Record<string, unknown>)[name] : undefined;
+}
+
+const rounded = (durationMs: number): number => Math.round(durationMs * 10) / 10;
+
 /** Bugs are errors with their stack, troubles of this server are warnings, the rest is info. */
 function logFailure(log: Logger, failure: RpcFailure): void {
-  const { error, identity, durationMs, unexpected, ...rest } = failure;
+  const { error, identity, durationMs, unexpected, changes, request, ...rest } = failure;
   const caller = identity ? formatIdentity(identity) : "unknown";
-  const fields = { ...aboutFields(error), ...rest, caller, durationMs: Math.round(durationMs * 10) / 10 };
+  const ofChange = changes && { ...AUDIT, reason: reasonOf(error), request: shownRequest(request) };
+  const fields = { ...aboutFields(error), ...rest, ...ofChange, caller, durationMs: rounded(durationMs) };
   const text = `${failure.method} failed with ${failure.status}`;
   if (unexpected) log.error({ ...fields, error }, text);
   // Of a standby, by thousands of callers that look for the leader.
@@ -24,6 +60,10 @@ function logFailure(log: Logger, failure: RpcFailure): void {
   else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
     log.warn({ ...fields, error: (error as Error).message }, text);
   else log.info({ ...fields, error: (error as Error).message }, text);
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof DomainError ? error.reason : "INTERNAL";
 }
 
 /** What the error is about, under the names that log lines have for it: `disk_id` on the wire is `diskId` here. */

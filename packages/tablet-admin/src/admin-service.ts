@@ -5,7 +5,7 @@ import {
   type ExplainResponse,
 } from "@diskmesh/api/common";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
-import { allow, offer, type RpcServer } from "@diskmesh/rpc";
+import { allow, allowChange, offer, type RpcServer } from "@diskmesh/rpc";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
 /** Adds what operators ask of every service with a tablet. `current` throws UnavailableError while this process does not lead. */
@@ -17,7 +17,8 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
   others: readonly Role[] = [],
 ): void {
   offer(server, AdminServiceDefinition, current, {
-    createBackup: allow(["operator"], createBackup),
+    // It takes everything away.
+    createBackup: allowChange(["operator"], createBackup),
     explain: allow([...OPERATOR_ROLES, ...others], explain),
   });
 }

@@ -6,7 +6,7 @@ export { fakeHandlers } from "./fake-handlers.js";
 export { temporaryFolder } from "./folders.js";
 export { COLLECTS_ON_SIGUSR2, collectGarbage } from "./garbage.js";
 export { Gate } from "./gate.js";
-export { methodsOfRole } from "./methods-of-role.js";
+export { methodsOfRole, methodsThatLook } from "./methods-of-role.js";
 export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.js";
 export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";

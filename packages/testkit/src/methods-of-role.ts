@@ -10,3 +10,16 @@ export function methodsOfRole(addServices: (server: Pick<RpcServer, "addService"
   addServices({ addService } as Pick<RpcServer, "addService">);
   return (role) => [...rolesOf].filter(([, roles]) => roles.includes(role)).map(([method]) => method);
 }
+
+/** The methods that a service offers without saying that they may change something, in the order of their names. */
+export function methodsThatLook(addServices: (server: Pick<RpcServer, "addService">) => void): string[] {
+  const looking: string[] = [];
+  const addService = (
+    definition: { readonly methods: object },
+    { changing }: { readonly changing?: ReadonlySet<string> },
+  ) => {
+    looking.push(...Object.keys(definition.methods).filter((method) => !changing?.has(method)));
+  };
+  addServices({ addService } as Pick<RpcServer, "addService">);
+  return looking.sort();
+}

@@ -1,4 +1,4 @@
-import { wrongAnswers } from "@diskmesh/testkit";
+import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addServices } from "./services.js";
 
@@ -6,4 +6,18 @@ it("every method of the cpi-dispatcher -> INTERNAL for a bug alone, and for each
   expect(
     await wrongAnswers({ role: "cpi-dispatcher", offer: addServices, callers: ["director", "operator"] }),
   ).to.deep.equal([]);
+});
+
+it("what only looks is named here -> whatever else is offered may change something, and its calls are told of", () => {
+  const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
+  expect(looking).to.deep.equal([
+    "calculateVmCloudProperties",
+    "getDisks",
+    "hasDisk",
+    "hasVm",
+    "info",
+    "listCpis",
+    "listVms",
+    "watchCpiLog",
+  ]);
 });

@@ -1,6 +1,6 @@
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
-import { allow, offer, type RpcServer } from "@diskmesh/rpc";
+import { allow, allowChange, offer, type RpcServer } from "@diskmesh/rpc";
 import type { DispatcherContext } from "./context.js";
 import { cpiMethods } from "./handlers/cpi-methods.js";
 import { createStemcell } from "./handlers/create-stemcell.js";
@@ -17,30 +17,30 @@ const READERS: readonly Role[] = ["director", ...OPERATOR_ROLES];
 export function addServices(server: Pick<RpcServer, "addService">, current: () => DispatcherContext): void {
   offer(server, CpiServiceDefinition, current, {
     info: allow(READERS, cpiMethods.info),
-    createVm: allow(DIRECTORS, cpiMethods.createVm),
-    deleteVm: allow(DIRECTORS, cpiMethods.deleteVm),
+    createVm: allowChange(DIRECTORS, cpiMethods.createVm),
+    deleteVm: allowChange(DIRECTORS, cpiMethods.deleteVm),
     hasVm: allow(READERS, cpiMethods.hasVm),
-    createDisk: allow(DIRECTORS, cpiMethods.createDisk),
-    deleteDisk: allow(DIRECTORS, cpiMethods.deleteDisk),
+    createDisk: allowChange(DIRECTORS, cpiMethods.createDisk),
+    deleteDisk: allowChange(DIRECTORS, cpiMethods.deleteDisk),
     hasDisk: allow(READERS, cpiMethods.hasDisk),
-    attachDisk: allow(DIRECTORS, cpiMethods.attachDisk),
-    detachDisk: allow(DIRECTORS, cpiMethods.detachDisk),
+    attachDisk: allowChange(DIRECTORS, cpiMethods.attachDisk),
+    detachDisk: allowChange(DIRECTORS, cpiMethods.detachDisk),
     getDisks: allow(READERS, cpiMethods.getDisks),
-    setDiskMetadata: allow(DIRECTORS, cpiMethods.setDiskMetadata),
-    createStemcell: allow(DIRECTORS, createStemcell),
-    deleteStemcell: allow(DIRECTORS, cpiMethods.deleteStemcell),
+    setDiskMetadata: allowChange(DIRECTORS, cpiMethods.setDiskMetadata),
+    createStemcell: allowChange(DIRECTORS, createStemcell),
+    deleteStemcell: allowChange(DIRECTORS, cpiMethods.deleteStemcell),
     listVms: allow(READERS, cpiMethods.listVms),
-    rebootVm: allow(DIRECTORS, cpiMethods.rebootVm),
-    setVmMetadata: allow(DIRECTORS, cpiMethods.setVmMetadata),
-    resizeDisk: allow(DIRECTORS, cpiMethods.resizeDisk),
-    updateDisk: allow(DIRECTORS, cpiMethods.updateDisk),
-    snapshotDisk: allow(DIRECTORS, cpiMethods.snapshotDisk),
-    deleteSnapshot: allow(DIRECTORS, cpiMethods.deleteSnapshot),
+    rebootVm: allowChange(DIRECTORS, cpiMethods.rebootVm),
+    setVmMetadata: allowChange(DIRECTORS, cpiMethods.setVmMetadata),
+    resizeDisk: allowChange(DIRECTORS, cpiMethods.resizeDisk),
+    updateDisk: allowChange(DIRECTORS, cpiMethods.updateDisk),
+    snapshotDisk: allowChange(DIRECTORS, cpiMethods.snapshotDisk),
+    deleteSnapshot: allowChange(DIRECTORS, cpiMethods.deleteSnapshot),
     calculateVmCloudProperties: allow(DIRECTORS, cpiMethods.calculateVmCloudProperties),
-    setCpiConfig: allow(DIRECTORS, setCpiConfig),
+    setCpiConfig: allowChange(DIRECTORS, setCpiConfig),
     watchCpiLog: allow(DIRECTORS, watchCpiLog),
     listCpis: allow(READERS, listCpis),
-    fence: allow(DIRECTORS, fence),
-    endCalls: allow(DIRECTORS, endCalls),
+    fence: allowChange(DIRECTORS, fence),
+    endCalls: allowChange(DIRECTORS, endCalls),
   });
 }

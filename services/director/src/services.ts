@@ -15,7 +15,7 @@ import {
   VendorPassthruServiceDefinition,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
-import { allow, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
+import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
 import { attachDisk } from "./handlers/attach-disk.js";
@@ -72,6 +72,7 @@ import { checkRole, type Operation, POLICY } from "./policy.js";
 import { CPI } from "./yaml/cpi-configs.js";
 
 const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
+const permitChange = <Handler>(operation: Operation, handler: Handler) => allowChange(POLICY[operation].roles, handler);
 
 /** What some requests of a method need beside the right to call it. */
 const permitting = <Request, Response>(
@@ -94,30 +95,30 @@ const outputSecrets = ({ type }: GetTaskOutputRequest) =>
  */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
   offer(server, ConfigServiceDefinition, current, {
-    updateConfig: permit("updateConfig", updateConfig),
+    updateConfig: permitChange("updateConfig", updateConfig),
     getConfig: permit("getConfig", permitting(configSecrets, getConfig)),
     listConfigs: permit("listConfigs", listConfigs),
-    deleteConfig: permit("deleteConfig", deleteConfig),
+    deleteConfig: permitChange("deleteConfig", deleteConfig),
     diffConfig: permit("diffConfig", diffConfig),
   });
   offer(server, DeploymentServiceDefinition, current, {
-    deploy: permit("deploy", deploy),
-    deleteDeployment: permit("deleteDeployment", deleteDeployment),
+    deploy: permitChange("deploy", deploy),
+    deleteDeployment: permitChange("deleteDeployment", deleteDeployment),
     listDeployments: permit("listDeployments", listDeployments),
     listInstances: permit("listInstances", listInstances),
     listPersistentDisks: permit("listPersistentDisks", listPersistentDisks),
-    attachOrphanedDisk: permit("attachOrphanedDisk", attachOrphanedDisk),
-    orphanPersistentDisk: permit("orphanPersistentDisk", orphanPersistentDisk),
-    deleteOrphanedDisk: permit("deleteOrphanedDisk", deleteOrphanedDisk),
+    attachOrphanedDisk: permitChange("attachOrphanedDisk", attachOrphanedDisk),
+    orphanPersistentDisk: permitChange("orphanPersistentDisk", orphanPersistentDisk),
+    deleteOrphanedDisk: permitChange("deleteOrphanedDisk", deleteOrphanedDisk),
     listPossibleOrphans: permit("listPossibleOrphans", listPossibleOrphans),
-    forgetPossibleOrphan: permit("forgetPossibleOrphan", forgetPossibleOrphan),
+    forgetPossibleOrphan: permitChange("forgetPossibleOrphan", forgetPossibleOrphan),
   });
   offer(server, DynamicDiskServiceDefinition, current, {
-    provideDisk: permit("provideDisk", provideDisk),
-    createDisk: permit("createDisk", createDisk),
-    attachDisk: permit("attachDisk", attachDisk),
-    detachDisk: permit("detachDisk", detachDisk),
-    deleteDisk: permit("deleteDisk", deleteDisk),
+    provideDisk: permitChange("provideDisk", provideDisk),
+    createDisk: permitChange("createDisk", createDisk),
+    attachDisk: permitChange("attachDisk", attachDisk),
+    detachDisk: permitChange("detachDisk", detachDisk),
+    deleteDisk: permitChange("deleteDisk", deleteDisk),
     getDisk: permit("getDisk", getDisk),
     listDisks: permit("listDisks", listDisks),
     listOwedRemovals: permit("listOwedRemovals", listOwedRemovals),
@@ -125,53 +126,53 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
   offer(server, TaskServiceDefinition, current, {
     getTask: permit("getTask", getTask),
     listTasks: permit("listTasks", listTasks),
-    cancelTask: permit("cancelTask", cancelTask),
-    resumeTask: permit("resumeTask", resumeTask),
+    cancelTask: permitChange("cancelTask", cancelTask),
+    resumeTask: permitChange("resumeTask", resumeTask),
     watchTask: permit("watchTask", watchTask),
     getTaskOutput: permit("getTaskOutput", permitting(outputSecrets, getTaskOutput)),
   });
   offer(server, VmServiceDefinition, current, {
-    deleteVm: permit("deleteVm", deleteVm),
+    deleteVm: permitChange("deleteVm", deleteVm),
     listAgentCertificates: permit("listAgentCertificates", listAgentCertificates),
     listAgentAuthorities: permit("listAgentAuthorities", listAgentAuthorities),
-    forgetAgentAuthority: permit("forgetAgentAuthority", forgetAgentAuthority),
+    forgetAgentAuthority: permitChange("forgetAgentAuthority", forgetAgentAuthority),
   });
   offer(server, SnapshotServiceDefinition, current, {
-    takeSnapshots: permit("takeSnapshots", takeSnapshots),
+    takeSnapshots: permitChange("takeSnapshots", takeSnapshots),
     listSnapshots: permit("listSnapshots", listSnapshots),
-    deleteSnapshots: permit("deleteSnapshots", deleteSnapshots),
+    deleteSnapshots: permitChange("deleteSnapshots", deleteSnapshots),
   });
   offer(server, StemcellServiceDefinition, current, {
-    uploadStemcell: permit("uploadStemcell", uploadStemcell),
+    uploadStemcell: permitChange("uploadStemcell", uploadStemcell),
     listStemcells: permit("listStemcells", listStemcells),
-    deleteStemcell: permit("deleteStemcell", deleteStemcell),
+    deleteStemcell: permitChange("deleteStemcell", deleteStemcell),
   });
   offer(server, EventServiceDefinition, current, {
     listEvents: permit("listEvents", listEvents),
   });
   offer(server, ProblemServiceDefinition, current, {
-    scanDeployment: permit("scanDeployment", scanDeployment),
+    scanDeployment: permitChange("scanDeployment", scanDeployment),
     listProblems: permit("listProblems", listProblems),
-    resolveProblems: permit("resolveProblems", resolveProblems),
+    resolveProblems: permitChange("resolveProblems", resolveProblems),
   });
   offer(server, ResurrectionServiceDefinition, current, {
-    updateResurrection: permit("updateResurrection", updateResurrection),
+    updateResurrection: permitChange("updateResurrection", updateResurrection),
     getResurrection: permit("getResurrection", getResurrection),
   });
   offer(server, LifecycleServiceDefinition, current, {
-    stop: permit("stopInstances", stop),
-    start: permit("startInstances", start),
-    restart: permit("restartInstances", restart),
-    recreate: permit("recreateInstances", recreate),
-    ignore: permit("ignoreInstances", ignore),
-    unignore: permit("ignoreInstances", unignore),
+    stop: permitChange("stopInstances", stop),
+    start: permitChange("startInstances", start),
+    restart: permitChange("restartInstances", restart),
+    recreate: permitChange("recreateInstances", recreate),
+    ignore: permitChange("ignoreInstances", ignore),
+    unignore: permitChange("ignoreInstances", unignore),
   });
   offer(server, LockServiceDefinition, current, {
     listLocks: permit("listLocks", listLocks),
   });
   offer(server, VendorPassthruServiceDefinition, current, {
     listMethods: permit("readByVendorMethod", listMethods),
-    callMethod: permit("adminByVendorMethod", callMethod),
+    callMethod: permitChange("adminByVendorMethod", callMethod),
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),
   });

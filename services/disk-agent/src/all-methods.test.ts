@@ -1,4 +1,4 @@
-import { wrongAnswers } from "@diskmesh/testkit";
+import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addServices } from "./services.js";
 
@@ -10,4 +10,9 @@ it("every method of the disk-agent -> INTERNAL for a bug alone, and for each cau
       callers: ["disk-registry", "disk-agent-h1", "director"],
     }),
   ).to.deep.equal([]);
+});
+
+it("what only looks is named here -> whatever else is offered may change something, and its calls are told of", () => {
+  const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
+  expect(looking).to.deep.equal(["blockIo", "joinMethod", "listDevices", "listMethods"]);
 });

@@ -1,6 +1,6 @@
 import { AgentDriverServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
-import { allow, offer, type RpcServer } from "@diskmesh/rpc";
+import { allow, allowChange, offer, type RpcServer } from "@diskmesh/rpc";
 import type { AgentContext } from "./context.js";
 import { attachDevices } from "./handlers/attach-devices.js";
 import { blockIo } from "./handlers/block-io.js";
@@ -23,21 +23,21 @@ const AGENTS: readonly Role[] = ["disk-agent"];
 /** Adds the face to the registry, to other agents and to the director. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => AgentContext): void {
   offer(server, DiskAgentServiceDefinition, current, {
-    attachDevices: allow(REGISTRY, attachDevices),
-    detachDevices: allow(REGISTRY, detachDevices),
+    attachDevices: allowChange(REGISTRY, attachDevices),
+    detachDevices: allowChange(REGISTRY, detachDevices),
     listDevices: allow(LOOKERS, listDevices),
-    rescanDevices: allow(RESCANNERS, rescanDevices),
-    openSession: allow(REGISTRY, openSession),
-    closeSession: allow(REGISTRY, closeSession),
-    eraseDevice: allow(REGISTRY, eraseDevice),
-    exportDisk: allow(REGISTRY, exportDisk),
-    unexportDisk: allow(REGISTRY, unexportDisk),
+    rescanDevices: allowChange(RESCANNERS, rescanDevices),
+    openSession: allowChange(REGISTRY, openSession),
+    closeSession: allowChange(REGISTRY, closeSession),
+    eraseDevice: allowChange(REGISTRY, eraseDevice),
+    exportDisk: allowChange(REGISTRY, exportDisk),
+    unexportDisk: allowChange(REGISTRY, unexportDisk),
     blockIo: allow(AGENTS, blockIo),
   });
   offer(server, AgentDriverServiceDefinition, current, {
     listMethods: allow(DIRECTORS, listMethods),
-    callMethod: allow(DIRECTORS, callMethod),
+    callMethod: allowChange(DIRECTORS, callMethod),
     joinMethod: allow(DIRECTORS, joinMethod),
-    cancelMethod: allow(DIRECTORS, cancelMethod),
+    cancelMethod: allowChange(DIRECTORS, cancelMethod),
   });
 }

@@ -5,7 +5,7 @@ import type {
   FleetServiceDefinition,
 } from "@diskmesh/api/registry";
 import { KeptLists } from "@diskmesh/rpc";
-import { wrongAnswers } from "@diskmesh/testkit";
+import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { Context } from "./context.js";
 import type { RegistryTables } from "./model/schema.js";
@@ -86,4 +86,24 @@ it("every method of the disk-registry -> INTERNAL for a bug alone, where it begi
   const offer: typeof offered.offer = (server, fail) =>
     addServices(server, () => failing(context, fail as () => never));
   expect(await wrongAnswers({ ...offered, offer, requests: REQUESTS })).to.deep.equal([]);
+});
+
+it("what only looks is named here -> whatever else is offered may change something, and its calls are told of", () => {
+  const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
+  expect(looking).to.deep.equal([
+    "explain",
+    "getDevice",
+    "getDisk",
+    "getFleet",
+    "getHost",
+    "heartbeat",
+    "listDevices",
+    "listDisks",
+    "listEvents",
+    "listHosts",
+    "registerAgent",
+    "watchDevices",
+    "watchDisks",
+    "watchHosts",
+  ]);
 });

@@ -7,9 +7,9 @@ import {
   type ListEventsRequest,
   UnknownDiskVerdict,
 } from "@diskmesh/api/registry";
-import { InvalidStateError, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
+import { InvalidStateError, MIB_BYTES, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { allPages, createClient } from "@diskmesh/rpc";
+import { allPages, type CallOptions, createClient } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
@@ -17,7 +17,9 @@ import { SharedRegistry } from "./testing/shared-registry.js";
 type Methods = (typeof DiskRegistryServiceDefinition)["methods"] & (typeof FleetServiceDefinition)["methods"];
 /** The compiler asks for a line of each method that is no read. */
 type Changes = {
-  readonly [Name in Exclude<keyof Methods, `${"get" | "list" | "watch"}${string}`>]: () => Promise<unknown>;
+  readonly [Name in Exclude<keyof Methods, `${"get" | "list" | "watch"}${string}`>]: (
+    of: CallOptions,
+  ) => Promise<unknown>;
 };
 
 describe("the event log", () => {
@@ -30,9 +32,15 @@ describe("the event log", () => {
     });
   const newest = async (request: Partial<ListEventsRequest> = {}): Promise<Event | undefined> =>
     (await events(request))[0];
+  /** The lines of the registry's log that tell of the call. */
+  const linesOf = (requestId: string): Record<string, unknown>[] =>
+    fleet.registry.process.logs
+      .split("\n")
+      .filter((line) => line.includes('"audit":"call"') && line.includes(`"requestId":"${requestId}"`))
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
   const actions = async (request: Partial<ListEventsRequest>) => (await events(request)).map(({ action }) => action);
 
-  it("each method that changes something -> an event of its name, of who called, with what changed", async () => {
+  it("each method that changes something -> one event of its name, of who called, with what changed, and one line", async () => {
     const { registry } = fleet;
     const { operator } = registry;
     const fleets = createClient(FleetServiceDefinition, {
@@ -45,50 +53,59 @@ describe("the event log", () => {
     await agent.register();
     agent.startHeartbeats(50);
     await fleet.readyAgent("h2", ["e1"]);
-    const of = { hostId: "h1", deviceId: "d3" };
+    const d3 = { hostId: "h1", deviceId: "d3" };
     const changes: Changes = {
-      addHost: () => operator.addHost({ hostId: "h1" }),
-      removeDevice: () => operator.removeDevice({ ...of, keepData: true }),
-      addDevice: () => operator.addDevice(of),
-      purgeDevice: () => operator.purgeDevice(of),
-      createDisk: async () => {
+      addHost: (of) => operator.addHost({ hostId: "h1" }, of),
+      removeDevice: (of) => operator.removeDevice({ ...d3, keepData: true }, of),
+      addDevice: (of) => operator.addDevice(d3, of),
+      purgeDevice: (of) => operator.purgeDevice(d3, of),
+      createDisk: async (of) => {
         await fleet.clean("d1", "d2");
-        await fleet.createDisk("a", { hostId: "h1" });
+        await operator.createDisk({ diskId: "a", sizeBytes: MIB_BYTES, az: "z1", hostId: "h1" }, of);
       },
-      setDiskLabels: () => operator.setDiskLabels({ diskId: "a", labels: [{ name: "n", value: "v" }] }),
-      resizeDisk: () => operator.resizeDisk({ diskId: "a", sizeBytes: 100 * 1024 * 1024 }),
-      publishDisk: () => operator.publishDisk({ diskId: "a", hostId: "h2" }),
-      fenceHost: () => operator.fenceHost({ hostId: "h2", reason: "it smells" }),
-      unpublishDisk: async () => {
+      setDiskLabels: (of) => operator.setDiskLabels({ diskId: "a", labels: [{ name: "n", value: "v" }] }, of),
+      resizeDisk: (of) => operator.resizeDisk({ diskId: "a", sizeBytes: 100 * MIB_BYTES }, of),
+      publishDisk: (of) => operator.publishDisk({ diskId: "a", hostId: "h2" }, of),
+      fenceHost: (of) => operator.fenceHost({ hostId: "h2", reason: "it smells" }, of),
+      unpublishDisk: async (of) => {
         await eventually(async () => expect((await registry.disk("a")).publication).to.equal(undefined));
         await eventually(() => operator.publishDisk({ diskId: "a", hostId: "h1" }));
-        await operator.unpublishDisk({ diskId: "a" });
+        await operator.unpublishDisk({ diskId: "a" }, of);
       },
-      deleteDisk: () => operator.deleteDisk({ diskId: "a" }),
-      assignHost: () => operator.assignHost({ vmCid: "vm-1", az: "z1" }),
-      unassignHost: () => operator.unassignHost({ vmCid: "vm-1" }),
-      setHostState: () => operator.setHostState({ hostIds: ["h2"], state: HostState.DEAD, reason: "burnt" }),
-      setDeviceState: () =>
-        operator.setDeviceState({ deviceIds: ["e1"], health: Health.WARNING, reason: "it rattles" }),
-      removeHost: () => operator.removeHost({ hostId: "h2" }),
-      purgeHost: () => operator.purgeHost({ hostId: "h2", force: true }),
-      decideUnknownDisks: async () => {
+      deleteDisk: (of) => operator.deleteDisk({ diskId: "a" }, of),
+      assignHost: (of) => operator.assignHost({ vmCid: "vm-1", az: "z1" }, of),
+      unassignHost: (of) => operator.unassignHost({ vmCid: "vm-1" }, of),
+      setHostState: (of) => operator.setHostState({ hostIds: ["h2"], state: HostState.DEAD, reason: "burnt" }, of),
+      setDeviceState: (of) =>
+        operator.setDeviceState({ deviceIds: ["e1"], health: Health.WARNING, reason: "it rattles" }, of),
+      removeHost: (of) => operator.removeHost({ hostId: "h2" }, of),
+      purgeHost: (of) => operator.purgeHost({ hostId: "h2", force: true }, of),
+      decideUnknownDisks: async (of) => {
         agent.sessions.set("d1", { sessionNumber: 1_000, holderHostId: "h1", diskId: "ghost" });
         await agent.register();
         await agent.register();
-        await fleets.decideUnknownDisks({ verdict: UnknownDiskVerdict.REGISTRY, deviceIds: ["d1"] });
+        await fleets.decideUnknownDisks({ verdict: UnknownDiskVerdict.REGISTRY, deviceIds: ["d1"] }, of);
       },
-      raiseNumbers: () => fleets.raiseNumbers({ hostId: "h1", sessionNumber: 2 ** 40 }),
-      adoptFleet: () => fleets.adoptFleet({ tabletId: "other", incarnation: "gone" }),
+      raiseNumbers: (of) => fleets.raiseNumbers({ hostId: "h1", sessionNumber: 2 ** 40 }, of),
+      adoptFleet: (of) =>
+        fleets.adoptFleet({ tabletId: "other", incarnation: "gone", sessionNumber: 2 ** 40 + 2 ** 30 }, of),
     };
     try {
       for (const [name, change] of Object.entries(changes)) {
         const action = `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
-        const before = (await newest())?.eventId ?? 0;
-        await change();
-        const told = (await events({ action })).filter(({ eventId }) => eventId > before);
-        expect(told.length, action).to.be.at.least(1);
-        for (const event of told) expect(event, action).to.deep.include({ user: "operator", routine: false });
+        const requestId = `audit-${name}`;
+        await change({ requestId });
+        const [event, ...more] = await events({ requestId });
+        expect(event, action).to.deep.include({ action, user: "operator", routine: false, requestId });
+        expect(more, `further events of ${action}`).to.deep.equal([]);
+        const [line, ...others] = await eventually(() => {
+          expect(linesOf(requestId), action).not.to.deep.equal([]);
+          return linesOf(requestId);
+        });
+        expect(line?.method).to.match(new RegExp(`/${action}$`));
+        expect(line).to.include({ status: "OK", caller: "operator" });
+        expect(line?.durationMs).to.be.a("number");
+        expect(others, `further lines of ${action}`).to.deep.equal([]);
       }
     } finally {
       fleets.close();
@@ -149,9 +166,17 @@ describe("the event log", () => {
     await operator.removeHost({ hostId: "h1", dryRun: true });
     await operator.removeHost({ hostId: "nobody", dryRun: true });
     expect((await newest())?.eventId).to.equal(before);
-    await operator.removeHost({ hostId: "nobody" });
+    await operator.removeHost({ hostId: "nobody" }, { requestId: "no-such-host" });
     expect(await newest()).to.deep.include({ action: "RemoveHost", answer: "E_NOT_FOUND", hostIds: ["nobody"] });
-    await rejection(operator.publishDisk({ diskId: "none", hostId: "h1" }), NotFoundError);
+    expect((await events({ thing: "nobody", answer: "E_NOT_FOUND" })).map(({ requestId }) => requestId)).to.deep.equal([
+      "no-such-host",
+    ]);
+    expect(await events({ thing: "nobody", answer: "OK" })).to.deep.equal([]);
+    await eventually(() => expect(linesOf("no-such-host")[0]).to.include({ result: "ACTION_CODE_E_NOT_FOUND" }));
+    const refused = { requestId: "refused" };
+    await rejection(operator.publishDisk({ diskId: "none", hostId: "h1" }, refused), NotFoundError);
+    await eventually(() => expect(linesOf("refused")[0]).to.include({ status: "NOT_FOUND", reason: "NOT_FOUND" }));
+    expect(linesOf("refused")).to.have.length(1);
     expect(await newest()).to.deep.include({ answer: "NOT_FOUND", diskIds: ["none"], hostIds: ["h1"], routine: true });
     await fleet.createDisk("a");
     await operator.publishDisk({ diskId: "a", hostId: "h1" });

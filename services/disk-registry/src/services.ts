@@ -4,9 +4,9 @@ import {
   FleetServiceDefinition,
 } from "@diskmesh/api/registry";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
-import { allow, offer, type RpcServer } from "@diskmesh/rpc";
+import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService } from "@diskmesh/tablet-admin";
-import type { Context } from "./context.js";
+import type { ChangeContext, Context } from "./context.js";
 import { addDevice } from "./handlers/add-device.js";
 import { addHost } from "./handlers/add-host.js";
 import { adoptFleet } from "./handlers/adopt-fleet.js";
@@ -51,20 +51,27 @@ const READERS: readonly Role[] = [...OPERATOR_ROLES, "cpi-dispatcher", "director
 const DIRECTED: readonly Role[] = [...INFRASTRUCTURE, "director"];
 const DISK_USERS: readonly Role[] = ["operator", "operator-disks", "cpi-dispatcher"];
 
+/** A method whose calls are events, under that name. */
+const change = <Request extends object, Response>(
+  roles: readonly Role[],
+  action: string,
+  serve: (context: ChangeContext, request: Request, call: CallContext) => Promise<Response>,
+) => allowChange(roles, changing(action, serve));
+
 const AGENTS: readonly Role[] = ["disk-agent"];
 
 /** Adds all services. `current` throws UnavailableError while this process does not lead. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
   offer(server, DiskRegistryServiceDefinition, current, {
-    addHost: allow(INFRASTRUCTURE, changing("AddHost", addHost)),
-    removeHost: allow(INFRASTRUCTURE, changing("RemoveHost", removeHost)),
-    purgeHost: allow(INFRASTRUCTURE, changing("PurgeHost", purgeHost)),
-    fenceHost: allow(DIRECTED, changing("FenceHost", fenceHost)),
-    setHostState: allow(DIRECTED, changing("SetHostState", setHostState)),
-    setDeviceState: allow(INFRASTRUCTURE, changing("SetDeviceState", setDeviceState)),
-    addDevice: allow(INFRASTRUCTURE, changing("AddDevice", addDevice)),
-    removeDevice: allow(INFRASTRUCTURE, changing("RemoveDevice", removeDevice)),
-    purgeDevice: allow(INFRASTRUCTURE, changing("PurgeDevice", purgeDevice)),
+    addHost: change(INFRASTRUCTURE, "AddHost", addHost),
+    removeHost: change(INFRASTRUCTURE, "RemoveHost", removeHost),
+    purgeHost: change(INFRASTRUCTURE, "PurgeHost", purgeHost),
+    fenceHost: change(DIRECTED, "FenceHost", fenceHost),
+    setHostState: change(DIRECTED, "SetHostState", setHostState),
+    setDeviceState: change(INFRASTRUCTURE, "SetDeviceState", setDeviceState),
+    addDevice: change(INFRASTRUCTURE, "AddDevice", addDevice),
+    removeDevice: change(INFRASTRUCTURE, "RemoveDevice", removeDevice),
+    purgeDevice: change(INFRASTRUCTURE, "PurgeDevice", purgeDevice),
     getHost: allow(READERS, getHost),
     listHosts: allow(READERS, listHosts),
     getDevice: allow(READERS, getDevice),
@@ -72,23 +79,23 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     watchDevices: allow(READERS, watchDevices),
     watchHosts: allow(READERS, watchHosts),
     watchDisks: allow(READERS, watchDisks),
-    createDisk: allow(DISK_USERS, changing("CreateDisk", createDisk)),
-    deleteDisk: allow(DISK_USERS, changing("DeleteDisk", deleteDisk)),
+    createDisk: change(DISK_USERS, "CreateDisk", createDisk),
+    deleteDisk: change(DISK_USERS, "DeleteDisk", deleteDisk),
     getDisk: allow(READERS, getDisk),
     listDisks: allow(READERS, listDisks),
-    setDiskLabels: allow(DISK_USERS, changing("SetDiskLabels", setDiskLabels)),
-    resizeDisk: allow(DISK_USERS, changing("ResizeDisk", resizeDisk)),
-    publishDisk: allow(DISK_USERS, changing("PublishDisk", publishDisk)),
-    unpublishDisk: allow(DISK_USERS, changing("UnpublishDisk", unpublishDisk)),
-    assignHost: allow(DISK_USERS, changing("AssignHost", assignHost)),
+    setDiskLabels: change(DISK_USERS, "SetDiskLabels", setDiskLabels),
+    resizeDisk: change(DISK_USERS, "ResizeDisk", resizeDisk),
+    publishDisk: change(DISK_USERS, "PublishDisk", publishDisk),
+    unpublishDisk: change(DISK_USERS, "UnpublishDisk", unpublishDisk),
+    assignHost: change(DISK_USERS, "AssignHost", assignHost),
     listEvents: allow([...OPERATOR_ROLES, "director"], listEvents),
-    unassignHost: allow(DISK_USERS, changing("UnassignHost", unassignHost)),
+    unassignHost: change(DISK_USERS, "UnassignHost", unassignHost),
   });
   offer(server, FleetServiceDefinition, current, {
     getFleet: allow(OPERATOR_ROLES, getFleet),
-    adoptFleet: allow(WHOLE_FLEET, noted("AdoptFleet", adoptFleet)),
-    raiseNumbers: allow(WHOLE_FLEET, changing("RaiseNumbers", raiseNumbers)),
-    decideUnknownDisks: allow(WHOLE_FLEET, changing("DecideUnknownDisks", decideUnknownDisks)),
+    adoptFleet: allowChange(WHOLE_FLEET, noted("AdoptFleet", adoptFleet)),
+    raiseNumbers: change(WHOLE_FLEET, "RaiseNumbers", raiseNumbers),
+    decideUnknownDisks: change(WHOLE_FLEET, "DecideUnknownDisks", decideUnknownDisks),
   });
   offer(server, AgentRegistrationServiceDefinition, current, {
     registerAgent: allow(AGENTS, registerAgent),

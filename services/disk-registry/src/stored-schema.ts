@@ -1,5 +1,6 @@
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
+import type { RegistryEvent } from "./model/registry-event.js";
 import {
   type Counter,
   type Device,
@@ -17,7 +18,6 @@ import {
   type Pending,
   type PendingDevice,
   type Publication,
-  type RegistryEvent,
   type RegistrySchema,
   type Start,
   schema,
@@ -162,6 +162,8 @@ const event = shapeOf<RegistryEvent>()({
   more: z.literal(true).optional(),
   answer: text,
   message: text,
+  requestId: text.optional(),
+  traceId: text.optional(),
   routine: z.literal(true).optional(),
 });
 

@@ -3,7 +3,7 @@ import { parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { type EventFilter, isAskedFor } from "../model/events.js";
-import { eventKey, type RegistryEvent } from "../model/schema.js";
+import { eventKey, type RegistryEvent } from "../model/registry-event.js";
 import { eventLimits } from "../requests/limits.js";
 
 export async function listEvents(
@@ -24,19 +24,32 @@ export async function listEvents(
 }
 
 function parseFilter(request: ListEventsRequest, oldestMs: number): EventFilter {
-  const { hostId, deviceId, diskId, user, action, afterTime, beforeTime } = request;
+  const { hostId, deviceId, diskId, thing, user, action, answer, requestId, afterTime, beforeTime } = request;
   return {
     hostId: hostId === "" ? undefined : parseHostId(hostId),
     deviceId: deviceId === "" ? undefined : parseDeviceId(deviceId),
     diskId: diskId === "" ? undefined : parseDiskId(diskId),
+    thing: thing || undefined,
     user: user || undefined,
     action: action || undefined,
+    answer: answer || undefined,
+    requestId: requestId || undefined,
     fromMs: Math.max(oldestMs, afterTime?.getTime() ?? 0),
     untilMs: beforeTime?.getTime() ?? Number.POSITIVE_INFINITY,
   };
 }
 
-function eventMessage({ atMs, hostIds, deviceIds, diskIds, more, routine, ...event }: RegistryEvent): Event {
+function eventMessage({
+  atMs,
+  hostIds,
+  deviceIds,
+  diskIds,
+  more,
+  routine,
+  requestId,
+  traceId,
+  ...event
+}: RegistryEvent): Event {
   return {
     ...event,
     time: new Date(atMs),
@@ -45,5 +58,7 @@ function eventMessage({ atMs, hostIds, deviceIds, diskIds, more, routine, ...eve
     diskIds: [...diskIds],
     more: more ?? false,
     routine: routine ?? false,
+    requestId: requestId ?? "",
+    traceId: traceId ?? "",
   };
 }

@@ -1,14 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { type ChangedDocument, changesByThemselves, MAX_NAMED, namedIn, type OwnEvent } from "./own-events.js";
-import {
-  type Device,
-  type Disk,
-  type EventKind,
-  eventKey,
-  type Host,
-  type RegistryEvent,
-  type RegistryTransaction,
-} from "./schema.js";
+import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
+import type { Device, Disk, Host, RegistryTransaction } from "./schema.js";
 
 export interface EventLimits {
   /** Events that are kept of what is not routine, and of what is. */
@@ -21,11 +14,14 @@ export interface EventLimits {
 export interface Doing {
   readonly user: string;
   readonly action: string;
+  readonly requestId: string;
+  /** Undefined where nobody traces. */
+  readonly traceId: string | undefined;
   readonly routine: boolean;
   answer: string;
   message: string;
-  /** Whether an event tells of it. */
-  isNoted: boolean;
+  /** The event that tells of it; 0 for none yet. */
+  eventId: number;
 }
 
 /** The note of a transaction that tells of itself. */
@@ -37,7 +33,7 @@ const MAX_DROPPED = 16;
 
 /**
  * The end of each transaction that changes something: notes who did what to which hosts, devices and disks. What was done
- * for a caller is one event, which names what changed; what this registry does by itself is told where somebody would ask
+ * for a caller is one event, however many transactions it takes, which names what changed; what this registry does by itself is told where somebody would ask
  * for it.
  */
 export function noteEvents(
@@ -52,10 +48,20 @@ export function noteEvents(
     for (const event of changesByThemselves(changed)) append(tx, { ...event, atMs: nowMs }, limits);
     return;
   }
-  const { user, action, routine, answer, message } = doing;
-  const named = { user, action, answer, message: message.slice(0, MAX_MESSAGE_LENGTH), ...thingsIn(changed) };
-  append(tx, { ...named, ...(routine ? { routine } : {}), atMs: nowMs }, limits);
-  doing.isNoted = true;
+  const earlier = doing.eventId === 0 ? undefined : tx.events.get(eventKey(doing.eventId));
+  const event: OwnEvent = {
+    ...told(doing),
+    ...thingsIn(changed, earlier),
+    ...(doing.routine ? { routine: true } : {}),
+  };
+  if (earlier === undefined) doing.eventId = append(tx, { ...event, atMs: nowMs }, limits);
+  else tx.events.put({ ...earlier, ...event });
+}
+
+/** Of a call, as its event has it. */
+export function told({ user, action, answer, message, requestId, traceId }: Doing) {
+  const said = { user, action, answer, message: message.slice(0, MAX_MESSAGE_LENGTH), requestId };
+  return { ...said, ...(traceId === undefined ? {} : { traceId }) };
 }
 
 /** Notes something that changed nothing. */
@@ -65,15 +71,14 @@ export function noteRefusal(
   limits: EventLimits,
   nowMs: number,
 ): void {
-  const message = refused.message.slice(0, MAX_MESSAGE_LENGTH);
-  append(tx, { ...refused, message, atMs: nowMs, routine: true }, limits);
+  append(tx, { ...refused, atMs: nowMs, routine: true }, limits);
 }
 
-/** What was changed; of devices and disks also whose, and where. */
-function thingsIn(changed: readonly ChangedDocument[]) {
-  const hostIds = new Set<HostId>();
-  const deviceIds = new Set<DeviceId>();
-  const diskIds = new Set<DiskId>();
+/** What was changed, beside what an earlier transaction did; of devices and disks also whose, and where. */
+function thingsIn(changed: readonly ChangedDocument[], earlier: RegistryEvent | undefined) {
+  const hostIds = new Set<HostId>(earlier?.hostIds);
+  const deviceIds = new Set<DeviceId>(earlier?.deviceIds);
+  const diskIds = new Set<DiskId>(earlier?.diskIds);
   for (const { tableName, previous, current } of changed) {
     if (current === previous) continue;
     const document = current ?? previous;
@@ -93,11 +98,13 @@ function thingsIn(changed: readonly ChangedDocument[]) {
   return namedIn({ hostIds, deviceIds, diskIds });
 }
 
-function append(tx: RegistryTransaction, event: OwnEvent & { readonly atMs: number }, limits: EventLimits): void {
+function append(tx: RegistryTransaction, event: OwnEvent & { readonly atMs: number }, limits: EventLimits): number {
   const [newest] = tx.events.entries({ limit: 1 });
-  tx.events.put({ ...event, eventId: (newest?.eventId ?? 0) + 1 });
+  const eventId = (newest?.eventId ?? 0) + 1;
+  tx.events.put({ ...event, eventId });
   const kind: EventKind = event.routine ? "routine" : "other";
   drop(tx, kind, event.routine ? limits.maxRoutineCount : limits.maxCount, event.atMs - limits.maxAgeMs);
+  return eventId;
 }
 
 function drop(tx: RegistryTransaction, kind: EventKind, maxCount: number, afterMs: number): void {
@@ -113,8 +120,12 @@ export interface EventFilter {
   readonly hostId: HostId | undefined;
   readonly deviceId: DeviceId | undefined;
   readonly diskId: DiskId | undefined;
+  /** Whatever it is. */
+  readonly thing: string | undefined;
   readonly user: string | undefined;
   readonly action: string | undefined;
+  readonly answer: string | undefined;
+  readonly requestId: string | undefined;
   readonly fromMs: number;
   readonly untilMs: number;
 }
@@ -128,6 +139,10 @@ export function isAskedFor(filter: EventFilter, event: RegistryEvent): boolean {
     event.atMs < filter.untilMs &&
     (filter.user === undefined || event.user === filter.user) &&
     (filter.action === undefined || event.action === filter.action) &&
+    (filter.answer === undefined || event.answer === filter.answer) &&
+    (filter.requestId === undefined || event.requestId === filter.requestId) &&
+    (filter.thing === undefined ||
+      [event.hostIds, event.deviceIds, event.diskIds].some((ids) => names(ids, filter.thing))) &&
     names(event.hostIds, filter.hostId) &&
     names(event.deviceIds, filter.deviceId) &&
     names(event.diskIds, filter.diskId)

@@ -1,5 +1,6 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
-import type { Counter, Device, Disk, Host, OtherFleet, RegistryEvent, Start } from "./schema.js";
+import type { RegistryEvent } from "./registry-event.js";
+import type { Counter, Device, Disk, Host, OtherFleet, Start } from "./schema.js";
 
 /** An event before it has its number and time. */
 export type OwnEvent = Omit<RegistryEvent, "eventId" | "atMs">;

@@ -1,5 +1,6 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
+import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 
 /**
  * Whether a host's agent is heard from. Nothing new is placed on a host that is not ONLINE. DEAD is an operator's word, that
@@ -263,27 +264,6 @@ export interface Start {
   readonly sessionNumber: number;
 }
 
-/** What somebody, or this registry by itself, has done, in the same transaction as that. */
-export interface RegistryEvent {
-  /** Counts up from 1. */
-  readonly eventId: number;
-  readonly atMs: number;
-  /** The role and name of a certificate, or "disk-registry". */
-  readonly user: string;
-  /** The name of an RPC, or of what this registry did by itself. */
-  readonly action: string;
-  /** What it changed, the first of each. */
-  readonly hostIds: readonly HostId[];
-  readonly deviceIds: readonly DeviceId[];
-  readonly diskIds: readonly DiskId[];
-  /** It changed more than these. */
-  readonly more?: true | undefined;
-  readonly answer: string;
-  readonly message: string;
-  /** It happens all the time: kept apart, so that it crowds nothing else out. */
-  readonly routine?: true | undefined;
-}
-
 /** Whether nobody counts on the host's agent to answer. */
 export function isAway({ state }: Pick<Host, "state">): boolean {
   return state === "UNAVAILABLE" || state === "DEAD";
@@ -406,12 +386,6 @@ const starts = table<Start>()({
   key: ({ tabletGeneration }) => `${tabletGeneration}`.padStart(GENERATION_DIGITS, "0"),
   indexes: {},
 });
-
-/** The newest come first. */
-export const eventKey = (eventId: number): string =>
-  `${Number.MAX_SAFE_INTEGER - eventId}`.padStart(GENERATION_DIGITS, "0");
-
-export type EventKind = "routine" | "other";
 
 const events = table<RegistryEvent>()({
   key: ({ eventId }) => eventKey(eventId),

@@ -10,7 +10,7 @@ import {
 } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext, Context } from "../context.js";
-import { type Doing, IS_NOTED, noteRefusal } from "../model/events.js";
+import { type Doing, IS_NOTED, noteRefusal, told } from "../model/events.js";
 import { eventLimits } from "./limits.js";
 
 type Change<Request, Response> = (context: ChangeContext, request: Request, call: CallContext) => Promise<Response>;
@@ -30,14 +30,15 @@ export function noted<Request extends object, Response>(
 ): Serve<Request, Response> {
   return async (context, request, call) => {
     const { tablet } = context;
-    const user = formatIdentity(call.identity);
     const doing: Doing = {
-      user,
+      user: formatIdentity(call.identity),
       action,
+      requestId: call.requestId,
+      traceId: call.traceId,
       routine: !isOperator(call.identity.role),
       answer: "OK",
       message: "",
-      isNoted: false,
+      eventId: 0,
     };
     const acting: ChangeContext = {
       ...context,
@@ -78,13 +79,13 @@ export function changing<Request extends object, Response>(
 }
 
 async function refuse({ tablet, config, clock, log }: Context, request: object, doing: Doing): Promise<void> {
-  if (doing.routine || doing.isNoted) return;
-  const { user, action, answer, message } = doing;
-  const event = { user, action, answer, message, ...thingsNamedIn(request) };
+  if (doing.routine || doing.eventId !== 0) return;
+  const event = { ...told(doing), ...thingsNamedIn(request) };
   try {
     await tablet.transact((tx) => noteRefusal(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
   } catch (error) {
-    log.warn({ user, action, answer, error: messageOf(error) }, "a refusal could not be noted");
+    const { user, action, answer, requestId } = doing;
+    log.warn({ user, action, answer, requestId, error: messageOf(error) }, "a refusal could not be noted");
   }
 }
 

@@ -585,6 +585,12 @@ export interface ListEventsRequest {
   pageSize: number;
   /** From the previous page's next_page_token; empty for the first page. */
   pageToken: string;
+  /** Only what changed the host, device or disk of this id; empty for all. */
+  thing: string;
+  /** Only what was answered so, as Event.answer has it; empty for all. */
+  answer: string;
+  /** Only what was done for this call, or for the task whose calls have that id; empty for all. */
+  requestId: string;
 }
 
 /** A page of events. */
@@ -624,6 +630,13 @@ export interface Event {
   message: string;
   /** It happens all the time (what a dispatcher does, an erase) or was refused: counted apart from the rest. */
   routine: boolean;
+  /**
+   * Which call it was, as log lines have it; "task-7" where a director's task 7 had it called. Empty for what this registry
+   * did by itself.
+   */
+  requestId: string;
+  /** The trace that the call is a part of; empty where nobody traced it. */
+  traceId: string;
 }
 
 function createBaseAddHostRequest(): AddHostRequest {
@@ -4739,6 +4752,9 @@ function createBaseListEventsRequest(): ListEventsRequest {
     beforeTime: undefined,
     pageSize: 0,
     pageToken: "",
+    thing: "",
+    answer: "",
+    requestId: "",
   };
 }
 
@@ -4770,6 +4786,15 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
     }
     if (message.pageToken !== "") {
       writer.uint32(74).string(message.pageToken);
+    }
+    if (message.thing !== "") {
+      writer.uint32(82).string(message.thing);
+    }
+    if (message.answer !== "") {
+      writer.uint32(90).string(message.answer);
+    }
+    if (message.requestId !== "") {
+      writer.uint32(98).string(message.requestId);
     }
     return writer;
   },
@@ -4859,6 +4884,30 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
             message.pageToken = reader.string();
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.thing = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.answer = reader.string();
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.requestId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4885,6 +4934,9 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
     message.beforeTime = object.beforeTime ?? undefined;
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
+    message.thing = object.thing ?? "";
+    message.answer = object.answer ?? "";
+    message.requestId = object.requestId ?? "";
     return message;
   },
 };
@@ -4969,6 +5021,8 @@ function createBaseEvent(): Event {
     answer: "",
     message: "",
     routine: false,
+    requestId: "",
+    traceId: "",
   };
 }
 
@@ -5006,6 +5060,12 @@ export const Event: MessageFns<Event> = {
     }
     if (message.routine !== false) {
       writer.uint32(88).bool(message.routine);
+    }
+    if (message.requestId !== "") {
+      writer.uint32(98).string(message.requestId);
+    }
+    if (message.traceId !== "") {
+      writer.uint32(106).string(message.traceId);
     }
     return writer;
   },
@@ -5111,6 +5171,22 @@ export const Event: MessageFns<Event> = {
             message.routine = reader.bool();
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.requestId = reader.string();
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.traceId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -5139,6 +5215,8 @@ export const Event: MessageFns<Event> = {
     message.answer = object.answer ?? "";
     message.message = object.message ?? "";
     message.routine = object.routine ?? false;
+    message.requestId = object.requestId ?? "";
+    message.traceId = object.traceId ?? "";
     return message;
   },
 };
