@@ -1,5 +1,5 @@
 import type { Device, Disk, Host } from "@diskmesh/api/registry";
-import { backoffMs, messageOf } from "@diskmesh/domain";
+import { backoffMs, messageOf, TimeoutError } from "@diskmesh/domain";
 import type { DeviceLetter } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../registries.js";
@@ -9,6 +9,8 @@ import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
 /** Then the registry is asked to go on from there. */
 const WATCH_DEADLINE_MS = 3_600_000;
+/** Hosts whose devices change are shown together so often: each once, however many of its devices are told of. */
+const SHOW_INTERVAL_MS = 50;
 
 type Update<Thing> =
   | { readonly $case: "snapshotBegin" | "snapshotEnd" }
@@ -30,6 +32,8 @@ export class Fleet {
   /** By host, then by id. */
   readonly #letters = new Map<string, Map<string, DeviceLetter>>();
   readonly #hostOfDevice = new Map<string, string>();
+  /** Hosts that are shown with the next ones. */
+  readonly #unshown = new Set<string>();
   /** What is not read yet, or cannot be. */
   readonly #missing = new Map<string, string>();
 
@@ -98,9 +102,15 @@ export class Fleet {
         }
       } catch (error) {
         if (signal.aborted) return;
-        this.#lacks(what, messageOf(error));
+        // Its own deadline is no failure: whoever has everything by then only asks for what comes next.
+        const goesOn = error instanceof TimeoutError && resumeToken !== "" && !this.#missing.has(what);
+        if (!goesOn) {
+          this.#lacks(what, messageOf(error));
+          // A watch that is resumed says nothing until something changes: only a new one shows that all is known again.
+          resumeToken = "";
+        }
       }
-      // A stream that ends without an error, as of a registry that stops, may end at once again.
+      // A stream that ends at once, as of a registry that stops, may do so again.
       await this.clock.sleep(backoffMs(failures++, BACKOFF, Math.random()), signal).catch(() => {});
     }
   }
@@ -120,7 +130,7 @@ export class Fleet {
   #setHost(hostId: string, host: Host | undefined): void {
     if (host === undefined) this.#hosts.delete(hostId);
     else this.#hosts.set(hostId, host);
-    this.#showHost(hostId);
+    this.#showSoon(hostId);
   }
 
   #setDevice(deviceId: string, device: Device | undefined): void {
@@ -129,18 +139,32 @@ export class Fleet {
     this.#letters.set(hostId, letters);
     if (device === undefined) {
       letters.delete(deviceId);
+      if (letters.size === 0) this.#letters.delete(hostId);
       this.#hostOfDevice.delete(deviceId);
     } else {
       letters.set(deviceId, letterOf(device));
       this.#hostOfDevice.set(deviceId, hostId);
     }
     this.board.set("device", deviceId, device && deviceRow(device));
-    this.#showHost(hostId);
+    this.#showSoon(hostId);
+  }
+
+  #showSoon(hostId: string): void {
+    const isAwaited = this.#unshown.size > 0;
+    this.#unshown.add(hostId);
+    if (isAwaited) return;
+    const show = (): void => {
+      const hostIds = [...this.#unshown];
+      this.#unshown.clear();
+      for (const each of hostIds) this.#showHost(each);
+    };
+    this.clock.sleep(SHOW_INTERVAL_MS, this.signal).then(show, () => {});
   }
 
   #showHost(hostId: string): void {
     const host = this.#hosts.get(hostId);
-    const letters = [...(this.#letters.get(hostId)?.values() ?? [])].join("");
+    const inOrder = [...(this.#letters.get(hostId) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
+    const letters = inOrder.map(([, letter]) => letter).join("");
     this.board.set("host", hostId, host && hostRow(host, letters));
   }
 }

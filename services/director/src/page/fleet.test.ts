@@ -1,0 +1,134 @@
+import { Device, Host, type WatchDevicesResponse, type WatchHostsResponse } from "@diskmesh/api/registry";
+import { TimeoutError, UnavailableError } from "@diskmesh/domain";
+import type { RowKind, Rows } from "@diskmesh/page/rows";
+import { ManualClock } from "@diskmesh/service";
+import { expect } from "chai";
+import { Board } from "./board.js";
+import { Fleet } from "./fleet.js";
+
+const DEVICES = 1_000;
+const HOUR_MS = 3_600_000;
+
+/** Counts how often a host's row was made, and keeps what was said of sources. */
+class NotingBoard extends Board {
+  hostsSet = 0;
+  readonly sources: Rows["source"][] = [];
+  readonly last = new Map<string, unknown>();
+
+  override set<Kind extends RowKind>(kind: Kind, name: string, row: Rows[Kind] | undefined): void {
+    if (kind === "host") this.hostsSet++;
+    if (kind === "source") this.sources.push(row as Rows["source"]);
+    this.last.set(`${kind} ${name}`, row);
+    super.set(kind, name, row);
+  }
+}
+
+type Stream = (resumeToken: string) => AsyncIterable<unknown>;
+
+async function* endless(...messages: readonly unknown[]): AsyncIterable<unknown> {
+  yield* messages;
+  await new Promise(() => {});
+}
+
+const begin = { update: { $case: "snapshotBegin", value: {} }, resumeToken: "" };
+const end = (resumeToken: string) => ({ update: { $case: "snapshotEnd", value: {} }, resumeToken });
+const hostMessage = (hostId: string): WatchHostsResponse => ({
+  update: { $case: "host", value: Host.fromPartial({ hostId, state: "HOST_STATE_ONLINE" }) },
+  resumeToken: "",
+});
+const deviceMessage = (deviceId: string, attachState = "ATTACH_STATE_ATTACHED"): WatchDevicesResponse => ({
+  update: {
+    $case: "device",
+    value: Device.fromPartial({ deviceId, hostId: "h", attachState: attachState as Device["attachState"] }),
+  },
+  resumeToken: "",
+});
+
+describe("the fleet's rows", () => {
+  let ended: AbortController;
+  beforeEach(() => {
+    ended = new AbortController();
+  });
+  afterEach(() => ended.abort());
+
+  function follow(streams: { readonly hosts?: Stream; readonly devices?: Stream }): {
+    readonly board: NotingBoard;
+    readonly clock: ManualClock;
+  } {
+    const [board, clock] = [new NotingBoard(), new ManualClock()];
+    const all = () => endless(begin, end("t.1"));
+    const watch =
+      (stream: Stream = all) =>
+      ({ resumeToken = "" }) =>
+        stream(resumeToken);
+    const registry = {
+      watchHosts: watch(streams.hosts),
+      watchDevices: watch(streams.devices),
+      watchDisks: watch(),
+    };
+    new Fleet("disk-registry", { registry } as never, board, clock, ended.signal).start();
+    return { board, clock };
+  }
+
+  it("many devices of one host are told of -> its row is made a few times, with all of them, in order", async () => {
+    const ids = Array.from({ length: DEVICES }, (_, index) => `d${String(DEVICES - index).padStart(5, "0")}`);
+    const { board, clock } = follow({
+      hosts: () => endless(begin, hostMessage("h"), end("hosts.1")),
+      devices: () =>
+        endless(
+          begin,
+          ...ids.map((id) => deviceMessage(id, id === "d00002" ? "ATTACH_STATE_CLOSING" : undefined)),
+          end("devices.1"),
+        ),
+    });
+    await clock.advance(1);
+    expect(clock.sleepers).to.be.below(10);
+    await clock.advance(1_000);
+    expect(board.last.get("host h")).to.include({ state: "online", devices: `ac${"a".repeat(DEVICES - 2)}` });
+    expect(board.hostsSet).to.be.below(10);
+  });
+
+  it("a watch comes to its own deadline -> goes on from there, and nobody is said to be silent", async () => {
+    const tokens: string[] = [];
+    const { board, clock } = follow({
+      hosts: async function* (resumeToken) {
+        tokens.push(resumeToken);
+        if (resumeToken === "") yield* [begin, hostMessage("h"), end("hosts.1")];
+        await clock.sleep(HOUR_MS, ended.signal);
+        throw new TimeoutError("the deadline has passed");
+      },
+    });
+    await clock.advance(3.5 * HOUR_MS);
+    expect(tokens).to.deep.equal(["", "hosts.1", "hosts.1", "hosts.1"]);
+    expect(board.sources.map(({ state }) => state)).not.to.include("silent");
+    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+  });
+
+  it("the registry is away and comes back -> silent, then live without any change, and what is gone is gone", async () => {
+    let isThere = true;
+    let breakIt = (): void => {};
+    const { board, clock } = follow({
+      hosts: async function* (resumeToken) {
+        if (!isThere) throw new UnavailableError("no connection");
+        const broken = new Promise<void>((resolve) => {
+          breakIt = resolve;
+        });
+        // As a registry does: a resumed watch says nothing by itself.
+        if (resumeToken === "") yield* [begin, hostMessage(board.last.has("host a") ? "b" : "a"), end("hosts.1")];
+        await broken;
+        throw new UnavailableError("the connection broke");
+      },
+    });
+    await clock.advance(1_000);
+    expect(board.last.get("host a")).to.include({ state: "online" });
+    isThere = false;
+    breakIt();
+    await clock.advance(60_000);
+    expect(board.sources.at(-1)).to.include({ state: "silent" });
+    isThere = true;
+    await clock.advance(60_000);
+    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+    expect(board.last.get("host b")).to.include({ state: "online" });
+    expect(board.last.get("host a")).to.equal(undefined);
+  });
+});
