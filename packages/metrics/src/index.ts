@@ -5,4 +5,5 @@ export {
   nameWithUnit,
   prometheusNames,
 } from "./declaration.js";
-export { allEnded, counterOf, histogramOf, observe } from "./instruments.js";
+export { type Cell, histogramOf, measureHistograms, readHistograms } from "./histograms.js";
+export { allEnded, counterOf, METER, observe } from "./instruments.js";

@@ -1,50 +1,35 @@
-import { type Counter, type Histogram, type MeterProvider, metrics, type Observable } from "@opentelemetry/api";
+import { type Counter, type MeterProvider, metrics, type Observable } from "@opentelemetry/api";
 import type { MetricDeclaration } from "./declaration.js";
-
-type Labels<Label extends string> = { readonly [Name in Label]: string };
+import type { Labels } from "./histograms.js";
 
 /** Says a value of an observed metric; a metric without labels has one value. */
 type Say<Label extends string> = [Label] extends [never]
   ? (value: number) => void
   : (value: number, labels: Labels<Label>) => void;
 
-const METER = "diskmesh";
+/** Whose instruments they are, as OpenTelemetry calls it. */
+export const METER = "diskmesh";
 
 interface Made {
   readonly provider: MeterProvider;
-  readonly instruments: Map<MetricDeclaration, unknown>;
+  readonly counters: Map<MetricDeclaration, Counter>;
 }
 
-// An instrument that was made before there was an SDK measures nothing for ever: each provider has its own.
+// A counter that was made before there was an SDK measures nothing for ever: each provider has its own.
 let made: Made | undefined;
-
-function instrumentOf<Instrument>(declaration: MetricDeclaration, make: (provider: MeterProvider) => Instrument) {
-  const provider = metrics.getMeterProvider();
-  if (made?.provider !== provider) made = { provider, instruments: new Map() };
-  const known = made.instruments.get(declaration) as Instrument | undefined;
-  if (known !== undefined) return known;
-  const instrument = make(provider);
-  made.instruments.set(declaration, instrument);
-  return instrument;
-}
 
 const optionsOf = ({ unit, description }: MetricDeclaration) => ({ unit, description });
 
 /** A counter to add to. */
 export function counterOf<Label extends string>(declaration: MetricDeclaration<Label>): Counter<Labels<Label>> {
-  return instrumentOf(declaration, (provider) =>
-    provider.getMeter(METER).createCounter(declaration.name, optionsOf(declaration)),
-  );
-}
-
-/** A histogram to record values in, in the declaration's unit. */
-export function histogramOf<Label extends string>(declaration: MetricDeclaration<Label>): Histogram<Labels<Label>> {
-  const advice = declaration.buckets && { explicitBucketBoundaries: [...declaration.buckets] };
-  return instrumentOf(declaration, (provider) =>
-    provider
-      .getMeter(METER)
-      .createHistogram(declaration.name, { ...optionsOf(declaration), ...(advice && { advice }) }),
-  );
+  const provider = metrics.getMeterProvider();
+  if (made?.provider !== provider) made = { provider, counters: new Map() };
+  let counter = made.counters.get(declaration);
+  if (counter === undefined) {
+    counter = provider.getMeter(METER).createCounter(declaration.name, optionsOf(declaration));
+    made.counters.set(declaration, counter);
+  }
+  return counter;
 }
 
 /**

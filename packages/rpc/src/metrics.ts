@@ -1,4 +1,4 @@
-import { DURATION_BUCKETS_SECONDS, histogramOf, metric } from "@diskmesh/metrics";
+import { type Cell, DURATION_BUCKETS_SECONDS, histogramOf, metric } from "@diskmesh/metrics";
 import { status } from "@grpc/grpc-js";
 
 const labels = {
@@ -26,18 +26,21 @@ export const rpcMetrics = {
   }),
 };
 
-type CallLabels = { readonly [Name in keyof typeof labels]: string };
+type Side = keyof typeof rpcMetrics;
 
 // Made once: as many as methods and statuses.
-const labelsOf = new Map<string, CallLabels[]>();
+const cells: { readonly [Name in Side]: Map<string, Cell[]> } = { server: new Map(), client: new Map() };
 
 /** Counts a call of `/service/method` that has ended. */
-export function recordCall(side: keyof typeof rpcMetrics, path: string, code: status, durationMs: number): void {
-  let byCode = labelsOf.get(path);
+export function recordCall(side: Side, path: string, code: status, durationMs: number): void {
+  let byCode = cells[side].get(path);
   if (byCode === undefined) {
     byCode = [];
-    labelsOf.set(path, byCode);
+    cells[side].set(path, byCode);
   }
-  byCode[code] ??= { "rpc.method": path.slice(1), "rpc.response.status_code": status[code] ?? "UNKNOWN" };
-  histogramOf(rpcMetrics[side]).record(durationMs / 1_000, byCode[code]);
+  byCode[code] ??= histogramOf(rpcMetrics[side]).cellOf({
+    "rpc.method": path.slice(1),
+    "rpc.response.status_code": status[code] ?? "UNKNOWN",
+  });
+  byCode[code].record(durationMs / 1_000);
 }

@@ -24,6 +24,21 @@ const ended = metric({
   labels: { how: ["well"] },
 });
 const took = metric({ kind: "histogram", name: "test.took", unit: "s", description: "Time.", buckets: [0.1, 1] });
+const waited = metric({
+  kind: "histogram",
+  name: "test.waited",
+  unit: "s",
+  description: "Waiting.",
+  labels: { who: "anybody", how: ["badly", "well"] },
+  buckets: [0.1, 1, 10],
+});
+const crowd = metric({
+  kind: "histogram",
+  name: "test.crowd",
+  unit: "s",
+  description: "Many.",
+  labels: { who: "all" },
+});
 const size = metric({ kind: "gauge", name: "test.size", unit: "By", description: "Size." });
 
 async function freePort(): Promise<number> {
@@ -93,6 +108,51 @@ describe("metrics of a process", function () {
     expect(await (await fetch(`${url}/metrics`)).text()).not.to.include("test_size_bytes 7");
     expect((await fetch(`${url}/other`)).status).to.equal(404);
     expect((await fetch(`${url}/metrics`, { method: "POST" })).status).to.equal(405);
+  });
+
+  it("histograms are what OpenTelemetry's own would be, and begin anew with each start", async () => {
+    const port = await freePort();
+    const read = async (): Promise<string[]> => {
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      return samplesOf(text);
+    };
+    for (const values of [
+      [0, 0.1, 0.1000001, 1, 9.99, 10, 10.5, 1e9],
+      [0.5, 0.5],
+    ]) {
+      await start({ metrics: { listen: { host: "127.0.0.1", port } } });
+      const advice = { explicitBucketBoundaries: [0.1, 1, 10] };
+      const oracle = metrics.getMeter("oracle").createHistogram("test.oracle", { unit: "s", advice });
+      for (const value of values)
+        for (const labels of [
+          { who: 'a"b', how: "well" },
+          { who: "c", how: "badly" },
+        ] as const) {
+          oracle.record(value, labels);
+          histogramOf(waited).record(value, labels);
+        }
+      const samples = await read();
+      const ours = samples.filter((sample) => sample.startsWith("test_waited"));
+      expect(ours).to.have.length(12);
+      const oracles = samples.filter((sample) => sample.startsWith("test_oracle"));
+      expect(ours.sort()).to.deep.equal(oracles.map((sample) => sample.replace("oracle", "waited")).sort());
+      await telemetry?.stop();
+      // While nobody asks.
+      histogramOf(waited).record(1, { who: "c", how: "badly" });
+      metrics.disable();
+    }
+  });
+
+  it("of a histogram, more sets of labels than there may be -> counted as one", async () => {
+    const port = await freePort();
+    await start({ metrics: { listen: { host: "127.0.0.1", port } } });
+    for (let who = 0; who < 2_500; who++) histogramOf(crowd).record(1, { who: String(who) });
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    const counts = samplesOf(text).filter((sample) => sample.startsWith("test_crowd_seconds_count"));
+    expect(counts).to.have.length(2_001);
+    expect(counts.filter((sample) => sample.includes("otel_metric_overflow"))).to.have.length(1);
+    const total = counts.reduce((sum, sample) => sum + Number(sample.split(" ").at(-1)), 0);
+    expect(total).to.equal(2_500);
   });
 
   it("are for certificates of the authority alone where there is one", async () => {

@@ -24,12 +24,16 @@ export async function startMetrics(options: TelemetryOptions): Promise<() => Pro
   const sdk = await import("@opentelemetry/sdk-metrics");
   const { MeterProvider, MetricReader, PeriodicExportingMetricReader } = sdk;
   const readers: IMetricReader[] = [];
+  const { histogramProducer } = await import("./histogram-export.js");
+  const histograms = histogramProducer(sdk);
+  const metricProducers = [histograms];
   if (isSent) {
     const exporter = await exporterOf("metrics", otlpEndpoint, env, log);
     exporter.selectAggregationTemporality = temporalityIn(sdk);
     const exportIntervalMillis = intervalMs(options);
     const exportTimeoutMillis = Math.min(exportIntervalMillis, 10_000);
-    readers.push(new PeriodicExportingMetricReader({ exporter, exportIntervalMillis, exportTimeoutMillis }));
+    const timing = { exportIntervalMillis, exportTimeoutMillis };
+    readers.push(new PeriodicExportingMetricReader({ exporter, metricProducers, ...timing }));
   }
   let http: BriefHttp | undefined;
   if (scraped !== undefined) {
@@ -37,7 +41,7 @@ export async function startMetrics(options: TelemetryOptions): Promise<() => Pro
       protected override onForceFlush = async (): Promise<void> => {};
       protected override onShutdown = async (): Promise<void> => {};
     }
-    const reader = new OnRequest({ aggregationTemporalitySelector: temporalityIn(sdk) });
+    const reader = new OnRequest({ aggregationTemporalitySelector: temporalityIn(sdk), metricProducers });
     readers.push(reader);
     http = await serveMetrics(scraped, log, () => reader.collect());
   }
@@ -46,7 +50,10 @@ export async function startMetrics(options: TelemetryOptions): Promise<() => Pro
   const endObserving = observeProcess();
   return async () => {
     http?.close();
-    await provider.shutdown().finally(endObserving);
+    await provider.shutdown().finally(() => {
+      endObserving();
+      histograms.stop();
+    });
   };
 }
 

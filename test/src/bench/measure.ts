@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** One number of the benchmark, beside the floor that was measured in the same run. */
 export interface Measurement {
@@ -85,8 +85,10 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
 }
 
-/** Of all threads of a process, from the kernel's count in hundredths of a second. */
+/** Of all threads of a process that run by now, as the scheduler counts it: a clock's ticks are too coarse for it. */
 export function cpuTimeMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) * 10;
+  const folder = `/proc/${pid}/task`;
+  const ofThread = (thread: string): number =>
+    Number(readFileSync(`${folder}/${thread}/schedstat`, "utf8").split(" ")[0]);
+  return readdirSync(folder).reduce((sumNs, thread) => sumNs + ofThread(thread), 0) / 1e6;
 }

@@ -6,7 +6,7 @@ import { repositoryFolder } from "../repository-folder.js";
 import { compared, cpuTimeMs, drainRatePerSecond, type Measurement, measurement } from "./measure.js";
 import { OrderCountingAgent } from "./order-counting-agent.js";
 
-const READS = { concurrency: 64, count: 5_000 };
+const READS = { concurrency: 64, count: 20_000 };
 const ROUNDS = 5;
 /** The most that one host may have. */
 const DEVICES_PER_HOST = 4_096;
