@@ -1,3 +1,5 @@
+import { execFileSync } from "node:child_process";
+import { basename } from "node:path";
 import type { Instance } from "@diskmesh/api/director";
 import type { AgentClient } from "@diskmesh/mbus";
 import { programOnPath } from "@diskmesh/process-cpi";
@@ -33,6 +35,26 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const instance = await only();
       if (!isStock) expect(lifeOf(instance)).to.deep.equal(["update_settings", "apply", "get_state", ...STARTED]);
       await expectIntroduced(instance);
+    });
+
+    it("sends its logs, which come as one file", async () => {
+      const { agentId } = await only();
+      const { code, out, err } = await mesh.typed(
+        "logs",
+        "vms",
+        "vm/0",
+        "--type",
+        "agent,job",
+        "--dir",
+        mesh.group.folder,
+        "--json",
+      );
+      expect(code, err).to.equal(0);
+      const { file } = JSON.parse(out) as { file: string };
+      expect(basename(file)).to.match(/^vms-vm-0-\d+\.tgz$/);
+      const texts = execFileSync("tar", ["-xzOf", file], { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
+      // Of the stand-in: what it was asked. Of a bosh-agent: what it says that it does.
+      expect(texts).to.include(isStock ? agentId : "fetch_logs_with_signed_url");
     });
 
     it("is given dynamic disks, which go with a detach", async () => {

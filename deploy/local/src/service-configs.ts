@@ -33,6 +33,7 @@ function directorConfig(layout: MeshLayout, passwordHash: string): object {
     nats: { servers: [layout.natsAddress] },
     agents: {
       settings: { mbus: { urls: [`nats://${layout.natsAddress}`] } },
+      logs: { folder: join(layout.dataFolder("director"), "agent-logs") },
       certificates: {
         authority: {
           certFile: join(layout.certFolder, "agents-ca.pem"),

@@ -3,8 +3,9 @@ import { loadavg, uptime } from "node:os";
 import { join } from "node:path";
 import type { AgentMethod } from "@diskmesh/mbus";
 import type { AgentDisks } from "./agent-disks.js";
-import type { AgentState } from "./agent-state.js";
-import type { MbusSettings, Settings } from "./protocol.js";
+import { sendLogs, type WantedLogs } from "./agent-logs.js";
+import type { AgentState, Updated } from "./agent-state.js";
+import type { Settings } from "./protocol.js";
 
 export interface AgentParts {
   readonly folder: string;
@@ -48,10 +49,7 @@ function stateMethods({ folder, settings, state }: AgentParts): Record<string, A
       ...(filter === "full" && { vitals: vitals() }),
     })),
     update_settings: task(1, (changed) => {
-      const { mbus } = changed as { readonly mbus?: MbusSettings };
-      const isNew = mbus !== undefined && JSON.stringify(mbus) !== JSON.stringify(state.mbus);
-      if (!isNew) return "ok";
-      state.updateMbus(mbus);
+      if (!state.update(changed as Updated)) return "ok";
       // Its caller learns no more: whoever asks again is told by the next one.
       return new Promise(() => setTimeout(() => process.exit(0), EXIT_DELAY_MS));
     }),
@@ -64,7 +62,9 @@ function stateMethods({ folder, settings, state }: AgentParts): Record<string, A
     stop: task(0, jobsAre("stopped", "stopped")),
     drain: task(1, () => 0),
     run_script: task(2, () => ({})),
-    fetch_logs: task(1, () => ({ blobstore_id: join(folder, "asked.jsonl"), sha1: "" })),
+    fetch_logs_with_signed_url: task(1, (wanted) =>
+      sendLogs(folder, wanted as WantedLogs, state.logAuthorities(settings)),
+    ),
   };
 }
 

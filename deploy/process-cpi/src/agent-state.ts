@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { MbusSettings } from "./protocol.js";
+import type { BlobstoreSettings, MbusSettings, Settings } from "./protocol.js";
 import { writeWhole } from "./state.js";
 
 interface Stored {
@@ -9,7 +9,11 @@ interface Stored {
   readonly spec: Readonly<Record<string, unknown>>;
   /** What update_settings changed. */
   readonly mbus?: MbusSettings;
+  readonly blobstores?: readonly BlobstoreSettings[];
 }
+
+/** What update_settings gives; what is left out stays as it is. */
+export type Updated = Pick<Stored, "mbus" | "blobstores">;
 
 const NOTHING: Stored = { jobState: "unknown", spec: {} };
 
@@ -43,8 +47,18 @@ export class AgentState {
     this.#change({ ...this.#stored, spec });
   }
 
-  updateMbus(mbus: MbusSettings): void {
-    this.#change({ ...this.#stored, mbus });
+  /** Whether anything is new. */
+  update({ mbus = this.#stored.mbus, blobstores = this.#stored.blobstores }: Updated): boolean {
+    const stored = { ...this.#stored, ...(mbus && { mbus }), ...(blobstores && { blobstores }) };
+    if (JSON.stringify(stored) === JSON.stringify(this.#stored)) return false;
+    this.#change(stored);
+    return true;
+  }
+
+  /** By which it knows whoever takes its logs; undefined where nobody said. */
+  logAuthorities({ env }: Settings): string | undefined {
+    const [blobstore] = this.#stored.blobstores ?? env.bosh?.blobstores ?? [];
+    return blobstore?.options?.tls?.cert?.ca;
   }
 
   #change(stored: Stored): void {

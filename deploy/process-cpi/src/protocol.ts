@@ -39,13 +39,20 @@ export interface MbusSettings {
   readonly cert?: { readonly ca: string; readonly certificate: string; readonly private_key: string };
 }
 
+/** Where an agent's blobs are; of it the stand-in needs no more than by whom it knows who takes its logs. */
+export interface BlobstoreSettings {
+  readonly options?: { readonly tls?: { readonly cert?: { readonly ca?: string } } };
+}
+
 /** The agent settings document of BOSH, as far as it is needed. */
 export interface Settings {
   readonly agent_id: string;
   readonly vm: { readonly name: string };
   readonly networks: Networks;
   readonly disks: { readonly persistent: Readonly<Record<string, unknown>> };
-  readonly env: { readonly bosh?: { readonly mbus?: MbusSettings } };
+  readonly env: {
+    readonly bosh?: { readonly mbus?: MbusSettings; readonly blobstores?: readonly BlobstoreSettings[] };
+  };
 }
 
 export type Networks = Readonly<Record<string, { readonly ip?: string }>>;

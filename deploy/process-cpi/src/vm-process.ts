@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -73,7 +73,11 @@ function agentCommand(folder: string, { path }: AgentProperties, settings: Setti
     const standIn = process.env.PROCESS_CPI_AGENT ?? fileURLToPath(new URL("./stand-in.js", import.meta.url));
     return [process.execPath, standIn, folder];
   }
-  for (const inside of ["bosh", "instance", "tmp"]) mkdirSync(join(folder, inside), { recursive: true });
+  for (const inside of ["bosh/log", "instance", "tmp", "sys/log"]) mkdirSync(join(folder, inside), { recursive: true });
+  // Where it looks for its own log when it is asked for that.
+  const [log, current] = [join(folder, "agent.log"), join(folder, "bosh/log/current")];
+  closeSync(openSync(log, "a", 0o600));
+  if (!existsSync(current)) linkSync(log, current);
   const [settingsFile, configFile] = [join(folder, "settings.json"), join(folder, "agent.json")];
   const blobs = join(folder, "blobs");
   mkdirSync(blobs, { recursive: true });

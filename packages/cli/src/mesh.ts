@@ -9,6 +9,7 @@ import {
   LockServiceDefinition,
   TaskServiceDefinition,
   VendorPassthruServiceDefinition,
+  VmServiceDefinition,
 } from "@diskmesh/api/director";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
@@ -69,6 +70,10 @@ export class Mesh {
 
   get locks() {
     return this.#client(LockServiceDefinition, "director");
+  }
+
+  get vms() {
+    return this.#client(VmServiceDefinition, "director");
   }
 
   get passthru() {

@@ -15,11 +15,31 @@ export async function followTask(call: ActionCall, task: Task | undefined): Prom
     output.answer(task, `task ${task.taskId}`);
     return;
   }
-  output.say(`task ${task.taskId}: ${task.description}`);
-  const ended = await endOf(call, task.taskId);
+  const ended = await tellUntilEnd(call, task);
+  answerEnd(call, ended);
+  if (ended.state !== TaskState.DONE) throw endedBadly(ended);
+}
+
+/** The same for a task of which something is left to do when it is done: what came of it is answered only when it is not. */
+export async function followToDone(call: ActionCall, task: Task | undefined): Promise<Task> {
+  if (task === undefined) throw new TypeError("the answer has no task");
+  const ended = await tellUntilEnd(call, task);
+  if (ended.state === TaskState.DONE) return ended;
+  answerEnd(call, ended);
+  throw endedBadly(ended);
+}
+
+function tellUntilEnd(call: ActionCall, { taskId, description }: Task): Promise<Task> {
+  call.output.say(`task ${taskId}: ${description}`);
+  return endOf(call, taskId);
+}
+
+function answerEnd({ output }: ActionCall, ended: Task): void {
   output.answer(ended, `${short(ended.state)}${ended.result === "" ? "" : `: ${ended.result}`}`);
-  if (ended.state === TaskState.HELD) throw new EndedWith(EXIT_CODES.notYet);
-  if (ended.state !== TaskState.DONE) throw new EndedWith(EXIT_CODES.failed);
+}
+
+function endedBadly({ state }: Task): EndedWith {
+  return new EndedWith(state === TaskState.HELD ? EXIT_CODES.notYet : EXIT_CODES.failed);
 }
 
 /** Whichever director leads: a stream that ends early goes on where it ended. */

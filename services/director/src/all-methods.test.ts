@@ -10,6 +10,7 @@ it("what only looks is named here -> whatever else is offered may change somethi
   const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal([
     "diffConfig",
+    "downloadLogs",
     "explain",
     "getConfig",
     "getDisk",

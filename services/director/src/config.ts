@@ -237,6 +237,22 @@ const fields = z.strictObject({
             .optional(),
         })
         .prefault({}),
+      /** Their logs, which they put into the HTTPS face (`http`) for whoever asked for them. */
+      logs: z
+        .strictObject({
+          folder: pathConfig.prefault("agent-logs"),
+          /** Where agents reach the HTTPS face; by default the host of `advertisedAddress` with `http.listen.port`. */
+          url: z.url({ protocol: /^https$/ }).optional(),
+          /** The authorities by which agents know its certificate; `tls.caFile` by default. */
+          caFile: pathConfig.optional(),
+          /** How long an agent may take to pack and send them. */
+          timeoutMs: durationMsConfig.default(900_000),
+          maxBytesPerAgent: largeSizeBytes.default(GIB_BYTES),
+          /** All that are kept or being fetched; the oldest give way. */
+          maxKeptBytes: largeSizeBytes.default(8 * GIB_BYTES),
+          keptMs: durationMsConfig.default(HOUR_MS),
+        })
+        .prefault({}),
       /** A certificate for each agent, in place of `settings.mbus.cert`, which is one for all. */
       certificates: agentCertificatesConfig.optional(),
       /** How long a new VM's agent may take to answer. */

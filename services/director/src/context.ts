@@ -15,12 +15,14 @@ import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
 import { CpiEvents } from "./cpi/cpi-events.js";
 import { CpiLogs } from "./cpi/cpi-logs.js";
 import type { Dispatchers } from "./cpi/dispatchers.js";
+import { LogFiles } from "./instance-logs/log-files.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
 import { prepareJob } from "./jobs/prepare.js";
 import { observeDirector, observeLocks } from "./metrics/observe-director.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
+import type { AgentSettings } from "./model/vm-spec.js";
 import type { Feed } from "./page/feed.js";
 import { makeFeed } from "./page/make-feed.js";
 import { CallMemory } from "./passthru/call-memory.js";
@@ -62,6 +64,7 @@ export interface Context {
   readonly manifests: Manifests;
   readonly reader: YamlReader;
   readonly stemcellFiles: StemcellFiles;
+  readonly logFiles: LogFiles;
   readonly tasks: Tasks;
   readonly endedTasks: EndedTasks;
   readonly taskLog: TaskLog;
@@ -97,6 +100,9 @@ export interface Connections {
   readonly dispatchers: Dispatchers;
   readonly agents: AgentClient;
   readonly agentCertificates: AgentCertificates | undefined;
+  readonly agentSettings: AgentSettings;
+  /** Of this director's HTTPS face, as agents reach it. */
+  readonly logsUrl: string | undefined;
   readonly nodes: Nodes;
   readonly registries: Registries;
 }
@@ -147,6 +153,8 @@ export function createDirector(
     "stemcell files",
     new StemcellFiles({ ...config.stemcells, readManifest, tablet, log }),
   );
+  const logOptions = { ...config.agents.logs, url: connections.logsUrl, clock, log };
+  const logFiles = lifecycle.use("log files", new LogFiles(logOptions));
   const boshRegistry = lifecycle.use(
     "bosh-registry",
     new BoshRegistryServer({ config: config.boshRegistry, tablet, log }),
@@ -204,6 +212,8 @@ export function createDirector(
     manifests,
     boshRegistry,
     stemcellFiles,
+    logFiles,
+    agentSettings: connections.agentSettings,
     vmSlots: new VmSlots(config.deployments.maxConcurrentVmsPerCpi),
     endedAdds: new Set(),
     lockOwner: (lock) => locks.owner(lock),
@@ -314,6 +324,7 @@ export function createDirector(
     agentCertificates: certificates,
     ...configs,
     stemcellFiles,
+    logFiles,
     tasks,
     endedTasks,
     taskLog,

@@ -43,6 +43,6 @@ describe("the policy", () => {
 
   it("routes that look by themselves -> only those of one task", () => {
     const paths = allRoutes.filter(({ operation }) => operation === undefined).map(({ path }) => path);
-    expect(paths).to.deep.equal(["/tasks/:id", "/tasks/:id/output"]);
+    expect(paths).to.deep.equal(["/tasks/:id", "/tasks/:id/output", "/resources/:id"]);
   });
 });

@@ -78,6 +78,7 @@ export const POLICY = {
   ignoreInstances: teamDeployers,
   deleteVm: deployers,
   cleanUp: admins,
+  fetchLogs: teamDeployers,
   listAgentCertificates: readers,
   listAgentAuthorities: readers,
   forgetAgentAuthority: admins,

@@ -32,7 +32,9 @@ import { deleteVm } from "./handlers/delete-vm.js";
 import { deploy } from "./handlers/deploy.js";
 import { detachDisk } from "./handlers/detach-disk.js";
 import { diffConfig } from "./handlers/diff-config.js";
+import { downloadLogs } from "./handlers/download-logs.js";
 import { explain } from "./handlers/explain.js";
+import { fetchLogs } from "./handlers/fetch-logs.js";
 import { forgetAgentAuthority } from "./handlers/forget-agent-authority.js";
 import { forgetPossibleOrphan } from "./handlers/forget-possible-orphan.js";
 import { getConfig } from "./handlers/get-config.js";
@@ -133,6 +135,8 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
   });
   offer(server, VmServiceDefinition, current, {
     deleteVm: permitChange("deleteVm", deleteVm),
+    fetchLogs: permitChange("fetchLogs", fetchLogs),
+    downloadLogs: permit("fetchLogs", downloadLogs),
     listAgentCertificates: permit("listAgentCertificates", listAgentCertificates),
     listAgentAuthorities: permit("listAgentAuthorities", listAgentAuthorities),
     forgetAgentAuthority: permitChange("forgetAgentAuthority", forgetAgentAuthority),

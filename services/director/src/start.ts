@@ -18,6 +18,7 @@ import {
 import { isDatabaseUrl } from "@diskmesh/tablet";
 import { keepAgentAccess } from "./agents/agent-access.js";
 import { AgentCertificates } from "./agents/agent-certificates.js";
+import { agentSettingsOf, logsUrlOf } from "./agents/agent-settings.js";
 import type { DirectorConfig } from "./config.js";
 import { type Connections, type Context, createDirector, openState } from "./context.js";
 import { type Dispatcher, Dispatchers } from "./cpi/dispatchers.js";
@@ -60,7 +61,8 @@ async function lead(
   const state = await openState(config, address, scope, waiting);
   const agentCertificates = await AgentCertificates.open(config);
   const { nats, ...clients } = await connect(config, scope, readiness, log);
-  const connections = { ...clients, agentCertificates };
+  const agentSettings = await agentSettingsOf(config);
+  const connections = { ...clients, agentCertificates, agentSettings, logsUrl: logsUrlOf(config, address) };
   if (agentCertificates) await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log);
   const {
@@ -112,7 +114,7 @@ async function connect(
   lifecycle: Lifecycle,
   readiness: Readiness,
   log: Logger,
-): Promise<Omit<Connections, "agentCertificates"> & { readonly nats: NatsConnection }> {
+): Promise<Pick<Connections, "dispatchers" | "agents" | "nodes" | "registries"> & { readonly nats: NatsConnection }> {
   const dispatchers = connectDispatchers(config, lifecycle, readiness, log);
   const nats = await connectNats({ ...config.nats, tls: config.nats.tls ?? config.tls, name: "director", log });
   lifecycle.use("NATS connection", nats);

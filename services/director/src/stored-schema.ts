@@ -247,6 +247,7 @@ const jobType = z.enum([
   "delete_vm",
   "clean_up",
   "retrieve_vm_stats",
+  "fetch_logs",
   "delete_orphaned_disk",
   "orphan_persistent_disk",
   "attach_orphaned_disk",

@@ -5,6 +5,7 @@ import { mbusPermissions } from "@diskmesh/mbus";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import {
   freePort,
+  type NatsOptions,
   type NatsServer,
   type NatsUser,
   ServiceProcess,
@@ -173,16 +174,20 @@ export class ServiceGroup implements AsyncDisposable {
   }
 
   /** Starts a nats-server for the director and the agents of all hosts, which ends with the group. */
-  async startNats(moreUsers: readonly NatsUser[] = []): Promise<NatsServer> {
+  async startNats(
+    moreUsers: readonly NatsUser[] = [],
+    users?: Pick<NatsOptions, "usersFolder" | "blocks" | "caFile">,
+  ): Promise<NatsServer> {
     const identities = [
       { role: "director", name: "" } as const,
       ...this.hostIds.map((hostId) => ({ role: "disk-agent", name: parseHostId(hostId) }) as const),
     ];
-    const users = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
+    const own = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
     const nats = await startNats({
       folder: this.folder,
       certs: this.certificates,
-      users: [...users, ...moreUsers],
+      users: [...own, ...moreUsers],
+      ...users,
       host: this.places?.host("nats"),
       launcher: this.places?.launcher("nats"),
     });

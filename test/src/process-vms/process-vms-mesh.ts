@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import {
   ConfigServiceDefinition,
   DeploymentServiceDefinition,
@@ -9,17 +10,16 @@ import {
   LifecycleServiceDefinition,
   StemcellServiceDefinition,
   type Task,
+  VmServiceDefinition,
 } from "@diskmesh/api/director";
-import { identityUri } from "@diskmesh/domain";
+import { runCommandLine } from "@diskmesh/cli";
+import { agentAccess, httpUsers, type NatsUsers } from "@diskmesh/director/testing";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
 import { eventually, type NatsServer, stemcellFile } from "@diskmesh/testkit";
 import { ServiceGroup } from "../mesh/service-group.js";
 import { uploadOf } from "../mesh/upload-of.js";
-import { mbusOf } from "../multi-cpi/configs.js";
 
-/** The certificate of all agents in VMs. */
-const VM_AGENTS = "vm-agents";
 const LIMITS = { defaultDeadlineMs: 240_000 };
 
 const CLOUD_CONFIG = `
@@ -32,8 +32,10 @@ networks: [{ name: any, type: dynamic }]
 export interface ProcessVmsOptions {
   /** Properties of the CPI about agents. */
   readonly agent?: { readonly path?: string; readonly heartbeat_interval_ms?: number };
-  /** Laid over the director's config. */
-  readonly director?: object;
+  /** Laid over the director's config; `agents` over its agents. */
+  readonly director?: { readonly agents?: object };
+  /** How NATS learns of the agents' certificates; written by default. */
+  readonly natsUsers?: NatsUsers;
 }
 
 /** A director and a dispatcher whose CPI is the process CPI: VMs are agents in folders. */
@@ -47,17 +49,17 @@ export class ProcessVmsMesh implements AsyncDisposable {
     this.stateFolder = join(group.folder, "process-cpi");
   }
 
-  static async start({ agent = {}, director = {} }: ProcessVmsOptions = {}): Promise<ProcessVmsMesh> {
-    const group = await ServiceGroup.prepare({
-      names: ["director", "cpi-dispatcher"],
-      hostIds: [],
-      moreAgents: [VM_AGENTS],
-    });
-    const user = identityUri({ role: "disk-agent", name: VM_AGENTS });
-    const nats = await group.startNats([{ user, publish: ["hm.agent.*.*", "director.>"], subscribe: ["agent.*"] }]);
+  static async start({ agent, director, natsUsers = "written" }: ProcessVmsOptions = {}): Promise<ProcessVmsMesh> {
+    const group = await ServiceGroup.prepare({ names: ["director", "https", "cpi-dispatcher"], hostIds: [] });
+    const access = await agentAccess(group.folder, group.certificates, natsUsers);
+    const nats = await group.startNats([], access?.nats);
     const mesh = new ProcessVmsMesh(group, nats);
     try {
-      await mesh.#start(agent, director);
+      await mesh.#start(agent ?? {}, {
+        ...access?.config,
+        ...director,
+        agents: { ...access?.config.agents, ...director?.agents },
+      });
       return mesh;
     } catch (error) {
       await mesh[Symbol.asyncDispose]();
@@ -65,12 +67,12 @@ export class ProcessVmsMesh implements AsyncDisposable {
     }
   }
 
-  async #start(agent: object, director: object): Promise<void> {
+  async #start(agent: object, director: { readonly agents: object }): Promise<void> {
     const { group, nats, stateFolder } = this;
     const execPath = join(group.folder, "bin", "cpi");
     installCpi(execPath);
-    const mbus = mbusOf(nats.address, group.certificates.files(`disk-agent-${VM_AGENTS}`));
-    const properties = { state_folder: stateFolder, agent: { ...agent, mbus } };
+    const properties = { state_folder: stateFolder, agent };
+    const settings = { mbus: { urls: [`nats://${nats.address}`] } };
     await group.start([
       {
         name: "cpi-dispatcher",
@@ -89,7 +91,9 @@ export class ProcessVmsMesh implements AsyncDisposable {
           dispatcher: { address: group.address("cpi-dispatcher") },
           nats: { servers: [nats.address] },
           dynamicDisks: { enabled: true },
+          http: { listen: group.listen("https"), users: await httpUsers({ admin: ["bosh.admin"] }) },
           ...director,
+          agents: { ...director.agents, settings },
         },
       },
     ]);
@@ -105,7 +109,23 @@ export class ProcessVmsMesh implements AsyncDisposable {
       events: group.client(EventServiceDefinition, "director", LIMITS),
       lifecycle: group.client(LifecycleServiceDefinition, "director", LIMITS),
       stemcells: group.client(StemcellServiceDefinition, "director", LIMITS),
+      vms: group.client(VmServiceDefinition, "director", LIMITS),
     };
+  }
+
+  /** Runs a command line of `diskmesh`, as an operator, in the folder of the mesh. */
+  async typed(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+    const { caFile, certFile, keyFile } = this.group.operatorFiles;
+    const environment = {
+      DISKMESH_DIRECTOR: this.group.address("director"),
+      DISKMESH_CA: caFile,
+      DISKMESH_CERT: certFile,
+      DISKMESH_KEY: keyFile,
+    };
+    const [out, err] = [new PassThrough(), new PassThrough()];
+    const signal = AbortSignal.timeout(120_000);
+    const code = await runCommandLine(args, { out, err, environment, workingFolder: this.group.folder, signal });
+    return { code, out: String(out.read() ?? ""), err: String(err.read() ?? "") };
   }
 
   /** Uploads what deployments need. */

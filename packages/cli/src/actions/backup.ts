@@ -1,10 +1,8 @@
-import { once } from "node:events";
-import { createWriteStream, renameSync, rmSync } from "node:fs";
+import { renameSync, rmSync } from "node:fs";
 import { resolve } from "node:path";
-import { messageOf } from "@diskmesh/domain";
 import { checkBackup } from "@diskmesh/tablet/backup-file";
 import type { Action } from "../action.js";
-import { UsageError } from "../exit-codes.js";
+import { writePieces } from "../pieces.js";
 import { statefulService } from "../stateful-service.js";
 
 export const backup: Action = {
@@ -16,7 +14,7 @@ export const backup: Action = {
     const file = resolve(name);
     const draft = `${file}.part`;
     try {
-      await write(draft, () => mesh.admin(service).createBackup({}, { signal }));
+      await writePieces("the backup", draft, () => mesh.admin(service).createBackup({}, { signal }));
       const { header, documents } = await checkBackup(draft);
       renameSync(draft, file);
       const { tabletName, tabletId, generation } = header;
@@ -29,21 +27,3 @@ export const backup: Action = {
     }
   },
 };
-
-/** Synced to disk when it resolves. For its owner only: a director's state holds credentials. */
-async function write(path: string, pieces: () => AsyncIterable<{ readonly piece: Buffer }>): Promise<void> {
-  const file = createWriteStream(path, { mode: 0o600, flush: true });
-  const failed = (error: unknown): never => {
-    throw new UsageError(`cannot write the backup: ${messageOf(error)}`);
-  };
-  const closed = once(file, "close").catch(failed);
-  // It may fail before anybody waits for it.
-  closed.catch(() => {});
-  await once(file, "open").catch(failed);
-  try {
-    for await (const { piece } of pieces()) if (!file.write(piece)) await once(file, "drain");
-  } finally {
-    file.end();
-    await closed;
-  }
-}

@@ -12,6 +12,7 @@ import { fenceHost } from "./fence-host.js";
 import { hosts } from "./hosts.js";
 import { instances } from "./instances.js";
 import { locks } from "./locks.js";
+import { logs } from "./logs.js";
 import { natsConfig } from "./nats-config.js";
 import { passthru } from "./passthru.js";
 import { pki } from "./pki.js";
@@ -38,6 +39,7 @@ export const ACTIONS: readonly Action[] = [
   locks,
   configs,
   events,
+  logs,
   watch,
   addHost,
   removeHost,

@@ -5,12 +5,14 @@ import { CurrentTls, readServerTlsFiles } from "@diskmesh/tls";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { DirectorConfig } from "../config.js";
 import type { Context } from "../context.js";
+import { UPLOADS_PATH } from "../instance-logs/log-files.js";
 import { type Answer, send, text } from "./answer.js";
 import { bytesOfBody, textOfBody } from "./body.js";
 import { limitConnections } from "./connections.js";
 import type { HttpConfig } from "./http-config.js";
 import { answerTo, frameworkAnswer } from "./http-error.js";
 import { healthAnswer, infoAnswer } from "./info.js";
+import { takeLogs } from "./log-uploads.js";
 import type { Login } from "./login.js";
 import { Logins } from "./logins.js";
 import { PassOn } from "./pass-on.js";
@@ -28,6 +30,8 @@ declare module "fastify" {
     route?: Route;
     /** It is about this process rather than about the mesh. */
     isOwn?: true;
+    /** Nobody says beforehand how long it takes. */
+    isLong?: true;
   }
 }
 
@@ -137,6 +141,11 @@ export class HttpServer {
       streaming.removeAllContentTypeParsers();
       streaming.addContentTypeParser("*", bytesOfBody);
       for (const route of allRoutes.filter(({ streams }) => streams)) this.#add(streaming, route);
+      // No other director was told to expect it.
+      const ofUploads = { bodyLimit: Number.MAX_SAFE_INTEGER, config: { isOwn: true, isLong: true } } as const;
+      streaming.put(`${UPLOADS_PATH}/:upload`, ofUploads, async (request, reply) =>
+        send(reply, await takeLogs(current(), request)),
+      );
     });
     return app as unknown as FastifyInstance;
   }
@@ -161,7 +170,8 @@ export class HttpServer {
 
   #begin(request: FastifyRequest, reply: FastifyReply): void {
     const { current, log } = this.#options;
-    const timeoutMs = request.routeOptions.config.route?.streams ? undefined : this.#config.requestTimeoutMs;
+    const { route, isLong } = request.routeOptions.config;
+    const timeoutMs = isLong || route?.streams ? undefined : this.#config.requestTimeoutMs;
     request.served = new ServedRequest({ request, reply, current, logins: this.#logins, timeoutMs, log });
   }
 

@@ -84,7 +84,8 @@ async function change(
   return toTask((await recreate(context, request, call)).task?.taskId);
 }
 
-function selectionOf({ param }: HttpCall) {
-  const group = param("group");
-  return { deployment: param("deployment"), group: group === "*" ? "" : group, instance: param("instance") };
+/** What the path names. */
+export function selectionOf({ param }: HttpCall) {
+  const [group, instance] = ["group", "instance"].map((name) => (param(name) === "*" ? "" : param(name)));
+  return { deployment: param("deployment"), group: group ?? "", instance: instance ?? "" };
 }

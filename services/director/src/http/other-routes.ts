@@ -21,7 +21,6 @@ const REFUSED: readonly (readonly [method: Route["method"], path: string, what: 
   ["POST", "/packages/matches", "packages"],
   ["POST", "/deployments/:deployment/errands/:name/runs", "errands: VMs get no jobs here"],
   ["POST", "/deployments/:deployment/ssh", "ssh: use the IaaS's own way to the VM"],
-  ["GET", "/deployments/:deployment/jobs/:group/:instance/logs", "logs of jobs: VMs get no jobs here"],
 ];
 
 export const otherRoutes: readonly Route[] = [

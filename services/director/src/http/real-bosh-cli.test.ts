@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { skipBecause, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -159,6 +159,18 @@ describe("the bosh CLI itself", function () {
     expect((await instances()).map(({ ignore }) => ignore).sort()).to.deep.equal(["false", "true"]);
     await run(`unignore ${first?.instance}`);
     await refused("stop nothing", /has no instance group/);
+  });
+
+  it("logs", async () => {
+    const [first] = await instances();
+    for (const which of ["", " web", ` ${first?.instance}`, " web/1 --agent", " --all-logs --only=a.log"])
+      expect((await run(`logs${which}`)).text).to.match(/Fetching logs: web\/[0-9a-f-]+[\s\S]*\(\d\d:\d\d:\d\d\)/);
+    const files = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
+    expect(files.filter((name) => /^dep\.web\.1-/.test(name))).to.have.length(1);
+    const texts = files.map((name) => readFileSync(file(name), "latin1"));
+    expect(texts.filter((text) => /^logs of host-\d$/.test(text))).to.have.length(2);
+    expect(texts.filter((text) => text.startsWith("\x1f\x8b"))).to.have.length(3);
+    await refused("logs nothing", /has no instance group/);
   });
 
   it("disks and snapshots", async () => {

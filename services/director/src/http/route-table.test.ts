@@ -188,6 +188,28 @@ for (const ignore of [true, false])
     wrong: [["", "{}", LACKING], none(`${ONE.replace("web", "none")}/ignore`, { ignore })],
   });
 
+// Logs.
+route("GET /deployments/:deployment/jobs/:group/:instance/logs", {
+  at: `${DB}/0/logs?type=job`,
+  ok: "done",
+  wrong: [
+    [`${DB}/0/logs?type=odd`, "", BAD_VALUE],
+    [`${DB}/0/logs?filters=..%2Fx`, "", BAD_VALUE],
+    [`${DB}/9/logs`, "", [404, 100]],
+    none("/deployments/none/jobs/*/*/logs?type=job"),
+  ],
+});
+act(async (mesh) => known.set("logs", (await mesh.http.task("GET", `${DB}/*/logs`)).task.result ?? ""));
+route("GET /resources/:id", {
+  at: "/resources/{logs}",
+  ok: [200],
+  wrong: [
+    ["/resources/1", "", [404, 100]],
+    ["/resources/99999", "", [404, 10_000]],
+    ["/resources/..%2Fx", "", [404, 10_000]],
+  ],
+});
+
 // Snapshots.
 route("POST /deployments/:deployment/snapshots", {
   at: "/deployments/web/snapshots",
@@ -356,7 +378,6 @@ for (const name of [
   "POST /packages/matches",
   "POST /deployments/:deployment/errands/:name/runs",
   "POST /deployments/:deployment/ssh",
-  "GET /deployments/:deployment/jobs/:group/:instance/logs",
 ])
   route(name, { wrong: [[(name.split(" ")[1] ?? "").replace(/:[a-z]+/g, "web"), "", NOT_HERE]] });
 

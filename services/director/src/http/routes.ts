@@ -5,6 +5,7 @@ import { diskRoutes } from "./disk-routes.js";
 import { eventRoutes } from "./event-routes.js";
 import { instanceRoutes } from "./instance-routes.js";
 import { lifecycleRoutes } from "./lifecycle-routes.js";
+import { logRoutes } from "./log-routes.js";
 import { otherRoutes } from "./other-routes.js";
 import { pageRoutes } from "./page-routes.js";
 import { passthruRoutes } from "./passthru-routes.js";
@@ -22,6 +23,7 @@ export const allRoutes: readonly Route[] = [
   ...instanceRoutes,
   ...stemcellRoutes,
   ...lifecycleRoutes,
+  ...logRoutes,
   ...upkeepRoutes,
   ...cleanUpRoutes,
   ...eventRoutes,

@@ -103,7 +103,7 @@ function tasksOf(
 }
 
 /** The task, if the login may see that of it; who may not is not told whether there is one. */
-async function seenTask(http: HttpCall, operation: Operation): Promise<Task> {
+export async function seenTask(http: HttpCall, operation: Operation): Promise<Task> {
   const { task } = await getTask(http.context, { taskId: taskIdOf(http) }).catch((error: unknown) => {
     if (error instanceof NotFoundError) http.require(operation, []);
     throw error;

@@ -13,6 +13,7 @@ import { deleteStemcell } from "./delete-stemcell.js";
 import { deleteVm } from "./delete-vm.js";
 import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
+import { fetchLogs } from "./fetch-logs.js";
 import { fetchStemcell } from "./fetch-stemcell.js";
 import type { Planner, Planners } from "./job.js";
 import { orphanPersistentDisk } from "./orphan-persistent-disk.js";
@@ -44,6 +45,7 @@ export const planners: Planners = {
   delete_vm: deleteVm,
   clean_up: cleanUp,
   retrieve_vm_stats: retrieveVmStats,
+  fetch_logs: fetchLogs,
   delete_orphaned_disk: deleteOrphanedDisk,
   orphan_persistent_disk: orphanPersistentDisk,
   attach_orphaned_disk: attachOrphanedDisk,

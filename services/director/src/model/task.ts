@@ -42,6 +42,9 @@ export type CleanUpScope = {
 /** An instance whose VM is to be made anew, if it still is that VM and still silent. */
 export type Resurrected = { readonly instanceId: string; readonly vmCid: string };
 
+/** What agents tell apart: logs of jobs, their own, and those of the operating system. */
+export type LogType = "job" | "agent" | "system";
+
 /** What a task is to do. Everything else is read from the tables when it runs. */
 export type Job =
   | {
@@ -117,6 +120,14 @@ export type Job =
   | { readonly type: "delete_stemcell"; readonly name: string; readonly version: string; readonly force: boolean }
   /** With `withoutVm` also of instances that have none. */
   | { readonly type: "retrieve_vm_stats"; readonly deployment: string; readonly withoutVm: boolean }
+  | {
+      readonly type: "fetch_logs";
+      readonly deployment: string;
+      readonly selection: Selection;
+      readonly logTypes: readonly LogType[];
+      /** Globs of files within the folder of a type; none for all. */
+      readonly filters: readonly string[];
+    }
   | { readonly type: "delete_orphaned_disk"; readonly diskCid: string }
   | { readonly type: "orphan_persistent_disk"; readonly diskCid: string }
   | { readonly type: "attach_orphaned_disk"; readonly diskCid: string; readonly instanceId: string }

@@ -43,7 +43,9 @@ export async function renewCertificate(context: JobContext, run: TaskRun, instan
       agentKeys: withKey(current.agentKeys, key),
     }));
     const mbus = { cert, ...(settings.mbus && { urls: settings.mbus.urls }) };
-    const given = { ...NO_SETTINGS, mbus };
+    // By whom it knows the place of its logs changes with the authorities, too.
+    const { blobstores } = context.agentSettings;
+    const given = { ...NO_SETTINGS, mbus, ...(blobstores !== undefined && { blobstores }) };
     // It answers when it is back, since only then has it taken what it was given.
     const done = await askAgent(context, run, agentId, "update_settings", [given], { timeoutMs });
     if (done === undefined)

@@ -5,7 +5,9 @@ import type { AgentCertificates } from "../agents/agent-certificates.js";
 import type { BoshRegistryServer } from "../bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "../config.js";
 import type { CpiCalls } from "../cpi/cpi-calls.js";
+import type { LogFiles } from "../instance-logs/log-files.js";
 import type { LockName } from "../model/locks.js";
+import type { AgentSettings } from "../model/vm-spec.js";
 import type { CallMemory } from "../passthru/call-memory.js";
 import type { Nodes } from "../passthru/nodes.js";
 import type { StemcellFiles } from "../stemcells/stemcell-files.js";
@@ -43,6 +45,9 @@ export interface JobContext {
   readonly manifests: Manifests;
   readonly boshRegistry: Pick<BoshRegistryServer, "ensureServing">;
   readonly stemcellFiles: StemcellFiles;
+  readonly logFiles: LogFiles;
+  /** What agents are told in the env of create_vm. */
+  readonly agentSettings: AgentSettings;
   readonly vmSlots: VmSlots;
   /** Attachments whose add_dynamic_disk is known to have ended; of others an agent may have it queued still. */
   readonly endedAdds: Set<string>;

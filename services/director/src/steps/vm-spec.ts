@@ -82,7 +82,7 @@ export function intentOf(
       `${formatInstance(instance)} needs the bosh-registry, since its CPI or its stemcell is of version 1: add \`boshRegistry\` to the director's config`,
     );
   }
-  const { name: director, agents } = context.config;
+  const { name: director } = context.config;
   const { cloudProperties, networks, env, tags } = basis;
   const identity = { director, deployment: instance.deployment, group: instance.group, tags };
   return {
@@ -98,7 +98,7 @@ export function intentOf(
       stemcellCid: stemcell?.stemcellCid ?? "",
       cloudProperties,
       networks,
-      env: vmEnv(env, identity, usesRegistry ? undefined : agents.settings),
+      env: vmEnv(env, identity, usesRegistry ? undefined : context.agentSettings),
     },
   };
 }

@@ -13,7 +13,7 @@ export type NatsUsers = "written" | "callout";
 interface AgentAccess {
   readonly nats: Pick<NatsOptions, "usersFolder" | "blocks" | "caFile">;
   /** Of the director. */
-  readonly config: object;
+  readonly config: { readonly agents: object };
 }
 
 /** Of certificates of agents of hosts, which come when a test puts them there. */

@@ -1,4 +1,6 @@
 export { allRoutes } from "../http/routes.js";
+export type { NatsUsers } from "./agent-access.js";
+export { agentAccess } from "./agent-access.js";
 export { type HttpAnswer, HttpClient } from "./http-client.js";
 export { httpUsers, startHttpDirector } from "./http-director.js";
 export { startHttpNoop } from "./http-noop.js";

@@ -1,7 +1,9 @@
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { silentLogger } from "@diskmesh/domain";
 import { type AgentMethod, AgentServer, connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { Gate, type TestCertificates } from "@diskmesh/testkit";
+import { type AskedLogs, digestsOf, put, sendsLogs } from "./log-sender.js";
 
 /** A VM's agent that remembers which disks it was told of. */
 export class TestAgent {
@@ -39,6 +41,8 @@ export class TestAgent {
    */
   onSettings: ((settings: unknown) => void) | undefined;
   #settings = "";
+  /** How it is asked for its logs; none for an agent that does not know that. Takes effect with the next start. */
+  logMethods: Readonly<Record<string, AgentMethod>> = sendsLogs((wanted) => this.#sendLogs(wanted));
   /** How long an add takes, so that others come in between. */
   addDelayMs = 0;
   #gate: Gate | undefined;
@@ -101,6 +105,7 @@ export class TestAgent {
           if (this.migrationTargetCid === cid) this.migrationTargetCid = undefined;
           else if (this.mountedCid === cid) this.mountedCid = undefined;
         }),
+        ...this.logMethods,
         ...(this.canMigrate ? { migrate_disk: this.#method("async", "migrate", () => this.#migrate()) } : {}),
       },
       heartbeat: () => this.heartbeat,
@@ -176,6 +181,14 @@ export class TestAgent {
         0,
       ),
     };
+  }
+
+  async #sendLogs(wanted: AskedLogs): Promise<object> {
+    const text = `logs of ${this.agentId}`;
+    const { caFile } = this.certs.files(`disk-agent-${this.agentId}`);
+    const status = await put(wanted, text, readFileSync(caFile));
+    if (status !== 201) throw new Error(`Error executing PUT, response was ${status}`);
+    return { sha1: digestsOf(text) };
   }
 
   #method(

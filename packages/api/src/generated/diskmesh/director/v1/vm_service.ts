@@ -7,7 +7,68 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
+import { InstanceSelection } from "./lifecycle_service.js";
 import { Task } from "./task_service.js";
+
+/** Logs that agents tell apart. */
+export const LogType = {
+  /** UNSPECIFIED - Not used. */
+  UNSPECIFIED: "LOG_TYPE_UNSPECIFIED",
+  /** JOB - Of the VM's jobs. */
+  JOB: "LOG_TYPE_JOB",
+  /** AGENT - The agent's own. */
+  AGENT: "LOG_TYPE_AGENT",
+  /** SYSTEM - Of the operating system. */
+  SYSTEM: "LOG_TYPE_SYSTEM",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type LogType = typeof LogType[keyof typeof LogType];
+
+export namespace LogType {
+  export type UNSPECIFIED = typeof LogType.UNSPECIFIED;
+  export type JOB = typeof LogType.JOB;
+  export type AGENT = typeof LogType.AGENT;
+  export type SYSTEM = typeof LogType.SYSTEM;
+  export type UNRECOGNIZED = typeof LogType.UNRECOGNIZED;
+}
+
+export function logTypeFromJSON(object: any): LogType {
+  switch (object) {
+    case 0:
+    case "LOG_TYPE_UNSPECIFIED":
+      return LogType.UNSPECIFIED;
+    case 1:
+    case "LOG_TYPE_JOB":
+      return LogType.JOB;
+    case 2:
+    case "LOG_TYPE_AGENT":
+      return LogType.AGENT;
+    case 3:
+    case "LOG_TYPE_SYSTEM":
+      return LogType.SYSTEM;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return LogType.UNRECOGNIZED;
+  }
+}
+
+export function logTypeToNumber(object: LogType): number {
+  switch (object) {
+    case LogType.UNSPECIFIED:
+      return 0;
+    case LogType.JOB:
+      return 1;
+    case LogType.AGENT:
+      return 2;
+    case LogType.SYSTEM:
+      return 3;
+    case LogType.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
 
 /** What becomes of an agent's certificate. */
 export const AgentCertificateState = {
@@ -95,6 +156,38 @@ export interface DeleteVmRequest {
 export interface DeleteVmResponse {
   /** The task. */
   task: Task | undefined;
+}
+
+/** Names the logs to fetch. */
+export interface FetchLogsRequest {
+  /** Which instances. */
+  selection:
+    | InstanceSelection
+    | undefined;
+  /** Which logs; none for those of jobs. */
+  logTypes: LogType[];
+  /** Only files that one of these globs matches, such as `web/*.log` or `** /error.log`; none for all. */
+  filters: string[];
+  /** Return when the task has ended or the deadline is near. */
+  wait: boolean;
+}
+
+/** The task. */
+export interface FetchLogsResponse {
+  /** The task. */
+  task: Task | undefined;
+}
+
+/** Names the logs to download. */
+export interface DownloadLogsRequest {
+  /** The task that has fetched them. */
+  taskId: number;
+}
+
+/** A piece of the file. */
+export interface DownloadLogsResponse {
+  /** The next bytes. */
+  piece: Buffer;
 }
 
 /** What an agent comes to NATS by. */
@@ -299,6 +392,278 @@ export const DeleteVmResponse: MessageFns<DeleteVmResponse> = {
   fromPartial(object: DeepPartial<DeleteVmResponse>): DeleteVmResponse {
     const message = createBaseDeleteVmResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    return message;
+  },
+};
+
+function createBaseFetchLogsRequest(): FetchLogsRequest {
+  return { selection: undefined, logTypes: [], filters: [], wait: false };
+}
+
+export const FetchLogsRequest: MessageFns<FetchLogsRequest> = {
+  encode(message: FetchLogsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.selection !== undefined) {
+      InstanceSelection.encode(message.selection, writer.uint32(10).fork()).join();
+    }
+    if (message.logTypes.length !== 0) {
+      writer.uint32(18).fork();
+      for (const v of message.logTypes) {
+        writer.int32(logTypeToNumber(v));
+      }
+      writer.join();
+    }
+    for (const v of message.filters) {
+      writer.uint32(26).string(v!);
+    }
+    if (message.wait !== false) {
+      writer.uint32(32).bool(message.wait);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FetchLogsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFetchLogsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.selection = InstanceSelection.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag === 16) {
+              message.logTypes.push(logTypeFromJSON(reader.int32()));
+
+              continue;
+            }
+
+            if (tag === 18) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.logTypes.push(logTypeFromJSON(reader.int32()));
+              }
+
+              continue;
+            }
+
+            break;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.filters.push(reader.string());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.wait = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<FetchLogsRequest>): FetchLogsRequest {
+    return FetchLogsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FetchLogsRequest>): FetchLogsRequest {
+    const message = createBaseFetchLogsRequest();
+    message.selection = (object.selection !== undefined && object.selection !== null)
+      ? InstanceSelection.fromPartial(object.selection)
+      : undefined;
+    message.logTypes = object.logTypes?.map((e) => e) || [];
+    message.filters = object.filters?.map((e) => e) || [];
+    message.wait = object.wait ?? false;
+    return message;
+  },
+};
+
+function createBaseFetchLogsResponse(): FetchLogsResponse {
+  return { task: undefined };
+}
+
+export const FetchLogsResponse: MessageFns<FetchLogsResponse> = {
+  encode(message: FetchLogsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.task !== undefined) {
+      Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FetchLogsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFetchLogsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.task = Task.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<FetchLogsResponse>): FetchLogsResponse {
+    return FetchLogsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FetchLogsResponse>): FetchLogsResponse {
+    const message = createBaseFetchLogsResponse();
+    message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    return message;
+  },
+};
+
+function createBaseDownloadLogsRequest(): DownloadLogsRequest {
+  return { taskId: 0 };
+}
+
+export const DownloadLogsRequest: MessageFns<DownloadLogsRequest> = {
+  encode(message: DownloadLogsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.taskId !== 0) {
+      writer.uint32(8).int64(message.taskId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DownloadLogsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDownloadLogsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.taskId = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DownloadLogsRequest>): DownloadLogsRequest {
+    return DownloadLogsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DownloadLogsRequest>): DownloadLogsRequest {
+    const message = createBaseDownloadLogsRequest();
+    message.taskId = object.taskId ?? 0;
+    return message;
+  },
+};
+
+function createBaseDownloadLogsResponse(): DownloadLogsResponse {
+  return { piece: Buffer.alloc(0) };
+}
+
+export const DownloadLogsResponse: MessageFns<DownloadLogsResponse> = {
+  encode(message: DownloadLogsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.piece.length !== 0) {
+      writer.uint32(10).bytes(message.piece);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DownloadLogsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDownloadLogsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.piece = Buffer.from(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DownloadLogsResponse>): DownloadLogsResponse {
+    return DownloadLogsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DownloadLogsResponse>): DownloadLogsResponse {
+    const message = createBaseDownloadLogsResponse();
+    message.piece = object.piece ?? Buffer.alloc(0);
     return message;
   },
 };
@@ -952,6 +1317,32 @@ export const VmServiceDefinition = {
       options: {},
     },
     /**
+     * Starts a task that has agents pack their logs and send them to this director. An instance whose agent does not do so is
+     * told in the task's events, and lacks; the task fails when all do. FAILED_PRECONDITION when none has a VM, NOT_FOUND when
+     * there is no such deployment, group or instance.
+     */
+    fetchLogs: {
+      name: "FetchLogs",
+      requestType: FetchLogsRequest as typeof FetchLogsRequest,
+      requestStream: false,
+      responseType: FetchLogsResponse as typeof FetchLogsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * What such a task has fetched, as a tgz: of one instance its files, of several a tgz of each, named as its group and its
+     * id. It is kept for a while (agents.logs in the director's config) by the director that fetched it. NOT_FOUND when it is
+     * not, or the task is no such one or has not ended well.
+     */
+    downloadLogs: {
+      name: "DownloadLogs",
+      requestType: DownloadLogsRequest as typeof DownloadLogsRequest,
+      requestStream: false,
+      responseType: DownloadLogsResponse as typeof DownloadLogsResponse,
+      responseStream: true,
+      options: {},
+    },
+    /**
      * The certificates by which VMs' agents come to NATS, and how long they last. Agents that bring one of somebody else are
      * not among them. A page at a time: of one moment, or ABORTED when it must be begun again.
      */
@@ -1010,6 +1401,17 @@ function fromTimestamp(t: Timestamp): Date {
   let millis = (t.seconds || 0) * 1_000;
   millis += (t.nanos || 0) / 1_000_000;
   return new globalThis.Date(millis);
+}
+
+function longToNumber(int64: { toString(): string }): number {
+  const num = globalThis.Number(int64.toString());
+  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
+  }
+  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
+  }
+  return num;
 }
 
 interface MessageFns<T> {

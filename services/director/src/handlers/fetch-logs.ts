@@ -1,0 +1,63 @@
+import { type FetchLogsRequest, type FetchLogsResponse, LogType as WireLogType } from "@diskmesh/api/director";
+import { InvalidArgumentError } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import { selectInstances } from "../model/lifecycle.js";
+import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
+import type { LogType } from "../model/task.js";
+import { encodeTask } from "../wire.js";
+import { parseSelection } from "./parse.js";
+import { startTask } from "./start-task.js";
+
+const LOG_TYPES: ReadonlyMap<WireLogType, LogType> = new Map([
+  [WireLogType.JOB, "job"],
+  [WireLogType.AGENT, "agent"],
+  [WireLogType.SYSTEM, "system"],
+]);
+const MAX_FILTERS = 100;
+const MAX_FILTER_LENGTH = 255;
+
+export async function fetchLogs(
+  context: Context,
+  request: FetchLogsRequest,
+  call: CallContext,
+): Promise<FetchLogsResponse> {
+  const { deployment, ...selection } = parseSelection(request.selection);
+  const logTypes = parseLogTypes(request.logTypes);
+  const filters = parseFilters(request.filters);
+  const place = [deployment, selection.group, selection.instance].filter((part) => part !== "").join("/");
+  const task = await startTask(context, call, request.wait, {
+    job: { type: "fetch_logs", deployment, selection, logTypes, filters },
+    queue: "urgent",
+    description: `fetch logs of \`${place}\``,
+    deployment: () => deployment,
+    check: (tables) => {
+      requireDeployment(tables, deployment);
+      selectInstances(instancesOf(tables, deployment), selection);
+    },
+  });
+  return { task: encodeTask(task) };
+}
+
+function parseLogTypes(wanted: readonly WireLogType[]): readonly LogType[] {
+  if (wanted.length === 0) return ["job"];
+  const types = wanted.map((each) => {
+    const type = LOG_TYPES.get(each);
+    if (type !== undefined) return type;
+    throw new InvalidArgumentError("log_types must be of JOB, AGENT, SYSTEM", { about: { field: "log_types" } });
+  });
+  return [...new Set(types)];
+}
+
+/** Agents look for them below the folder of a type, and take no others to be meant. */
+function parseFilters(filters: readonly string[]): readonly string[] {
+  const about = { about: { field: "filters" } };
+  if (filters.length > MAX_FILTERS) throw new InvalidArgumentError(`at most ${MAX_FILTERS} filters`, about);
+  for (const filter of filters) {
+    if (filter === "" || filter.length > MAX_FILTER_LENGTH || /\p{Cc}/u.test(filter))
+      throw new InvalidArgumentError(`a filter must have 1 to ${MAX_FILTER_LENGTH} characters`, about);
+    if (filter.startsWith("/") || filter.split("/").includes(".."))
+      throw new InvalidArgumentError("a filter is a path within the folder of logs, without ..", about);
+  }
+  return filters;
+}

@@ -1,0 +1,13 @@
+import { Readable } from "node:stream";
+import { InvalidArgumentError } from "@diskmesh/domain";
+import type { FastifyRequest } from "fastify";
+import type { Context } from "../context.js";
+import { type Answer, empty } from "./answer.js";
+
+/** What an agent puts here that was told to, by a header of its own: the one request that needs no login. */
+export async function takeLogs(context: Context, request: FastifyRequest): Promise<Answer> {
+  const { upload } = request.params as { readonly upload: string };
+  if (!(request.body instanceof Readable)) throw new InvalidArgumentError("the body is empty: send the logs as a tgz");
+  await context.logFiles.receive(upload, request.headers.authorization, request.body);
+  return empty(201);
+}

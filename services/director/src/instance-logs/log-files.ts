@@ -1,0 +1,297 @@
+import { createHash, type Hash, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { addAbortSignal, type Readable } from "node:stream";
+import {
+  CancelledError,
+  DomainError,
+  diskFullError,
+  InvalidStateError,
+  type Logger,
+  messageOf,
+  NotFoundError,
+  ResourceExhaustedError,
+  UnauthenticatedError,
+} from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import { type PackedFile, packed } from "./packed.js";
+
+export interface LogFilesOptions {
+  readonly folder: string;
+  /** Of the HTTPS face, as agents reach it; undefined where there is none. */
+  readonly url: string | undefined;
+  readonly maxBytesPerAgent: number;
+  readonly maxKeptBytes: number;
+  readonly keptMs: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What an agent is told of where its logs go: once, and to nobody else. */
+interface Destination {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Logs that an agent is to put here. */
+export interface LogUpload {
+  readonly destination: Destination;
+  /** What came, once the agent says that it sent it; `said` is what it says of the digests. Throws when that is not so. */
+  taken(said: string): PackedFile;
+  /** Why it was not taken: an agent learns no more than a status. */
+  readonly refusal: DomainError | undefined;
+  /** Takes no more of it. */
+  end(): Promise<void>;
+}
+
+interface Expected {
+  readonly authorization: string;
+  readonly path: string;
+  readonly aborted: AbortController;
+  received?: { readonly sizeBytes: number; readonly digests: ReadonlyMap<string, string> };
+  refusal?: DomainError;
+  /** Settles when nothing is written any more. */
+  writing: Promise<unknown>;
+}
+
+export const UPLOADS_PATH = "/agent-logs";
+const ALGORITHMS = ["sha1", "sha256", "sha512"] as const;
+/** `7.tgz` is the file of task 7, and `7.` with a random id the folder in which it is made. */
+const OF_TASK = /^(\d+)\.(tgz|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+const SWEEP_INTERVAL_MS = 60_000;
+
+/**
+ * Logs of instances: agents put them here by HTTPS, and whoever asked for them gets them as one file, which is kept for a
+ * while on this machine alone. A task that another director finishes fetches them anew.
+ */
+export class LogFiles {
+  readonly #options: LogFilesOptions;
+  readonly #expected = new Map<string, Expected>();
+  /** Folders in which files are being made. */
+  readonly #drafts = new Set<string>();
+  readonly #sweeper: NodeJS.Timeout;
+  /** Of what is in the folder, and of what is being written. */
+  #sizeBytes = 0;
+  #sweeping: Promise<void> = Promise.resolve();
+
+  constructor(options: LogFilesOptions) {
+    this.#options = options;
+    this.sweep();
+    this.#sweeper = setInterval(() => this.sweep(), SWEEP_INTERVAL_MS);
+  }
+
+  /** Makes the file of a task of what `gather` has agents put into a folder; nothing else is left. */
+  async make(taskId: number, gather: (folder: string) => Promise<readonly PackedFile[]>): Promise<void> {
+    const { folder } = this.#options;
+    const draft = join(folder, `${taskId}.${randomUUID()}`);
+    this.#drafts.add(draft);
+    try {
+      await this.#forgetDrafts(taskId);
+      await mkdir(draft, { recursive: true, mode: 0o700 });
+      const files = await gather(draft);
+      // As BOSH has it: those of one instance as they come, of several a file each in one.
+      let whole = files.length === 1 ? files[0]?.path : undefined;
+      if (whole === undefined) {
+        whole = join(draft, "whole");
+        await this.#write(whole, packed(files, this.#options.clock.nowMs()));
+      }
+      await rename(whole, this.#fileOf(taskId));
+    } catch (error) {
+      throw diskFullError(error, "cannot keep the logs", `${folder} (agents.logs.folder)`) ?? error;
+    } finally {
+      this.#drafts.delete(draft);
+      await rm(draft, { recursive: true, force: true });
+      this.sweep();
+    }
+  }
+
+  /** Lets one agent put its logs into a file of the folder. */
+  expect(folder: string, name: string): LogUpload {
+    const { url } = this.#options;
+    if (url === undefined)
+      throw new InvalidStateError(
+        "agents can put their logs nowhere: give the director's config http, or agents.logs.url where its port is 0",
+      );
+    const uploadId = randomUUID();
+    const authorization = `Bearer ${randomBytes(32).toString("base64url")}`;
+    const path = join(folder, uploadId);
+    const expected: Expected = { authorization, path, aborted: new AbortController(), writing: Promise.resolve() };
+    this.#expected.set(uploadId, expected);
+    return {
+      destination: { url: `${url}${UPLOADS_PATH}/${uploadId}`, headers: { Authorization: authorization } },
+      taken: (said) => ({ name, path, sizeBytes: checked(expected, said, url) }),
+      get refusal() {
+        return expected.refusal;
+      },
+      end: async () => {
+        this.#expected.delete(uploadId);
+        expected.aborted.abort(new CancelledError("nobody waits for these logs any more"));
+        await expected.writing.catch(() => {});
+      },
+    };
+  }
+
+  /** Takes what an agent sends, once. Throws UnauthenticatedError unless it was told to. */
+  async receive(uploadId: string, authorization: string | undefined, bytes: Readable): Promise<void> {
+    const expected = this.#expected.get(uploadId);
+    if (expected === undefined || !isSame(authorization ?? "", expected.authorization))
+      throw new UnauthenticatedError("nobody waits for these logs");
+    this.#expected.delete(uploadId);
+    const hashes = ALGORITHMS.map((algorithm) => [algorithm, createHash(algorithm)] as const);
+    addAbortSignal(expected.aborted.signal, bytes);
+    const taking = this.#write(expected.path, this.#limited(bytes, hashes));
+    expected.writing = taking;
+    try {
+      const sizeBytes = await taking;
+      const digests = new Map<string, string>(hashes.map(([algorithm, hash]) => [algorithm, hash.digest("hex")]));
+      expected.received = { sizeBytes, digests };
+    } catch (thrown) {
+      const error =
+        diskFullError(thrown, "cannot keep the logs", `${this.#options.folder} (agents.logs.folder)`) ?? thrown;
+      if (error instanceof DomainError) expected.refusal = error;
+      throw error;
+    }
+  }
+
+  /** The file of a task; its stream must be read or destroyed. */
+  async read(taskId: number): Promise<{ readonly sizeBytes: number; readonly bytes: Readable }> {
+    const file = await open(this.#fileOf(taskId)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") throw error;
+      throw new NotFoundError(
+        `the logs of task ${taskId} are not here: they are kept for ${this.#options.keptMs} ms (agents.logs.keptMs), and only by the director that fetched them; fetch them again`,
+      );
+    });
+    const { size: sizeBytes } = await file.stat();
+    return { sizeBytes, bytes: file.createReadStream() };
+  }
+
+  /** Deletes what is too old, or what a director that died has left. */
+  sweep(): void {
+    this.#sweeping = this.#sweeping
+      .then(() => this.#sweep())
+      .catch((error: unknown) => this.#options.log.warn({ error: messageOf(error) }, "cannot delete old logs"));
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sweeper);
+    for (const { aborted } of this.#expected.values()) aborted.abort(new CancelledError("the director stops"));
+    await this.#sweeping;
+  }
+
+  /** What a director that died has left of the task. */
+  async #forgetDrafts(taskId: number): Promise<void> {
+    const { folder } = this.#options;
+    const drafts = (await namesIn(folder)).filter((name) => OF_TASK.exec(name)?.[1] === String(taskId));
+    for (const name of drafts)
+      if (!name.endsWith(".tgz")) await rm(join(folder, name), { recursive: true, force: true });
+  }
+
+  async #sweep(): Promise<void> {
+    const { keptMs, clock } = this.#options;
+    const found = await this.#entries();
+    const isKept = ({ path, changedAtMs }: (typeof found)[number]) =>
+      this.#drafts.has(path) || clock.nowMs() - changedAtMs < keptMs;
+    const young = found.filter(isKept);
+    for (const old of found.filter((each) => !young.includes(each)))
+      await rm(old.path, { recursive: true, force: true });
+    this.#sizeBytes = young.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  }
+
+  async #entries(): Promise<{ readonly path: string; readonly sizeBytes: number; readonly changedAtMs: number }[]> {
+    const { folder } = this.#options;
+    const entries: { path: string; sizeBytes: number; changedAtMs: number }[] = [];
+    for (const name of await namesIn(folder)) {
+      // Only what was surely made here: the folder may hold other things.
+      if (!OF_TASK.test(name)) continue;
+      const path = join(folder, name);
+      const found = await stat(path).catch(() => undefined);
+      if (found === undefined) continue;
+      const files = found.isDirectory() ? (await namesIn(path)).map((each) => join(path, each)) : [path];
+      const sizes = await Promise.all(files.map(async (file) => (await stat(file).catch(() => undefined))?.size ?? 0));
+      entries.push({ path, sizeBytes: sizes.reduce((sum, size) => sum + size, 0), changedAtMs: found.mtimeMs });
+    }
+    return entries.sort((a, b) => a.changedAtMs - b.changedAtMs);
+  }
+
+  /** Whole and on disk when it resolves, with how long it is. */
+  async #write(path: string, bytes: AsyncIterable<Buffer>): Promise<number> {
+    const file = await open(path, "wx", 0o600);
+    let sizeBytes = 0;
+    try {
+      for await (const piece of bytes) {
+        await this.#makeRoom(piece.length);
+        await file.writeFile(piece);
+        sizeBytes += piece.length;
+      }
+      await file.sync();
+      return sizeBytes;
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** The oldest files give way. */
+  async #makeRoom(neededBytes: number): Promise<void> {
+    const { maxKeptBytes } = this.#options;
+    this.#sizeBytes += neededBytes;
+    if (this.#sizeBytes <= maxKeptBytes) return;
+    for (const { path, sizeBytes } of await this.#entries()) {
+      if (this.#sizeBytes <= maxKeptBytes) return;
+      if (!path.endsWith(".tgz")) continue;
+      await rm(path, { force: true });
+      this.#sizeBytes -= sizeBytes;
+    }
+    if (this.#sizeBytes <= maxKeptBytes) return;
+    throw new ResourceExhaustedError(
+      `the logs that are being fetched have more than ${maxKeptBytes} bytes (agents.logs.maxKeptBytes): ask for fewer instances, or with filters`,
+    );
+  }
+
+  async *#limited(bytes: Readable, hashes: readonly (readonly [string, Hash])[]): AsyncGenerator<Buffer> {
+    const { maxBytesPerAgent } = this.#options;
+    let sizeBytes = 0;
+    try {
+      for await (const piece of bytes) {
+        sizeBytes += piece.length;
+        if (sizeBytes > maxBytesPerAgent)
+          throw new ResourceExhaustedError(
+            `the logs have more than ${maxBytesPerAgent} bytes (agents.logs.maxBytesPerAgent): ask with filters`,
+          );
+        for (const [, hash] of hashes) hash.update(piece);
+        yield piece;
+      }
+    } catch (error) {
+      if (error instanceof DomainError) throw error;
+      throw new CancelledError("the agent has gone away in the middle of its logs", { cause: error });
+    }
+  }
+
+  #fileOf(taskId: number): string {
+    return join(this.#options.folder, `${taskId}.tgz`);
+  }
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw error;
+  });
+}
+
+const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+function isSame(given: string, expected: string): boolean {
+  return timingSafeEqual(digestOf(given), digestOf(expected));
+}
+
+/** The size of what came, if it is what the agent sent: `<sha1>;sha512:<hex>`, in whichever of these forms. */
+function checked({ received }: Expected, said: string, url: string): number {
+  if (received === undefined)
+    throw new InvalidStateError(`the agent says that it has sent its logs, but none came to ${url} (agents.logs.url)`);
+  const { digests, sizeBytes } = received;
+  const pairs = said.split(";").map((each) => (each.includes(":") ? each.split(":") : ["sha1", each]));
+  const known = pairs.filter(([algorithm = ""]) => digests.has(algorithm));
+  const isWhole = known.length > 0 && known.every(([algorithm = "", hex]) => digests.get(algorithm) === hex);
+  if (isWhole) return sizeBytes;
+  throw new InvalidStateError("the logs that came are not those that the agent says it has sent: fetch them again");
+}

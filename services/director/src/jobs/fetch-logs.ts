@@ -1,0 +1,74 @@
+import { DomainError, InvalidStateError, isJsonObject } from "@diskmesh/domain";
+import type { PackedFile } from "../instance-logs/packed.js";
+import { formatInstance, type Instance } from "../model/instance.js";
+import { selectInstances } from "../model/lifecycle.js";
+import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
+import type { JobOf } from "../model/task.js";
+import type { JobContext } from "../steps/job-context.js";
+import { finish, runAll } from "../steps/run-all.js";
+import type { TaskRun } from "../workers/task-run.js";
+import type { Planner } from "./job.js";
+
+const METHOD = "fetch_logs_with_signed_url";
+
+/**
+ * Has agents put their logs into one file. Those of instances that have a VM: whose agent does not answer is told in the
+ * events, and missed only if no other's does. The result is the name of the file, by which clients ask for it.
+ */
+export const fetchLogs: Planner<"fetch_logs"> = (context, job, tables) => {
+  requireDeployment(tables, job.deployment);
+  const selected = selectInstances(instancesOf(tables, job.deployment), job.selection);
+  const instances = selected.filter(({ agentId }) => agentId !== "");
+  if (instances.length === 0)
+    throw new InvalidStateError("none of these instances has a VM whose logs could be fetched");
+  return {
+    locks: [],
+    cpis: [],
+    run: async (run) => {
+      await context.logFiles.make(run.taskId, (folder) => gather(context, run, job, instances, folder));
+      return String(run.taskId);
+    },
+  };
+};
+
+async function gather(
+  context: JobContext,
+  run: TaskRun,
+  job: JobOf<"fetch_logs">,
+  instances: readonly Instance[],
+  folder: string,
+): Promise<readonly PackedFile[]> {
+  const files: PackedFile[] = [];
+  const named = instances.map((instance) => ({ instance, name: formatInstance(instance) }));
+  const how = { atOnce: context.config.agents.maxConcurrentChecks, goesOn: true };
+  const failures = await runAll(run, named, how, async ({ instance, name }) => {
+    const fetched = run.stage("Fetching logs", name, () => fetch(context, run, job, instance, folder));
+    files.push(await fetched);
+  });
+  run.checkpoint();
+  const isBug = failures.some(({ error }) => !(error instanceof DomainError));
+  if (files.length === 0 || isBug) finish(run, failures);
+  return files.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+async function fetch(
+  { agents, config, logFiles }: JobContext,
+  run: TaskRun,
+  { logTypes, filters }: JobOf<"fetch_logs">,
+  { agentId, group, instanceId }: Instance,
+  folder: string,
+): Promise<PackedFile> {
+  const upload = logFiles.expect(folder, `${group}.${instanceId}.tgz`);
+  const { url, headers } = upload.destination;
+  const wanted = { signed_url: url, log_type: logTypes.join(","), filters, blobstore_headers: headers };
+  try {
+    const options = { signal: run.stopped, timeoutMs: config.agents.logs.timeoutMs };
+    const said = await agents.call(agentId, METHOD, [wanted], options);
+    return upload.taken(isJsonObject(said) && typeof said.sha1 === "string" ? said.sha1 : "");
+  } catch (error) {
+    run.checkpoint();
+    throw upload.refusal ?? error;
+  } finally {
+    await upload.end();
+  }
+}

@@ -1,0 +1,44 @@
+import { createHash } from "node:crypto";
+import { request } from "node:https";
+import type { AgentMethod } from "@diskmesh/mbus";
+
+/** Of fetch_logs_with_signed_url. */
+export interface AskedLogs {
+  readonly signed_url: string;
+  readonly log_type: string;
+  readonly filters: readonly string[];
+  readonly blobstore_headers: Readonly<Record<string, string>>;
+}
+
+/** The method of an agent that sends such logs, or answers as it is told to. */
+export function sendsLogs(answer: (asked: AskedLogs) => unknown): Record<string, AgentMethod> {
+  return {
+    fetch_logs_with_signed_url: { mode: "async", minArguments: 1, run: async ([asked]) => answer(asked as AskedLogs) },
+  };
+}
+
+export const digestsOf = (text: string): string => {
+  const [sha1, sha512] = ["sha1", "sha512"].map((algorithm) => createHash(algorithm).update(text).digest("hex"));
+  return `${sha1};sha512:${sha512}`;
+};
+
+/** Puts a text where an agent was told to, as stock agents do; returns the status. `sizeBytes` is what it says to send. */
+export function put(
+  { signed_url, blobstore_headers }: Pick<AskedLogs, "signed_url" | "blobstore_headers">,
+  text: string,
+  ca: Buffer,
+  { sizeBytes = Buffer.byteLength(text) }: { readonly sizeBytes?: number } = {},
+): Promise<number> {
+  const headers = { ...blobstore_headers, "content-length": sizeBytes, expect: "100-continue", accept: "*/*" };
+  return new Promise((resolve, reject) => {
+    const sending = request(signed_url, { method: "PUT", headers, ca, agent: false }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    });
+    sending.once("error", reject);
+    sending.once("continue", () => {
+      if (Buffer.byteLength(text) === sizeBytes) sending.end(text);
+      else sending.write(text);
+    });
+  });
+}
