@@ -6,20 +6,23 @@ import { temporaryFolder } from "@diskmesh/testkit";
 import { inputAt } from "./input-at.js";
 import type { InputRange, Lane, SurfaceFind } from "./lane.js";
 import { parserOf } from "./parsers.js";
+import { Standstill } from "./standstill.js";
 import { Counts, type Surface } from "./surface.js";
-import { ranForMs } from "./watched-processes.js";
+import { ranForMs, threadId, waitedForTurnsMs } from "./watched-processes.js";
 
 /** What both threads see, by place. */
 const INDEX = 0;
 const SENT = 1;
 const PAUSED = 2;
 const STOPPED = 3;
-const PLACES = 4;
+const THREAD = 4;
+const WAITS_FOR = 5;
+const PLACES = 6;
 
 const LOOK_MS = 250;
 /** A parser that takes longer holds up its whole process. */
 const SLOW_MS = 1_000;
-/** No input may end the thread by taking so long that nobody waits any more. */
+/** No input may end the thread by taking so long that nobody waits any more. Time in which others ran does not count. */
 const STUCK_MS = 60_000;
 /** Parsers are so much faster than servers that they would be all that is fuzzed. */
 const INPUTS_BEFORE_A_REST = 20;
@@ -94,17 +97,20 @@ export class ThreadLane implements Lane {
   }
 
   #watch(thread: Worker, onFind: (find: SurfaceFind) => void): NodeJS.Timeout {
-    let seen = -1;
-    let sinceMs = performance.now();
+    const standstill = new Standstill(STUCK_MS);
     return setInterval(() => {
-      if (this.paused || this.#index !== seen) {
-        seen = this.#index;
-        sinceMs = performance.now();
-      } else if (performance.now() - sinceMs > STUCK_MS) {
-        onFind({ index: seen, what: `no end within ${STUCK_MS} ms` });
-        void thread.terminate();
-      }
+      const step = this.paused ? Number.NaN : this.#index;
+      if (!standstill.look(step, performance.now(), this.#keptFromRunningMs())) return;
+      onFind({ index: step, what: `no end within ${STUCK_MS} ms` });
+      void thread.terminate();
     }, LOOK_MS);
+  }
+
+  /** Its thread, and the process that this one waits for. */
+  #keptFromRunningMs(): number {
+    const thread = Atomics.load(this.#shared, THREAD);
+    const waitsFor = Atomics.load(this.#shared, WAITS_FOR);
+    return waitedForTurnsMs(process.pid, thread) + (waitsFor === 0 ? 0 : waitedForTurnsMs(waitsFor));
   }
 }
 
@@ -112,6 +118,8 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
   const surface = parserOf(name, folder);
   const counts = new Counts();
   const { first, last = Number.POSITIVE_INFINITY, seed } = range;
+  Atomics.store(shared, THREAD, threadId());
+  const telling = setInterval(() => Atomics.store(shared, WAITS_FOR, surface.waitsForPid ?? 0), LOOK_MS);
   for (let index = first; index <= last && Atomics.load(shared, STOPPED) === 0; index++) {
     while (Atomics.load(shared, PAUSED) === 1 && Atomics.load(shared, STOPPED) === 0) await sleep(LOOK_MS);
     Atomics.store(shared, INDEX, index);
@@ -123,6 +131,7 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
   // A subclass of Map would not pass between threads.
   parentPort?.postMessage({ counts: new Map([...(surface.counts ?? []), ...counts]) } satisfies FromThread);
   await surface.close?.();
+  clearInterval(telling);
 }
 
 /**
@@ -132,7 +141,7 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
  */
 export async function sendTimed(surface: Surface, input: Buffer, counts: Counts): Promise<string | undefined> {
   try {
-    if ((await ranMsFor(surface, input)) < SLOW_MS || surface.waits) return undefined;
+    if ((await ranMsFor(surface, input)) < SLOW_MS || surface.waitsForPid !== undefined) return undefined;
     const againMs = await ranMsFor(surface, input);
     if (againMs >= SLOW_MS) return `took ${Math.round(againMs)} ms`;
     counts.add("slow once, not twice");

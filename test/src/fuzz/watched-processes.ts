@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ServiceProcess } from "@diskmesh/testkit";
 
@@ -20,9 +20,18 @@ export function ranForMs(): number {
   }
 }
 
-/** How long the main thread of a process has been ready to run while others ran, as Linux counts it; else 0. */
-export function waitedForTurnsMs(pid: number): number {
-  const path = `/proc/${pid}/task/${pid}/schedstat`;
+/** The number by which Linux knows this thread; 0 elsewhere. */
+export function threadId(): number {
+  try {
+    return Number(readlinkSync("/proc/thread-self").split("/").at(-1));
+  } catch {
+    return 0;
+  }
+}
+
+/** How long a thread has been ready to run while others ran, as Linux counts it; else 0. A process's main one unless told. */
+export function waitedForTurnsMs(pid: number, thread = pid): number {
+  const path = `/proc/${pid}/task/${thread}/schedstat`;
   try {
     return Number(readFileSync(path, "utf8").split(" ")[1]) / 1e6;
   } catch {

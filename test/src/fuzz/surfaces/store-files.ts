@@ -24,12 +24,15 @@ const OPENER = fileURLToPath(new URL("../store-opener.js", import.meta.url));
 export class StoreFilesSurface implements Surface {
   readonly name = "store-files";
   readonly atOnce = 1;
-  readonly waits = true;
   readonly counts = new Counts();
   #sound: Promise<string> | undefined;
   #opener: ChildProcess | undefined;
 
   constructor(private readonly folder: string) {}
+
+  get waitsForPid(): number {
+    return this.#opener?.pid ?? 0;
+  }
 
   next(random: Random): Buffer {
     const patches = Array.from({ length: random.pick([0, 1, 1, 2, 5]) }, () => ({
