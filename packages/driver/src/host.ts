@@ -10,7 +10,7 @@ export { type DriversConfig, driversConfig } from "./config.js";
 export type { DriverCall } from "./driver-process.js";
 export { type KeptCall, KeptCalls } from "./kept-calls.js";
 export { catchAllMethod, type DriverListing, findMethod, secretArguments, shownArguments } from "./listing.js";
-export type { DriverOffers } from "./offers.js";
+export { type DriverOffers, noOffers } from "./offers.js";
 
 export interface DriverHostOptions {
   readonly config: DriversConfig;

@@ -1,9 +1,13 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Task, TaskState } from "@diskmesh/api/director";
-import { eventually, leaveToVerify } from "@diskmesh/testkit";
+import { type CallMethodRequest, type Task, TaskState } from "@diskmesh/api/director";
+import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { eventually, freePort, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CrashPlaces } from "./testing/crash-places.js";
 import { TestDirector } from "./testing/test-director.js";
+import { TestNode } from "./testing/test-node.js";
 
 const CRASHING_MAIN = fileURLToPath(new URL("./testing/crashing-main.js", import.meta.url));
 
@@ -25,7 +29,11 @@ interface World {
   /** Of deployment "base", with a VM. */
   readonly instanceId: string;
   readonly diskName: string;
+  /** How often it was asked for. */
+  asked: number;
 }
+
+type CallTarget = NonNullable<CallMethodRequest["target"]>["target"];
 
 interface CrashJob {
   readonly name: string;
@@ -46,6 +54,15 @@ const deploy = async ({ director }: World, text: string) =>
 const WEB = { deployment: "web" };
 const provide = ({ director, diskName, instanceId }: World) =>
   director.provide(diskName, instanceId, { metadata: { owner: "ann" } });
+const NODE = "host-1";
+const callVendor = async ({ director }: World, target: CallTarget, method: string, args: object) => {
+  const request = { target: { target }, method, args: { ...args }, wait: true };
+  const { outcome } = await director.vendors.callMethod(request);
+  return outcome?.$case === "task" ? outcome.value : undefined;
+};
+
+/** A line for each time that the director's driver ran its method. */
+const notesOf = ({ folder }: TestDirector) => join(folder, "notes");
 
 const JOBS: readonly CrashJob[] = [
   { name: "provide", isQuick: true, ask: provide },
@@ -150,25 +167,51 @@ const JOBS: readonly CrashJob[] = [
     ask: async ({ director }) =>
       (await director.problems.resolveProblems({ deployment: "web", auto: true, wait: true })).task,
   },
+  {
+    name: "a vendor's method of a node",
+    ask: (world) => callVendor(world, { $case: "nodeId", value: NODE }, "turn_async", { at: 1 }),
+  },
+  {
+    name: "a vendor's method of a driver",
+    ask: async (world) => {
+      // It ended with the director, and is started again with it.
+      await eventually(async () => {
+        const { drivers } = await world.director.vendors.listDrivers({});
+        return drivers.every(({ state }) => state === "running");
+      });
+      const line = `${world.diskName}, ${++world.asked}`;
+      return callVendor(world, { $case: "driver", value: "sample" }, "d_note", { file: notesOf(world.director), line });
+    },
+  },
 ];
 
 for (const findsByToken of isWhole ? [true, false] : [true])
   describe(`a director killed at each place of a job, with a CPI that ${findsByToken ? "finds what it made" : "makes another"}`, function () {
     this.timeout(isWhole ? 3_600_000 : 600_000);
     let director: TestDirector;
+    let node: TestNode | undefined;
     let places: CrashPlaces;
     let instanceId: string;
     let disks = 0;
     const seen = new Set<string>();
 
     before(async () => {
-      director = await TestDirector.start({ agents: PATIENT_AGENTS }, { mainFile: CRASHING_MAIN });
+      const registryPort = await freePort();
+      const vendors = {
+        nodes: { registries: [{ address: `127.0.0.1:${registryPort}` }] },
+        drivers: { drivers: [{ package: SAMPLE_DRIVER }] },
+      };
+      director = await TestDirector.start({ agents: PATIENT_AGENTS, ...vendors }, { mainFile: CRASHING_MAIN });
+      node = await TestNode.start(director.certs, NODE, registryPort);
       places = new CrashPlaces(director.folder);
       director.cpi.findsByToken = findsByToken;
       director.cpi.capacityMib = 1_000_000;
       [instanceId] = (await director.deploy("base", 1)) as [string];
     });
-    after(() => director?.stop());
+    after(async () => {
+      await node?.close();
+      await director?.stop();
+    });
 
     const jobs = JOBS.filter(({ isForWhole = false }) => isWhole || !isForWhole);
     for (const [number, job] of jobs.entries())
@@ -212,7 +255,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
     }
 
     async function newWorld(job: CrashJob): Promise<World> {
-      const world = { director, instanceId, diskName: `disk-${++disks}` };
+      const world = { director, instanceId, diskName: `disk-${++disks}`, asked: 0 };
       await job.prepare?.(world);
       return world;
     }
@@ -237,6 +280,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       // The task that was cut off may be the one that goes on last, and finds nothing to do.
       await eventually(async () => expect((await director.tasks.listTasks({ states: LIVE })).tasks, at).to.be.empty);
       await eventually(async () => expect((await director.locks.listLocks({})).locks, at).to.be.empty);
+      await expectRunOnce(at);
       const { deployments } = await director.deployments.listDeployments({});
       const listed = await Promise.all(
         deployments.map(({ name }) => director.deployments.listInstances({ deployment: name })),
@@ -263,6 +307,19 @@ for (const findsByToken of isWhole ? [true, false] : [true])
         for (const agent of director.agents)
           expect(agent.links.has(diskCid), `link of ${agent.agentId}: ${at}`).to.equal(agent.agentId === agentId);
       }
+    }
+
+    /** The driver of the node counts how often it was called; that of the director, which ends with it, writes it down. */
+    async function expectRunOnce(at: string): Promise<void> {
+      const { tasks } = await director.tasks.listTasks({ pageSize: 1_000 });
+      const of = (method: string) => tasks.filter(({ description }) => description.includes(method));
+      const turns = of("turn_async").map(({ result }) => (JSON.parse(result) as { turn: number }).turn);
+      const once = turns.map((_, index) => index + 1);
+      expect(turns, `runs of the method: ${at}`).to.have.members(once);
+      const notes = existsSync(notesOf(director)) ? readFileSync(notesOf(director), "utf8").split("\n") : [];
+      expect(notes, `runs of the director's own: ${at}`).to.deep.equal([...new Set(notes)]);
+      const done = of("d_note").filter(({ state }) => state === TaskState.DONE);
+      expect(notes.length, `those that are done, and no other: ${at}`).to.be.at.least(done.length);
     }
   });
 

@@ -131,6 +131,15 @@ export default class SampleDriver extends BaseDriver {
     { httpMethods: ["POST"], async: true, description: "takes a secret, and notes it", args: noted },
     (args) => note(args),
   );
+  d_note = driverMethod(
+    {
+      httpMethods: ["POST"],
+      async: true,
+      description: "writes a line",
+      args: z.strictObject({ file: z.string(), line: z.string() }),
+    },
+    ({ file, line }) => appendFile(file, `${line}\n`),
+  );
   d_sleep = driverMethod(
     { httpMethods: ["POST"], async: true, description: "waits", args: z.strictObject({ ms: z.int() }) },
     ({ ms }, { signal }) => sleep(ms, signal),

@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
+import { DriverHost } from "@diskmesh/driver/host";
 import { AgentClient } from "@diskmesh/mbus";
 import { Tablet } from "@diskmesh/tablet";
 import { CpiCalls } from "../cpi/cpi-calls.js";
+import { type Node, Nodes } from "../passthru/nodes.js";
 import { CrashPlaces } from "./crash-places.js";
 
 /** The director, which is killed where a test says: see CrashPlaces. */
@@ -30,6 +32,27 @@ function countCallsOf(
 countCallsOf(Tablet.prototype, "transact", () => writeIn(new Error().stack ?? ""));
 countCallsOf(CpiCalls.prototype, "call", ([method]) => `CPI ${String(method)}`);
 countCallsOf(AgentClient.prototype, "call", ([, method]) => `agent ${String(method)}`);
+countCallsOf(DriverHost.prototype, "call", ([, call]) => `driver ${(call as { method: string }).method}`);
+
+const { find } = Nodes.prototype;
+Nodes.prototype.find = async function (this: Nodes, ...args) {
+  places.pass("node looked for");
+  const node = await find.apply(this, args);
+  return { ...node, client: countedClient(node.client) };
+};
+
+function countedClient(client: Node["client"]): Node["client"] {
+  return new Proxy(client, {
+    get(target, name) {
+      const method = Reflect.get(target, name) as unknown;
+      if (typeof method !== "function") return method;
+      return (...args: unknown[]) => {
+        places.pass(`node ${String(name)}`);
+        return Reflect.apply(method, target, args) as unknown;
+      };
+    },
+  });
+}
 
 /** By the functions that are closest, as "write in DiskSteps.change < DiskSteps.attach". */
 function writeIn(stack: string): string | undefined {

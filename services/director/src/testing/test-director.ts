@@ -13,6 +13,7 @@ import {
   type Task,
   TaskServiceDefinition,
   type UploadStemcellRequest,
+  VendorPassthruServiceDefinition,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
 import { MemoryCloud } from "@diskmesh/cpi/testing";
@@ -66,6 +67,7 @@ export class TestDirector {
   readonly problems: Client<typeof ProblemServiceDefinition>;
   readonly stemcells: Client<typeof StemcellServiceDefinition>;
   readonly vms: Client<typeof VmServiceDefinition>;
+  readonly vendors: Client<typeof VendorPassthruServiceDefinition>;
 
   private constructor(
     /** What its CPIs have made, and how they behave. */
@@ -97,6 +99,7 @@ export class TestDirector {
     this.problems = createClient(ProblemServiceDefinition, options);
     this.stemcells = createClient(StemcellServiceDefinition, options);
     this.vms = createClient(VmServiceDefinition, options);
+    this.vendors = createClient(VendorPassthruServiceDefinition, options);
   }
 
   static async start(

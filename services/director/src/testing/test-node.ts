@@ -1,0 +1,64 @@
+import { AgentDriverServiceDefinition } from "@diskmesh/api/agent";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import { VendorCalls } from "@diskmesh/disk-agent/testing";
+import { silentLogger } from "@diskmesh/domain";
+import { driversConfig, noOffers } from "@diskmesh/driver/host";
+import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
+import { systemClock } from "@diskmesh/service";
+import { eventually, fakeHandlers, type TestCertificates } from "@diskmesh/testkit";
+
+const HOST = "127.0.0.1";
+
+/** The drivers of a node as its agent runs them, behind a registry that knows that one node. */
+export class TestNode {
+  readonly #servers: RpcServer[] = [];
+  readonly #calls: VendorCalls;
+
+  private constructor(readonly nodeId: string) {
+    const config = driversConfig.parse({ drivers: [{ package: SAMPLE_DRIVER }] });
+    const rest = { offers: noOffers, clock: systemClock, random: Math.random, log: silentLogger };
+    this.#calls = new VendorCalls({ config, hostId: nodeId, bootId: `boot-of-${nodeId}`, ...rest });
+  }
+
+  static async start(certs: TestCertificates, nodeId: string, registryPort: number): Promise<TestNode> {
+    const node = new TestNode(nodeId);
+    node.#calls.start();
+    await eventually(() => node.#calls.listMethods().drivers.every(({ state }) => state === "running"));
+    const agent = node.#serverOf(certs, `disk-agent-${nodeId}`);
+    agent.addService(AgentDriverServiceDefinition, {
+      roles: ["director"],
+      handlers: {
+        listMethods: async () => node.#calls.listMethods(),
+        callMethod: (request, call) => node.#calls.call(request, call),
+        joinMethod: (request, call) => node.#calls.join(request, call),
+        cancelMethod: async ({ callId }) => {
+          node.#calls.cancel(callId);
+          return {};
+        },
+      },
+    });
+    const address = `${HOST}:${await agent.listen({ host: HOST, port: 0 })}`;
+    const registry = node.#serverOf(certs, "disk-registry");
+    registry.addService(DiskRegistryServiceDefinition, {
+      roles: ["director"],
+      handlers: fakeHandlers(DiskRegistryServiceDefinition, {
+        getHost: async () => ({ host: { hostId: nodeId, address } }),
+      }),
+    });
+    await registry.listen({ host: HOST, port: registryPort });
+    for (const server of node.#servers) server.setServing(true);
+    return node;
+  }
+
+  async close(): Promise<void> {
+    for (const server of this.#servers) await server.drain();
+    await this.#calls.close();
+  }
+
+  #serverOf(certs: TestCertificates, name: string): RpcServer {
+    const server = new RpcServer({ tls: certs.files(name), limits: DEFAULT_RPC_SERVER_LIMITS });
+    this.#servers.push(server);
+    return server;
+  }
+}

@@ -1,0 +1,1 @@
+export { VendorCalls } from "../drivers/vendor-calls.js";
