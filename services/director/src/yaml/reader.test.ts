@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { collectGarbage, eventually } from "@diskmesh/testkit";
@@ -44,6 +45,21 @@ describe("YAML reader", () => {
         /the cloud config `default` is not as expected: line (1|22): /,
       );
     }
+  });
+
+  it("threads are ended as they start -> no descriptor stays open", async () => {
+    const reader = newReader();
+    const startedMs = performance.now();
+    await read(reader, LARGE);
+    const tookMs = performance.now() - startedMs;
+    const open = () => readdirSync("/proc/self/fd").length;
+    const before = open();
+    for (const share of [0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8]) {
+      const impatient = new AbortController();
+      setTimeout(() => impatient.abort(new UnavailableError("its caller has gone")), share * tookMs);
+      await read(reader, LARGE, { signal: impatient.signal }).catch(() => undefined);
+    }
+    await eventually(() => expect(open()).to.be.at.most(before));
   });
 
   it("a thread takes too long -> an error that names the limit; the next text has its place", async () => {

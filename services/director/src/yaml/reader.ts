@@ -81,6 +81,10 @@ export class YamlReader {
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: maxThreadMemoryMib },
     });
+    // Ended while it still reads its own program, a thread leaves the files of that open in this process.
+    const hasLoaded = new Promise<void>((resolve) => {
+      worker.once("message", () => resolve()).once("exit", () => resolve());
+    });
     const time = new ThreadTime(limitMs);
     try {
       return await new Promise<unknown>((resolve, reject) => {
@@ -104,6 +108,7 @@ export class YamlReader {
       });
     } finally {
       time.close();
+      await hasLoaded;
       await worker.terminate();
     }
   }
