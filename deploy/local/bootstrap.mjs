@@ -34,6 +34,7 @@ const commands = {
   "password-hash": () => runModule("services/director/dist/hash-password.js"),
   metrics: () => runModule("test/dist/metrics/main.js"),
   release: () => release(root),
+  configuration: () => runModule("test/dist/configuration/main.js"),
   policy: () => runModule("services/director/dist/print-policy.js"),
 };
 

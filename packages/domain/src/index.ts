@@ -12,3 +12,4 @@ export * from "./role.js";
 export * from "./sizes.js";
 export * from "./stamp.js";
 export * from "./transport-words.js";
+export * from "./version.js";

@@ -1,22 +1,28 @@
 export { Changes, Watch } from "./changes.js";
 export { type Clock, ManualClock, systemClock } from "./clock.js";
+export { ConfigError } from "./config/config-error.js";
+export { variablesOf } from "./config/environment.js";
+export { type ConfigKey, fileKey, keysOf } from "./config/keys.js";
+export { pagingConfig, rpcLimitsConfig } from "./config/limits.js";
+export { checkConfig, loadConfig } from "./config/load.js";
+export { pathConfig } from "./config/path.js";
 export {
   addressesConfig,
-  ConfigError,
   durationMsConfig,
+  groupConfig,
   hostPortConfig,
+  keyPairConfig,
   listenConfig,
-  loadConfig,
   natsConfig,
-  pagingConfig,
-  pathConfig,
+  privateFileConfig,
   reachableLeader,
-  rpcLimitsConfig,
-  serviceConfig,
   tabletConfig,
   tlsConfig,
-} from "./config.js";
+} from "./config/pieces.js";
+export { partlySecretConfig, pathText, secretConfig } from "./config/schema.js";
+export { serviceConfig } from "./config/service-config.js";
 export { EitherSignal } from "./either-signal.js";
+export { EXIT_CODES } from "./exit-codes.js";
 export type { Term, Waiting } from "./leadership.js";
 export { startLeadingService } from "./leading-service.js";
 export { Lifecycle } from "./lifecycle.js";

@@ -9,7 +9,7 @@ import {
   stdTimeFunctions,
 } from "pino";
 
-import type { LogLevel } from "./config.js";
+import type { LogLevel } from "./config/service-config.js";
 
 const BACKLOG_SIZE_BYTES = 1024 * 1024;
 

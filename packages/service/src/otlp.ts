@@ -1,7 +1,7 @@
 import { type Logger, messageOf } from "@diskmesh/domain";
 import type { PushMetricExporter } from "@opentelemetry/sdk-metrics";
 import type { tracing } from "@opentelemetry/sdk-node";
-import { ConfigError } from "./config.js";
+import { ConfigError } from "./config/config-error.js";
 import type { Environment } from "./telemetry-options.js";
 
 type Signal = "traces" | "metrics";

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { messageOf } from "@diskmesh/domain";
 import { CurrentTls } from "@diskmesh/tls";
-import type { ServiceConfig } from "./config.js";
+import { isMapping } from "./config/places.js";
+import type { ServiceConfig } from "./config/service-config.js";
 import type { ServiceLogger } from "./log.js";
 
 /**
@@ -31,16 +32,17 @@ export class Reload {
     }
     const { level } = config.log;
     this.log.setLevel(level);
-    const needRestart = changedKeys({ ...this.#config, log: { ...this.#config.log, level } }, config);
     this.#config = { ...this.#config, log: { ...this.#config.log, level } };
+    const needRestart = changedKeys(this.#config, config);
     const rest = needRestart.length === 0 ? "" : `; a restart is needed for ${needRestart.join(", ")}`;
     this.log.warn({ level, needRestart }, `the config is reloaded: the log's level is ${level}${rest}`);
   }
 }
 
 /** Names alone: values may be secrets. */
-function changedKeys(before: object, after: object): string[] {
-  const [former, latter] = [new Map(Object.entries(before)), new Map(Object.entries(after))];
-  const names = [...new Set([...former.keys(), ...latter.keys()])];
-  return names.filter((name) => !isDeepStrictEqual(former.get(name), latter.get(name))).sort();
+function changedKeys(before: unknown, after: unknown, path = ""): string[] {
+  if (isDeepStrictEqual(before, after)) return [];
+  if (!isMapping(before) || !isMapping(after)) return [path];
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
+  return names.flatMap((name) => changedKeys(before[name], after[name], path === "" ? name : `${path}.${name}`));
 }

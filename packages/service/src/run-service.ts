@@ -1,6 +1,10 @@
-import { DomainError, type Logger, messageOf, Redactor, secretsNamedIn } from "@diskmesh/domain";
+import { DomainError, type Logger, messageOf, Redactor, secretsNamedIn, VERSION } from "@diskmesh/domain";
 import type { z } from "zod";
-import { ConfigError, loadConfig, type ServiceConfig } from "./config.js";
+import { type Command, commandOf, helpOf } from "./config/command-line.js";
+import { ConfigError } from "./config/config-error.js";
+import { checkConfig, type LoadedConfig, loadConfig } from "./config/load.js";
+import { secretsOf } from "./config/places.js";
+import type { ServiceConfig } from "./config/service-config.js";
 import { EXIT_CODES } from "./exit-codes.js";
 import { Lifecycle } from "./lifecycle.js";
 import { createLogger, type ServiceLogger } from "./log.js";
@@ -22,20 +26,48 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   schema: Schema,
   start: StartService<z.output<Schema>>,
 ): Promise<never> {
-  const load = () => loadConfig(schema, process.argv.slice(2), process.env);
-  let config: z.output<Schema>;
+  let command: Command;
+  let loaded: LoadedConfig<z.output<Schema>>;
   try {
-    config = load();
+    command = commandOf(process.argv.slice(2), process.env);
+    if (command.does !== "run") return answer(name, schema, command);
+    loaded = load(name, schema, command.file);
   } catch (error) {
     return exitWith(name, createLogger({ service: name, level: "info" }), "cannot start", error);
   }
-  const redactor = new Redactor(secretsNamedIn(config));
+  const { file } = command;
+  const { config, warnings } = loaded;
+  const redactor = new Redactor([...secretsNamedIn(config), ...secretsOf(schema, config)]);
   const log = createLogger({ service: name, ...config.log, redactor });
+  for (const warning of warnings) log.warn({}, warning);
+  const reload = new Reload(config, () => load(name, schema, file).config, log);
   try {
-    return await runWith(name, config, log, redactor, new Reload(config, load, log), start);
+    return await runWith(name, config, log, redactor, reload, start);
   } catch (error) {
     return exitWith(name, log, "cannot start", error);
   }
+}
+
+function load<Schema extends z.ZodType>(name: string, schema: Schema, file: string): LoadedConfig<z.output<Schema>> {
+  return loadConfig(schema, { service: name, file, env: process.env });
+}
+
+/** What is only asked for: nothing is started for it. */
+function answer(name: string, schema: z.ZodType, command: Exclude<Command, { readonly does: "run" }>): never {
+  // Whoever reads it may have read enough.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  if (command.does === "check") process.exit(tellWhatIsWrong(name, schema, command.file));
+  process.stdout.write(command.does === "help" ? helpOf(name, schema) : `diskmesh-${name} ${VERSION}\n`);
+  process.exit(EXIT_CODES.stopped);
+}
+
+function tellWhatIsWrong(name: string, schema: z.ZodType, file: string): number {
+  const { problems, warnings } = checkConfig(schema, { service: name, file, env: process.env });
+  const lines = [...warnings.map((warning) => `warning: ${warning}`), ...problems];
+  process.stderr.write(lines.map((line) => `${line}\n`).join(""));
+  if (problems.length === 0) process.stdout.write(`${file}: good\n`);
+  else process.stderr.write(`${file}: ${problems.length} ${problems.length === 1 ? "thing is" : "things are"} wrong\n`);
+  return problems.length === 0 ? EXIT_CODES.stopped : EXIT_CODES.config;
 }
 
 async function runWith<Config extends ServiceConfig>(
@@ -67,7 +99,7 @@ async function runWith<Config extends ServiceConfig>(
   );
   const failure = await Promise.race([started, stopRequested.then(() => undefined)]);
   if (!failure && !lifecycle.stopping.aborted) {
-    log.info({}, `${name} has started`);
+    log.info({ version: VERSION }, `${name} has started`);
     await stopRequested;
   }
   lifecycle.beginStop();

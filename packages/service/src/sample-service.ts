@@ -2,7 +2,10 @@ import { writeSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { NotFoundError } from "@diskmesh/domain";
 import * as z from "zod";
-import { listenConfig, rpcLimitsConfig, serviceConfig, tlsConfig } from "./config.js";
+import { rpcLimitsConfig } from "./config/limits.js";
+import { listenConfig, tlsConfig } from "./config/pieces.js";
+import { secretConfig } from "./config/schema.js";
+import { serviceConfig } from "./config/service-config.js";
 import { Readiness } from "./readiness.js";
 import { createRpcServer } from "./rpc-server.js";
 import { runService } from "./run-service.js";
@@ -11,6 +14,7 @@ import { runService } from "./run-service.js";
 const schema = z.strictObject({
   ...serviceConfig,
   behaviour: z.string(),
+  password: secretConfig(z.string()).optional(),
   listen: listenConfig.optional(),
   tls: tlsConfig.optional(),
 });

@@ -1,7 +1,7 @@
 import type { Attributes, Context, Link, SpanKind } from "@opentelemetry/api";
 import { trace } from "@opentelemetry/api";
 import type { tracing } from "@opentelemetry/sdk-node";
-import { ConfigError } from "./config.js";
+import { ConfigError } from "./config/config-error.js";
 import type { Environment, SamplingConfig } from "./telemetry-options.js";
 
 type Sampler = tracing.Sampler;

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { DomainError, InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { loadConfig } from "@diskmesh/service";
@@ -15,6 +16,7 @@ const USAGE = `restore.js --config FILE --from BACKUP [--replace]
  * the command line.
  */
 export async function runRestore(options: {
+  readonly service: string;
   readonly configSchema: z.ZodType<{ readonly tablet: TabletConfig }>;
   readonly schema: Schema;
   /** What an operator must know of what was restored, a line each. */
@@ -22,7 +24,8 @@ export async function runRestore(options: {
 }): Promise<never> {
   try {
     const { config: configFile, from, replace } = argumentsOf(process.argv.slice(2));
-    const { tablet } = loadConfig(options.configSchema, ["--config", configFile], {});
+    const source = { service: options.service, file: resolve(configFile), env: process.env };
+    const { tablet } = loadConfig(options.configSchema, source).config;
     const restored = await restoreBackup({
       file: from,
       schema: options.schema,

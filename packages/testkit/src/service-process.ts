@@ -73,7 +73,7 @@ export class ServiceProcess {
     this.#logs = this.logs;
     const configFile = join(this.options.folder, `${this.options.name}.yaml`);
     // JSON is YAML.
-    writeFileSync(configFile, `${JSON.stringify(this.#config, null, 2)}\n`);
+    writeFileSync(configFile, `${JSON.stringify(this.#config, null, 2)}\n`, { mode: 0o600 });
     this.#child = new Child({
       name: this.options.name,
       command: process.execPath,

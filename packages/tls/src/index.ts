@@ -1,3 +1,9 @@
 export { CurrentTls } from "./current-tls.js";
 export { identityOfAlternativeNames } from "./identity.js";
-export { readServerTlsFiles, type TlsFiles, type TlsMaterial } from "./tls-files.js";
+export {
+  problemsOfPair,
+  problemsOfTlsFiles,
+  readServerTlsFiles,
+  type TlsFiles,
+  type TlsMaterial,
+} from "./tls-files.js";

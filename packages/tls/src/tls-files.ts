@@ -33,6 +33,32 @@ export function readServerTlsFiles(files: TlsFiles, nowMs: number): TlsMaterial 
   return material;
 }
 
+/** All that is wrong with what a server is to identify itself with. */
+export function problemsOfTlsFiles(files: TlsFiles, nowMs: number): string[] {
+  const { caFile, revokedFile } = files;
+  return [
+    ...problemsIn(() => checkAuthorities(caFile, readPem(caFile))),
+    ...problemsOfPair(files, nowMs),
+    ...problemsIn(() => revokedFile !== undefined && parseRevoked(readPem(revokedFile), revokedFile)),
+  ];
+}
+
+/** What is wrong with a certificate and its key: the first thing, or each file that cannot be read. */
+export function problemsOfPair(files: Pick<TlsFiles, "certFile" | "keyFile">, nowMs: number): string[] {
+  const unread = [files.certFile, files.keyFile].flatMap((file) => problemsIn(() => readPem(file)));
+  if (unread.length > 0) return unread;
+  return problemsIn(() => checkPair(files, { cert: readPem(files.certFile), key: readPem(files.keyFile) }, nowMs));
+}
+
+function problemsIn(check: () => unknown): string[] {
+  try {
+    check();
+    return [];
+  } catch (error) {
+    return [messageOf(error)];
+  }
+}
+
 /** Reads the files as they are, and checks the revoked serial numbers: a list that is not understood refuses nobody. */
 export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const { caFile, certFile, keyFile, revokedFile } = files;

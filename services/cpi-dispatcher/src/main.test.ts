@@ -131,7 +131,11 @@ describe("the dispatcher's process", () => {
     ["a key nobody knows", { colour: "red" }, "colour"],
     ["no registry", { registry: undefined }, "registry"],
     ["a CPI of a type that is a path", { cpis: [{ name: "x", type: "../aws" }] }, "cpis.0.type"],
-    ["an executable for the fleet CPI", { cpis: [{ name: "x", type: "fleet", execPath: "/bin/true" }] }, "cpis.0"],
+    [
+      "an executable for the fleet CPI",
+      { cpis: [{ name: "x", type: "fleet", execPath: "/bin/true" }] },
+      "cpis.0.execPath",
+    ],
     [
       "two CPIs of one name",
       {

@@ -3,6 +3,7 @@ import { directorConfig } from "./config.js";
 import { storedSchema } from "./stored-schema.js";
 
 await runRestore({
+  service: "director",
   configSchema: directorConfig,
   schema: storedSchema,
   notes: [

@@ -4,6 +4,7 @@ import { DEFAULT_AGENT_SERVER_LIMITS } from "@diskmesh/mbus";
 import {
   addressesConfig,
   durationMsConfig,
+  groupConfig,
   hostPortConfig,
   listenConfig,
   natsConfig,
@@ -30,15 +31,19 @@ function parsed<Narrow>(parse: (value: string) => Narrow) {
 const sizeBytes = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
 
 const device = z.strictObject({
-  deviceId: parsed(parseDeviceId),
-  /** A regular file or a block device. */
-  path: pathConfig,
-  offsetBytes: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
-  /** All of the file from the offset on when absent. */
-  sizeBytes: sizeBytes.optional(),
-  blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096),
-  serialNumber: z.string().max(255).default(""),
-  pool: parsed((value) => parseOptionalName("pool", value) ?? "").default(""),
+  deviceId: parsed(parseDeviceId).describe("What the registry calls it."),
+  path: pathConfig.describe("A regular file or a block device."),
+  offsetBytes: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0).describe("Where in the file the device begins."),
+  sizeBytes: sizeBytes.optional().describe("All of the file from the offset on when absent."),
+  blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096).describe("The smallest part that is read or written."),
+  serialNumber: z
+    .string()
+    .max(255)
+    .default("")
+    .describe("Of the drive; what the system says of a block device when empty."),
+  pool: parsed((value) => parseOptionalName("pool", value) ?? "")
+    .default("")
+    .describe("Disks name the pool of the devices that they want."),
 });
 
 type DeviceEntry = z.output<typeof device>;
@@ -84,13 +89,20 @@ function endOf({ offsetBytes, sizeBytes = Number.POSITIVE_INFINITY }: DeviceEntr
 
 const poolRule = z
   .strictObject({
-    pool: parsed((value) => parseOptionalName("pool", value) ?? "").default(""),
-    /** Files outside of these sizes are not of this pool. */
-    minSizeBytes: sizeBytes.default(1),
-    maxSizeBytes: sizeBytes.default(Number.MAX_SAFE_INTEGER),
-    blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096),
-    /** Cuts the file into as many devices of this size as it holds; one device when absent. */
-    deviceSizeBytes: sizeBytes.optional(),
+    pool: parsed((value) => parseOptionalName("pool", value) ?? "")
+      .default("")
+      .describe("Disks name the pool of the devices that they want."),
+    minSizeBytes: sizeBytes.default(1).describe("Files outside of these sizes are not of this pool."),
+    maxSizeBytes: sizeBytes.default(Number.MAX_SAFE_INTEGER).describe("The largest file of this pool."),
+    blockSizeBytes: z
+      .int()
+      .min(512)
+      .max(MIB_BYTES)
+      .default(4096)
+      .describe("The smallest part that is read or written."),
+    deviceSizeBytes: sizeBytes
+      .optional()
+      .describe("Cuts the file into as many devices of this size as it holds; one device when absent."),
   })
   .refine(
     ({ minSizeBytes, maxSizeBytes }) => minSizeBytes <= maxSizeBytes,
@@ -102,17 +114,24 @@ const poolRule = z
   );
 
 const discoveryRule = z.strictObject({
-  /** An absolute path, with `*`, `?`, `[...]` and `{...}` in any of its parts, e.g. "/dev/disk/by-id/{ata,nvme}-*". */
-  glob: parsed(parseGlob),
-  /** Begins the ids of the devices that are found, which end with the file's name; the host id when absent. */
-  idPrefix: parsed((value) => parseId("idPrefix", value)).optional(),
-  maxDevicesPerFile: z.int().min(1).max(4_096).default(256),
-  /** The first that a file's size fits counts; a file that fits none is no device. */
+  glob: parsed(parseGlob).describe(
+    'An absolute path, with `*`, `?`, `[...]` and `{...}` in any of its parts, e.g. "/dev/disk/by-id/{ata,nvme}-*".',
+  ),
+  idPrefix: parsed((value) => parseId("idPrefix", value))
+    .optional()
+    .describe("Begins the ids of the devices that are found, which end with the file's name; the host id when absent."),
+  maxDevicesPerFile: z
+    .int()
+    .min(1)
+    .max(4_096)
+    .default(256)
+    .describe("Devices of one file; what is left of it is of no use."),
   pools: z
     .array(poolRule)
     .min(1)
     .max(100)
-    .default([poolRule.parse({})]),
+    .default([poolRule.parse({})])
+    .describe("The first that a file's size fits counts; a file that fits none is no device."),
 });
 
 const anywhere = ["0.0.0.0", "::"];
@@ -120,143 +139,203 @@ const anywhere = ["0.0.0.0", "::"];
 export const configSchema = z
   .strictObject({
     ...serviceConfig,
-    /** As in the agent's certificate. */
-    hostId: parsed(parseHostId),
-    az: parsed((value) => parseName("az", value)),
-    rack: parsed((value) => parseOptionalName("rack", value) ?? "").default(""),
+    hostId: parsed(parseHostId).describe("As in the agent's certificate."),
+    az: parsed((value) => parseName("az", value)).describe("The availability zone that the host is in."),
+    rack: parsed((value) => parseOptionalName("rack", value) ?? "")
+      .default("")
+      .describe("The rack that the host is in: devices of several racks fail less often together."),
     listen: listenConfig,
-    /** Where other hosts reach this agent, as "address:port"; what it listens on when absent. */
-    advertisedAddress: hostPortConfig.optional(),
+    advertisedAddress: hostPortConfig
+      .optional()
+      .describe('Where other hosts reach this agent, as "address:port"; what it listens on when absent.'),
     tls: tlsConfig,
-    /** All registries of which one leads. */
-    registry: z.strictObject({ address: addressesConfig }),
-    /** Holds the cache, the exports' sockets and the links to them. One agent at a time uses it. */
-    baseFolder: pathConfig,
-    /**
-     * False: device files, and a base folder, on a file system that has no locks are used all the same. Then nothing
-     * keeps a second agent, or any other program, from the same bytes.
-     */
-    requireFileLocks: z.boolean().default(true),
-    /** Device files by name. */
-    devices: devices.default([]),
-    /** Device files that are found. */
-    discovery: z
+    registry: z
       .strictObject({
-        /** How often the agent looks for new files, and for files that were replaced, without being asked. */
-        rescanIntervalMs: durationMsConfig.default(15_000),
-        rules: z.array(discoveryRule).max(100).default([]),
+        address: addressesConfig.describe("Where it is reached: one, or a list of those of which one leads."),
       })
-      .prefault({}),
-    /** Small reads of held devices, to find out whether they still answer. */
+      .describe("All registries of which one leads."),
+    baseFolder: pathConfig.describe(
+      "Holds the cache, the exports' sockets and the links to them. One agent at a time uses it.",
+    ),
+    requireFileLocks: z
+      .boolean()
+      .default(true)
+      .describe(
+        "False: device files, and a base folder, on a file system that has no locks are used all the same. Then nothing keeps a second agent, or any other program, from the same bytes.",
+      ),
+    devices: devices.default([]).describe("Device files by name."),
+    discovery: groupConfig("Device files that are found.", {
+      rescanIntervalMs: durationMsConfig
+        .default(15_000)
+        .describe("How often the agent looks for new files, and for files that were replaced, without being asked."),
+      rules: z.array(discoveryRule).max(100).default([]).describe("Which files are devices."),
+    }),
     probes: z
       .strictObject({
-        intervalMs: durationMsConfig.default(10_000),
-        /** A read that takes longer makes its device WARNING; an erase with such a write waits for another turn. */
-        warningAfterMs: durationMsConfig.default(2_000),
-        /** A read that takes longer makes its device ERROR. */
-        errorAfterMs: durationMsConfig.default(15_000),
+        intervalMs: durationMsConfig.default(10_000).describe("How often each device is read."),
+        warningAfterMs: durationMsConfig
+          .default(2_000)
+          .describe(
+            "A read that takes longer makes its device WARNING; an erase with such a write waits for another turn.",
+          ),
+        errorAfterMs: durationMsConfig.default(15_000).describe("A read that takes longer makes its device ERROR."),
       })
       .refine(
         ({ warningAfterMs, errorAfterMs }) => warningAfterMs < errorAfterMs,
         "warningAfterMs must be below errorAfterMs",
       )
-      .prefault({}),
-    /** How often the cache is written anew, to find out before an order does whether that works. */
-    cacheCheckIntervalMs: durationMsConfig.default(30_000),
-    /** Reads, writes, flushes, opens and closes of a device's file that the operating system does not answer. */
+      .prefault({})
+      .describe("Small reads of held devices, to find out whether they still answer."),
+    cacheCheckIntervalMs: durationMsConfig
+      .default(30_000)
+      .describe("How often the cache is written anew, to find out before an order does whether that works."),
     hangs: z
       .strictObject({
-        /** One that takes longer makes its device WARNING, until it is answered. */
-        warningAfterMs: durationMsConfig.default(30_000),
-        /** One that takes longer makes its device ERROR, until it is answered. */
-        errorAfterMs: durationMsConfig.default(120_000),
+        warningAfterMs: durationMsConfig
+          .default(30_000)
+          .describe("One that takes longer makes its device WARNING, until it is answered."),
+        errorAfterMs: durationMsConfig
+          .default(120_000)
+          .describe("One that takes longer makes its device ERROR, until it is answered."),
       })
       .refine(
         ({ warningAfterMs, errorAfterMs }) => warningAfterMs < errorAfterMs,
         "warningAfterMs must be below errorAfterMs",
       )
-      .prefault({}),
+      .prefault({})
+      .describe(
+        "Reads, writes, flushes, opens and closes of a device's file that the operating system does not answer.",
+      ),
     nats: natsConfig.optional(),
-    mbus: z
-      .strictObject({
-        enabled: z.boolean().default(true),
-        heartbeatIntervalMs: durationMsConfig.default(30_000),
-        /** Requests that are answered when they are done, at once. */
-        maxRunningRequests: z.int().min(1).max(10_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequests),
-        /** What requests that run or wait may take in all, as they travel. */
-        maxRunningRequestBytes: z
-          .int()
-          .min(MIB_BYTES)
-          .max(1024 * MIB_BYTES)
-          .default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequestBytes),
-        /** Tasks that wait for the one that runs. */
-        maxWaitingTasks: z.int().min(1).max(10_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxWaitingTasks),
-        /** Results of ended tasks that directors may still ask for, and what they may take in all. */
-        maxKeptResults: z.int().min(1).max(1_000_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResults),
-        maxKeptResultBytes: z
-          .int()
-          .min(MIB_BYTES)
-          .max(1024 * MIB_BYTES)
-          .default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResultBytes),
-      })
-      .prefault({}),
-    timeouts: z
-      .strictObject({
-        /** How long an order may take to be answered; what is not done by then is `pending` and goes on. */
-        orderTimeoutMs: durationMsConfig.default(1_000),
-        /** How long the start waits for slow device files; they go on opening behind it. */
-        startOpenTimeoutMs: durationMsConfig.default(3_000),
-        /** How long a stop, and the end of an export, wait for I/O under way. */
-        drainTimeoutMs: durationMsConfig.default(2_000),
-        /** Long enough for its turn among thousands that register at once: giving up sooner costs the registry one more call. */
-        registerTimeoutMs: durationMsConfig.default(60_000),
-        heartbeatTimeoutMs: durationMsConfig.default(5_000),
-        /** How long I/O on another host's device waits for that host. */
-        remoteIoTimeoutMs: durationMsConfig.default(30_000),
-        nbdNegotiationTimeoutMs: durationMsConfig.default(10_000),
-      })
-      .prefault({}),
-    registration: z
-      .strictObject({ minDelayMs: durationMsConfig.default(100), maxDelayMs: durationMsConfig.default(5_000) })
-      .prefault({}),
+    mbus: groupConfig("Director and agent talk over NATS, where `nats` is given.", {
+      enabled: z.boolean().default(true).describe("False: the host is no VM of a director."),
+      heartbeatIntervalMs: durationMsConfig.default(30_000).describe("How often the director hears of this agent."),
+      maxRunningRequests: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequests)
+        .describe("Requests that are answered when they are done, at once."),
+      maxRunningRequestBytes: z
+        .int()
+        .min(MIB_BYTES)
+        .max(1024 * MIB_BYTES)
+        .default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequestBytes)
+        .describe("What requests that run or wait may take in all, as they travel."),
+      maxWaitingTasks: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(DEFAULT_AGENT_SERVER_LIMITS.maxWaitingTasks)
+        .describe("Tasks that wait for the one that runs."),
+      maxKeptResults: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResults)
+        .describe("Results of ended tasks that directors may still ask for, and what they may take in all."),
+      maxKeptResultBytes: z
+        .int()
+        .min(MIB_BYTES)
+        .max(1024 * MIB_BYTES)
+        .default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResultBytes)
+        .describe("What these results may take in all."),
+    }),
+    timeouts: groupConfig("How long things may take.", {
+      orderTimeoutMs: durationMsConfig
+        .default(1_000)
+        .describe("How long an order may take to be answered; what is not done by then is `pending` and goes on."),
+      startOpenTimeoutMs: durationMsConfig
+        .default(3_000)
+        .describe("How long the start waits for slow device files; they go on opening behind it."),
+      drainTimeoutMs: durationMsConfig
+        .default(2_000)
+        .describe("How long a stop, and the end of an export, wait for I/O under way."),
+      registerTimeoutMs: durationMsConfig
+        .default(60_000)
+        .describe(
+          "Long enough for its turn among thousands that register at once: giving up sooner costs the registry one more call.",
+        ),
+      heartbeatTimeoutMs: durationMsConfig
+        .default(5_000)
+        .describe("How long the registry may take to answer a heartbeat."),
+      remoteIoTimeoutMs: durationMsConfig
+        .default(30_000)
+        .describe("How long I/O on another host's device waits for that host."),
+      nbdNegotiationTimeoutMs: durationMsConfig
+        .default(10_000)
+        .describe("How long a program that connects to a disk may take to say what it wants."),
+    }),
+    registration: groupConfig("Between two tries to register.", {
+      minDelayMs: durationMsConfig.default(100).describe("The first wait."),
+      maxDelayMs: durationMsConfig.default(5_000).describe("The longest wait: each is about twice the one before."),
+    }),
     rpc: rpcLimitsConfig(),
-    /** Vendors' drivers whose methods this host has. */
-    drivers: driversConfig,
-    limits: z
-      .strictObject({
-        /** Listed and found together. */
-        maxDevices: z.int().min(1).max(4_096).default(4_096),
-        maxDevicesPerOrder: z.int().min(1).max(100_000).default(10_000),
-        maxExtentsPerExport: z.int().min(1).max(10_000).default(1_000),
-        maxInFlightIoPerDevice: z.int().min(1).max(1024).default(16),
-        maxInFlightPerStream: z.int().min(1).max(1024).default(16),
-        blockIoChunkBytes: z
-          .int()
-          .min(4096)
-          .max(64 * MIB_BYTES)
-          .default(MIB_BYTES),
-        eraseChunkBytes: z
-          .int()
-          .min(4096)
-          .max(64 * MIB_BYTES)
-          .default(MIB_BYTES),
-        /** Devices erased at once; others wait for their turn. */
-        maxConcurrentErases: z.int().min(1).max(4_096).default(4),
-        /** Written by all erases of the host together. */
-        maxEraseBytesPerSecond: z
-          .int()
-          .min(MIB_BYTES)
-          .max(Number.MAX_SAFE_INTEGER)
-          .default(256 * MIB_BYTES),
-        maxNbdConnections: z.int().min(1).max(1024).default(16),
-        maxInFlightNbdRequests: z.int().min(1).max(1024).default(64),
-        maxInFlightNbdBytes: z
-          .int()
-          .min(4096)
-          .default(64 * MIB_BYTES),
-        maxEndedExports: z.int().min(1).max(100_000).default(1_000),
-      })
-      .prefault({}),
+    drivers: driversConfig.describe("Vendors' drivers whose methods this host has."),
+    limits: groupConfig("How much the agent does and holds at once.", {
+      maxDevices: z.int().min(1).max(4_096).default(4_096).describe("Listed and found together."),
+      maxDevicesPerOrder: z.int().min(1).max(100_000).default(10_000).describe("Devices that one order may name."),
+      maxExtentsPerExport: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(1_000)
+        .describe("Parts of devices that one disk may be made of."),
+      maxInFlightIoPerDevice: z
+        .int()
+        .min(1)
+        .max(1024)
+        .default(16)
+        .describe("Reads and writes of one device at once; others wait."),
+      maxInFlightPerStream: z
+        .int()
+        .min(1)
+        .max(1024)
+        .default(16)
+        .describe("Requests at once of one disk to a device of another host."),
+      blockIoChunkBytes: z
+        .int()
+        .min(4096)
+        .max(64 * MIB_BYTES)
+        .default(MIB_BYTES)
+        .describe("What a request to a device of another host carries at most."),
+      eraseChunkBytes: z
+        .int()
+        .min(4096)
+        .max(64 * MIB_BYTES)
+        .default(MIB_BYTES)
+        .describe("What one write of an erase covers."),
+      maxConcurrentErases: z
+        .int()
+        .min(1)
+        .max(4_096)
+        .default(4)
+        .describe("Devices erased at once; others wait for their turn."),
+      maxEraseBytesPerSecond: z
+        .int()
+        .min(MIB_BYTES)
+        .max(Number.MAX_SAFE_INTEGER)
+        .default(256 * MIB_BYTES)
+        .describe("Written by all erases of the host together."),
+      maxNbdConnections: z.int().min(1).max(1024).default(16).describe("Programs that have one disk open at once."),
+      maxInFlightNbdRequests: z
+        .int()
+        .min(1)
+        .max(1024)
+        .default(64)
+        .describe("Requests of one such program at once; others wait."),
+      maxInFlightNbdBytes: z
+        .int()
+        .min(4096)
+        .default(64 * MIB_BYTES)
+        .describe("What these requests may carry in all."),
+      maxEndedExports: z
+        .int()
+        .min(1)
+        .max(100_000)
+        .default(1_000)
+        .describe("Disks that were served here of which the end is remembered."),
+    }),
   })
   .refine(({ listen, advertisedAddress }) => advertisedAddress !== undefined || !anywhere.includes(listen.host), {
     path: ["advertisedAddress"],

@@ -3,6 +3,7 @@ import { configSchema } from "./config.js";
 import { storedSchema } from "./stored-schema.js";
 
 await runRestore({
+  service: "disk-registry",
   configSchema,
   schema: storedSchema,
   notes: ["start the registry; former registries of this tablet, and copies of them, must not run any more"],

@@ -51,7 +51,7 @@ export class ConfigFilesSurface implements Surface {
     writeFileSync(this.#file, input.subarray(1));
     const schema = input[0] === 0x61 ? agentSchema : registrySchema;
     try {
-      loadConfig(schema, ["--config", this.#file], {});
+      loadConfig(schema, { service: "fuzzed", file: this.#file, env: {} });
     } catch (error) {
       if (!(error instanceof ConfigError)) throw new Find(`not refused but failed: ${(error as Error).stack ?? error}`);
     }

@@ -4,17 +4,12 @@ import { join } from "node:path";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import * as z from "zod";
-import {
-  ConfigError,
-  listenConfig,
-  loadConfig,
-  pathConfig,
-  reachableLeader,
-  rpcLimitsConfig,
-  serviceConfig,
-  tabletConfig,
-  tlsConfig,
-} from "./config.js";
+import { ConfigError } from "./config-error.js";
+import { rpcLimitsConfig } from "./limits.js";
+import { loadConfig } from "./load.js";
+import { pathConfig } from "./path.js";
+import { listenConfig, reachableLeader, tabletConfig, tlsConfig } from "./pieces.js";
+import { serviceConfig } from "./service-config.js";
 
 const schema = z.strictObject({
   ...serviceConfig,
@@ -37,7 +32,7 @@ describe("loadConfig", () => {
 
   function load(text: string): z.output<typeof schema> {
     writeFileSync(file, text);
-    return loadConfig(schema, ["--config", file], {});
+    return loadConfig(schema, { service: "sample", file, env: {} }).config;
   }
 
   it("fills in defaults", () => {
@@ -64,21 +59,11 @@ describe("loadConfig", () => {
     expect(load(GOOD).dataFolder).to.equal(join(folder, "etc", "data"));
   });
 
-  it("finds the file by argument before environment", () => {
-    writeFileSync(file, GOOD);
-    const env = { DISKMESH_CONFIG: file };
-    expect(loadConfig(schema, [], env).listen.port).to.equal(7030);
-    expect(loadConfig(schema, [`--config=${file}`], { DISKMESH_CONFIG: "/nowhere" }).listen.port).to.equal(7030);
-    expect(() => loadConfig(schema, [], {})).to.throw(ConfigError, "--config FILE");
-    expect(() => loadConfig(schema, ["--port", "1"], env)).to.throw(ConfigError, "--port");
-    expect(() => loadConfig(schema, ["--config", "/nowhere.yaml"], {})).to.throw(ConfigError, "/nowhere.yaml");
-  });
-
   it("takes the storage of a tablet as a folder beside the file, or as a database's address as it is", () => {
     const withTablet = z.strictObject({ tablet: tabletConfig("registry") });
     const tabletOf = (text: string) => {
       writeFileSync(file, `tablet: ${text}`);
-      return loadConfig(withTablet, ["--config", file], {}).tablet;
+      return loadConfig(withTablet, { service: "sample", file, env: {} }).config.tablet;
     };
     expect(tabletOf("{ storage: state }")).to.deep.equal({
       storage: join(folder, "etc", "state"),
@@ -113,7 +98,7 @@ describe("loadConfig", () => {
     );
     const load = (text: string) => {
       writeFileSync(file, `listen: { host: 0.0.0.0, port: 7030 }\n${text}`);
-      return loadConfig(leader, ["--config", file], {});
+      return loadConfig(leader, { service: "sample", file, env: {} }).config;
     };
     load("tablet: { storage: state }");
     load("tablet: { storage: mongodb://db/state }\nadvertisedAddress: registry-1:7030");
@@ -121,20 +106,30 @@ describe("loadConfig", () => {
   });
 
   const wrong: readonly [string, string, string[]][] = [
-    ["an unknown key", `${GOOD}listne: 1`, ["listne", "not known"]],
-    ["an unknown key inside", `${GOOD}limits: { maxCalls: 1 }`, ["limits.maxCalls", "not known"]],
-    ["a missing key", "listen: { host: a }", ["listen.port: this key is missing; give it (a number)", "tls"]],
-    ["a wrong type", GOOD.replace("7030", "many"), ["listen.port", "expected number"]],
+    ["an unknown key", `${GOOD}listne: 1`, ["listne: this key is not known; did you mean listen?"]],
+    [
+      "an unknown key inside",
+      `${GOOD}limits: { concurrentCalls: 1 }`,
+      ["limits.concurrentCalls", "did you mean limits.maxConcurrentCalls?"],
+    ],
+    ["a key one level too high", `${GOOD}level: debug`, ["level: this key is not known; did you mean log.level?"]],
+    ["a key that is like no other", `${GOOD}colour: red`, ["colour: this key is not known; remove it"]],
+    [
+      "a missing key",
+      "listen: { host: a }",
+      ["listen.port: this key is missing; it takes: whole number from 0 to 65535", "tls"],
+    ],
+    ["a wrong type", GOOD.replace("7030", "many"), ["listen.port", '"many" does not fit; it takes: whole number']],
     ["a value out of range", GOOD.replace("7030", "70000"), ["listen.port", "65535"]],
-    ["a wrong word", `${GOOD}log: { level: loud }`, ["log.level", '"info"']],
+    ["a wrong word", `${GOOD}log: { level: loud }`, ["log.level", '"loud" does not fit; it takes: trace, debug, info']],
     ["metrics for everybody", `${GOOD}metrics: { listen: { host: "0.0.0.0", port: 9464 } }`, ["metrics.tls"]],
     ["an endpoint that is no URL", `${GOOD}telemetry: { otlpEndpoint: "ftp://x" }`, ["telemetry.otlpEndpoint"]],
     ["no YAML", "listen: [", ["not valid YAML", "line"]],
     ["an alias of nothing", `${GOOD}log: *secret`, ["an alias", "quotes"]],
     ["a key given twice", `${GOOD}listen: { host: b, port: 1 }`, ["not valid YAML"]],
     ["a file that is no config", "[".repeat(500_000), ["500000 characters"]],
-    ["an empty file", "", ["listen: this key is missing; give it (a mapping of keys)"]],
-    ["a list", "[1]", ["expected object"]],
+    ["an empty file", "", ["listen: this key is missing; it takes: mapping"]],
+    ["a list", "[1]", ["the file: a list does not fit; it takes: mapping"]],
   ];
   for (const [what, text, parts] of wrong)
     it(`refuses ${what}, naming the file and the place in one line`, async () => {

@@ -1,0 +1,75 @@
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { messageOf } from "@diskmesh/domain";
+import type * as z from "zod";
+import { EXIT_CODES } from "../exit-codes.js";
+import { ConfigError } from "./config-error.js";
+import { variablesOf } from "./environment.js";
+import { plainType } from "./keys.js";
+import { pathText } from "./schema.js";
+
+/** What a service was started for. */
+export type Command =
+  | { readonly does: "run"; readonly file: string }
+  | { readonly does: "check"; readonly file: string }
+  | { readonly does: "help" }
+  | { readonly does: "version" };
+
+const OPTIONS = {
+  config: { type: "string" },
+  "check-config": { type: "string" },
+  version: { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} as const;
+
+const USAGE = "give --config FILE, --check-config FILE, --version or --help";
+
+/**
+ * What the command line asks for. `argv` is without the program's own name, as in `process.argv.slice(2)`. Throws
+ * ConfigError for a wrong one.
+ */
+export function commandOf(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Command {
+  const given = argumentsOf(argv);
+  if (given.help) return { does: "help" };
+  if (given.version) return { does: "version" };
+  const checked = given["check-config"];
+  if (checked !== undefined) {
+    if (given.config !== undefined) throw new ConfigError(`both --config and --check-config: ${USAGE}`);
+    return { does: "check", file: resolve(checked) };
+  }
+  const file = given.config ?? env.DISKMESH_CONFIG;
+  if (!file) throw new ConfigError("no config file: give --config FILE or set DISKMESH_CONFIG");
+  return { does: "run", file: resolve(file) };
+}
+
+function argumentsOf(argv: readonly string[]) {
+  try {
+    return parseArgs({ args: [...argv], options: OPTIONS }).values;
+  } catch (error) {
+    throw new ConfigError(`${messageOf(error)}; ${USAGE}`, { cause: error });
+  }
+}
+
+/** What `--help` says. */
+export function helpOf(service: string, schema: z.core.$ZodType): string {
+  const variables = variablesOf(service, schema).map(({ name, key, path }) => {
+    const isFile = path !== key.path;
+    return `  ${name}\n      ${pathText(path)}: ${isFile ? "path of a file that holds it" : plainType(key.type)}`;
+  });
+  return `diskmesh-${service}: a service of diskmesh, the control plane for disks on a fleet of hosts.
+
+  --config FILE        runs with this config, a YAML file; without it DISKMESH_CONFIG names one
+  --check-config FILE  says all that is wrong with a config and the certificates and keys that it names, and exits:
+                       with ${EXIT_CODES.stopped} when nothing is, with ${EXIT_CODES.config} else. It opens no store and no port
+  --version            says the version, and exits
+  --help               says this, and exits
+
+SIGHUP has a running process read its config again. docs/configuration.md says what each key means, and README.md what the
+exit codes do ("Health, signals and exit codes").
+
+A variable of the environment counts more than the config file. Its value is what would stand in the file, lists and
+mappings as in [a, b]:
+
+${variables.join("\n")}
+`;
+}

@@ -1,0 +1,113 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "chai";
+import * as z from "zod";
+import { ConfigError } from "./config-error.js";
+import { variablesOf } from "./environment.js";
+import { loadConfig } from "./load.js";
+import { addressesConfig, listenConfig } from "./pieces.js";
+import { secretConfig } from "./schema.js";
+import { serviceConfig } from "./service-config.js";
+
+const schema = z.strictObject({
+  ...serviceConfig,
+  listen: listenConfig,
+  name: z.string().default("sample"),
+  password: secretConfig(z.string()).optional(),
+  address: addressesConfig.optional(),
+  isOn: z.boolean().default(false),
+  users: z.array(z.strictObject({ name: z.string() })).default([]),
+  http: z.strictObject({ maxBodyBytes: z.int().default(5) }).optional(),
+});
+
+describe("the environment, beside a config", () => {
+  const folder = mkdtempSync(join(tmpdir(), "dm-env-"));
+  const file = join(folder, "sample.yaml");
+  after(() => rmSync(folder, { recursive: true }));
+
+  function load(env: Record<string, string>, text = "listen: { host: a, port: 1 }\npassword: in the file\n") {
+    writeFileSync(file, text, { mode: 0o600 });
+    return loadConfig(schema, { service: "disk-agent", file, env }).config;
+  }
+
+  it("counts more than the file, typed as each key is", () => {
+    const config = load({
+      DISKMESH_DISK_AGENT_LISTEN_PORT: "7040",
+      DISKMESH_DISK_AGENT_LOG_LEVEL: "warn",
+      DISKMESH_DISK_AGENT_NAME: "123",
+      DISKMESH_DISK_AGENT_ADDRESS: "[a:1, b:2]",
+      DISKMESH_DISK_AGENT_IS_ON: "true",
+      DISKMESH_DISK_AGENT_USERS: "[{ name: ann }]",
+      DISKMESH_DISK_AGENT_HTTP_MAX_BODY_BYTES: "7",
+    });
+    expect(config).to.deep.include({
+      listen: { host: "a", port: 7040 },
+      name: "123",
+      address: ["a:1", "b:2"],
+      isOn: true,
+      users: [{ name: "ann" }],
+      http: { maxBodyBytes: 7 },
+    });
+    expect(config.log.level).to.equal("warn");
+    expect(load({ DISKMESH_DISK_AGENT_ADDRESS: "a:1" }).address).to.equal("a:1");
+  });
+
+  it("is enough, where the file says nothing", () => {
+    const env = { DISKMESH_DISK_AGENT_LISTEN_HOST: "b", DISKMESH_DISK_AGENT_LISTEN_PORT: "2" };
+    expect(load(env, "").listen).to.deep.equal({ host: "b", port: 2 });
+  });
+
+  it("gives a secret in one form in the place of the other one in the file", () => {
+    writeFileSync(join(folder, "secret"), "of a file\n", { mode: 0o600 });
+    expect(load({ DISKMESH_DISK_AGENT_PASSWORD_FILE: "secret" }).password).to.equal("of a file");
+    const inFile = "listen: { host: a, port: 1 }\npasswordFile: secret\n";
+    expect(load({}, inFile).password).to.equal("of a file");
+    expect(load({ DISKMESH_DISK_AGENT_PASSWORD: "of the environment" }, inFile).password).to.equal(
+      "of the environment",
+    );
+  });
+
+  it("of others, and of Kubernetes about a Service of our name, is left alone", () => {
+    load({
+      DISKMESH_DIRECTOR_NONSENSE: "1",
+      DISKMESH_DISK: "x",
+      DISKMESH_DISK_AGENT_SERVICE_HOST: "10.0.0.1",
+      DISKMESH_DISK_AGENT_SERVICE_PORT: "7040",
+      DISKMESH_DISK_AGENT_SERVICE_PORT_GRPC: "7040",
+      DISKMESH_DISK_AGENT_PORT: "tcp://10.0.0.1:7040",
+      DISKMESH_DISK_AGENT_PORT_7040_TCP: "tcp://10.0.0.1:7040",
+      DISKMESH_DISK_AGENT_PORT_7040_TCP_ADDR: "10.0.0.1",
+    });
+  });
+
+  const wrong: readonly [string, Record<string, string>, RegExp][] = [
+    [
+      "a variable of no key",
+      { DISKMESH_DISK_AGENT_LOG_LEVLE: "warn" },
+      /DISKMESH_DISK_AGENT_LOG_LEVLE: no key has this variable; did you mean DISKMESH_DISK_AGENT_LOG_LEVEL\?/,
+    ],
+    [
+      "a value that does not fit",
+      { DISKMESH_DISK_AGENT_LISTEN_PORT: "many" },
+      /listen\.port \(of DISKMESH_DISK_AGENT_LISTEN_PORT\): "many" does not fit; it takes: whole number/,
+    ],
+    ["no YAML", { DISKMESH_DISK_AGENT_USERS: "[{" }, /DISKMESH_DISK_AGENT_USERS is not valid YAML/],
+    ["a text for a number with a unit", { DISKMESH_DISK_AGENT_HTTP_MAX_BODY_BYTES: "7k" }, /"7k" does not fit/],
+    [
+      "two things at once",
+      { DISKMESH_DISK_AGENT_NONSENSE: "1", DISKMESH_DISK_AGENT_IS_ON: "maybe" },
+      /NONSENSE: no key .*; isOn \(of DISKMESH_DISK_AGENT_IS_ON\): "maybe" does not fit; it takes: true or false/,
+    ],
+  ];
+  for (const [what, env, says] of wrong)
+    it(`${what} -> refused: ${says.source}`, () => {
+      expect(() => load(env)).to.throw(ConfigError, says);
+    });
+
+  it("has a variable of its own for each key, none of which Kubernetes could make", () => {
+    const names = variablesOf("disk-agent", schema).map(({ name }) => name);
+    expect(names).to.include.members(["DISKMESH_DISK_AGENT_PASSWORD", "DISKMESH_DISK_AGENT_PASSWORD_FILE"]);
+    expect(new Set(names).size).to.equal(names.length);
+  });
+});

@@ -1,0 +1,86 @@
+import * as z from "zod";
+import { parseYaml } from "./file.js";
+import { type ConfigKey, fileKey, keysOf } from "./keys.js";
+import { nearestOf } from "./nearest.js";
+import { isMapping } from "./places.js";
+import { fileKeyOf, pathText, peel } from "./schema.js";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A variable of the environment that stands for a key. */
+export interface Variable {
+  readonly name: string;
+  readonly key: ConfigKey;
+  /** Where its value goes. Of a secret's file this is another place than the key's. */
+  readonly path: readonly string[];
+}
+
+/** "DISKMESH_DISK_AGENT_" */
+const prefixOf = (service: string): string => `DISKMESH_${service.replaceAll("-", "_").toUpperCase()}_`;
+
+/** The variables of a service: one for each key that has a value and is in no list. */
+export function variablesOf(service: string, schema: z.core.$ZodType): Variable[] {
+  const keys = keysOf(schema).filter(({ path, isGroup }) => !isGroup && !path.some((part) => part.endsWith("[]")));
+  return keys.flatMap((key) =>
+    [key.path, fileKey(key)]
+      .filter((path) => path !== undefined)
+      .map((path) => ({ name: prefixOf(service) + path.map(upperCase).join("_"), key, path })),
+  );
+}
+
+const upperCase = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toUpperCase();
+
+/** What Kubernetes gives every container in the namespace of a Service that is called as ours is. */
+const OF_KUBERNETES = /^(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
+
+export interface Overridden {
+  readonly content: unknown;
+  /** The variables that were heeded, by where their values went. */
+  readonly origins: ReadonlyMap<string, string>;
+  readonly problems: readonly string[];
+}
+
+/** The config with what the environment says in place of what the file does. */
+export function overridden(content: unknown, service: string, schema: z.core.$ZodType, env: Environment): Overridden {
+  const prefix = prefixOf(service);
+  const variables = new Map(variablesOf(service, schema).map((variable) => [variable.name, variable]));
+  const origins = new Map<string, string>();
+  const problems: string[] = [];
+  let changed = content;
+  for (const [name, text] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))) {
+    if (text === undefined || !name.startsWith(prefix) || OF_KUBERNETES.test(name.slice(prefix.length))) continue;
+    const variable = variables.get(name);
+    if (variable === undefined) {
+      const nearest = nearestOf(name.slice(0, 200), variables.keys());
+      problems.push(`${name}: no key has this variable; ${nearest ? `did you mean ${nearest}?` : "unset it"}`);
+      continue;
+    }
+    try {
+      changed = put(changed, variable.path, meantBy(variable, text));
+      origins.set(pathText(variable.path), name);
+    } catch (error) {
+      problems.push((error as Error).message);
+    }
+  }
+  return { content: changed, origins, problems };
+}
+
+/** What the text of a variable means: a text for keys that take one, YAML for all others. */
+function meantBy({ name, key, path }: Variable, text: string): unknown {
+  if (path !== key.path) return text;
+  const { schema } = peel(key.schema);
+  const isText = schema instanceof z.ZodString || schema instanceof z.ZodStringFormat || schema instanceof z.ZodEnum;
+  if (isText || (schema instanceof z.ZodUnion && !/^\s*[[{]/.test(text))) return text;
+  return parseYaml(text, name);
+}
+
+function put(content: unknown, [first = "", ...rest]: readonly string[], value: unknown): unknown {
+  // Whatever else stands there is told of as it is.
+  if (content !== undefined && content !== null && !isMapping(content)) return content;
+  const within = { ...content };
+  if (rest.length > 0) return { ...within, [first]: put(within[first], rest, value) };
+  // The one form of a secret in the environment counts, not the other one in the file.
+  delete within[fileKeyOf(first)];
+  if (first.endsWith("File")) delete within[first.slice(0, -"File".length)];
+  return { ...within, [first]: value };
+}

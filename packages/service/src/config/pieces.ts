@@ -1,0 +1,174 @@
+import { hostPortOf } from "@diskmesh/domain";
+import { problemsOfPair, problemsOfTlsFiles, type TlsFiles } from "@diskmesh/tls";
+import * as z from "zod";
+import { pathConfig } from "./path.js";
+import { partlySecretConfig, withFacts } from "./schema.js";
+
+/** A time limit in milliseconds, as long as Node's timers can wait. */
+export const durationMsConfig = z.int().min(1).max(2_147_483_647);
+
+/** Keys that belong together, all of which may be left out. */
+export function groupConfig<Shape extends Readonly<Record<string, z.ZodType>>>(meaning: string, shape: Shape) {
+  const group = z.strictObject(shape);
+  return group.prefault({} as z.input<typeof group>).describe(meaning);
+}
+
+/** The path of a file with a private key. */
+export const privateFileConfig = withFacts(pathConfig, { isPrivateFile: true });
+
+/** Where a server is reached. */
+export const hostPortConfig = withFacts(
+  z.string().refine((text) => hostPortOf(text) !== undefined, 'give "host:port"'),
+  { kind: "`host:port`" },
+);
+
+/** `host:port` of a server, or a list of those of which one leads at a time. */
+export const addressesConfig = z.union([hostPortConfig, z.array(hostPortConfig).min(1).max(16)]);
+
+/** Where a server listens. */
+export const listenConfig = z
+  .strictObject({
+    host: z.string().min(1).describe("An address of this machine: 0.0.0.0 or :: for all, 127.0.0.1 for none but this."),
+    port: z.int().min(0).max(65_535).describe("0 lets the system choose."),
+  })
+  .describe("Where the gRPC server listens.");
+
+/** Where something listens that has no port of its own by default. */
+const localListenConfig = z
+  .strictObject({
+    host: z.string().min(1).default("127.0.0.1").describe("An address of this machine."),
+    port: z.int().min(1).max(65_535).describe("The port at that address."),
+  })
+  .describe("Where it listens.");
+
+/** PEM files of the authority, and of the process's own certificate and key. All are read again when they change. */
+export const tlsConfig = withFacts(
+  z
+    .strictObject({
+      caFile: pathConfig.describe(
+        "PEM: the authorities whose certificates are trusted, two while one replaces the other.",
+      ),
+      certFile: pathConfig.describe("PEM: the process's own certificate, with its role in it."),
+      keyFile: privateFileConfig.describe("PEM: the certificate's private key, without a passphrase."),
+      revokedFile: pathConfig
+        .optional()
+        .describe("Serial numbers in hex, one a line, of certificates that are refused whoever signed them."),
+    })
+    .describe("Who this process is and whom it trusts. The files are read again whenever they change."),
+  { checkFiles: (files: TlsFiles) => problemsOfTlsFiles(files, Date.now()) },
+);
+
+/** A certificate and its private key, where whom to trust is of no account. */
+export const keyPairConfig = withFacts(
+  z.strictObject({
+    certFile: pathConfig.describe("PEM: the certificate."),
+    keyFile: privateFileConfig.describe("PEM: its private key, without a passphrase."),
+  }),
+  { checkFiles: (files: Pick<TlsFiles, "certFile" | "keyFile">) => problemsOfPair(files, Date.now()) },
+);
+
+/** The NATS servers that director and agents talk over. */
+export const natsConfig = z
+  .strictObject({
+    servers: z.array(z.string().min(1)).min(1).max(100).describe('Each as "host:port"; they are tried in turn.'),
+    tls: tlsConfig.optional().describe("Who this process is for NATS; by default what `tls` says."),
+    acceptedAdvisories: z
+      .array(z.string().min(1))
+      .max(100)
+      .default([])
+      .describe(
+        "Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249.",
+      ),
+  })
+  .describe("The servers over which director and agents talk.");
+
+/** The state of a service of which one process leads and others may stand by. */
+export function tabletConfig(defaultName: string) {
+  const storage = z
+    .union([z.string().regex(/^[a-z][a-z0-9+.-]*:\/\//i), pathConfig])
+    .describe("A folder, which one process at a time uses; or a database, `mongodb://db-1:27017/diskmesh`.");
+  const lease = z
+    .strictObject({
+      timeMs: durationMsConfig
+        .default(5_000)
+        .describe("A standby takes over when the leader has not renewed its lease for so long."),
+      safeTimeMs: durationMsConfig
+        .default(4_000)
+        .describe("The leader acts for so long after a renewal: less, because no two clocks run alike."),
+      renewIntervalMs: durationMsConfig.default(1_000).describe("How often the leader renews its lease."),
+    })
+    .refine(({ renewIntervalMs, safeTimeMs }) => renewIntervalMs < safeTimeMs, {
+      path: ["renewIntervalMs"],
+      message: "renewIntervalMs must be below safeTimeMs",
+    })
+    .refine(({ safeTimeMs, timeMs }) => safeTimeMs < timeMs, {
+      path: ["safeTimeMs"],
+      message: "safeTimeMs must be below timeMs",
+    })
+    .prefault({})
+    .describe("Of a leader on a database; in a folder nobody else can lead.");
+  const name = z
+    .string()
+    .min(1)
+    .default(defaultName)
+    .describe("Of this service's state: processes with the same storage and name stand by for each other.");
+  const noDatabase =
+    "name the database, as in mongodb://db-1:27017/diskmesh, which is the one that an address without a name used to mean";
+  return z
+    .strictObject({ storage: withFacts(partlySecretConfig(storage), { kind: "path, or URL" }), name, lease })
+    .refine((tablet) => namesDatabase(tablet.storage), { path: ["storage"], message: noDatabase })
+    .describe("Where all state is kept.");
+}
+
+/** An address without a database would share one with whoever forgets to name theirs. */
+function namesDatabase(storage: string): boolean {
+  if (!/^mongodb(\+srv)?:\/\//i.test(storage)) return true;
+  const [beforeOptions = ""] = storage.split("?");
+  const [, , ...hostsAndDatabase] = beforeOptions.split("/");
+  return hostsAndDatabase.length >= 2 && hostsAndDatabase.at(-1) !== "";
+}
+
+interface LeaderConfig {
+  readonly listen: { readonly host: string };
+  readonly advertisedAddress?: string | undefined;
+  readonly tablet: { readonly storage: string };
+}
+
+/** Refuses a config with which standbys would send callers to an address such as 0.0.0.0, where nobody is. */
+export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: Schema): Schema {
+  return schema.refine(
+    ({ listen, advertisedAddress, tablet }) =>
+      advertisedAddress !== undefined || !["0.0.0.0", "::"].includes(listen.host) || !tablet.storage.includes("://"),
+    {
+      path: ["advertisedAddress"],
+      message: "give one: standbys send callers there, and nobody can reach what `listen` says",
+    },
+  );
+}
+
+const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
+
+/** Metrics for Prometheus. */
+export const metricsConfig = z
+  .strictObject({
+    listen: localListenConfig,
+    tls: tlsConfig
+      .optional()
+      .describe("Whoever has a certificate of this authority may read the metrics: one of its own for those who do."),
+  })
+  .refine(({ listen, tls }) => tls !== undefined || isLoopback(listen.host), {
+    path: ["tls"],
+    message: "give one, or listen at 127.0.0.1: metrics name disks and CPIs, and are not for everybody on a network",
+  })
+  .optional()
+  .describe("Metrics for Prometheus at /metrics; off unless it is given.");
+
+/** Health for those who have no gRPC. */
+export const healthConfig = z
+  .strictObject({
+    listen: localListenConfig.describe(
+      "Whoever can connect there is answered: an address other than loopback is for a probe that needs one.",
+    ),
+  })
+  .optional()
+  .describe("Health over plain HTTP at /healthz and /readyz; off unless it is given.");
