@@ -31,10 +31,10 @@ describe("the page in a browser", function () {
     const port = await freePort();
     const users = await httpUsers({ admin: ["bosh.admin"] });
     const overrides = { director: { http: { listen: { port }, users } } };
-    mesh = await TestMesh.start({ hosts: 3, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides });
+    mesh = await TestMesh.start({ hosts: 4, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides });
     await addHosts(mesh);
     await devicesReady(mesh);
-    instances = await deployInstances(mesh);
+    instances = await deployInstances(mesh, 3);
     address = `https://127.0.0.1:${port}/page`;
     // It runs as root where tests do.
     browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
@@ -69,7 +69,7 @@ describe("the page in a browser", function () {
   it("a disk is provided, moves and is fenced, each seen as it is now", async () => {
     await shows("#hosts tbody", /host-1 online.*host-2 online.*host-3 online/);
     await shows("#trouble", /Nothing is stuck/);
-    await shows("#fleet .counts", /12 devices 12 attached/);
+    await shows("#fleet .counts", /16 devices 16 attached/);
     diskCid = await provideDisk(mesh, "scratch", instances[0] ?? "");
     const committedMs = Date.now();
     await shows(`#disks [data-name="${diskCid}"]`, /published host-1 1 MiB/);
@@ -78,6 +78,10 @@ describe("the page in a browser", function () {
     await shows(`#disks [data-name="${diskCid}"]`, /free/);
     await provideDisk(mesh, "scratch", instances[1] ?? "");
     await shows(`#disks [data-name="${diskCid}"]`, /published host-2/);
+    await shows("#vms tbody", new RegExp(`/0 running.*/1 running .*${diskCid}`));
+    await page.locator("#vms tbody tr").nth(1).getByRole("link").first().click();
+    await shows("#detail dl", new RegExp(`state running.*host host-2.*agent heard.*disks ${diskCid}`));
+    await shows("#detail #why", /is running/);
 
     await page.locator("#hosts").getByRole("link", { name: "host-2" }).click();
     await page.getByRole("button", { name: "Fence it…" }).click();
@@ -95,16 +99,58 @@ describe("the page in a browser", function () {
     await shows("#detail #timeline", /FenceHost.*PublishDisk.*CreateDisk/);
   });
 
-  it("a host is to be removed -> on top, and why it waits", async () => {
+  it("a host is removed -> first what will happen, then why it waits, and kept after all", async () => {
     const { disk } = await mesh.clients.registry.getDisk({ diskId: diskCid });
     const { device } = await mesh.clients.registry.getDevice({ deviceId: disk?.deviceIds[0] ?? "" });
     const hostId = device?.hostId ?? "";
-    const { result } = await mesh.clients.registry.removeHost({ hostId });
-    expect(result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
+    const isWanted = async () => (await mesh.clients.registry.getHost({ hostId })).host?.removalRequested;
+    await page.locator("#hosts").getByRole("link", { name: hostId, exact: true }).click();
+    await page.getByRole("button", { name: "Remove it…" }).click();
+    await shows("dialog", new RegExp(`What will happen.*is erased.*for now it waits.*holds 1 disks.*${diskCid}`));
+    expect(await isWanted()).to.equal(false);
+    await page.getByRole("button", { name: "Remove it", exact: true }).click();
+    await shows("dialog", new RegExp(`Noted, and not done yet.*holds 1 disks.*${diskCid}`));
+    expect(await isWanted()).to.equal(true);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
     await shows("#trouble", new RegExp(`host ${hostId} to be removed`));
     await page.locator("#trouble").getByRole("link", { name: hostId, exact: true }).click();
-    await shows("#detail #why", new RegExp(diskCid));
+    await shows("#detail dl", /removal wanted, and not done yet/);
+    await shows("#detail #why", new RegExp(`REMOVAL_WAITS.*${diskCid}`));
     expect(await page.locator("#detail .cure").count()).to.be.above(0);
+    await page.getByRole("button", { name: "Keep it after all…" }).click();
+    await shows("dialog", /What will happen.*stays in operation/);
+    await page.getByRole("button", { name: "Keep it after all", exact: true }).click();
+    await shows("dialog", /Done/);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await shows("#trouble", new RegExp(`^(?!.*host ${hostId} to be removed)`));
+    await shows("#detail #timeline", /keep host admin/);
+    await shows("#detail #timeline", /remove host admin/);
+    expect(await isWanted()).to.equal(false);
+  });
+
+  it("a host that nothing needs is removed -> it waits for its agent, is out of operation, and in nobody's way", async () => {
+    const { hosts } = await mesh.clients.registry.listHosts({});
+    const { devices } = await mesh.clients.registry.listDevices({});
+    const isUsed = (hostId: string) => devices.some((device) => device.hostId === hostId && device.diskId !== "");
+    const spare = hosts.find(({ hostId, assignment }) => !assignment && !isUsed(hostId))?.hostId ?? "";
+    const erasing = page.getByRole("button", { name: "Remove it", exact: true });
+    await page.locator("#hosts").getByRole("link", { name: spare, exact: true }).click();
+    await page.getByRole("button", { name: "Remove it…" }).click();
+    await erasing.click();
+    await shows("dialog", new RegExp(`Done.*host ${spare} is out of operation`));
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await shows("#detail dl", /removal it is out of operation/);
+    await shows("#fleet .counts", /4 detached/);
+    await shows("#trouble", new RegExp(`^(?!.*${spare})`));
+  });
+
+  it("the registry is away -> said so on top; back -> live again, though nothing has changed", async () => {
+    await mesh.process("disk-registry").kill();
+    await shows("#trouble", /service disk-registry shown is what it said last/);
+    await shows("#sources", /disk-registry silent/);
+    await mesh.process("disk-registry").start();
+    await shows("#sources", /disk-registry live/);
+    await shows("#trouble", /^(?!.*disk-registry)/);
   });
 
   it("no serious finding of axe, dark and light, wide and narrow; and by keys alone", async () => {
@@ -112,14 +158,21 @@ describe("the page in a browser", function () {
       for (const width of [1_440, 390]) {
         const seen = await opened({ colorScheme, viewport: { width, height: 900 } });
         await seen.locator("#hosts tbody tr").first().waitFor();
-        await picture(seen, `overview-${colorScheme}-${width}`);
-        await seen.goto(`${address}#disk/${diskCid}`);
-        await seen.locator("#detail .timeline li").first().waitFor();
-        await picture(seen, `disk-${colorScheme}-${width}`);
+        const vm = (await seen.locator("#vms tbody tr").first().getAttribute("data-name")) ?? "";
+        const views = { overview: "", disk: diskCid, host: "host-1", vm, task: "1", cpi: "fleet" };
         await seen.evaluate(axe.source);
-        const { violations } = (await seen.evaluate("axe.run()")) as AxeResults;
-        const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-        expect(serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`)).to.deep.equal([]);
+        for (const [view, name] of Object.entries(views)) {
+          await seen.goto(`${address}#${view}/${encodeURIComponent(name)}`);
+          if (name !== "") await seen.locator("#detail dl").waitFor();
+          if (view !== "overview" && view !== "cpi") await seen.locator("#detail #why p").first().waitFor();
+          await picture(seen, `${view}-${colorScheme}-${width}`);
+          expect(await seriousFindings(seen), `${view} ${colorScheme} ${width}`).to.deep.equal([]);
+        }
+        await seen.goto(`${address}#host/host-1`);
+        await seen.getByRole("button", { name: "Remove it…" }).click();
+        await seen.locator("dialog h3").waitFor();
+        await picture(seen, `dialog-${colorScheme}-${width}`);
+        expect(await seriousFindings(seen), `dialog ${colorScheme} ${width}`).to.deep.equal([]);
         await seen.context().close();
       }
     await page.locator(".map canvas").focus();
@@ -139,6 +192,12 @@ describe("the page in a browser", function () {
     await shows(".liveness", /^ ?live$/);
     await shows("#hosts tbody", /host-3 dead/);
   });
+
+  async function seriousFindings(seen: Page): Promise<string[]> {
+    const { violations } = (await seen.evaluate("axe.run()")) as AxeResults;
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    return serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+  }
 
   async function picture(seen: Page, name: string): Promise<void> {
     if (pictures) await seen.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });

@@ -19,12 +19,24 @@ function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): 
       row.state === "dead"
         ? { label: "Say it is not dead", path: `${path}/state`, body: { state: "online" }, asksWhy: false }
         : { label: "Say it is dead", path: `${path}/state`, body: { state: "dead" }, asksWhy: true };
-    return [word, { label: "Fence it", path: `${path}/fence`, body: {}, asksWhy: true }];
+    const fence: Action = { label: "Fence it", path: `${path}/fence`, body: {}, asksWhy: true };
+    return [word, fence, ...removals(path, row)];
   }
   if (kind !== "task" || ("hasEnded" in row && row.hasEnded)) return [];
   const cancel = { label: "Cancel it", path: `/page/tasks/${at}/cancel`, body: {}, asksWhy: false };
   const resume = { label: "Resume it", path: `/page/tasks/${at}/resume`, body: {}, asksWhy: false };
   return row.state === "held" ? [resume, cancel] : [cancel];
+}
+
+/** A removal is asked for until it is done, by whoever wants it. */
+function removals(path: string, row: Rows[RowKind]): Action[] {
+  if (!("removal" in row)) return [];
+  const action = (label: string, what: "remove" | "keep"): Action => {
+    return { label, path: `${path}/${what}`, body: {}, asksWhy: false };
+  };
+  if (row.removal === "") return [action("Remove it", "remove")];
+  const keep = action("Keep it after all", "keep");
+  return row.removal === "done" ? [keep] : [action("Go on removing it", "remove"), keep];
 }
 
 interface ActionButtonsProps {
@@ -50,6 +62,8 @@ export function ActionButtons({ kind, name, row }: ActionButtonsProps) {
   );
 }
 
+const MIN_AGAIN_MS = 1_000;
+
 interface ConfirmationProps {
   readonly name: string;
   readonly action: Action;
@@ -61,28 +75,40 @@ function Confirmation({ name, action, onClose }: ConfirmationProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [reason, setReason] = useState("");
   const [foreseen, setForeseen] = useState<readonly string[]>();
-  const [done, setDone] = useState<readonly string[]>();
+  const [done, setDone] = useState<ActionAnswer>();
   const [failure, setFailure] = useState("");
   const [isAsking, setAsking] = useState(false);
   useEffect(() => dialog.current?.showModal(), []);
   const isReady = !action.asksWhy || reason.trim() !== "";
 
-  const send = async (dryRun: boolean, tell: (lines: readonly string[]) => void): Promise<void> => {
+  const send = async (dryRun: boolean, tell: (answer: ActionAnswer) => void): Promise<void> => {
     setAsking(true);
     setFailure("");
     try {
-      const body = JSON.stringify({ ...action.body, reason: reason.trim(), dry_run: dryRun });
+      const body = JSON.stringify({
+        ...action.body,
+        reason: reason.trim(),
+        dry_run: dryRun,
+        again: done !== undefined,
+      });
       const headers = { "content-type": "application/json", "x-diskmesh-page": "1" };
-      tell((await ask<ActionAnswer>(action.path, { method: "POST", headers, body })).lines);
+      tell(await ask<ActionAnswer>(action.path, { method: "POST", headers, body }));
     } catch (error) {
       setFailure((error as Error).message);
     } finally {
       setAsking(false);
     }
   };
+  const foresee = (): Promise<void> => send(true, ({ lines }) => setForeseen(lines));
   useEffect(() => {
-    if (!action.asksWhy) void send(true, setForeseen);
+    if (!action.asksWhy) void foresee();
   }, []);
+  // What is wanted and not done yet is asked for again, as long as somebody looks.
+  useEffect(() => {
+    if (done?.againAfterMs === undefined) return;
+    const timer = setTimeout(() => void send(false, setDone), Math.max(MIN_AGAIN_MS, done.againAfterMs));
+    return () => clearTimeout(timer);
+  }, [done]);
 
   return (
     <dialog ref={dialog} aria-labelledby="action-title" onClose={onClose}>
@@ -104,7 +130,9 @@ function Confirmation({ name, action, onClose }: ConfirmationProps) {
       )}
       <div aria-live="polite">
         {foreseen && !done && <Lines title="What will happen" lines={foreseen} />}
-        {done && <Lines title="Done" lines={done} />}
+        {done && (
+          <Lines title={done.againAfterMs === undefined ? "Done" : "Noted, and not done yet"} lines={done.lines} />
+        )}
         {failure !== "" && (
           <p class="trouble" role="alert">
             {failure}
@@ -116,7 +144,7 @@ function Confirmation({ name, action, onClose }: ConfirmationProps) {
           {done ? "Close" : "Leave it"}
         </button>
         {!done && !foreseen && (
-          <button type="button" disabled={!isReady || isAsking} onClick={() => send(true, setForeseen)}>
+          <button type="button" disabled={!isReady || isAsking} onClick={foresee}>
             Show what will happen
           </button>
         )}

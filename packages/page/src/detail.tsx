@@ -5,7 +5,7 @@ import { type Selection, useAnswer, useTicks } from "./hooks.js";
 import { Age, State, Thing } from "./lists.js";
 import type { DeviceItem, RowKind, Rows, TimelineAnswer, WhyAnswer } from "./rows.js";
 import type { Store } from "./store.js";
-import { clockText, sizeText } from "./text.js";
+import { clockText, heardText, sizeText } from "./text.js";
 
 /** What the services can explain, and of what they have events. */
 const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm"];
@@ -32,7 +32,7 @@ export function Detail({ selection, store }: { selection: Selection; store: Stor
           ×
         </a>
       </header>
-      <Facts kind={kind} row={row} />
+      <Facts kind={kind} row={row} store={store} />
       <ActionButtons kind={kind} name={name} row={row} />
       {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
       {kind === "host" && <Devices host={name} mark={mark} />}
@@ -46,7 +46,7 @@ function rowOf({ tables }: Store, { kind, name }: Selection): Rows[RowKind] | un
 }
 
 /** What the lists say of it, and what they have no place for. */
-function Facts({ kind, row }: { kind: string; row: Rows[RowKind] | undefined }) {
+function Facts({ kind, row, store }: { kind: string; row: Rows[RowKind] | undefined; store: Store }) {
   if (row === undefined)
     return (
       <p class="none">
@@ -60,7 +60,18 @@ function Facts({ kind, row }: { kind: string; row: Rows[RowKind] | undefined }) 
   if ("state" in row) add("state", <State state={row.state} />);
   if ("az" in row) add("az", row.az);
   if ("rack" in row) add("rack", row.rack);
-  if ("vm" in row) add("serves as", row.vm);
+  if ("vm" in row && row.vm !== "") add("serves as", <ServedVm store={store} cid={row.vm} />);
+  if ("removal" in row && row.removal !== "")
+    add("removal", row.removal === "done" ? "it is out of operation" : "wanted, and not done yet");
+  if ("cid" in row) {
+    const hosts = [...store.tables.host].filter(([, { vm }]) => vm !== "" && vm === row.cid);
+    add("VM", row.cid || "none");
+    if (hosts.length > 0) add("host", <Things kind="host" names={hosts.map(([host]) => host)} />);
+    add("CPI", row.cpi || "default");
+    add("its jobs are", row.jobs);
+    add("agent heard", heardText(row.heardMs));
+    if (row.disks.length > 0) add("disks", <Things kind="disk" names={row.disks} />);
+  }
   if ("host" in row && row.host !== "")
     add(kind === "disk" ? "published to" : "host", <Thing kind="host" name={row.host} />);
   if ("disk" in row && row.disk !== "") add("disk", <Thing kind="disk" name={row.disk} />);
@@ -84,6 +95,23 @@ function Facts({ kind, row }: { kind: string; row: Rows[RowKind] | undefined }) 
           </div>
         ))}
       </dl>
+    </>
+  );
+}
+
+function ServedVm({ store, cid }: { store: Store; cid: string }) {
+  const [name] = [...store.tables.vm].find(([, row]) => row.cid === cid) ?? [];
+  return name === undefined ? <>VM {cid}</> : <Thing kind="vm" name={name} />;
+}
+
+function Things({ kind, names }: { kind: string; names: readonly string[] }) {
+  return (
+    <>
+      {names.map((name) => (
+        <span key={name} class="one">
+          <Thing kind={kind} name={name} />
+        </span>
+      ))}
     </>
   );
 }

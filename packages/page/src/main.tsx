@@ -4,9 +4,9 @@ import { Detail } from "./detail.js";
 import { Fleet } from "./fleet.js";
 import { useSelection, useStore, useTicks } from "./hooks.js";
 import { Age, type Column, inOrder, List, State, Thing } from "./lists.js";
-import type { CpiRow, DiskRow, LockRow, SourceRow, TaskRow } from "./rows.js";
+import type { CpiRow, DiskRow, LockRow, SourceRow, TaskRow, VmRow } from "./rows.js";
 import { type Store, store } from "./store.js";
-import { clockText, sizeText } from "./text.js";
+import { clockText, heardText, sizeText } from "./text.js";
 import { Trouble } from "./trouble.js";
 
 const AGES_MS = 10_000;
@@ -18,6 +18,18 @@ const DISKS: readonly Column<DiskRow>[] = [
   { title: "size", cell: (_name, { sizeBytes }) => sizeText(sizeBytes), isNumber: true },
   { title: "pool", cell: (_name, { pool }) => pool },
   { title: "health", cell: (_name, { health }) => <State state={health} /> },
+];
+
+const VMS: readonly Column<VmRow>[] = [
+  { title: "instance", cell: (name) => <Thing kind="vm" name={name} /> },
+  { title: "VM", cell: (_name, { state }) => <State state={state} /> },
+  { title: "agent heard", cell: (_name, { heardMs }) => heardText(heardMs) },
+  {
+    title: "disks",
+    cell: (_name, { disks }) => disks.slice(0, 4).map((id) => <Thing key={id} kind="disk" name={id} />),
+  },
+  { title: "CPI", cell: (_name, { cpi }) => cpi || "default" },
+  { title: "az", cell: (_name, { az }) => az },
 ];
 
 const TASKS: readonly Column<TaskRow>[] = [
@@ -62,7 +74,7 @@ function Page() {
   useEffect(() => {
     document.body.classList.toggle("stale", isStale);
   }, [isStale]);
-  const { disk, task, lock, cpi, source } = known.tables;
+  const { disk, vm, task, lock, cpi, source } = known.tables;
   const wanted = filter.toLowerCase();
   const matches = (...texts: readonly string[]): boolean => texts.some((text) => text.toLowerCase().includes(wanted));
   return (
@@ -89,6 +101,13 @@ function Page() {
               columns={DISKS}
               rows={inOrder<"disk">(disk, (name, row) => matches(name, row.host, row.state, row.pool, row.az))}
               none="No disks."
+            />
+            <List
+              id="vms"
+              title="VMs"
+              columns={VMS}
+              rows={inOrder<"vm">(vm, (name, row) => matches(name, row.state, row.cid, row.cpi, row.az))}
+              none="No instances are deployed."
             />
             <List
               id="tasks"

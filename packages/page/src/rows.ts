@@ -12,8 +12,10 @@ export interface HostRow extends Shown {
   readonly state: "online" | "warning" | "unavailable" | "dead";
   readonly az: string;
   readonly rack: string;
-  /** The VM that it serves as; empty for none. */
+  /** The VM that it serves as, by what its CPI calls that; empty for none. */
   readonly vm: string;
+  /** Whether somebody wants it out of operation, and whether it is. */
+  readonly removal: "" | "wanted" | "done";
   /** A letter for each of its devices in order of id: a key of DEVICE_LETTERS. */
   readonly devices: string;
 }
@@ -33,6 +35,22 @@ export interface DiskRow extends Shown {
   readonly pool: string;
   readonly sizeBytes: number;
   readonly health: string;
+}
+
+/** An instance of a deployment, by DEPLOYMENT/GROUP/INDEX, with its VM. */
+export interface VmRow extends Shown {
+  readonly state: "none" | "creating" | "created" | "running" | "lost" | "deleting";
+  /** What its CPI calls its VM; empty for none. */
+  readonly cid: string;
+  /** Empty for the default one. */
+  readonly cpi: string;
+  readonly az: string;
+  /** What its agent was told of its jobs. */
+  readonly jobs: string;
+  /** What the CPI calls the disks that are its own. */
+  readonly disks: readonly string[];
+  /** When its agent was last heard, to the minute; 0: never. */
+  readonly heardMs: number;
 }
 
 export interface TaskRow extends Shown {
@@ -71,6 +89,7 @@ export interface Rows {
   readonly host: HostRow;
   readonly device: DeviceRow;
   readonly disk: DiskRow;
+  readonly vm: VmRow;
   readonly task: TaskRow;
   readonly lock: LockRow;
   readonly cpi: CpiRow;
@@ -97,6 +116,8 @@ export type DeviceLetter = keyof typeof DEVICE_LETTERS;
 /** What an action would do, or did, in lines for people. */
 export interface ActionAnswer {
   readonly lines: readonly string[];
+  /** It is wanted and not done yet: to be asked for again after so long. */
+  readonly againAfterMs?: number;
 }
 
 /** Why a thing is as it is. */

@@ -13,6 +13,7 @@ const emptyTables = (): Tables => ({
   host: new Map(),
   device: new Map(),
   disk: new Map(),
+  vm: new Map(),
   task: new Map(),
   lock: new Map(),
   cpi: new Map(),

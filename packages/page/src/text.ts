@@ -13,6 +13,12 @@ export function ageText(sinceMs: number, nowMs = Date.now()): string {
   return `${Math.floor(ms / unitMs)} ${name}`;
 }
 
+/** As fine as the director tells it. */
+export function heardText(heardMs: number, nowMs = Date.now()): string {
+  if (heardMs === 0) return "never";
+  return nowMs - heardMs < 120 * SECOND_MS ? "lately" : `${ageText(heardMs, nowMs)} ago`;
+}
+
 export function clockText(timeMs: number): string {
   return new Date(timeMs).toLocaleTimeString(undefined, { hour12: false });
 }

@@ -5,7 +5,7 @@ import type { Store } from "./store.js";
 /** The fleet below stays in sight; its lists have the rest, first. */
 const MAX_SHOWN = 10;
 /** The worst first: what others wait for. */
-const KINDS: readonly RowKind[] = ["source", "host", "task", "disk", "device", "cpi"];
+const KINDS: readonly RowKind[] = ["source", "host", "task", "vm", "disk", "device", "cpi"];
 
 interface Troubled {
   readonly kind: RowKind;

@@ -312,6 +312,7 @@ export function createDirector(
     tablet,
     endedTasks,
     locks,
+    agentHealths,
     registries,
     dispatchers: connections.dispatchers.all,
     cpiConfig: teller,

@@ -95,6 +95,8 @@ export const POLICY = {
   seePage: readers,
   setHostState: admins,
   fenceHost: admins,
+  removeHost: admins,
+  addHost: admins,
   readByVendorMethod: vendorReaders,
   callVendorMethod: vendorCallers,
   adminByVendorMethod: admins,

@@ -1,5 +1,11 @@
 import type { AdminServiceDefinition, ExplainResponse } from "@diskmesh/api/common";
-import type { Device, DiskRegistryServiceDefinition, Event } from "@diskmesh/api/registry";
+import {
+  ActionCode,
+  type ActionResult,
+  type Device,
+  type DiskRegistryServiceDefinition,
+  type Event,
+} from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 
@@ -17,6 +23,8 @@ export interface RegistryClients {
     | "watchDisks"
     | "setHostState"
     | "fenceHost"
+    | "removeHost"
+    | "addHost"
   >;
   readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain">;
 }
@@ -69,6 +77,24 @@ export class Registries {
 
   fenceHost(request: Parameters<Registry["fenceHost"]>[0]): ReturnType<Registry["fenceHost"]> {
     return this.#ofHost(({ registry }) => registry.fenceHost(request));
+  }
+
+  async removeHost(request: Parameters<Registry["removeHost"]>[0]): Promise<ActionResult> {
+    return this.#action(({ registry }) => registry.removeHost(request));
+  }
+
+  async addHost(request: Parameters<Registry["addHost"]>[0]): Promise<ActionResult> {
+    return this.#action(({ registry }) => registry.addHost(request));
+  }
+
+  /** A registry that does not know the host says so in its answer. */
+  #action(ask: (clients: RegistryClients) => Promise<{ readonly result?: ActionResult | undefined }>) {
+    return this.#ofHost(async (clients) => {
+      const { result } = await ask(clients);
+      if (result === undefined) throw new TypeError("the answer has no result");
+      if (result.code === ActionCode.E_NOT_FOUND) throw new NotFoundError(result.message);
+      return result;
+    });
   }
 
   async #ofHost<Answer>(ask: (clients: RegistryClients) => Promise<Answer>): Promise<Answer> {

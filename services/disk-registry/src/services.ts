@@ -63,8 +63,8 @@ const AGENTS: readonly Role[] = ["disk-agent"];
 /** Adds all services. `current` throws UnavailableError while this process does not lead. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
   offer(server, DiskRegistryServiceDefinition, current, {
-    addHost: change(INFRASTRUCTURE, "AddHost", addHost),
-    removeHost: change(INFRASTRUCTURE, "RemoveHost", removeHost),
+    addHost: change(DIRECTED, "AddHost", addHost),
+    removeHost: change(DIRECTED, "RemoveHost", removeHost),
     purgeHost: change(INFRASTRUCTURE, "PurgeHost", purgeHost),
     fenceHost: change(DIRECTED, "FenceHost", fenceHost),
     setHostState: change(DIRECTED, "SetHostState", setHostState),

@@ -76,11 +76,11 @@ export async function devicesReady(mesh: Mesh): Promise<void> {
   );
 }
 
-/** Deploys an instance for every host, and answers their ids in order of host. */
-export async function deployInstances(mesh: Mesh): Promise<string[]> {
+/** Deploys an instance for every host, or so many; answers their ids in order of the hosts. */
+export async function deployInstances(mesh: Mesh, count = mesh.hostIds.length): Promise<string[]> {
   const content = "azs:\n- name: z1\ndisk_types:\n- name: default\n  disk_size: 1\n";
   await retrying("UpdateConfig", () => mesh.clients.configs.updateConfig({ type: "cloud", content }));
-  const manifest = `name: work\ninstance_groups:\n- name: worker\n  instances: ${mesh.hostIds.length}\n  azs: [z1]\n`;
+  const manifest = `name: work\ninstance_groups:\n- name: worker\n  instances: ${count}\n  azs: [z1]\n`;
   await runTask("Deploy", () => mesh.clients.deployments.deploy({ manifest, wait: true }));
   const { instances } = await mesh.clients.deployments.listInstances({ deployment: "work" });
   return mesh.hostIds.map((hostId) => instances.find(({ agentId }) => agentId === hostId)?.instanceId ?? "");

@@ -4,22 +4,28 @@ import type { DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/r
 /** Tries of an order after which it is no matter of moments. */
 const MANY_ATTEMPTS = 3;
 
-export function hostRow(host: Host, devices: string): HostRow {
-  const { state, az, rack, assignment, stateChangedAt } = host;
+/** `isInUse`: it holds devices or serves disks. */
+export function hostRow(host: Host, devices: string, isInUse: boolean): HostRow {
+  const { state, az, rack, assignment, stateChangedAt, removalRequested } = host;
   const shown = lower("HOST_STATE_", state) as HostRow["state"];
+  const isLeft = !isInUse && assignment === undefined;
+  const removal = !removalRequested ? "" : isLeft ? "done" : "wanted";
   return {
     state: shown,
+    removal,
     az,
     rack,
     vm: assignment?.vmCid ?? "",
     devices,
-    ...about(troubleOfHost(host, shown), stateChangedAt),
+    ...about(troubleOfHost(host, shown, removal), stateChangedAt),
   };
 }
 
-function troubleOfHost(host: Host, state: HostRow["state"]): string {
+function troubleOfHost(host: Host, state: HostRow["state"], removal: HostRow["removal"]): string {
+  // Nobody waits for it any more.
+  if (removal === "done") return "";
   if (state === "dead") return `said dead by ${host.saidDead?.by ?? "an operator"}: ${host.saidDead?.reason ?? ""}`;
-  if (host.removalRequested) return "to be removed, and not out of operation yet";
+  if (removal === "wanted") return "to be removed, and not out of operation yet";
   if (state !== "online") return host.stateMessage || `its agent is ${state}`;
   return host.suspected ? "heartbeats are missing" : "";
 }
@@ -35,6 +41,11 @@ export function letterOf({ attachState, health }: Device): DeviceLetter {
   if (health === Health.ERROR) return "x";
   if (health === Health.WARNING) return "w";
   return LETTERS[attachState] ?? "u";
+}
+
+/** Whether its host holds it, or may. */
+export function isHeld({ attachState, detachConfirmed }: Device): boolean {
+  return attachState !== AttachState.UNKNOWN && !(attachState === AttachState.DETACHED && detachConfirmed);
 }
 
 /** Undefined for a device that nobody needs to look at. */

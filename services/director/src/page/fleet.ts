@@ -4,7 +4,7 @@ import type { DeviceLetter } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../registries.js";
 import type { Board } from "./board.js";
-import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
+import { deviceRow, diskRow, hostRow, isHeld, letterOf } from "./fleet-rows.js";
 
 const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
 /** Then the registry is asked to go on from there. */
@@ -26,11 +26,19 @@ interface Watched<Thing> {
   set(name: string, thing: Thing | undefined): void;
 }
 
+/** What a host's row tells of one of its devices. */
+interface ShownDevice {
+  readonly letter: DeviceLetter;
+  readonly isHeld: boolean;
+}
+
 /** Keeps the board's rows of what one disk registry knows up, until the signal aborts. */
 export class Fleet {
   readonly #hosts = new Map<string, Host>();
   /** By host, then by id. */
-  readonly #letters = new Map<string, Map<string, DeviceLetter>>();
+  readonly #devices = new Map<string, Map<string, ShownDevice>>();
+  /** Where disks are published. */
+  readonly #hostOfDisk = new Map<string, string>();
   readonly #hostOfDevice = new Map<string, string>();
   /** Hosts that are shown with the next ones. */
   readonly #unshown = new Set<string>();
@@ -71,7 +79,7 @@ export class Fleet {
       what: "disks",
       open: (resumeToken) =>
         named(registry.watchDisks({ resumeToken }, call), "disk", "removedDiskId", ({ diskId }: Disk) => diskId),
-      set: (diskId, disk) => this.board.set("disk", diskId, disk && diskRow(disk)),
+      set: (diskId, disk) => this.#setDisk(diskId, disk),
     });
   }
 
@@ -135,18 +143,27 @@ export class Fleet {
 
   #setDevice(deviceId: string, device: Device | undefined): void {
     const hostId = device?.hostId ?? this.#hostOfDevice.get(deviceId) ?? "";
-    const letters = this.#letters.get(hostId) ?? new Map<string, DeviceLetter>();
-    this.#letters.set(hostId, letters);
+    const devices = this.#devices.get(hostId) ?? new Map<string, ShownDevice>();
+    this.#devices.set(hostId, devices);
     if (device === undefined) {
-      letters.delete(deviceId);
-      if (letters.size === 0) this.#letters.delete(hostId);
+      devices.delete(deviceId);
+      if (devices.size === 0) this.#devices.delete(hostId);
       this.#hostOfDevice.delete(deviceId);
     } else {
-      letters.set(deviceId, letterOf(device));
+      devices.set(deviceId, { letter: letterOf(device), isHeld: isHeld(device) });
       this.#hostOfDevice.set(deviceId, hostId);
     }
     this.board.set("device", deviceId, device && deviceRow(device));
     this.#showSoon(hostId);
+  }
+
+  #setDisk(diskId: string, disk: Disk | undefined): void {
+    const row = disk && diskRow(disk);
+    const [before = "", hostId = ""] = [this.#hostOfDisk.get(diskId), row?.host];
+    if (hostId === "") this.#hostOfDisk.delete(diskId);
+    else this.#hostOfDisk.set(diskId, hostId);
+    for (const each of new Set([before, hostId])) if (before !== hostId && each !== "") this.#showSoon(each);
+    this.board.set("disk", diskId, row);
   }
 
   #showSoon(hostId: string): void {
@@ -163,9 +180,16 @@ export class Fleet {
 
   #showHost(hostId: string): void {
     const host = this.#hosts.get(hostId);
-    const inOrder = [...(this.#letters.get(hostId) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
-    const letters = inOrder.map(([, letter]) => letter).join("");
-    this.board.set("host", hostId, host && hostRow(host, letters));
+    if (host === undefined) {
+      this.board.set("host", hostId, undefined);
+      return;
+    }
+    const devices = [...(this.#devices.get(hostId) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
+    const letters = devices.map(([, { letter }]) => letter).join("");
+    const isInUse =
+      host.removalRequested &&
+      (devices.some(([, each]) => each.isHeld) || [...this.#hostOfDisk.values()].includes(hostId));
+    this.board.set("host", hostId, hostRow(host, letters, isInUse));
   }
 }
 

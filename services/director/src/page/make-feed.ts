@@ -4,6 +4,7 @@ import type { CpiConfigSource } from "../cpi/cpi-calls.js";
 import type { Dispatcher } from "../cpi/dispatchers.js";
 import type { Registries } from "../registries.js";
 import type { DirectorTablet } from "../stored-schema.js";
+import type { AgentHealths } from "../workers/agent-healths.js";
 import type { EndedTasks } from "../workers/ended-tasks.js";
 import type { LockKeeper } from "../workers/lock-keeper.js";
 import { Board } from "./board.js";
@@ -16,6 +17,7 @@ export interface MakeFeedOptions {
   readonly tablet: DirectorTablet;
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
+  readonly agentHealths: Pick<AgentHealths, "shown">;
   readonly registries: Registries;
   readonly dispatchers: readonly Pick<Dispatcher, "address" | "client">[];
   readonly cpiConfig: Pick<CpiConfigSource, "version">;
@@ -28,6 +30,7 @@ export function makeFeed({
   tablet,
   endedTasks,
   locks,
+  agentHealths,
   registries,
   dispatchers,
   cpiConfig,
@@ -46,7 +49,7 @@ export function makeFeed({
   });
   const keepUp = (signal: AbortSignal): void => {
     for (const { name, clients } of registries.named()) new Fleet(name, clients, board, clock, signal).start();
-    keepOwnRows({ board, tablet, endedTasks, locks, cpisOf, lookIntervalMs, clock }, signal);
+    keepOwnRows({ board, tablet, endedTasks, locks, cpisOf, agentHealths, lookIntervalMs, clock }, signal);
   };
   return new Feed({ board, limits: config.page, keepUp, clock });
 }

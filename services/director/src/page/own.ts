@@ -1,29 +1,23 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { TaskRow } from "@diskmesh/page/rows";
-import type { Clock } from "@diskmesh/service";
 import { lockName } from "../model/locks.js";
 import { hasEnded, type Task } from "../model/task.js";
-import type { DirectorTablet } from "../stored-schema.js";
 import type { EndedTasks } from "../workers/ended-tasks.js";
 import type { LockKeeper } from "../workers/lock-keeper.js";
-import type { Board } from "./board.js";
 import { cpiRow, lockRow, taskRow } from "./own-rows.js";
+import { keepVms, type VmsOptions } from "./vms.js";
 
 interface DispatcherCpis {
   readonly name: string;
   readonly list: (signal: AbortSignal) => Promise<ListCpisResponse["cpis"]>;
 }
 
-export interface OwnOptions {
-  readonly board: Board;
-  readonly tablet: DirectorTablet;
+export interface OwnOptions extends VmsOptions {
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
   /** Of each dispatcher: its name for people, and what it says. */
   readonly cpisOf: readonly DispatcherCpis[];
-  readonly lookIntervalMs: number;
-  readonly clock: Clock;
 }
 
 const MAX_LIVE_TASKS = 500;
@@ -37,7 +31,16 @@ const TASKS_INTERVAL_MS = 5_000;
 /** Keeps the board's rows of what the director itself knows up, until the signal aborts. */
 export function keepOwnRows(options: OwnOptions, signal: AbortSignal): void {
   void keepTasksAndLocks(options, signal);
+  void keepVmsUp(options, signal);
   for (const dispatcher of options.cpisOf) void keepCpis(dispatcher, options, signal);
+}
+
+/** Begun anew when the tablet cannot be read for a while. */
+async function keepVmsUp(options: OwnOptions, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await keepVms(options, signal).catch(() => {});
+    await options.clock.sleep(AGAIN_MS, signal).catch(() => {});
+  }
 }
 
 async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Promise<void> {

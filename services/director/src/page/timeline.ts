@@ -18,7 +18,7 @@ export async function timelineOf(
   const filters = { disk: "diskId", host: "hostId", device: "deviceId" } as const;
   const asked: Promise<TimelineEntry[]>[] = [
     ...names.map((each) => context.registries.eventsOf({ [filters[kind]]: each }).then((all) => all.map(ofRegistry))),
-    ...(kind === "disk" ? names.map((each) => ownEvents(context, each)) : []),
+    ...(kind === "device" ? [] : names.map((each) => ownEvents(context, each))),
   ];
   const settled = await Promise.allSettled(asked);
   const entries = settled.flatMap((each) => (each.status === "fulfilled" ? each.value : []));

@@ -1,0 +1,17 @@
+import { type Answer, json } from "./answer.js";
+
+/** Nothing but what this director serves itself, and no page of anybody else's around it. */
+export const PAGE_HEADERS = {
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "x-frame-options": "DENY",
+};
+export const DATA_HEADERS = { ...PAGE_HEADERS, "cache-control": "no-store" };
+
+export function data(value: unknown): Answer {
+  const answer = json(value);
+  return { ...answer, headers: { ...DATA_HEADERS, ...answer.headers } };
+}

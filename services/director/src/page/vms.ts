@@ -1,0 +1,135 @@
+import type { VmRow } from "@diskmesh/page/rows";
+import type { Clock } from "@diskmesh/service";
+import type { Disk } from "../model/disk.js";
+import type { Instance } from "../model/instance.js";
+import type { PersistentDisk } from "../model/persistent-disk.js";
+import type { DirectorTables } from "../model/schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { AgentHealths, ShownHealth } from "../workers/agent-healths.js";
+import type { Board } from "./board.js";
+import { about } from "./fleet-rows.js";
+
+export interface VmsOptions {
+  readonly board: Board;
+  readonly tablet: DirectorTablet;
+  readonly agentHealths: Pick<AgentHealths, "shown">;
+  readonly lookIntervalMs: number;
+  readonly clock: Clock;
+}
+
+/** Agents fall silent without any change of the tablet. */
+const HEALTH_INTERVAL_MS = 5_000;
+/** When an agent was heard is told no finer: each beat of each agent would be a change. */
+const HEARD_STEP_MS = 60_000;
+/** Made at once: whoever asks for something meanwhile waits no longer than that takes. */
+const ROWS_AT_ONCE = 500;
+
+/** Keeps the board's rows of all instances and their VMs up, until the signal aborts. */
+export async function keepVms({ board, tablet, agentHealths, lookIntervalMs, clock }: VmsOptions, signal: AbortSignal) {
+  const vms = new Vms(board, agentHealths);
+  const unwatch = tablet.watch((changes) => {
+    for (const { table, key, document } of changes) {
+      if (table === "instances") vms.changed.add(key);
+      if (table === "disks" || table === "persistentDisks")
+        vms.diskChanged(`${table} ${key}`, document as Disk | PersistentDisk | null);
+    }
+  });
+  try {
+    await tablet.read((tables) => vms.readAll(tables));
+    let lookedAtMs = clock.monotonicMs();
+    while (!signal.aborted) {
+      if (clock.monotonicMs() - lookedAtMs > HEALTH_INTERVAL_MS) {
+        lookedAtMs = clock.monotonicMs();
+        vms.lookAtHealth();
+      }
+      while (vms.changed.size > 0 && !signal.aborted) {
+        const instanceIds = [...vms.changed].slice(0, ROWS_AT_ONCE);
+        for (const instanceId of instanceIds) vms.changed.delete(instanceId);
+        await tablet.read((tables) => vms.show(tables, instanceIds));
+      }
+      await clock.sleep(lookIntervalMs, signal).catch(() => {});
+    }
+  } finally {
+    unwatch();
+  }
+}
+
+class Vms {
+  /** Instances whose rows may not be as they are now. */
+  readonly changed = new Set<string>();
+  readonly #instanceOfDisk = new Map<string, string>();
+  /** What is shown of each instance: its name, and what is known without its agent. */
+  readonly #shown = new Map<string, { readonly name: string; readonly instance: Instance; readonly disks: string[] }>();
+
+  constructor(
+    private readonly board: Board,
+    private readonly agentHealths: Pick<AgentHealths, "shown">,
+  ) {}
+
+  readAll(tables: DirectorTables): void {
+    for (const { instanceId } of tables.instances.entries()) this.changed.add(instanceId);
+    for (const disk of tables.disks.entries()) this.diskChanged(`disks ${disk.name}`, disk);
+    for (const disk of tables.persistentDisks.entries()) this.diskChanged(`persistentDisks ${disk.diskId}`, disk);
+  }
+
+  /** Both whose it was and whose it is. */
+  diskChanged(key: string, disk: Disk | PersistentDisk | null): void {
+    const before = this.#instanceOfDisk.get(key);
+    if (before !== undefined) this.changed.add(before);
+    if (disk === null || disk.instanceId === "") {
+      this.#instanceOfDisk.delete(key);
+      return;
+    }
+    this.#instanceOfDisk.set(key, disk.instanceId);
+    this.changed.add(disk.instanceId);
+  }
+
+  show(tables: DirectorTables, instanceIds: readonly string[]): void {
+    for (const instanceId of instanceIds) {
+      const before = this.#shown.get(instanceId);
+      const instance = tables.instances.get(instanceId);
+      const name = instance && `${instance.deployment}/${instance.group}/${instance.index}`;
+      if (before !== undefined && before.name !== name) this.board.set("vm", before.name, undefined);
+      if (instance === undefined || name === undefined) {
+        this.#shown.delete(instanceId);
+        continue;
+      }
+      const own = [
+        ...tables.persistentDisks.by("byInstance", instanceId),
+        ...tables.disks.by("byInstance", instanceId),
+      ];
+      const disks = own.map(({ diskCid }) => diskCid).filter(Boolean);
+      this.#shown.set(instanceId, { name, instance, disks });
+      this.#setRow(instanceId);
+    }
+  }
+
+  lookAtHealth(): void {
+    for (const instanceId of this.#shown.keys()) this.#setRow(instanceId);
+  }
+
+  #setRow(instanceId: string): void {
+    const shown = this.#shown.get(instanceId);
+    if (shown === undefined) return;
+    const { name, instance, disks } = shown;
+    const health = instance.agentId === "" ? undefined : this.agentHealths.shown(instance.agentId);
+    this.board.set("vm", name, vmRow(instance, disks, health));
+  }
+}
+
+export function vmRow(instance: Instance, disks: readonly string[], shown: ShownHealth | undefined): VmRow {
+  const { vmState, vmCid, cpi, az, jobs = "started" } = instance;
+  const heardAtMs = shown?.health?.heardAtMs ?? 0;
+  const isSilent = vmState === "running" && shown?.isResponsive === false;
+  const trouble = vmState === "lost" ? "its VM is gone" : isSilent ? "its agent is silent" : "";
+  return {
+    state: vmState,
+    cid: vmCid,
+    cpi,
+    az,
+    jobs,
+    disks,
+    heardMs: Math.floor(heardAtMs / HEARD_STEP_MS) * HEARD_STEP_MS,
+    ...about(trouble, isSilent && heardAtMs > 0 ? new Date(heardAtMs) : undefined),
+  };
+}
