@@ -116,6 +116,14 @@ describe("the diskmesh command and a mesh", function () {
     await done(`set-host-state online ${hostId}`);
     expect((await listed(`events --host ${hostId} --action FenceHost`)).length).to.be.above(0);
     expect((await listed("events --director --deployment demo --after 1h")).length).to.be.above(0);
+    const told = await listed("events --limit 1000");
+    expect(new Set(told.map(({ service }) => service))).to.deep.equal(new Set(["director", "disk-registry"]));
+    const times = told.map(({ time }) => Date.parse(time));
+    expect(times).to.deep.equal([...times].sort((a, b) => b - a));
+    expect(await listed("events --limit 3")).to.have.length(3);
+    const fenced = (await listed(`events --thing ${hostId} --action FenceHost --result OK`))[0];
+    expect(await listed(`events --request ${fenced.requestId}`)).to.deep.equal([fenced]);
+    expect(await listed(`events --thing ${hostId} --result NOT_FOUND`)).to.deep.equal([]);
     await done("detach scratch");
     expect(await listed("locks")).to.deep.equal([]);
     expect(await done("why task 1")).to.match(/^task 1 \(.*\) is done.*\nnothing keeps it/);

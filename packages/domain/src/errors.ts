@@ -152,3 +152,9 @@ export class DriverError extends DomainError {
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
+
+/** Whether it was decided against, for good. What is malformed was never asked, and what may yet be done was not refused. */
+export function isRefusal(error: unknown): error is DomainError {
+  if (!(error instanceof DomainError) || error instanceof InvalidArgumentError) return false;
+  return !error.retryable && error.outcome === "not_done";
+}

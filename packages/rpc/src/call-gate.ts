@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import {
   DomainError,
   formatIdentity,
@@ -19,7 +18,7 @@ import { ActiveCall } from "./call-context.js";
 import type { RpcServerLimits } from "./limits.js";
 import { passingCause } from "./passing-causes.js";
 import { type Caller, callerOfStream, streamOfCall } from "./peer-identity.js";
-import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
+import { REQUEST_ID_HEADER, RequestIds } from "./request-id.js";
 import { Room, type Share } from "./room.js";
 import { type GrpcStatus, statusOfError } from "./status-of-error.js";
 import { endCall, startServerSpan, type TracedCall, traceIdOf } from "./tracing.js";
@@ -107,8 +106,7 @@ export class CallGate {
   readonly #active = new Map<ActiveCall, GatedMethod>();
   readonly #calls: Room<ActiveCall>;
   readonly #streams: Room<ActiveCall>;
-  readonly #idPrefix = randomBytes(4).toString("hex");
-  #idCounter = 0;
+  readonly #requestIds = new RequestIds();
   #onEmpty: (() => void) | undefined;
 
   constructor(
@@ -133,7 +131,7 @@ export class CallGate {
   /** Undefined when the call was refused, in which case `fail` has sent the refusal. */
   admit(method: GatedMethod, call: IncomingCall, fail: (status: GrpcStatus) => void): AdmittedCall | undefined {
     const startedMs = performance.now();
-    const requestId = this.#requestIdOf(call.metadata);
+    const requestId = this.#requestIds.of(call.metadata.get(REQUEST_ID_HEADER)[0]);
     let caller: Caller | undefined;
     const traced = startServerSpan(method.path, call.metadata);
     let admitted: ActiveCall | undefined;
@@ -262,13 +260,6 @@ export class CallGate {
     if (method.streams) return sent;
     if (sent === Number.POSITIVE_INFINITY) return nowMs + this.limits.defaultDeadlineMs;
     return Math.min(sent, nowMs + this.limits.maxDeadlineMs);
-  }
-
-  #requestIdOf(metadata: Metadata): string {
-    const [sent] = metadata.get(REQUEST_ID_HEADER);
-    if (typeof sent === "string" && REQUEST_ID_PATTERN.test(sent)) return sent;
-    this.#idCounter += 1;
-    return `${this.#idPrefix}-${this.#idCounter}`;
   }
 
   #tellChange({ path }: GatedMethod, active: ActiveCall, traced: TracedCall, response: unknown): void {

@@ -30,5 +30,6 @@ export { processMetrics } from "./process-metrics.js";
 export { Readiness } from "./readiness.js";
 export { createRpcServer } from "./rpc-server.js";
 export { runService } from "./run-service.js";
+export { shownRequest } from "./shown-request.js";
 export { Slots } from "./slots.js";
 export { WorkQueue, type WorkResult } from "./work-queue.js";

@@ -40,6 +40,7 @@ import { Events } from "./workers/events.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { OwedRemovals } from "./workers/owed-removals.js";
 import { QueueRoom } from "./workers/queue-room.js";
+import { Refusals } from "./workers/refusals.js";
 import { Resurrector } from "./workers/resurrector.js";
 import { TaskArchive } from "./workers/task-archive.js";
 import { TaskLog } from "./workers/task-log.js";
@@ -69,6 +70,7 @@ export interface Context {
   readonly endedTasks: EndedTasks;
   readonly taskLog: TaskLog;
   readonly events: Events;
+  readonly refusals: Refusals;
   readonly changes: Changes<number>;
   readonly locks: LockKeeper;
   readonly agentHealths: AgentHealths;
@@ -330,6 +332,7 @@ export function createDirector(
     endedTasks,
     taskLog,
     events,
+    refusals: new Refusals(events, clock),
     changes,
     locks,
     agentHealths,

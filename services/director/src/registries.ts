@@ -7,7 +7,7 @@ import {
   type Event,
 } from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
-import type { Client } from "@diskmesh/rpc";
+import type { CallContext, Client } from "@diskmesh/rpc";
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
@@ -71,20 +71,36 @@ export class Registries {
     return (await Promise.all(found)).flatMap(({ events }) => events);
   }
 
-  setHostState(request: Parameters<Registry["setHostState"]>[0]): ReturnType<Registry["setHostState"]> {
-    return this.#ofHost(({ registry }) => registry.setHostState(request));
+  /** `call` is whose it is: the registry's event of it has the same request id. */
+  setHostState(
+    request: Parameters<Registry["setHostState"]>[0],
+    { requestId }: Pick<CallContext, "requestId">,
+  ): ReturnType<Registry["setHostState"]> {
+    return this.#ofHost(({ registry }) => registry.setHostState(request, { requestId }));
   }
 
-  fenceHost(request: Parameters<Registry["fenceHost"]>[0]): ReturnType<Registry["fenceHost"]> {
-    return this.#ofHost(({ registry }) => registry.fenceHost(request));
+  /** As of `setHostState`. */
+  fenceHost(
+    request: Parameters<Registry["fenceHost"]>[0],
+    { requestId }: Pick<CallContext, "requestId">,
+  ): ReturnType<Registry["fenceHost"]> {
+    return this.#ofHost(({ registry }) => registry.fenceHost(request, { requestId }));
   }
 
-  async removeHost(request: Parameters<Registry["removeHost"]>[0]): Promise<ActionResult> {
-    return this.#action(({ registry }) => registry.removeHost(request));
+  /** As of `setHostState`. */
+  async removeHost(
+    request: Parameters<Registry["removeHost"]>[0],
+    { requestId }: Pick<CallContext, "requestId">,
+  ): Promise<ActionResult> {
+    return this.#action(({ registry }) => registry.removeHost(request, { requestId }));
   }
 
-  async addHost(request: Parameters<Registry["addHost"]>[0]): Promise<ActionResult> {
-    return this.#action(({ registry }) => registry.addHost(request));
+  /** As of `setHostState`. */
+  async addHost(
+    request: Parameters<Registry["addHost"]>[0],
+    { requestId }: Pick<CallContext, "requestId">,
+  ): Promise<ActionResult> {
+    return this.#action(({ registry }) => registry.addHost(request, { requestId }));
   }
 
   /** A registry that does not know the host says so in its answer. */

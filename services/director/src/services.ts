@@ -74,7 +74,20 @@ import { checkRole, type Operation, POLICY } from "./policy.js";
 import { CPI } from "./yaml/cpi-configs.js";
 
 const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
-const permitChange = <Handler>(operation: Operation, handler: Handler) => allowChange(POLICY[operation].roles, handler);
+
+/** What may change something: it is told of by a task, or in the transaction that does it, and else as refused. */
+const permitChange = <Request, Response>(
+  operation: Operation,
+  handler: (context: Context, request: Request, call: CallContext) => Promise<Response>,
+) =>
+  allowChange(POLICY[operation].roles, async (context: Context, request: Request, call: CallContext) => {
+    try {
+      return await handler(context, request, call);
+    } catch (error) {
+      context.refusals.note(operation, call, request, error);
+      throw error;
+    }
+  });
 
 /** What some requests of a method need beside the right to call it. */
 const permitting = <Request, Response>(
@@ -176,7 +189,8 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
   });
   offer(server, VendorPassthruServiceDefinition, current, {
     listMethods: permit("readByVendorMethod", listMethods),
-    callMethod: permitChange("adminByVendorMethod", callMethod),
+    // It tells of itself: as it begins, and as it ends.
+    callMethod: allowChange(POLICY.adminByVendorMethod.roles, callMethod),
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),
   });

@@ -8,6 +8,7 @@ import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
 import type { Config } from "./model/config.js";
 import type { CpiCall } from "./model/cpi-call.js";
 import type { Deployment } from "./model/deployment.js";
+import type { UntoldEvent } from "./model/director-event.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
 import type { NodeError } from "./model/node-error.js";
@@ -167,6 +168,8 @@ const possibleOrphan = shapeOf<PossibleOrphan>()({
   sinceMs: z.number(),
 });
 
+const untoldEvent = shapeOf<UntoldEvent>()({ noteId: whole, event: text });
+
 const cpiCall = shapeOf<CpiCall>()({
   callId: text,
   dispatcher: text,
@@ -279,6 +282,8 @@ const task = shapeOf<Task>()({
   startedAtMs: z.number().nullable(),
   endedAtMs: z.number().nullable(),
   contextId: text.optional(),
+  requestId: text.optional(),
+  authentication: text.optional(),
   traceParent: text.optional(),
   teams: z.array(text).readonly().optional(),
   eventCount: whole.optional(),
@@ -287,7 +292,7 @@ const task = shapeOf<Task>()({
 
 const nodeError = shapeOf<NodeError>()({ nodeId: text, text, taskId: whole, atMs: z.number() });
 
-const counter = shapeOf<Counter>()({ name: z.enum(["config", "problem", "task"]), value: whole });
+const counter = shapeOf<Counter>()({ name: z.enum(["config", "problem", "task", "note"]), value: whole });
 
 /** The model's tables, as they are stored: with the shapes that their documents must have. */
 export const storedSchema: DirectorSchema = {
@@ -306,6 +311,7 @@ export const storedSchema: DirectorSchema = {
   instances: { ...schema.instances, check: checkOf(instance) },
   disks: { ...schema.disks, check: checkOf(disk), version: 2, upgrade: withAttachmentId },
   tasks: { ...schema.tasks, check: checkOf(task) },
+  untoldEvents: { ...schema.untoldEvents, check: checkOf(untoldEvent) },
   cpiCalls: { ...schema.cpiCalls, check: checkOf(cpiCall) },
   nodeErrors: { ...schema.nodeErrors, check: checkOf(nodeError) },
   counters: { ...schema.counters, check: checkOf(counter) },

@@ -1,62 +1,136 @@
 import type { Event as DirectorEvent } from "@diskmesh/api/director";
 import type { Event as RegistryEvent } from "@diskmesh/api/registry";
-import { type Action, textOption } from "../action.js";
+import { messageOf } from "@diskmesh/domain";
+import { type Action, type ActionCall, textOption } from "../action.js";
+import type { Mesh } from "../mesh.js";
 import { type Columns, timeText } from "../output.js";
 import { countOf, timeOf } from "../values.js";
 
-const OF_REGISTRY: Columns<RegistryEvent> = {
+/** What one of the services has told, as scripts get it. */
+type Told =
+  | ({ readonly service: "director" } & DirectorEvent)
+  | ({ readonly service: "disk-registry" } & RegistryEvent);
+
+const COLUMNS: Columns<Told> = {
   time: ({ time }) => timeText(time),
   user: ({ user }) => user,
   action: ({ action }) => action,
-  host: ({ hostIds }) => hostIds.join(" "),
-  device: ({ deviceIds }) => deviceIds.join(" "),
-  disk: ({ diskIds }) => diskIds.join(" "),
-  answer: ({ answer }) => answer,
-  message: ({ message }) => message,
+  what: (event) => (event.service === "director" ? whatOf(event) : thingsOf(event).join(" ")),
+  result: ({ answer }) => answer,
+  request: ({ requestId }) => requestId,
+  message: (event) => (event.service === "director" ? event.error : event.message),
 };
 
-const OF_DIRECTOR: Columns<DirectorEvent> = {
-  time: ({ time }) => timeText(time),
-  user: ({ user }) => user,
-  action: ({ action }) => action,
-  object: ({ objectType, objectName }) => `${objectType} ${objectName}`.trim(),
-  task: ({ taskId }) => (taskId === 0 ? "" : taskId),
-  deployment: ({ deployment }) => deployment,
-  instance: ({ instance }) => instance,
-  error: ({ error }) => error,
-};
+function whatOf({ objectType, objectName, taskId, deployment, instance }: DirectorEvent): string {
+  const place = [instance || deployment, taskId === 0 ? "" : `task ${taskId}`].filter(Boolean).join(", ");
+  return `${objectType} ${objectName}`.trim() + (place === "" ? "" : ` (${place})`);
+}
+
+function thingsOf({ hostIds, deviceIds, diskIds, more }: RegistryEvent): string[] {
+  const named = [["host", hostIds] as const, ["device", deviceIds] as const, ["disk", diskIds] as const];
+  return [...named.flatMap(([kind, ids]) => (ids.length === 0 ? [] : [kind, ...ids])), ...(more ? ["..."] : [])];
+}
+
+const MAX_LISTED = 1_000;
 
 export const events: Action = {
   usage: "events",
-  summary: "who did what, newest first: to hosts, devices and disks, or with --director to VMs and deployments",
+  summary: "who did what and what came of it, newest first, to hosts, devices and disks, VMs and deployments",
   options: [
-    ["--director", "the director's events instead of the registry's"],
-    ["--host <host-id>", "of the registry, about this host"],
-    ["--device <device-id>", "of the registry, about this device"],
-    ["--disk <disk-id>", "of the registry, about this disk"],
-    ["--deployment <name>", "of the director, about this deployment"],
+    ["--director", "the director's events alone"],
+    ["--host <host-id>", "of the registry alone, about this host"],
+    ["--device <device-id>", "of the registry alone, about this device"],
+    ["--disk <disk-id>", "of the registry alone, about this disk"],
+    ["--deployment <name>", "of the director alone, about this deployment"],
+    ["--thing <name>", "about what has this id or name, whatever it is"],
     ["--user <name>", "by this user"],
     ["--action <action>", "of this action"],
+    ["--result <answer>", 'that ended so: OK, or a reason such as "NOT_FOUND"'],
+    ["--request <id>", "of the call with this request id; task-7 for what task 7 had called"],
     ["--after <time>", "since then: 15m, 2h, 7d or an instant"],
-    ["--limit <count>", "at most so many, up to 1000 (100)"],
+    ["--limit <count>", `at most so many, up to ${MAX_LISTED} (100)`],
   ],
-  example: "diskmesh events --host host-1 --after 2h",
-  run: async ({ mesh, output, options }) => {
+  example: "diskmesh events --thing host-1 --after 2h",
+  run: async (call) => {
+    const { mesh, output, options } = call;
     const text = (name: string): string => textOption(options, name);
     const after = text("after");
+    const limit = countOf("limit", text("limit") || "100", MAX_LISTED);
     const common = {
       user: text("user"),
       action: text("action"),
+      thing: text("thing"),
+      answer: text("result"),
+      requestId: text("request"),
+      pageSize: limit,
       ...(after !== "" && { afterTime: timeOf(after, Date.now()) }),
-      pageSize: countOf("limit", text("limit") || "100", 1_000),
     };
-    if (options.director) {
-      const { events: found } = await mesh.events.listEvents({ ...common, deployment: text("deployment") });
-      output.list(OF_DIRECTOR, found, "no such events");
-      return;
-    }
     const about = { hostId: text("host"), deviceId: text("device"), diskId: text("disk") };
-    const { events: found } = await mesh.registry.listEvents({ ...common, ...about });
-    output.list(OF_REGISTRY, found, "no such events");
+    const deployment = text("deployment");
+    const ofRegistry = Object.values(about).some((id) => id !== "");
+    const ofDirector = deployment !== "" || options.director === true;
+    const sources = [
+      ...(ofRegistry && !ofDirector ? [] : [toldByDirector(mesh, { ...common, deployment })]),
+      ...(ofDirector ? [] : [toldByRegistry(mesh, { ...common, ...about })]),
+    ];
+    output.list(COLUMNS, await newestOf(sources, limit, call), "no such events");
   },
 };
+
+/** Newest first. */
+async function* toldByDirector(mesh: Mesh, request: Parameters<Mesh["events"]["listEvents"]>[0]): AsyncGenerator<Told> {
+  for (let pageToken = ""; ; ) {
+    const page = await mesh.events.listEvents({ ...request, pageToken });
+    for (const event of page.events) yield { service: "director", ...event };
+    pageToken = page.nextPageToken;
+    if (pageToken === "") return;
+  }
+}
+
+/** Newest first. */
+async function* toldByRegistry(
+  mesh: Mesh,
+  request: Parameters<Mesh["registry"]["listEvents"]>[0],
+): AsyncGenerator<Told> {
+  for (let pageToken = ""; ; ) {
+    const page = await mesh.registry.listEvents({ ...request, pageToken });
+    for (const event of page.events) yield { service: "disk-registry", ...event };
+    pageToken = page.nextPageToken;
+    if (pageToken === "") return;
+  }
+}
+
+/** Of several lists that are each newest first; those that cannot be asked are told of, unless none can. */
+async function newestOf(
+  sources: readonly AsyncGenerator<Told>[],
+  limit: number,
+  { output }: Pick<ActionCall, "output">,
+): Promise<Told[]> {
+  const failures: unknown[] = [];
+  const next = (source: AsyncGenerator<Told>): Promise<Told | undefined> =>
+    source.next().then(
+      ({ value }) => value as Told | undefined,
+      (error: unknown) => {
+        failures.push(error);
+        return undefined;
+      },
+    );
+  const heads = await Promise.all(sources.map(next));
+  const newest: Told[] = [];
+  while (newest.length < limit) {
+    const at = indexOfNewest(heads);
+    if (at === undefined) break;
+    newest.push(heads[at] as Told);
+    heads[at] = await next(sources[at] as AsyncGenerator<Told>);
+  }
+  if (failures.length > 0 && newest.length === 0) throw failures[0];
+  for (const error of failures) output.say(`these are not all: ${messageOf(error)}`);
+  return newest;
+}
+
+function indexOfNewest(heads: readonly (Told | undefined)[]): number | undefined {
+  const times = heads.map((head) => head?.time?.getTime() ?? Number.NEGATIVE_INFINITY);
+  const latest = Math.max(...times);
+  const at = times.indexOf(latest);
+  return heads[at] === undefined ? undefined : at;
+}

@@ -2,8 +2,15 @@ import type { CancelTaskRequest, CancelTaskResponse } from "@diskmesh/api/direct
 import { formatIdentity } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
+import type { Deed } from "../model/director-event.js";
 import { encodeTask } from "../wire.js";
+import { askerOf } from "../workers/tasks.js";
 import { parseTaskId } from "./parse.js";
+
+/** What is done to a task, rather than by it. */
+export function deedOnTask(action: string, taskId: number): Deed {
+  return { action, objectType: "task", objectName: String(taskId) };
+}
 
 export async function cancelTask(
   context: Context,
@@ -11,9 +18,9 @@ export async function cancelTask(
   call: CallContext,
 ): Promise<CancelTaskResponse> {
   const taskId = parseTaskId(request.taskId);
-  const task = await context.tasks.stop(taskId, {
-    as: "cancelled",
-    why: `cancelled by ${formatIdentity(call.identity)}`,
-  });
+  const stop = { as: "cancelled", why: `cancelled by ${formatIdentity(call.identity)}` } as const;
+  const task = await context.tasks.stop(taskId, stop, (tx, { deployment }) =>
+    context.events.note(tx, deedOnTask("cancel", taskId), askerOf(call), { taskId, deployment }),
+  );
   return { task: encodeTask(task) };
 }

@@ -33,8 +33,8 @@ export async function deleteConfig(
     if (seen !== undefined) read?.keep(seen);
     // What was read from the configs is remembered by this number.
     nextNumber(tx, "config");
+    noteConfig(context, tx, call, "delete", { type, name });
   });
-  noteConfig(context, call, "delete", { type, name });
   return {};
 }
 

@@ -6,19 +6,29 @@ import type {
   UnignoreResponse,
 } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf, refuseUnlessOpen } from "../model/recorded-deployments.js";
+import { askerOf } from "../workers/tasks.js";
 import { parseSelection } from "./parse.js";
 
-export async function ignore(context: Context, { selection }: IgnoreRequest): Promise<IgnoreResponse> {
-  await setIgnore(context, selection, true);
+export async function ignore(
+  context: Context,
+  { selection }: IgnoreRequest,
+  call: CallContext,
+): Promise<IgnoreResponse> {
+  await setIgnore(context, selection, true, call);
   return {};
 }
 
-export async function unignore(context: Context, { selection }: UnignoreRequest): Promise<UnignoreResponse> {
-  await setIgnore(context, selection, false);
+export async function unignore(
+  context: Context,
+  { selection }: UnignoreRequest,
+  call: CallContext,
+): Promise<UnignoreResponse> {
+  await setIgnore(context, selection, false, call);
   return {};
 }
 
@@ -26,6 +36,7 @@ async function setIgnore(
   context: Context,
   selection: InstanceSelection | undefined,
   isIgnored: boolean,
+  call: CallContext,
 ): Promise<void> {
   const { deployment, ...which } = parseSelection(selection);
   await context.tablet.transact((tx) => {
@@ -33,6 +44,9 @@ async function setIgnore(
     const instances = selectInstances(instancesOf(tx, deployment), which);
     refuseWhileAtWork(context, instances);
     for (const instance of instances) tx.instances.put({ ...instance, ignore: isIgnored });
+    const objectName = [deployment, which.group, which.instance].filter(Boolean).join("/");
+    const deed = { action: isIgnored ? "ignore" : "unignore", objectType: "instance", objectName };
+    context.events.note(tx, deed, askerOf(call), { deployment });
   });
 }
 

@@ -15,6 +15,9 @@ export const NO_FILTERS = {
   action: "",
   objectType: "",
   objectName: "",
+  thing: "",
+  answer: "",
+  requestId: "",
 };
 
 export async function listEvents(context: Context, request: ListEventsRequest): Promise<ListEventsResponse> {
@@ -45,11 +48,16 @@ export async function listEvents(context: Context, request: ListEventsRequest): 
 
 function matches(
   event: NumberedEvent,
-  { beforeTime, afterTime, beforeId, ...wanted }: Omit<ListEventsRequest, "pageSize" | "pageToken">,
+  { beforeTime, afterTime, beforeId, thing, ...wanted }: Omit<ListEventsRequest, "pageSize" | "pageToken">,
 ): boolean {
   const fields = Object.entries(wanted) as [keyof typeof wanted, string | number][];
   if (fields.some(([field, value]) => value !== "" && value !== 0 && event[field] !== value)) return false;
+  if (thing !== "" && !thingsOf(event).includes(thing)) return false;
   return event.timeMs < (beforeTime?.getTime() ?? Infinity) && event.timeMs >= (afterTime?.getTime() ?? 0);
+}
+
+function thingsOf({ objectName, deployment, instance, context }: NumberedEvent): readonly string[] {
+  return [objectName, deployment, instance, ...instance.split("/"), ...Object.values(context)];
 }
 
 function encodeEvent({ timeMs, context, ...event }: NumberedEvent): WireEvent {

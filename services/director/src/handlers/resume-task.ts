@@ -1,8 +1,19 @@
 import type { ResumeTaskRequest, ResumeTaskResponse } from "@diskmesh/api/director";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
+import { askerOf } from "../workers/tasks.js";
+import { deedOnTask } from "./cancel-task.js";
 import { parseTaskId } from "./parse.js";
 
-export async function resumeTask(context: Context, request: ResumeTaskRequest): Promise<ResumeTaskResponse> {
-  return { task: encodeTask(await context.tasks.resume(parseTaskId(request.taskId))) };
+export async function resumeTask(
+  { tasks, events }: Context,
+  request: ResumeTaskRequest,
+  call: CallContext,
+): Promise<ResumeTaskResponse> {
+  const taskId = parseTaskId(request.taskId);
+  const task = await tasks.resume(taskId, (tx, { deployment }) =>
+    events.note(tx, deedOnTask("resume", taskId), askerOf(call), { taskId, deployment }),
+  );
+  return { task: encodeTask(task) };
 }

@@ -11,7 +11,7 @@ import {
   nextNumber,
 } from "../model/schema.js";
 import { encodeConfig } from "../wire.js";
-import { userOf } from "../workers/tasks.js";
+import { askerOf } from "../workers/tasks.js";
 import { CLOUD } from "../yaml/cloud-configs.js";
 import type { Configs } from "../yaml/configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
@@ -30,10 +30,10 @@ export async function updateConfig(
   const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
   const unchanged = await context.tablet.read(isThere);
   const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);
-  const { config, action } = await context.tablet.transact((tx) => {
+  const { config } = await context.tablet.transact((tx) => {
     const latest = latestConfig(tx, type, name);
     refuseUnexpected(latest, expectedLatestId);
-    if (latest?.content === content) return { config: latest, action: undefined };
+    if (latest?.content === content) return { config: latest };
     if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
     read.check(tx);
     if (latest === undefined) refuseManyNames(tx, context.config.limits.maxConfigNames);
@@ -47,20 +47,21 @@ export async function updateConfig(
     tx.configs.put(config);
     read.keep(config);
     forgetOldVersions(tx, config, context.config.limits.maxConfigVersions);
-    return { config, action: latest === undefined ? "create" : "update" };
+    noteConfig(context, tx, call, latest === undefined ? "create" : "update", config);
+    return { config };
   });
-  if (action !== undefined) noteConfig(context, call, action, config);
   return { config: encodeConfig(config) };
 }
 
-/** Tells who changed a config. */
+/** Notes who changes a config. */
 export function noteConfig(
-  context: Context,
-  call: Pick<CallContext, "identity">,
+  { events }: Context,
+  tx: DirectorTransaction,
+  call: CallContext,
   action: string,
   { type, name }: Pick<Config, "type" | "name">,
 ): void {
-  void context.events.record({ action, objectType: `config/${type}`, objectName: name }, { user: userOf(call) });
+  events.note(tx, { action, objectType: `config/${type}`, objectName: name }, askerOf(call));
 }
 
 /** A config that is new, once its text was read and found to be one. */

@@ -4,12 +4,12 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { requireDeployment } from "../model/recorded-deployments.js";
 import { EVERYWHERE, scopeOf } from "../model/resurrection-switch.js";
-import { userOf } from "../workers/tasks.js";
+import { askerOf } from "../workers/tasks.js";
 
 export async function updateResurrection(
   { tablet, events }: Context,
   { wanted }: UpdateResurrectionRequest,
-  call: Pick<CallContext, "identity">,
+  call: CallContext,
 ): Promise<UpdateResurrectionResponse> {
   if (wanted === undefined) throw new InvalidArgumentError("name what to switch: wanted is missing");
   const { enabled: isOn } = wanted;
@@ -18,11 +18,11 @@ export async function updateResurrection(
     throw new InvalidArgumentError("a group is of a deployment: name that, too");
   const group = wanted.group === "" ? "" : parseName("group", wanted.group);
   const scope = deployment === "" ? EVERYWHERE : scopeOf(deployment, group);
+  const deed = { action: isOn ? "enable" : "disable", objectType: "resurrection", objectName: scope };
   await tablet.transact((tx) => {
     if (deployment !== "") requireDeployment(tx, deployment);
     tx.resurrectionSwitches.put({ scope, isOn });
+    events.note(tx, deed, askerOf(call), { deployment });
   });
-  const deed = { action: isOn ? "enable" : "disable", objectType: "resurrection", objectName: scope };
-  await events.record(deed, { user: userOf(call), deployment });
   return {};
 }

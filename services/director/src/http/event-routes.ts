@@ -71,6 +71,9 @@ function filtersOf({ query }: HttpCall) {
     action: text("action"),
     objectType: text("object_type"),
     objectName: text("object_name"),
+    thing: text("thing"),
+    answer: text("answer"),
+    requestId: text("request_id"),
   };
 }
 
@@ -90,6 +93,10 @@ function eventObject(event: Event): object {
     instance: event.instance,
     context,
     error: event.error,
+    answer: event.answer,
+    request_id: event.requestId,
+    trace_id: event.traceId,
+    authentication: event.authentication,
   };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""));
 }

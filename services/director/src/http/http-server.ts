@@ -1,5 +1,6 @@
 import type { AddressInfo, Socket } from "node:net";
 import { DomainError, formatHostPort, type Logger, messageOf, UnauthenticatedError } from "@diskmesh/domain";
+import { REQUEST_ID_HEADER, RequestIds } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
 import { CurrentTls, readServerTlsFiles } from "@diskmesh/tls";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
@@ -18,7 +19,7 @@ import { Logins } from "./logins.js";
 import { PassOn } from "./pass-on.js";
 import { guarded, PASSTHRU_PREFIX, passthruError } from "./passthru-answer.js";
 import { RequestLog } from "./request-log.js";
-import type { Route } from "./route.js";
+import { mayChange, type Route } from "./route.js";
 import { allRoutes } from "./routes.js";
 import { ServedRequest } from "./served-request.js";
 
@@ -53,6 +54,7 @@ export class HttpServer {
   readonly #config: HttpConfig;
   readonly #logins: Logins;
   readonly #requestLog: RequestLog;
+  readonly #requestIds = new RequestIds();
   readonly #tls: CurrentTls;
   readonly #toLeader: PassOn;
   readonly #fastify: FastifyInstance;
@@ -99,6 +101,7 @@ export class HttpServer {
         // The time of a request is looked after here: a stemcell may take long.
         requestTimeout: 0,
       },
+      genReqId: ({ headers }) => this.#requestIds.of(headers[REQUEST_ID_HEADER]),
       keepAliveTimeout: keepAliveTimeoutMs,
       bodyLimit: maxBodyBytes,
       forceCloseConnections: "idle",
@@ -125,7 +128,9 @@ export class HttpServer {
       this.#begin(request, reply);
       return this.#passOn(request, reply);
     });
-    app.addHook("onResponse", async (request, reply) => request.served?.end(reply.statusCode));
+    app.addHook("onResponse", async (request, reply) =>
+      request.served?.end(reply.statusCode, () => this.#requestLog.answered(request, reply)),
+    );
     app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
     app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
     const { current, whyNotReady } = this.#options;
@@ -217,6 +222,13 @@ export class HttpServer {
     }
   }
 
+  /** Methods of vendors tell of themselves. */
+  #noteRefusal({ served, routeOptions, params }: FastifyRequest, error: unknown): void {
+    const { route } = routeOptions.config;
+    if (served?.who === undefined || route === undefined || !mayChange(route) || !this.#leads()) return;
+    this.#options.current().refusals.note(`${route.method} ${route.path}`, served.asking, params, error);
+  }
+
   #fail(thrown: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const { served } = request;
     // A list that nobody waits for any more is closed before its end, and says no more than that.
@@ -228,7 +240,8 @@ export class HttpServer {
     const answer: Answer = isPassthru
       ? passthruAnswer(error, known, request.id)
       : (known ?? answerTo(error, path, request.id));
-    this.#requestLog.failed({ error, request, status: answer.status, login: served?.loginName, isKnown });
+    this.#requestLog.failed({ error, request, status: answer.status, login: served?.who?.name, isKnown });
+    if (!isPassthru) this.#noteRefusal(request, error);
     // Whoever is still sending a body that nobody reads would be waited for.
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);

@@ -64,7 +64,9 @@ export const lifecycleRoutes: readonly Route[] = [
       const wanted = bodyObject(http.request).flag("ignore");
       const selection = selectionOf(http);
       if (selection.instance === "") throw new BadRequestError("name one instance", CODES.instanceNotFound);
-      await (wanted ? ignore(http.context, { selection }) : unignore(http.context, { selection }));
+      await (wanted
+        ? ignore(http.context, { selection }, http.call)
+        : unignore(http.context, { selection }, http.call));
       return empty(200);
     },
   },

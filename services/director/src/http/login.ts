@@ -2,4 +2,6 @@
 export interface Login {
   readonly name: string;
   readonly scopes: readonly string[];
+  /** How it was shown. */
+  readonly by: "password" | "token";
 }

@@ -46,10 +46,11 @@ describe("tokens", () => {
       const tokens = tokensOf(pair.publicKey);
       expect(await tokens.login(await tokenOf(pair.privateKey, alg))).to.deep.equal({
         name: "ann",
+        by: "token",
         scopes: ["bosh.read"],
       });
       const client = await tokenOf(pair.privateKey, alg, { jti: "1", client_id: "ci", scope: "a b" });
-      expect(await tokens.login(client)).to.deep.equal({ name: "ci", scopes: ["a", "b"] });
+      expect(await tokens.login(client)).to.deep.equal({ name: "ci", by: "token", scopes: ["a", "b"] });
     }
   });
 

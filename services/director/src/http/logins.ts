@@ -81,7 +81,7 @@ export class Logins {
       // Others of the same may have failed while this one waited for its turn.
       this.#refuseHasty(address, name);
       const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), password);
-      if (user !== undefined && isRight) return user;
+      if (user !== undefined && isRight) return { name: user.name, scopes: user.scopes, by: "password" };
       this.#brake.failed(address, name);
       throw new UnauthenticatedError("name or password are wrong");
     } finally {

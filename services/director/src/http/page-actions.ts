@@ -4,7 +4,7 @@ import type { ActionAnswer } from "@diskmesh/page/rows";
 import { cancelTask } from "../handlers/cancel-task.js";
 import { getTask } from "../handlers/get-task.js";
 import { resumeTask } from "../handlers/resume-task.js";
-import { userOf } from "../workers/tasks.js";
+import { askerOf } from "../workers/tasks.js";
 import { bodyObject } from "./body.js";
 import { BadRequestError } from "./http-error.js";
 import { data } from "./page-answer.js";
@@ -72,7 +72,7 @@ async function setHostState(http: HttpCall, { name, isDry, reason, state }: Want
   if (state === "dead" && reason === "") throw new BadRequestError("say why: give a reason");
   const wanted = state === "dead" ? HostState.DEAD : HostState.ONLINE;
   const request = { hostIds: [name], state: wanted, reason: told(http, reason), dryRun: isDry };
-  const answer = await http.context.registries.setHostState(request);
+  const answer = await http.context.registries.setHostState(request, http.call);
   if (answer.changedHostIds.length === 0) return [`${name} is so already: nothing changes`];
   const { devices, disksOnDevices, publications, vms } = answer;
   const effect =
@@ -84,11 +84,8 @@ async function setHostState(http: HttpCall, { name, isDry, reason, state }: Want
 }
 
 async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promise<readonly string[]> {
-  const { disks } = await http.context.registries.fenceHost({
-    hostId: name,
-    reason: told(http, reason),
-    dryRun: isDry,
-  });
+  const request = { hostId: name, reason: told(http, reason), dryRun: isDry };
+  const { disks } = await http.context.registries.fenceHost(request, http.call);
   if (disks.length === 0) return [`${name} holds no disk: nothing changes`];
   return [
     `${disks.length} disks are taken from ${name} for good; it serves none of them again by itself`,
@@ -102,7 +99,7 @@ async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promi
 
 async function removeHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
   const { name, isDry } = wanted;
-  const result = await http.context.registries.removeHost({ hostId: name, dryRun: isDry });
+  const result = await http.context.registries.removeHost({ hostId: name, dryRun: isDry }, http.call);
   await noteDeed(http, wanted, "remove");
   return removalAnswer(result, isDry, [
     `${name} gets no disk and no VM any more; once no disk needs it, what was written to its devices is erased, and its agent closes them`,
@@ -112,7 +109,7 @@ async function removeHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer>
 
 async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
   const { name, isDry } = wanted;
-  const result = await http.context.registries.addHost({ hostId: name, dryRun: isDry });
+  const result = await http.context.registries.addHost({ hostId: name, dryRun: isDry }, http.call);
   await noteDeed(http, wanted, "keep");
   return removalAnswer(result, isDry, [`${name} stays in operation: its devices take disks again`]);
 }
@@ -120,7 +117,7 @@ async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
 /** Who asked, where the registry is told of no reason that would say it; once for what is asked for again and again. */
 async function noteDeed({ context, call }: HttpCall, { name, isDry, isAgain }: Wanted, action: string): Promise<void> {
   if (isDry || isAgain) return;
-  await context.events.record({ action, objectType: "host", objectName: name }, { user: userOf(call) });
+  await context.events.record({ action, objectType: "host", objectName: name }, { ...askerOf(call), answer: "OK" });
 }
 
 /** Throws what the registry refuses; E_TRY_AGAIN is noted, and not done yet. */
@@ -149,6 +146,6 @@ async function cancelOne(http: HttpCall, { name, isDry }: Wanted): Promise<reado
 async function resumeOne(http: HttpCall, { name, isDry }: Wanted): Promise<readonly string[]> {
   const taskId = Number(name);
   const { task } = await getTask(http.context, { taskId });
-  if (!isDry) await resumeTask(http.context, { taskId });
+  if (!isDry) await resumeTask(http.context, { taskId }, http.call);
   return [`task ${name} (${task?.description}) runs on`, "what was done of it since the backup is not known"];
 }

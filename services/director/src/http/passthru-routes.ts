@@ -63,11 +63,18 @@ export const passthruRoutes: readonly Route[] = [
   ...(["nodes", "drivers"] as const).flatMap((kind) => {
     const path = `${PASSTHRU_PREFIX}/${kind}/:ident/vendor_passthru`;
     return VERBS.flatMap((method): Route[] => [
-      { method, path, operation: "readByVendorMethod", serve: (http) => called(http, targets[kind], undefined) },
+      {
+        method,
+        path,
+        operation: "readByVendorMethod",
+        changes: true,
+        serve: (http) => called(http, targets[kind], undefined),
+      },
       {
         method,
         path: `${path}/:method`,
         operation: "readByVendorMethod",
+        changes: true,
         serve: (http) =>
           method === "GET" && http.param("method") === LISTING
             ? listed(http, targets[kind](http))

@@ -1,9 +1,19 @@
-import { context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import {
+  context,
+  isSpanContextValid,
+  propagation,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from "@opentelemetry/api";
 import type { FastifyRequest } from "fastify";
 
 /** What a trace shows of a request. */
 export interface RequestSpan {
   within<T>(work: () => T): T;
+  /** Undefined where nobody traces. */
+  readonly traceId: string | undefined;
   end(status: number): void;
 }
 
@@ -15,7 +25,9 @@ export function startRequestSpan(request: FastifyRequest): RequestSpan {
   const tracer = trace.getTracer("@diskmesh/director");
   const span = tracer.startSpan(`${request.method} ${route}`, { kind: SpanKind.SERVER, attributes }, parent);
   const traced = trace.setSpan(parent, span);
+  const spanContext = span.spanContext();
   return {
+    traceId: isSpanContextValid(spanContext) ? spanContext.traceId : undefined,
     within: (work) => context.with(traced, work),
     end: (status) => {
       span.setAttribute("http.response.status_code", status);

@@ -1,9 +1,10 @@
 import { Agent } from "node:https";
-import { stemcellFile } from "@diskmesh/testkit";
+import { eventually, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { HttpClient } from "../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
 import { CLOUD_CONFIG } from "../testing/test-director.js";
+import { mayChange, type Route } from "./route.js";
 import { allRoutes } from "./routes.js";
 
 /**
@@ -28,6 +29,12 @@ const known = new Map<string, string>();
 async function learn({ http }: HttpDirector, path: string, field: string): Promise<void> {
   const [found] = (await http.json(path)) as Readonly<Record<string, unknown>>[];
   known.set(field, String(found?.[field]));
+}
+
+function routeNamed(name: string): Route {
+  const found = allRoutes.find(({ method, path }) => `${method} ${path}` === name);
+  if (found === undefined) throw new Error(`there is no route ${name}`);
+  return found;
 }
 
 /** One route: how it succeeds, what comes of the same request once more, and what it refuses. */
@@ -61,6 +68,11 @@ const NEVER_WRONG = [
   ...["/deployments/:deployment/variables", "/deployments/:deployment/errands", "/cleanup/dryrun"],
   "/deployments/:deployment/certificate_expiry",
 ].map((path) => `GET ${path}`);
+/** Their verb is that of a change, which they do not make, or the table asks them for what is so already. */
+const CHANGE_NOTHING = [
+  ...["/configs/diff", "/cloud_configs/diff", "/cpi_configs/diff", "/deployments/:deployment/diff"],
+  ...["/stemcell_uploads", "/cloud_configs", "/tasks/cancel"],
+].map((path) => `POST ${path}`);
 /** As BOSH has it: what is wrong with the manifest stands in an answer of status 200. */
 const TELLS_ITS_ERROR = "POST /deployments/:deployment/diff";
 const GONE: Outcome = [404, 70_000];
@@ -479,7 +491,9 @@ describe("the table of routes over HTTPS", function () {
       const told = (text: string): string => text.replace(/\{(\w+)\}/g, (all, name) => known.get(name) ?? all);
       const method = row.route.split(" ")[0] ?? "";
       const body = row.body === STEMCELL ? stemcell : told(row.body);
-      const answer = await http.send(method, told(row.path), { body });
+      const requestId = `row-${rows.indexOf(row)}`;
+      const answer = await http.send(method, told(row.path), { body, headers: { "x-request-id": requestId } });
+      if (mayChange(routeNamed(row.route))) await expectTold(row, requestId, answer.status);
       if (typeof row.outcome !== "string") {
         expect(answer.status, answer.body).to.equal(row.outcome[0]);
         if (row.outcome[1] !== undefined) expect(JSON.parse(answer.body)).to.include({ code: row.outcome[1] });
@@ -488,6 +502,28 @@ describe("the table of routes over HTTPS", function () {
       expect(answer.status, answer.body).to.equal(302);
       const { state, result } = await mesh.director.ended(Number(answer.headers.location?.split("/").at(-1)));
       expect(state, result).to.equal(row.outcome === "done" ? "TASK_STATE_DONE" : "TASK_STATE_ERROR");
+    });
+  }
+
+  /** Whatever may change something is one line of the log; what is done or refused is an event, too. */
+  async function expectTold(row: Row, requestId: string, status: number): Promise<void> {
+    const lines = await eventually(() => {
+      const found = mesh.director.process.logs
+        .split("\n")
+        .filter((line) => line.includes(`"requestId":"${requestId}"`));
+      const told = found.filter((line) => line.includes('"audit":"'));
+      expect(told, row.route).not.to.deep.equal([]);
+      return told;
+    });
+    expect(lines.length, lines.join("\n")).to.equal(1);
+    const line = JSON.parse(lines[0] ?? "") as Readonly<Record<string, unknown>>;
+    expect(line).to.include({ route: row.route.split(" ")[1], status, login: "admin", authentication: "password" });
+    if (row.kind !== "ok" || CHANGE_NOTHING.includes(row.route)) return;
+    await eventually(async () => {
+      const events = (await http.json(`/events?request_id=${requestId}`)) as Readonly<Record<string, unknown>>[];
+      const of = events.filter(({ request_id }) => request_id === requestId);
+      expect(of, row.route).not.to.deep.equal([]);
+      for (const event of of) expect(event).to.include({ user: "admin", authentication: "password" });
     });
   }
 

@@ -28,7 +28,13 @@ export interface Route {
   readonly operation: Operation | undefined;
   /** It is not about one deployment that is there: who is of any team may ask, and is answered what is for that team. */
   readonly teams?: "own";
+  /** It may change something, though its verb is that of a read. */
+  readonly changes?: true;
   /** The body is not read before the route asks for it. */
   readonly streams?: true;
   readonly serve: (http: HttpCall) => Promise<Answer>;
+}
+
+export function mayChange({ method, changes }: Route): boolean {
+  return changes === true || (method !== "GET" && method !== "HEAD" && method !== "OPTIONS");
 }

@@ -31,6 +31,7 @@ export class ServedRequest {
   readonly #options: ServedRequestOptions;
   readonly #abort = new AbortController();
   readonly #deadlineAtMs: number;
+  readonly #startedMs = performance.now();
   readonly #span: RequestSpan;
   #timer: NodeJS.Timeout | undefined;
   #login: Login | undefined;
@@ -49,8 +50,13 @@ export class ServedRequest {
     });
   }
 
-  get loginName(): string | undefined {
-    return this.#login?.name;
+  /** Undefined while nobody has logged in. */
+  get who(): Login | undefined {
+    return this.#login;
+  }
+
+  get durationMs(): number {
+    return performance.now() - this.#startedMs;
   }
 
   /** Aborts when nobody waits for the answer any more. */
@@ -100,7 +106,9 @@ export class ServedRequest {
     return this.#span.within(() => route.serve(http));
   }
 
-  end(status: number): void {
+  /** `tell` is called within its span. */
+  end(status: number, tell: () => void): void {
+    this.#span.within(tell);
     this.#span.end(status);
   }
 
@@ -113,12 +121,18 @@ export class ServedRequest {
     return this.#login;
   }
 
+  /** Throws UnauthenticatedError while nobody has logged in. */
+  get asking() {
+    const { name, by: authentication } = this.#known();
+    const identity = { role: "operator", name } as const;
+    return { identity, authentication, traceId: this.#span.traceId, requestId: this.#options.request.id };
+  }
+
   #call(): CallContext {
     return {
+      ...this.asking,
       signal: this.#abort.signal,
       deadlineAtMs: this.#deadlineAtMs,
-      identity: { role: "operator", name: this.#known().name },
-      requestId: this.#options.request.id,
       contextId: contextIdOf(this.#options.request),
     };
   }

@@ -49,7 +49,7 @@ function loginOf({ jti, scope, user_name: userName, client_id: clientId }: JWTPa
     throw new UnauthenticatedError("the token names no user or client that could log in");
   const scopes = typeof scope === "string" ? scope.split(" ") : scope;
   const isList = Array.isArray(scopes) && scopes.length <= MAX_SCOPES;
-  return { name, scopes: isList ? scopes.filter((each) => typeof each === "string") : [] };
+  return { name, by: "token", scopes: isList ? scopes.filter((each) => typeof each === "string") : [] };
 }
 
 function fileKey(file: string): JWTVerifyGetKey {

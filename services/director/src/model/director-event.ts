@@ -22,6 +22,21 @@ export interface DirectorEvent {
   readonly context: Readonly<Record<string, string>>;
   /** Of an end: why it failed. */
   readonly error: string;
+  /** Of an end, and of a call: "OK", or a reason. */
+  readonly answer: string;
+  readonly requestId: string;
+  readonly traceId: string;
+  /** How the caller has shown who it is. */
+  readonly authentication: string;
+}
+
+/** Who asked for something, and by which call. */
+export type Asker = Pick<DirectorEvent, "user" | "requestId" | "traceId" | "authentication">;
+
+/** What was done by a call, in the transaction that did it; written to the other events once that is durable. */
+export interface UntoldEvent {
+  readonly noteId: number;
+  readonly event: string;
 }
 
 export interface NumberedEvent extends DirectorEvent {
@@ -34,11 +49,19 @@ export type Deed = Pick<DirectorEvent, "action" | "objectType" | "objectName">;
 
 const MAX_ERROR_LENGTH = 1_000;
 
-/** Without what is empty. `parentBefore`: so many events before this one stands its parent, where that has no id yet. */
-export function encodeDirectorEvent(event: DirectorEvent, parentBefore = 0): string {
+/** What a line has beside the event itself. */
+interface Beside {
+  /** So many events before this one stands its parent, where that has no id yet. */
+  readonly parentBefore?: number;
+  /** Of one that was noted in a transaction: by it its line is known again. */
+  readonly noteId?: number;
+}
+
+/** Without what is empty. */
+export function encodeDirectorEvent(event: DirectorEvent, beside: Beside = {}): string {
   const error = event.error.length > MAX_ERROR_LENGTH ? `${event.error.slice(0, MAX_ERROR_LENGTH)}...` : event.error;
   const line: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries({ ...event, error, parentBefore }))
+  for (const [name, value] of Object.entries({ ...event, error, ...beside }))
     if (value !== "" && value !== 0) line[name] = value;
   return JSON.stringify(line);
 }
@@ -55,10 +78,24 @@ const NOTHING: DirectorEvent = {
   instance: "",
   context: {},
   error: "",
+  answer: "",
+  requestId: "",
+  traceId: "",
+  authentication: "",
 };
 
+/** The event that a line tells of, complete. */
+export function completeEvent(event: Partial<DirectorEvent>): DirectorEvent {
+  return { ...NOTHING, ...event };
+}
+
+/** 0 for none. */
+export function noteIdOf(line: string): number {
+  return (JSON.parse(line) as Beside).noteId ?? 0;
+}
+
 export function decodeDirectorEvent(line: string, eventId: number): NumberedEvent {
-  const { parentBefore = 0, ...event } = JSON.parse(line) as Partial<DirectorEvent> & { parentBefore?: number };
+  const { parentBefore = 0, noteId: _, ...event } = JSON.parse(line) as Partial<DirectorEvent> & Beside;
   const parentId = parentBefore === 0 ? 0 : eventId - parentBefore;
   return { ...NOTHING, parentId, ...event, eventId };
 }

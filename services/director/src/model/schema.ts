@@ -5,6 +5,7 @@ import type { BoshRegistrySettings } from "./bosh-registry-settings.js";
 import type { Config } from "./config.js";
 import type { CpiCall } from "./cpi-call.js";
 import type { Deployment } from "./deployment.js";
+import type { UntoldEvent } from "./director-event.js";
 import type { Disk } from "./disk.js";
 import { addressKey, type Instance } from "./instance.js";
 import type { NodeError } from "./node-error.js";
@@ -19,7 +20,7 @@ import { hasEnded, restored, type Task } from "./task.js";
 
 /** The last number given out, by what is counted. */
 export interface Counter {
-  readonly name: "config" | "problem" | "task";
+  readonly name: "config" | "problem" | "task" | "note";
   readonly value: number;
 }
 
@@ -30,6 +31,10 @@ function numberKey(value: number): string {
 
 export function configKey(configId: number): string {
   return numberKey(configId);
+}
+
+export function noteKey(noteId: number): string {
+  return numberKey(noteId);
 }
 
 export function problemKey(problemId: number): string {
@@ -115,6 +120,7 @@ export const schema = {
       liveByQueue: (task) => (hasEnded(task) ? undefined : task.queue),
     },
   }),
+  untoldEvents: table<UntoldEvent>()({ key: ({ noteId }) => noteKey(noteId), indexes: {} }),
   cpiCalls: table<CpiCall>()({
     key: (call) => call.callId,
     indexes: { byDispatcher: (call) => call.dispatcher, byThing: (call) => call.things },

@@ -187,6 +187,10 @@ export interface Task {
   readonly result: string;
   /** What the client called the chain of requests that it is a part of; absent for none. */
   readonly contextId?: string | undefined;
+  /** Of the request that started it; absent where the director started it by itself, or an older version did. */
+  readonly requestId?: string | undefined;
+  /** How who asked for it had shown who that is; absent likewise. */
+  readonly authentication?: string | undefined;
   /** The W3C trace context of the request that started it; absent where that was part of no trace. */
   readonly traceParent?: string | undefined;
   /** Whose its deployment was when it was asked for; absent for nobody's. */

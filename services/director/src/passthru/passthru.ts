@@ -24,7 +24,7 @@ import {
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Events } from "../workers/events.js";
 import { type LaneLocks, type LockKeeper, NO_TASK } from "../workers/lock-keeper.js";
-import { type Tasks, userOf } from "../workers/tasks.js";
+import { askerOf, type Tasks, userOf } from "../workers/tasks.js";
 import type { CallMemory } from "./call-memory.js";
 import { lockOf } from "./node-lock.js";
 import type { Node, Nodes } from "./nodes.js";
@@ -231,7 +231,7 @@ export class Passthru {
     const { events } = this.#options;
     const deed = { action: "call", objectType: "vendor_method", objectName };
     const shown = JSON.stringify(shownArguments(schema, args)).slice(0, MAX_SHOWN_LENGTH);
-    const origin = { user: userOf(call), context: { http_method: httpMethod, args: shown } };
+    const origin = { ...askerOf(call), context: { http_method: httpMethod, args: shown } };
     const begun = events.open(deed, origin);
     return (error, taskId = 0) => begun.end({ error, taskId });
   }

@@ -31,7 +31,7 @@ describe("what is written of events", () => {
       tell = listener;
       return () => {};
     };
-    const tablet = { watch } as unknown as DirectorTablet;
+    const tablet = { watch, read: async () => [] } as unknown as DirectorTablet;
     events = new Events({ eventLog: counted, tablet, maxCount: 100, clock: systemClock, log: silentLogger });
   });
   afterEach(async () => {

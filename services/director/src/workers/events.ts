@@ -2,6 +2,8 @@ import { type Logger, messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { Change, EventLog } from "@diskmesh/tablet";
 import {
+  type Asker,
+  completeEvent,
   type Deed,
   type DirectorEvent,
   decodeDirectorEvent,
@@ -9,7 +11,10 @@ import {
   encodeDirectorEvent,
   isTold,
   type NumberedEvent,
+  noteIdOf,
+  type UntoldEvent,
 } from "../model/director-event.js";
+import { type DirectorTransaction, nextNumber, noteKey } from "../model/schema.js";
 import { hasEnded, type Task } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import { Gathering } from "./gathering.js";
@@ -28,6 +33,8 @@ interface Told {
   readonly event: Omit<DirectorEvent, "parentId">;
   /** What it ends, or is a part of. */
   readonly parent: Told | undefined;
+  /** Where it was noted in a transaction. */
+  readonly noteId: number | undefined;
   /** Undefined until it is durable, 0 when it was lost. */
   eventId: number | undefined;
   readonly written: Promise<number>;
@@ -40,7 +47,7 @@ export interface Begun {
 }
 
 /** What an event tells of who and where. */
-export type Origin = Partial<Pick<DirectorEvent, "user" | "taskId" | "deployment" | "instance" | "context">>;
+export type Origin = Partial<Omit<DirectorEvent, keyof Deed | "timeMs" | "parentId">>;
 
 const STREAM = "events";
 const BATCH = 1_000;
@@ -49,6 +56,8 @@ const READ_AT_ONCE = 500;
 const GATHER_MS = 100;
 /** Events that wait for the storage; beyond it some are lost, not the director its memory. */
 const MAX_PENDING = 10_000;
+/** Among so many a note's line is looked for: a note is forgotten as soon as its line is durable. */
+const READ_FOR_NOTES = 2_000;
 
 /**
  * Who did what to what. An event that cannot be written is lost, and logged, rather than that nothing can be done any more
@@ -63,10 +72,12 @@ export class Events {
   readonly #gathering = new Gathering(GATHER_MS);
   #writing: Promise<void> | undefined;
   #latest: Promise<unknown> = Promise.resolve();
+  readonly #left: Promise<void>;
 
   constructor(options: EventsOptions) {
     this.#options = options;
     this.#unwatch = options.tablet.watch((changes) => this.#onChanges(changes));
+    this.#left = this.#tellWhatWasLeft();
   }
 
   async close(): Promise<void> {
@@ -77,6 +88,7 @@ export class Events {
 
   /** Writes what waits. Resolves when all that was told so far is durable, or lost, which is logged. */
   async flush(): Promise<void> {
+    await this.#left;
     if (this.#pending.length > 0) this.#gathering.hurry();
     await this.#latest;
   }
@@ -86,6 +98,16 @@ export class Events {
     const { written } = this.#add(deed, origin);
     this.#gathering.hurry();
     return written;
+  }
+
+  /**
+   * Notes, in the transaction that does it, what a call has done. It is durable with that, and told once it is; if this
+   * process dies before, the next one tells it.
+   */
+  note(tx: DirectorTransaction, deed: Deed, asker: Asker, origin: Origin = {}): void {
+    const timeMs = this.#options.clock.nowMs();
+    const event = encodeDirectorEvent(completeEvent({ timeMs, answer: "OK", ...deed, ...asker, ...origin }));
+    tx.untoldEvents.put({ noteId: nextNumber(tx, "note"), event });
   }
 
   /** Tells of something as it begins, and, by what is returned, as it ends. Nothing waits for either to be written. */
@@ -104,7 +126,11 @@ export class Events {
   #begun(parent: Told, deed: Deed, origin: Origin): Begun {
     return {
       end: ({ objectName = deed.objectName, error = "", taskId = origin.taskId ?? 0 }) =>
-        void this.#add({ ...deed, objectName }, { ...origin, taskId }, { parent, error }),
+        void this.#add(
+          { ...deed, objectName },
+          { answer: error === "" ? "OK" : "ERROR", ...origin, taskId },
+          { parent, error },
+        ),
     };
   }
 
@@ -113,10 +139,15 @@ export class Events {
     origin: Origin,
     { parent, error = "" }: { readonly parent?: Told | undefined; readonly error?: string } = {},
   ): Told {
-    const { clock, log } = this.#options;
-    const { user = "", deployment = "" } = this.#tasks.get(origin.taskId ?? 0)?.task ?? {};
-    const unless = { user, taskId: 0, deployment, instance: "", context: {}, error };
-    const told = newTold({ timeMs: clock.nowMs(), ...unless, ...deed, ...origin }, parent);
+    const { clock } = this.#options;
+    const task = this.#tasks.get(origin.taskId ?? 0)?.task;
+    const unless = { ...(task && originOf(task)), error };
+    const event = completeEvent({ timeMs: clock.nowMs(), ...unless, ...deed, ...origin });
+    return this.#push(newTold(event, parent));
+  }
+
+  #push(told: Told): Told {
+    const { log } = this.#options;
     if (this.#pending.length >= MAX_PENDING) {
       log.error({ event: told.event }, "too many events wait to be written: this one is lost");
       settle(told, 0);
@@ -144,6 +175,7 @@ export class Events {
 
   #onChanges(changes: readonly Change[]): void {
     for (const { table, document } of changes) {
+      if (table === "untoldEvents" && document !== null) this.#tellNote(document as UntoldEvent);
       if (table !== "tasks" || document === null) continue;
       const task = document as Task;
       if (!isTold(task)) continue;
@@ -151,6 +183,43 @@ export class Events {
       else if (task.state === "processing" && this.#tasks.get(task.taskId)?.attempts !== task.attempts)
         this.#beginTask(task);
     }
+  }
+
+  #tellNote({ noteId, event }: UntoldEvent): void {
+    const { eventId: _, parentId: __, ...noted } = decodeDirectorEvent(event, 0);
+    this.#push(newTold(noted, undefined, noteId));
+  }
+
+  /** What a former director noted, and did not come to tell. */
+  async #tellWhatWasLeft(): Promise<void> {
+    const { tablet, eventLog, log } = this.#options;
+    try {
+      const left = await tablet.read(({ untoldEvents }) => [...untoldEvents.entries()]);
+      if (left.length === 0) return;
+      const { next } = await eventLog.bounds(STREAM);
+      const from = Math.max(0, next - READ_FOR_NOTES);
+      const { lines } = await eventLog.read(STREAM, { from, limit: READ_FOR_NOTES });
+      const told = new Set(lines.map(noteIdOf));
+      for (const note of left) if (!told.has(note.noteId)) this.#tellNote(note);
+      this.#forgetNotes(left.map(({ noteId }) => noteId).filter((noteId) => told.has(noteId)));
+    } catch (error) {
+      log.error(
+        { error: messageOf(error) },
+        "what a former director noted could not be told; the next one tries again",
+      );
+    }
+  }
+
+  /** Once they are told. Those that stay, since this process ends, the next one finds among the events. */
+  #forgetNotes(noteIds: readonly number[]): void {
+    if (noteIds.length === 0) return;
+    const { tablet, log } = this.#options;
+    const forget = (tx: DirectorTransaction) => {
+      for (const noteId of noteIds) tx.untoldEvents.delete(noteKey(noteId));
+    };
+    tablet
+      .transact(forget)
+      .catch((error: unknown) => log.debug({ error: messageOf(error) }, "notes of events were not forgotten"));
   }
 
   /** Written with what the task does first: then it is known whose part that is. */
@@ -163,8 +232,9 @@ export class Events {
     const begun = this.#tasks.get(task.taskId);
     this.#tasks.delete(task.taskId);
     const error = task.state === "done" ? "" : task.result;
+    const answer = task.state === "done" ? "OK" : task.state.toUpperCase();
     // Its job, which says what it was to do, is known from its beginning alone.
-    this.#add(deedOf(begun?.task ?? task), originOf(task), { parent: begun?.begun, error });
+    this.#add(deedOf(begun?.task ?? task), { ...originOf(task), answer }, { parent: begun?.begun, error });
   }
 
   async #write(): Promise<void> {
@@ -176,6 +246,7 @@ export class Events {
       try {
         const next = await eventLog.append(STREAM, lines);
         for (const [i, told] of batch.entries()) settle(told, next - batch.length + i + 1);
+        this.#forgetNotes(batch.flatMap(({ noteId }) => noteId ?? []));
         await this.#forgetSurplus(next, batch.length);
       } catch (error) {
         log.error({ error: messageOf(error), events: lines }, "events could not be written");
@@ -194,12 +265,12 @@ export class Events {
   }
 }
 
-function newTold(event: Told["event"], parent: Told | undefined): Told {
+function newTold(event: Told["event"], parent: Told | undefined, noteId?: number): Told {
   let resolve: Told["resolve"] = () => {};
   const written = new Promise<number>((onWritten) => {
     resolve = onWritten;
   });
-  return { event, parent, eventId: undefined, written, resolve };
+  return { event, parent, noteId, eventId: undefined, written, resolve };
 }
 
 function settle(told: Told, eventId: number): void {
@@ -211,13 +282,14 @@ function settle(told: Told, eventId: number): void {
 /** What is written together has no ids yet: its parts say how far before them their parents stand. */
 function linesOf(batch: readonly Told[]): string[] {
   const placeOf = new Map(batch.map((told, place) => [told, place]));
-  return batch.map(({ event, parent }, place) => {
+  return batch.map(({ event, parent, noteId = 0 }, place) => {
     const parentPlace = parent && placeOf.get(parent);
     const parentBefore = parentPlace === undefined ? 0 : place - parentPlace;
-    return encodeDirectorEvent({ ...event, parentId: parent?.eventId ?? 0 }, parentBefore);
+    return encodeDirectorEvent({ ...event, parentId: parent?.eventId ?? 0 }, { parentBefore, noteId });
   });
 }
 
-function originOf({ user, taskId, deployment }: Task): Origin & { readonly taskId: number } {
-  return { user, taskId, deployment };
+function originOf(task: Task): Origin & { readonly taskId: number } {
+  const { user, taskId, deployment, requestId = "", authentication = "", traceParent } = task;
+  return { user, taskId, deployment, requestId, authentication, traceId: traceParent?.split("-")[1] ?? "" };
 }

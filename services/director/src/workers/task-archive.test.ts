@@ -1,11 +1,12 @@
 import { silentLogger } from "@diskmesh/domain";
 import { Changes, systemClock } from "@diskmesh/service";
-import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import type { EventLog } from "@diskmesh/tablet";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { taskKey } from "../model/schema.js";
 import { end, newTask, restored, type Task, type TaskEnd, type TaskState } from "../model/task.js";
-import { type DirectorTablet, storedSchema } from "../stored-schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import { openState } from "../testing/open-state.js";
 import { EndedTasks } from "./ended-tasks.js";
 import { TaskArchive } from "./task-archive.js";
 import { TaskLog } from "./task-log.js";
@@ -17,10 +18,7 @@ describe("tasks that have ended", () => {
   let archive: TaskArchive | undefined;
 
   beforeEach(async () => {
-    const folder = temporaryFolder();
-    const storage = openStorage(folder, "director");
-    tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
-    eventLog = openEventLog(folder, "director");
+    ({ tablet, eventLog } = await openState());
     endedTasks = new EndedTasks(eventLog);
   });
   afterEach(async () => {

@@ -1,15 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { silentLogger } from "@diskmesh/domain";
 import { Changes, systemClock } from "@diskmesh/service";
-import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import type { EventLog } from "@diskmesh/tablet";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { Planner, Planners } from "../jobs/job.js";
 import type { LockName } from "../model/locks.js";
 import { type DirectorTransaction, nextNumber, taskKey } from "../model/schema.js";
 import { hasEnded, newTask, requestStop, type Task } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
-import { type DirectorTablet, storedSchema } from "../stored-schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import { openState } from "../testing/open-state.js";
 import { LockKeeper, NO_TASK } from "./lock-keeper.js";
 import { TaskLog } from "./task-log.js";
 import type { TaskRun } from "./task-run.js";
@@ -30,15 +31,8 @@ describe("task runner", () => {
   let appendDelayMs: number;
 
   beforeEach(async () => {
-    const folder = temporaryFolder();
     appendDelayMs = 0;
-    tablet = await Tablet.open({
-      name: "director",
-      schema: storedSchema,
-      storage: openStorage(folder, "director"),
-      address: "",
-    });
-    eventLog = openEventLog(folder, "director");
+    ({ tablet, eventLog } = await openState());
   });
   afterEach(async () => {
     await times.close();

@@ -1,6 +1,7 @@
 import { FencedError, formatIdentity, InvalidStateError, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Changes, Clock } from "@diskmesh/service";
+import type { Asker } from "../model/director-event.js";
 import { type DirectorTables, type DirectorTransaction, nextNumber, taskKey } from "../model/schema.js";
 import {
   hasEnded,
@@ -41,6 +42,12 @@ export interface WantedTask {
   readonly onNumbered?: (taskId: number) => void;
 }
 
+/** What is known of who asks for something, and by which call; without a call, it is the director itself. */
+export type Asking = Pick<CallContext, "identity" | "authentication" | "traceId"> &
+  Partial<Pick<CallContext, "requestId">>;
+
+type NoteOfTask = (tx: DirectorTransaction, task: Task) => void;
+
 /** Who starts what nobody has asked for. */
 export const BY_DIRECTOR = { identity: { role: "director", name: "" } } as const;
 
@@ -53,7 +60,7 @@ export class Tasks {
   }
 
   /** Records a task. Once this resolves it will be run, whatever happens to this process. */
-  start(call: Pick<CallContext, "identity" | "contextId">, wanted: WantedTask): Promise<Task> {
+  start(call: Asking & Pick<CallContext, "contextId">, wanted: WantedTask): Promise<Task> {
     const { tablet, clock, room } = this.#options;
     const traceParent = activeTraceParent();
     return tablet.transact((tx) => {
@@ -71,6 +78,7 @@ export class Tasks {
           deployment,
           job,
           ...(call.contextId !== undefined && { contextId: call.contextId }),
+          ...(call.requestId !== undefined && { requestId: call.requestId, authentication: authenticationOf(call) }),
           ...(traceParent !== undefined && { traceParent }),
           ...(teams.length > 0 && { teams }),
         },
@@ -90,16 +98,21 @@ export class Tasks {
     return task ?? (await endedTasks.get(taskId)) ?? notFound(taskId);
   }
 
-  /** Asks a task to stop. */
-  stop(taskId: number, stop: Stop): Promise<Task> {
-    return this.#change(taskId, (tx, task) => stopTask(tx, task, stop, this.#options.clock.nowMs()));
+  /** Asks a task to stop; `note` is called in the same transaction. */
+  stop(taskId: number, stop: Stop, note: NoteOfTask): Promise<Task> {
+    return this.#change(taskId, (tx, task) => {
+      const stopped = stopTask(tx, task, stop, this.#options.clock.nowMs());
+      note(tx, task);
+      return stopped;
+    });
   }
 
-  /** Lets a task that was restored from a backup run. */
-  resume(taskId: number): Promise<Task> {
+  /** Lets a task that was restored from a backup run; `note` is called in the same transaction. */
+  resume(taskId: number, note: NoteOfTask): Promise<Task> {
     return this.#change(taskId, (tx, task) => {
       const resumed = resume(task);
       tx.tasks.put(resumed);
+      note(tx, task);
       return resumed;
     });
   }
@@ -143,6 +156,17 @@ function teamsOf({ deployments }: DirectorTables, name: string, job: Job): reado
 /** Who asks, as tasks and events have it. */
 export function userOf({ identity }: Pick<CallContext, "identity">): string {
   return identity.name === "" ? formatIdentity(identity) : identity.name;
+}
+
+function authenticationOf({ authentication }: Asking): string {
+  return authentication ?? "certificate";
+}
+
+/** Who asks, and by which call, as events have it. */
+export function askerOf(call: Asking): Asker {
+  const { requestId, traceId = "" } = call;
+  if (requestId === undefined) return { user: userOf(call), requestId: "", traceId, authentication: "" };
+  return { user: userOf(call), requestId, traceId, authentication: authenticationOf(call) };
 }
 
 /** The task is there, whatever keeps it from being seen: a caller that is told "not done" would start a second. */

@@ -1,8 +1,7 @@
 import {
-  DomainError,
   formatIdentity,
-  InvalidArgumentError,
   isOperator,
+  isRefusal,
   messageOf,
   parseDeviceId,
   parseDiskId,
@@ -58,12 +57,6 @@ export function noted<Request extends object, Response>(
       throw error;
     }
   };
-}
-
-/** What is malformed was never asked, and what may yet be done was not refused. */
-function isRefusal(error: unknown): error is DomainError {
-  if (!(error instanceof DomainError) || error instanceof InvalidArgumentError) return false;
-  return !error.retryable && error.outcome === "not_done";
 }
 
 /** As `noted`, and refused while another registry leads this fleet: what is acknowledged here would be lost there. */

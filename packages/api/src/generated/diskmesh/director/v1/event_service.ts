@@ -39,6 +39,17 @@ export interface Event {
   context: { [key: string]: string };
   /** Of an end: why it failed; empty when it did not. */
   error: string;
+  /**
+   * Of an end, and of a call: "OK", the reason of an error, e.g. "NOT_FOUND", or how a task ended, e.g. "CANCELLED". Empty
+   * of a beginning.
+   */
+  answer: string;
+  /** The call that asked for it, as log lines have it; empty of what the director did by itself. */
+  requestId: string;
+  /** The trace that the call is a part of; empty where nobody traced it. */
+  traceId: string;
+  /** How the caller showed who it is: "certificate", "password" or "token"; empty of what the director did by itself. */
+  authentication: string;
 }
 
 export interface Event_ContextEntry {
@@ -79,6 +90,15 @@ export interface ListEventsRequest {
   pageSize: number;
   /** From the previous page's next_page_token; empty for the first page. */
   pageToken: string;
+  /**
+   * Only what was done to, or in, what has this name: an object, deployment, instance or value of Event.context; empty for
+   * all.
+   */
+  thing: string;
+  /** Only what ended so, as Event.answer has it; empty for all. */
+  answer: string;
+  /** Only what this call asked for; empty for all. */
+  requestId: string;
 }
 
 /** A page of events. */
@@ -103,6 +123,10 @@ function createBaseEvent(): Event {
     instance: "",
     context: {},
     error: "",
+    answer: "",
+    requestId: "",
+    traceId: "",
+    authentication: "",
   };
 }
 
@@ -143,6 +167,18 @@ export const Event: MessageFns<Event> = {
     });
     if (message.error !== "") {
       writer.uint32(98).string(message.error);
+    }
+    if (message.answer !== "") {
+      writer.uint32(106).string(message.answer);
+    }
+    if (message.requestId !== "") {
+      writer.uint32(114).string(message.requestId);
+    }
+    if (message.traceId !== "") {
+      writer.uint32(122).string(message.traceId);
+    }
+    if (message.authentication !== "") {
+      writer.uint32(130).string(message.authentication);
     }
     return writer;
   },
@@ -259,6 +295,38 @@ export const Event: MessageFns<Event> = {
             message.error = reader.string();
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.answer = reader.string();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.requestId = reader.string();
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.traceId = reader.string();
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.authentication = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -296,6 +364,10 @@ export const Event: MessageFns<Event> = {
       {},
     );
     message.error = object.error ?? "";
+    message.answer = object.answer ?? "";
+    message.requestId = object.requestId ?? "";
+    message.traceId = object.traceId ?? "";
+    message.authentication = object.authentication ?? "";
     return message;
   },
 };
@@ -381,6 +453,9 @@ function createBaseListEventsRequest(): ListEventsRequest {
     objectName: "",
     pageSize: 0,
     pageToken: "",
+    thing: "",
+    answer: "",
+    requestId: "",
   };
 }
 
@@ -421,6 +496,15 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
     }
     if (message.pageToken !== "") {
       writer.uint32(98).string(message.pageToken);
+    }
+    if (message.thing !== "") {
+      writer.uint32(106).string(message.thing);
+    }
+    if (message.answer !== "") {
+      writer.uint32(114).string(message.answer);
+    }
+    if (message.requestId !== "") {
+      writer.uint32(122).string(message.requestId);
     }
     return writer;
   },
@@ -534,6 +618,30 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
             message.pageToken = reader.string();
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.thing = reader.string();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.answer = reader.string();
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.requestId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -563,6 +671,9 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
     message.objectName = object.objectName ?? "";
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
+    message.thing = object.thing ?? "";
+    message.answer = object.answer ?? "";
+    message.requestId = object.requestId ?? "";
     return message;
   },
 };
