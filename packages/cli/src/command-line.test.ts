@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
+import { VERSION } from "@diskmesh/domain";
 import { expect } from "chai";
 import { ACTIONS } from "./actions/index.js";
 import { runCommandLine } from "./command-line.js";
@@ -36,6 +37,10 @@ describe("the diskmesh command", () => {
       );
       expect(example).to.match(new RegExp(`^diskmesh ${name}( |$)`));
     }
+  });
+
+  it("--version says that of all parts", async () => {
+    expect(await typed("--version")).to.deep.equal({ code: 0, out: `diskmesh ${VERSION}\n`, err: "" });
   });
 
   it("completion for bash and zsh has every action and its options", async () => {

@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import { messageOf } from "@diskmesh/domain";
+import { messageOf, VERSION } from "@diskmesh/domain";
 import { Command, CommanderError } from "commander";
 import type { Action, Options } from "./action.js";
 import { ACTIONS } from "./actions/index.js";
@@ -40,6 +40,7 @@ function programOf(surroundings: Surroundings): Command {
     .description("Looks at a mesh of disks, and tells it what to do.")
     .option("--state <folder>", "what `npm start` keeps (the nearest .diskmesh; also DISKMESH_STATE)")
     .option("--json", "answers as JSON, for scripts", false)
+    .version(`diskmesh ${VERSION}`, "--version", "says the version")
     .addHelpText("after", AFTER_HELP)
     .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
     .exitOverride()

@@ -29,7 +29,7 @@ complete -F _diskmesh diskmesh
 `;
 }
 
-const GLOBAL = ["--json", "--state", "--help"];
+const GLOBAL = ["--json", "--state", "--help", "--version"];
 
 function nameOf({ usage }: Action): string {
   return usage.split(" ")[0] as string;

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { messageOf } from "@diskmesh/domain";
 import { CurrentTls } from "@diskmesh/tls";
+import type { LoadedConfig } from "./config/load.js";
 import { isMapping } from "./config/places.js";
 import type { ServiceConfig } from "./config/service-config.js";
 import type { ServiceLogger } from "./log.js";
@@ -14,7 +15,7 @@ export class Reload {
 
   constructor(
     config: ServiceConfig,
-    private readonly load: () => ServiceConfig,
+    private readonly load: () => LoadedConfig<ServiceConfig>,
     private readonly log: ServiceLogger,
   ) {
     this.#config = config;
@@ -24,12 +25,14 @@ export class Reload {
   run(): void {
     CurrentTls.reloadAll();
     let config: ServiceConfig;
+    let warnings: readonly string[];
     try {
-      config = this.load();
+      ({ config, warnings } = this.load());
     } catch (error) {
       this.log.error({ error: messageOf(error) }, "the config is not reloaded: it is wrong, and all stays as it was");
       return;
     }
+    for (const warning of warnings) this.log.warn({}, warning);
     const { level } = config.log;
     this.log.setLevel(level);
     this.#config = { ...this.#config, log: { ...this.#config.log, level } };

@@ -1,6 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -128,11 +137,11 @@ describe("runService", () => {
     await until(out, "started");
     const file = join(folder, "sample.yaml");
     const write = (config: object) => writeFileSync(file, JSON.stringify(config));
-    write({ behaviour: "other", log: { level: "warn" }, stopTimeoutMs: 5_000 });
+    write({ behaviour: "other", log: { level: "warn" }, telemetry: { traceHeartbeats: true }, stopTimeoutMs: 5_000 });
     child.kill("SIGHUP");
     await until(
       err,
-      "the config is reloaded: the log's level is warn; a restart is needed for behaviour, stopTimeoutMs",
+      "the config is reloaded: the log's level is warn; a restart is needed for behaviour, stopTimeoutMs, telemetry.traceHeartbeats",
     );
     write({ behaviour: "run", log: { level: "loud" } });
     child.kill("SIGHUP");
@@ -144,6 +153,19 @@ describe("runService", () => {
     child.kill("SIGTERM");
     expect(await ended).to.deep.equal([0, null]);
     expect(messages(err).at(-1)).to.equal("sample has stopped");
+  });
+
+  it("hides a secret that stands in a file of its own, and warns when everybody may read that", async () => {
+    const secret = join(folder, "secret");
+    writeFileSync(secret, "hunter2-hunter2\n");
+    chmodSync(secret, 0o644);
+    const { child, out, err, ended } = start({ behaviour: "tell-phrase", phraseFile: secret });
+    await until(out, "started");
+    child.kill("SIGTERM");
+    await ended;
+    expect(messages(err)[0]).to.match(/^phraseFile: everybody on this machine may read .*secret, .*chmod o-rwx/);
+    expect(err.join("")).to.contain('"text":"it is <redacted>"');
+    expect(err.join("")).not.to.contain("hunter2");
   });
 
   it("says in README.md what each exit code means", () => {

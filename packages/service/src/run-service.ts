@@ -40,7 +40,7 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   const redactor = new Redactor([...secretsNamedIn(config), ...secretsOf(schema, config)]);
   const log = createLogger({ service: name, ...config.log, redactor });
   for (const warning of warnings) log.warn({}, warning);
-  const reload = new Reload(config, () => load(name, schema, file).config, log);
+  const reload = new Reload(config, () => load(name, schema, file), log);
   try {
     return await runWith(name, config, log, redactor, reload, start);
   } catch (error) {

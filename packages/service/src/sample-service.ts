@@ -14,7 +14,9 @@ import { runService } from "./run-service.js";
 const schema = z.strictObject({
   ...serviceConfig,
   behaviour: z.string(),
-  password: secretConfig(z.string()).optional(),
+  /** Secret by its schema, not by its name. */
+  phrase: secretConfig(z.string()).optional(),
+  names: z.array(z.string()).default(["a"]),
   listen: listenConfig.optional(),
   tls: tlsConfig.optional(),
 });
@@ -33,6 +35,9 @@ await runService("sample", schema, async (lifecycle, config, log) => {
       throw new TypeError("x is undefined");
     case "fail":
       setTimeout(() => lifecycle.fail(new NotFoundError("the storage is gone")), 50);
+      break;
+    case "tell-phrase":
+      log.info({ text: `it is ${config.phrase}` }, "told");
       break;
     case "throw-later":
       setTimeout(() => {
