@@ -67,8 +67,11 @@ describe("the diskmesh command and a mesh", function () {
     expect(await done("remove-host host-2 --wait")).to.contain("host-2 is out of operation");
     await done("add-host host-2 --wait");
 
-    await mesh.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+    const cloudConfig = join(mesh.group.folder, "cloud.yml");
+    writeFileSync(cloudConfig, CLOUD_CONFIG);
+    expect(await done(`update-config cloud ${cloudConfig}`)).to.equal("config 1: cloud, default\n");
     expect(await listed("configs --type cloud")).to.have.length(1);
+    expect(await done(`update-config cpi ${cloudConfig} --json`).catch((error) => error.message)).to.match(/cpis/);
     writeFileSync(join(mesh.group.folder, "demo.yml"), MANIFEST);
     expect(await done(`deploy ${join(mesh.group.folder, "demo.yml")}`)).to.equal("DONE: /deployments/demo\n");
     const [instance] = await listed("instances demo");
@@ -124,7 +127,13 @@ describe("the diskmesh command and a mesh", function () {
     const fenced = (await listed(`events --thing ${hostId} --action FenceHost --result OK`))[0];
     expect(await listed(`events --request ${fenced.requestId}`)).to.deep.equal([fenced]);
     expect(await listed(`events --thing ${hostId} --result NOT_FOUND`)).to.deep.equal([]);
+    const attached = await typed("delete-disk", "scratch");
+    expect([attached.code, attached.out]).to.satisfy(
+      ([code, out]: [number, string]) => code === 1 && /attached/.test(out),
+    );
     await done("detach scratch");
+    expect(await done("delete-disk scratch")).to.match(/^DONE/);
+    expect(await listed("disks --dynamic")).to.deep.equal([]);
     expect(await listed("locks")).to.deep.equal([]);
     expect(await done("why task 1")).to.match(/^task 1 \(.*\) is done.*\nnothing keeps it/);
   });
@@ -182,7 +191,13 @@ describe("the diskmesh command and a mesh", function () {
     expect(one.out).to.match(/^cpi-dispatcher +127\.0\.0\.1:1 +does not answer/m);
     expect(one.out).to.match(new RegExp(`^cpi-dispatcher +${dispatcher} +serves$`, "m"));
     expect(one.code).to.equal(0);
+    // With --wait each of them counts.
+    expect(await typed("status", "--wait", "1")).to.include({ code: 3 });
+    environment.DISKMESH_DISPATCHER = dispatcher;
     await mesh.process("cpi-dispatcher").kill();
     expect(await typed("status")).to.include({ code: 3 });
+    const waited = done("status --wait 120");
+    await mesh.process("cpi-dispatcher").start();
+    expect(await waited).to.match(new RegExp(`^cpi-dispatcher +${dispatcher} +serves$`, "m"));
   });
 });

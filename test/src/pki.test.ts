@@ -1,9 +1,10 @@
-import { appendFileSync, writeFileSync } from "node:fs";
+import { X509Certificate } from "node:crypto";
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { runCommandLine } from "@diskmesh/cli";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
-import { certificateFiles } from "@diskmesh/pki";
+import { certificateFiles, identifiedKey } from "@diskmesh/pki";
 import { eventually, type NatsServer, startNats, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 
@@ -63,5 +64,18 @@ describe("diskmesh pki and nats-config", () => {
     expect(await typed("pki", "list")).not.to.contain("host-1");
     expect(losses).to.deep.equal([]);
     expect(second.isConnected).to.equal(true);
+  });
+
+  it("files that are copied to the servers of a cluster name each other's keys, and paths as they are there", async () => {
+    const copied = join(folder, "copied");
+    const certificate = new X509Certificate(readFileSync(certificateFiles(pki, "nats").certFile));
+    await typed("nats-config", copied, "--installed-in", "/etc/nats/diskmesh");
+    const [clients, cluster] = ["tls.conf", "cluster-tls.conf"].map((name) => readFileSync(join(copied, name), "utf8"));
+    for (const text of [clients, cluster]) expect(text).to.contain('ca_file: "/etc/nats/diskmesh/ca.pem"');
+    const { pin } = identifiedKey(certificate);
+    expect(cluster).to.contain("verify: true").and.contain(pin);
+    expect(clients).not.to.contain(pin);
+    const reader = new X509Certificate(readFileSync(certificateFiles(pki, "director").certFile));
+    expect(cluster).not.to.contain(identifiedKey(reader).pin);
   });
 });

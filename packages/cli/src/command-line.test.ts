@@ -69,6 +69,8 @@ describe("the diskmesh command", () => {
     ["events --limit 1001", closed, /limit "1001" is none/],
     ["watch odd", closed, /"odd" is none of hosts, devices, disks/],
     ["deploy nowhere.yml", closed, /cannot read the manifest: ENOENT/],
+    ["update-config cloud nowhere.yml", closed, /cannot read the config: ENOENT/],
+    ["status --wait soon", closed, /--wait "soon" is none: give a number from 1 to 86400/],
     ["backup dispatcher file", closed, /"dispatcher" is none of registry, director/],
     ["backup registry no/where/file", closed, /cannot write the backup: ENOENT/],
     ["restore registry file", closed, /--config is needed/],

@@ -14,4 +14,4 @@ export { mbusMetrics } from "./metrics.js";
 export { mbusPermissions } from "./permissions.js";
 export { reloadServer } from "./reload-server.js";
 export { whyOutdated, whyRefused } from "./server-advisories.js";
-export { type ServerUser, serverUsersFiles } from "./server-users.js";
+export { type ServerUser, serverClusterFile, serverUsersFiles } from "./server-users.js";

@@ -11,6 +11,7 @@ export interface ServerUser {
 
 /** The files of a folder that nats-server's configuration includes: the first in `authorization`, the second in `tls`. */
 const FILES = { authorization: "authorization.conf", tls: "tls.conf", authorities: "ca.pem" } as const;
+const CLUSTER_FILE = "cluster-tls.conf";
 
 /**
  * What nats-server is told, by file of the folder, of those whom it lets in: each certificate's own subjects, the keys of
@@ -22,21 +23,33 @@ export function serverUsersFiles(
   users: readonly ServerUser[],
   authorityPems: readonly string[],
 ): ReadonlyMap<string, string> {
-  const pins = new Set(users.flatMap((user) => user.pins));
   // One may come by several certificates, and is one user.
   const identities = new Map(users.map(({ identity }) => [identityUri(identity), identity]));
   const authorities = join(folder, FILES.authorities);
   return new Map([
     [authorities, authorityPems.map((pem) => `${pem.trimEnd()}\n`).join("")],
-    [
-      join(folder, FILES.tls),
-      `ca_file: ${quote(authorities)}\npinned_certs: [${[...pins].map((pin) => `\n  ${quote(pin)}`).join("")}\n]\n`,
-    ],
+    [join(folder, FILES.tls), pinned(authorities, users)],
     [
       join(folder, FILES.authorization),
       `users: [${[...identities.values()].map((identity) => `\n  ${userOf(identity)}`).join("")}\n]\n`,
     ],
   ]);
+}
+
+/**
+ * The same for `tls` of `cluster`: which servers are let into the cluster. Without their keys whoever has a certificate of
+ * the mesh could come as a server, and would be told everything.
+ */
+export function serverClusterFile(
+  folder: string,
+  servers: readonly ServerUser[],
+): readonly [file: string, text: string] {
+  return [join(folder, CLUSTER_FILE), `verify: true\n${pinned(join(folder, FILES.authorities), servers)}`];
+}
+
+function pinned(authorities: string, holders: readonly ServerUser[]): string {
+  const pins = new Set(holders.flatMap((holder) => holder.pins));
+  return `ca_file: ${quote(authorities)}\npinned_certs: [${[...pins].map((pin) => `\n  ${quote(pin)}`).join("")}\n]\n`;
 }
 
 function userOf(identity: Identity): string {

@@ -2,7 +2,15 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { replaceFile } from "@diskmesh/atomic-file";
-import { type Identity, InvalidArgumentError, identityUri, messageOf, NotFoundError, quoted } from "@diskmesh/domain";
+import {
+  type Identity,
+  InvalidArgumentError,
+  identityUri,
+  messageOf,
+  NotFoundError,
+  quoted,
+  type Role,
+} from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "./authority.js";
 import { certificateFiles, NATS_COMMON_NAME } from "./development.js";
 import type { Holder } from "./holders.js";
@@ -80,6 +88,9 @@ export class MeshCertificates {
     holders: readonly Holder[],
     options: MakeOptions,
   ): Promise<ReadonlyMap<string, "made" | "renewed" | "kept">> {
+    // For configs to name it before anything is revoked.
+    if ((await readIfAny(this.#file("revoked"))) === undefined)
+      await replaceFile(this.#file("revoked"), "", { mode: 0o644 });
     const done = new Map<string, "made" | "renewed" | "kept">();
     for (const holder of holders) {
       const held = await this.#pairOf(holder.name);
@@ -154,13 +165,26 @@ export class MeshCertificates {
   }
 
   /** Who may talk to a NATS server, also with a certificate that another one is about to replace. */
-  async natsUsers(nowMs: number): Promise<readonly HeldKeys[]> {
+  natsUsers(nowMs: number): Promise<readonly HeldKeys[]> {
+    return this.#heldKeys(["director", "disk-agent"], nowMs);
+  }
+
+  /** The NATS servers of a cluster, in the same way. */
+  natsServers(nowMs: number): Promise<readonly HeldKeys[]> {
+    return this.#heldKeys(["nats"], nowMs);
+  }
+
+  async #heldKeys(roles: readonly Role[], nowMs: number): Promise<readonly HeldKeys[]> {
     const revoked = await this.#revoked();
     const users = new Map<string, { identity: Identity; pins: Set<string> }>();
     for (const { certificate } of [...(await this.list()), ...(await this.#former())]) {
       const { identity, pin } = identifiedKey(certificate);
-      const isUser = identity.role === "director" || identity.role === "disk-agent";
-      if (!isUser || revoked.has(certificate.serialNumber) || Date.parse(certificate.validTo) <= nowMs) continue;
+      if (
+        !roles.includes(identity.role) ||
+        revoked.has(certificate.serialNumber) ||
+        Date.parse(certificate.validTo) <= nowMs
+      )
+        continue;
       const user = users.get(identityUri(identity)) ?? { identity, pins: new Set() };
       users.set(identityUri(identity), user);
       user.pins.add(pin);

@@ -3,6 +3,7 @@ import { addHost } from "./add-host.js";
 import { backup } from "./backup.js";
 import { cancel } from "./cancel.js";
 import { configs } from "./configs.js";
+import { deleteDisk } from "./delete-disk.js";
 import { deploy } from "./deploy.js";
 import { detach } from "./detach.js";
 import { devices } from "./devices.js";
@@ -24,6 +25,7 @@ import { setDeviceState } from "./set-device-state.js";
 import { setHostState } from "./set-host-state.js";
 import { status } from "./status.js";
 import { tasks } from "./tasks.js";
+import { updateConfig } from "./update-config.js";
 import { watch } from "./watch.js";
 import { why } from "./why.js";
 
@@ -48,6 +50,8 @@ export const ACTIONS: readonly Action[] = [
   fenceHost,
   provide,
   detach,
+  deleteDisk,
+  updateConfig,
   deploy,
   cancel,
   resume,

@@ -1,8 +1,10 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { HealthListResponse } from "@diskmesh/api/grpc-health";
 import { messageOf } from "@diskmesh/domain";
-import type { Action } from "../action.js";
+import { type Action, textOption } from "../action.js";
 import { EndedWith, EXIT_CODES } from "../exit-codes.js";
 import { type Mesh, SERVICES, type ServiceName } from "../mesh.js";
+import { countOf } from "../values.js";
 
 interface ProcessStatus {
   readonly service: ServiceName;
@@ -12,14 +14,28 @@ interface ProcessStatus {
 }
 
 const ASK_DEADLINE_MS = 2_000;
+const PAUSE_MS = 500;
+const MAX_WAIT_SECONDS = 86_400;
 
 export const status: Action = {
   usage: "status",
   summary: "which services serve, each process of theirs",
-  example: "diskmesh status",
-  run: async ({ mesh, output }) => {
+  options: [
+    ["--wait <seconds>", "until each process serves or stands by, and one of each service serves; so long at most"],
+  ],
+  example: "diskmesh status --wait 60",
+  run: async ({ mesh, output, options, signal }) => {
+    const wait = textOption(options, "wait");
+    const waits = wait !== "";
+    const untilMs = performance.now() + (waits ? countOf("--wait", wait, MAX_WAIT_SECONDS) * 1_000 : 0);
+    const isWell = (found: readonly ProcessStatus[]) =>
+      allServe(found) && (!waits || found.every(({ state }) => isUp(state)));
     const asked = SERVICES.flatMap((service) => mesh.addresses(service).map((address) => ({ service, address })));
-    const found = await Promise.all(asked.map(({ service, address }) => statusOf(mesh, service, address)));
+    let found = await statusesOf(mesh, asked);
+    while (!isWell(found) && performance.now() < untilMs) {
+      await delay(PAUSE_MS, undefined, { signal });
+      found = await statusesOf(mesh, asked);
+    }
     output.list(
       {
         service: ({ service }) => service,
@@ -30,11 +46,24 @@ export const status: Action = {
       found,
       "no services",
     );
-    const serves = (service: ServiceName) =>
-      found.some((process) => process.service === service && process.state === "serves");
-    if (!SERVICES.every(serves)) throw new EndedWith(EXIT_CODES.unavailable);
+    if (!isWell(found)) throw new EndedWith(EXIT_CODES.unavailable);
   },
 };
+
+const isUp = (state: ProcessStatus["state"]): boolean => state === "serves" || state === "stands by";
+
+function allServe(found: readonly ProcessStatus[]): boolean {
+  const serves = (service: ServiceName) =>
+    found.some((process) => process.service === service && process.state === "serves");
+  return SERVICES.every(serves);
+}
+
+function statusesOf(
+  mesh: Mesh,
+  asked: readonly { readonly service: ServiceName; readonly address: string }[],
+): Promise<ProcessStatus[]> {
+  return Promise.all(asked.map(({ service, address }) => statusOf(mesh, service, address)));
+}
 
 async function statusOf(mesh: Mesh, service: ServiceName, address: string): Promise<ProcessStatus> {
   try {
