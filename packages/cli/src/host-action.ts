@@ -9,13 +9,13 @@ const MAX_PAUSE_MS = 5_000;
 
 /** Asks for what may take its time: once, or with --wait until it is done, telling each time that something has changed. */
 export async function repeatAction(
-  { args: [hostId = ""], options, output, signal }: ActionCall,
+  { options, output, signal }: ActionCall,
   done: readonly ActionCode[],
-  ask: (hostId: string, dryRun: boolean) => Promise<{ readonly result?: ActionResult | undefined }>,
+  ask: (dryRun: boolean) => Promise<{ readonly result?: ActionResult | undefined }>,
 ): Promise<void> {
   let told = "";
   for (;;) {
-    const { result } = await ask(hostId, options.dryRun === true);
+    const { result } = await ask(options.dryRun === true);
     if (result === undefined) throw new TypeError("the answer has no result");
     const isDone = done.includes(result.code);
     const text = textOf(result);

@@ -11,7 +11,7 @@ export const addHost: Action = {
   ],
   example: "diskmesh add-host host-4 --wait",
   run: (call) =>
-    repeatAction(call, [ActionCode.S_OK, ActionCode.S_ALREADY], (hostId, dryRun) =>
-      call.mesh.registry.addHost({ hostId, dryRun }),
+    repeatAction(call, [ActionCode.S_OK, ActionCode.S_ALREADY], (dryRun) =>
+      call.mesh.registry.addHost({ hostId: call.args[0] ?? "", dryRun }),
     ),
 };

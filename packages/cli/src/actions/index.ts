@@ -1,4 +1,5 @@
 import type { Action } from "../action.js";
+import { addDevice } from "./add-device.js";
 import { addHost } from "./add-host.js";
 import { backup } from "./backup.js";
 import { cancel } from "./cancel.js";
@@ -18,6 +19,8 @@ import { natsConfig } from "./nats-config.js";
 import { passthru } from "./passthru.js";
 import { pki } from "./pki.js";
 import { provide } from "./provide.js";
+import { purgeHost } from "./purge-host.js";
+import { removeDevice } from "./remove-device.js";
 import { removeHost } from "./remove-host.js";
 import { restore } from "./restore.js";
 import { resume } from "./resume.js";
@@ -45,6 +48,9 @@ export const ACTIONS: readonly Action[] = [
   watch,
   addHost,
   removeHost,
+  purgeHost,
+  addDevice,
+  removeDevice,
   setHostState,
   setDeviceState,
   fenceHost,

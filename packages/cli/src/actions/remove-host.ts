@@ -12,7 +12,7 @@ export const removeHost: Action = {
   ],
   example: "diskmesh remove-host host-3 --wait",
   run: (call) =>
-    repeatAction(call, [ActionCode.S_OK, ActionCode.S_ALREADY], (hostId, dryRun) =>
-      call.mesh.registry.removeHost({ hostId, dryRun, keepData: call.options.keepData === true }),
+    repeatAction(call, [ActionCode.S_OK, ActionCode.S_ALREADY], (dryRun) =>
+      call.mesh.registry.removeHost({ hostId: call.args[0] ?? "", dryRun, keepData: call.options.keepData === true }),
     ),
 };

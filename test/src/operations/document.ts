@@ -1,0 +1,77 @@
+/** What somebody who follows a document types: one block of `sh` after the other. */
+export interface Step {
+  /** Of the block's first line, for people who look for it. */
+  readonly line: number;
+  /** The heading above it. */
+  readonly section: string;
+  /** In the order of the block: on which machines, and what. */
+  readonly parts: readonly { readonly machines: readonly string[]; readonly script: string }[];
+  /** What the document says that is printed; undefined where it does not say. */
+  readonly expected: string | undefined;
+}
+
+const FENCE = /^( *)```(\w*)$/;
+const ON = /^# on (.+)$/;
+
+/**
+ * The steps of a Markdown document. Each part of a block begins with `# on MACHINE...`, and a block of `text` that follows
+ * a block of `sh` is what that prints.
+ */
+export function stepsOf(markdown: string): readonly Step[] {
+  const steps: Step[] = [];
+  const lines = markdown.split("\n");
+  let section = "";
+  let mayBeExpected = false;
+  for (let index = 0; index < lines.length; index++) {
+    const text = lines[index] as string;
+    if (/^#+ /.test(text)) section = text.replace(/^#+ /, "");
+    const [, indent = "", language] = FENCE.exec(text) ?? [];
+    if (language === undefined) {
+      if (text.trim() !== "") mayBeExpected = false;
+      continue;
+    }
+    const end = lines.findIndex((line, at) => at > index && line === `${indent}\`\`\``);
+    if (end < 0) throw new Error(`line ${index + 1}: this block has no end`);
+    const content = lines.slice(index + 1, end).map((line) => line.slice(indent.length));
+    const last = steps.at(-1);
+    if (language === "sh")
+      steps.push({ line: index + 2, section, parts: partsOf(content, index + 2), expected: undefined });
+    else if (language === "text" && mayBeExpected && last)
+      steps[steps.length - 1] = { ...last, expected: content.join("\n") };
+    mayBeExpected = language === "sh";
+    index = end;
+  }
+  return steps;
+}
+
+function partsOf(lines: readonly string[], firstLine: number): Step["parts"] {
+  const parts: { machines: string[]; script: string }[] = [];
+  for (const line of lines) {
+    const machines = ON.exec(line)?.[1]?.split(" ");
+    if (machines !== undefined) parts.push({ machines, script: "" });
+    else {
+      const part = parts.at(-1);
+      if (part === undefined) throw new Error(`line ${firstLine}: a block of sh begins with \`# on MACHINE\``);
+      part.script += `${line}\n`;
+    }
+  }
+  return parts;
+}
+
+/** Whether this was printed, where `...` stands for anything, a line of its own for lines, and spaces for any number of them. */
+export function isPrinted(expected: string, printed: string): boolean {
+  const pattern = normal(expected)
+    .split("\n")
+    .map((line) => (line === "..." ? "(?:.*\n)*" : `${line.split("...").map(escaped).join(".*")}\n`))
+    .join("");
+  return new RegExp(`^${pattern}$`).test(`${normal(printed)}\n`);
+}
+
+const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+
+const normal = (text: string): string =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => line.trim().replace(/\s+/g, " "))
+    .join("\n");

@@ -1,0 +1,180 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { basename, join } from "node:path";
+import { createInterface } from "node:readline";
+import { endsWithParent, onExit, temporaryFolder } from "@diskmesh/testkit";
+import { repositoryFolder } from "../repository-folder.js";
+import { Unit } from "./unit.js";
+
+/** Longer than a step takes on a machine that has much else to do. */
+const STEP_TIMEOUT_MS = 300_000;
+const PROGRAMS = ["systemctl", "scp"];
+/** What is a machine's own, of all paths. */
+const OWN_PATHS = /^\/(etc\/(diskmesh|systemd)|var\/lib\/diskmesh|opt\/diskmesh|run\/diskmesh)/;
+
+const MAX_TEXT_BYTES = 100_000;
+
+export interface Answer {
+  readonly code: number;
+  readonly output: string;
+}
+
+/**
+ * A machine of a test: a folder in place of its file system, an address of the loopback interface, a shell that lasts, and
+ * services as systemd would run them. It ends with this process.
+ */
+export class Machine implements AsyncDisposable {
+  readonly #units = new Map<string, Unit>();
+  readonly #socketPath = join(temporaryFolder(), "ask");
+  readonly #server: Server;
+  readonly #shell: ChildProcess;
+  readonly #forget: () => void;
+  #steps = 0;
+
+  constructor(
+    readonly name: string,
+    readonly folder: string,
+    environment: Readonly<Record<string, string>>,
+    /** The machine with an address, for what is copied there. */
+    private readonly at: (address: string) => Machine,
+  ) {
+    for (const part of ["home", "bin", "etc/systemd/system", "steps"])
+      mkdirSync(join(folder, part), { recursive: true });
+    const program = join(repositoryFolder, "test/dist/machine-programs/main.js");
+    for (const one of PROGRAMS) {
+      const words = [process.execPath, program, this.#socketPath, one].map((word) => `'${word}'`);
+      writeFileSync(join(folder, "bin", one), `#!/bin/sh\nexec ${words.join(" ")} "$@"\n`, { mode: 0o755 });
+    }
+    this.#server = createServer({ allowHalfOpen: true }, (socket) => void this.#answer(socket)).listen(
+      this.#socketPath,
+    );
+    const [command = "", ...args] = [...endsWithParent(), "bash", "--noprofile", "--norc", "-seu"];
+    const PATH = `${join(folder, "bin")}:${process.env.PATH}`;
+    this.#shell = spawn(command, args, {
+      cwd: join(folder, "home"),
+      env: { PATH, HOME: join(folder, "home"), TMPDIR: folder, LANG: "C.UTF-8", ...environment },
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    this.#forget = onExit(() => this.#shell.kill("SIGKILL"));
+  }
+
+  /** Types it into the machine's shell; returns all that was printed. Throws with that when a command fails. */
+  async type(script: string): Promise<string> {
+    const [stdin, stdout] = [this.#shell.stdin, this.#shell.stdout];
+    if (stdin === null || stdout === null || this.#shell.exitCode !== null)
+      throw new Error(`the shell of ${this.name} has ended`);
+    const number = ++this.#steps;
+    const [file, printed] = ["sh", "out"].map((end) => join(this.folder, "steps", `${number}.${end}`)) as [
+      string,
+      string,
+    ];
+    writeFileSync(file, script);
+    const lines = createInterface({ input: stdout });
+    const ended = new Promise<string>((resolve) => {
+      lines.once("line", resolve);
+      lines.once("close", () => resolve("a command failed, and ended the shell"));
+      setTimeout(() => resolve(`no end after ${STEP_TIMEOUT_MS} ms`), STEP_TIMEOUT_MS).unref();
+    });
+    stdin.write(`. '${file}' </dev/null >'${printed}' 2>&1; echo done\n`);
+    const how = await ended;
+    lines.close();
+    const output = existsSync(printed) ? readFileSync(printed, "utf8") : "";
+    if (how === "done") return output;
+    throw new Error(`${this.name}: ${how}:\n${script}\nprinted:\n${output}\n${this.#lastWords()}`);
+  }
+
+  unit(name: string): Unit {
+    const found = this.#units.get(name);
+    if (found !== undefined) return found;
+    const file = join(this.folder, "etc/systemd/system", `${name}.service`);
+    if (!existsSync(file)) throw new Error(`${this.name} has no unit ${name}`);
+    const unit = new Unit(name, file, { folder: this.folder, launcher: [], path: (path) => this.path(path) });
+    this.#units.set(name, unit);
+    return unit;
+  }
+
+  /** Where a path of the machine is. */
+  path(ofMachine: string): string {
+    return OWN_PATHS.test(ofMachine) ? join(this.folder, ofMachine) : ofMachine;
+  }
+
+  get units(): readonly Unit[] {
+    return [...this.#units.values()];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.units.map((unit) => unit.kill()));
+    this.#forget();
+    this.#shell.kill("SIGKILL");
+    this.#server.close();
+  }
+
+  async #answer(socket: Socket): Promise<void> {
+    const [asked] = (await once(createInterface({ input: socket }), "line")) as [string];
+    const answer = await this.#run(asked).catch((error): Answer => ({ code: 1, output: `${error.message}\n` }));
+    socket.end(JSON.stringify(answer));
+  }
+
+  async #run(asked: string): Promise<Answer> {
+    const { program, args, folder } = JSON.parse(asked) as { program: string; args: string[]; folder: string };
+    return program === "scp" ? this.#copy(args, folder) : this.#systemctl(args);
+  }
+
+  /** `scp FILE... root@ADDRESS:PLACE`, of files of this machine: a place without a folder is in that machine's home. */
+  #copy(args: readonly string[], folder: string): Answer {
+    const paths = args.filter((arg) => !arg.startsWith("-"));
+    const [, address = "", place = ""] = /^root@([^:]+):(.*)$/.exec(paths.pop() ?? "") ?? [];
+    const other = this.at(address);
+    // All machines of the test have one file system: what is under the folder of this one is meant under that one's.
+    const target = place.startsWith(this.folder)
+      ? place.replace(this.folder, other.folder)
+      : join(other.folder, "home", place);
+    if (place.endsWith("/") && !existsSync(target))
+      return { code: 1, output: `scp: ${place}: No such file or directory\n` };
+    for (const path of paths) {
+      const source = path.startsWith("/") ? path : join(folder, path);
+      const copied = place === "" || place.endsWith("/") ? join(target, basename(path)) : target;
+      cpSync(source, copied, { recursive: true });
+      for (const file of filesOf(copied)) this.#translate(file, other);
+    }
+    return { code: 0, output: "" };
+  }
+
+  /** In the same way what a text says of paths of this machine is said of the other's. */
+  #translate(file: string, other: Machine): void {
+    if (statSync(file).size > MAX_TEXT_BYTES) return;
+    const said = readFileSync(file, "utf8");
+    if (said.includes(this.folder)) writeFileSync(file, said.replaceAll(this.folder, other.folder));
+  }
+
+  async #systemctl(args: readonly string[]): Promise<Answer> {
+    const [verb = "", ...names] = args.filter((arg) => !arg.startsWith("-"));
+    if (verb === "daemon-reload") return { code: 0, output: "" };
+    const said: string[] = [];
+    for (const name of names) {
+      // Nobody waits here for what a timer does tomorrow.
+      if (name.endsWith(".timer")) continue;
+      const unit = this.unit(name.replace(/\.service$/, ""));
+      if (verb === "enable" && !args.includes("--now")) continue;
+      if (verb === "stop" || verb === "restart" || (verb === "disable" && args.includes("--now"))) await unit.stop();
+      if (verb === "start" || verb === "restart" || verb === "enable") said.push(await unit.start());
+      else if (verb === "reload") said.push(unit.reload());
+      else if (verb !== "stop" && verb !== "disable")
+        throw new Error(`nobody has taught the test \`systemctl ${verb}\``);
+    }
+    const output = said.filter(Boolean).map((line) => `${line}\n`);
+    return { code: output.length === 0 ? 0 : 1, output: output.join("") };
+  }
+
+  #lastWords(): string {
+    return this.units
+      .map(({ name, logs }) => `${this.name} ${name}:\n${logs.split("\n").slice(-8).join("\n")}`)
+      .join("\n");
+  }
+}
+
+function filesOf(path: string): string[] {
+  return statSync(path).isDirectory() ? readdirSync(path).flatMap((name) => filesOf(join(path, name))) : [path];
+}

@@ -1,0 +1,124 @@
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Child } from "@diskmesh/testkit";
+
+/** Where a unit's program runs and what its paths mean there. */
+export interface UnitPlace {
+  readonly folder: string;
+  readonly launcher: readonly string[];
+  /** A path as the machine has it, to one of the test's. */
+  path(ofMachine: string): string;
+}
+
+const STOP_TIMEOUT_MS = 60_000;
+const RESTART_AFTER_MS = 500;
+
+/** A service of systemd on a machine of a test, as its unit file says, but for the hardening. */
+export class Unit {
+  readonly #settings: ReadonlyMap<string, readonly string[]>;
+  #child: Child | undefined;
+  #isWanted = false;
+
+  constructor(
+    readonly name: string,
+    unitFile: string,
+    private readonly place: UnitPlace,
+  ) {
+    this.#settings = settingsOf(readFileSync(unitFile, "utf8"));
+  }
+
+  get isActive(): boolean {
+    return this.#child !== undefined && this.#child.exit === undefined;
+  }
+
+  get pid(): number | undefined {
+    return this.isActive ? this.#child?.pid : undefined;
+  }
+
+  get logFile(): string {
+    return join(this.place.folder, `${this.name}.log`);
+  }
+
+  get logs(): string {
+    return existsSync(this.logFile) ? readFileSync(this.logFile, "utf8") : "";
+  }
+
+  /** As `systemctl start`: one that is `oneshot` is waited for. Answers with what is wrong, or with nothing. */
+  async start(): Promise<string> {
+    this.#start();
+    if (this.#words("Type")[0] !== "oneshot") return "";
+    const { code } = (await this.#child?.exited) ?? { code: null };
+    return code === 0 ? "" : `${this.name} ended with ${code}:\n${this.logs}`;
+  }
+
+  #start(): void {
+    this.#isWanted = true;
+    if (this.isActive) return;
+    const [kind = "", root] = ["StateDirectory", "/var/lib"];
+    for (const name of this.#words(kind)) mkdirSync(this.place.path(`${root}/${name}`), { recursive: true });
+    for (const name of this.#words("RuntimeDirectory")) mkdirSync(this.place.path(`/run/${name}`), { recursive: true });
+    const [command = "", ...args] = this.#words("ExecStart").map((word) => this.place.path(word));
+    const environment = this.#words("Environment").map(
+      (one) => one.replace(/^"|"$/g, "").split("=") as [string, string],
+    );
+    const env = { TMPDIR: this.place.folder, ...Object.fromEntries(environment) };
+    const { launcher } = this.place;
+    const child = new Child({ name: this.name, command, args, launcher, env, logFile: this.logFile });
+    this.#child = child;
+    void child.exited.then((exit) => this.#ended(child, exit));
+  }
+
+  /** As `systemctl stop`. */
+  async stop(): Promise<void> {
+    await this.#end("SIGTERM");
+  }
+
+  /** At once, as when its machine loses power: nothing starts it again before somebody does. */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    if (this.isActive) this.#child?.signal(signal);
+  }
+
+  reload(): string {
+    if (!this.isActive) return `${this.name} does not run`;
+    this.signal("SIGHUP");
+    return "";
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    this.#isWanted = false;
+    const child = this.#child;
+    if (child === undefined || child.exit !== undefined) return;
+    child.signal(signal);
+    const late = delay(STOP_TIMEOUT_MS, "late", { ref: false });
+    if ((await Promise.race([child.exited, late])) !== "late") return;
+    child.signal("SIGKILL");
+    await child.exited;
+  }
+
+  #ended(child: Child, { code }: Awaited<Child["exited"]>): void {
+    const prevents = this.#words("RestartPreventExitStatus").includes(String(code));
+    const restarts = ["always", "on-failure"].includes(this.#words("Restart")[0] ?? "no");
+    if (!this.#isWanted || !restarts || prevents || child !== this.#child) return;
+    setTimeout(() => {
+      if (this.#isWanted && !this.isActive) this.#start();
+    }, RESTART_AFTER_MS).unref();
+  }
+
+  #words(key: string): string[] {
+    return (this.#settings.get(key) ?? []).flatMap((value) => value.split(/\s+/).filter(Boolean));
+  }
+}
+
+function settingsOf(text: string): ReadonlyMap<string, readonly string[]> {
+  const settings = new Map<string, string[]>();
+  for (const line of text.replaceAll("\\\n", " ").split("\n")) {
+    const [, key = "", value = ""] = /^([A-Za-z]+)=(.*)$/.exec(line) ?? [];
+    if (key !== "") settings.set(key, [...(settings.get(key) ?? []), value]);
+  }
+  return settings;
+}
