@@ -1,18 +1,16 @@
 import { spawnSync } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
-import { userInfo } from "node:os";
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { certificateFiles } from "@diskmesh/pki";
 import { databaseUrl, newDocumentDatabase, newTabletName } from "@diskmesh/tablet/testing";
-import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { stepsOf } from "./operations/document.js";
 import { DocumentedMesh } from "./operations/documented-mesh.js";
 import type { Machine } from "./operations/machine.js";
-import { releaseArchive } from "./operations/release-archive.js";
 import { isLetIn, shownSerial } from "./operations/tls-asked.js";
 import { repositoryFolder } from "./repository-folder.js";
 
@@ -31,14 +29,15 @@ describe("docs/operations.md", function () {
     const missing = PROGRAMS.find((program) => spawnSync(program, ["--version"]).error !== undefined);
     if (missing !== undefined) skipBecause(this, `${missing} is not on PATH`);
     if (process.platform !== "linux") skipBecause(this, "the loopback interface has no addresses for machines here");
-    const database = await newDocumentDatabase({ host: "127.0.0.1", launcher: [] });
-    if (typeof database === "string") skipBecause(this, database);
-    const archives = releaseArchive();
+    const found = await newDocumentDatabase({ host: "127.0.0.1", launcher: [] });
+    if (typeof found === "string") skipBecause(this, found);
+    const archives = temporaryFolder();
+    const { makeRelease } = await import(join(repositoryFolder, "deploy/local/bootstrap/release.mjs"));
+    await makeRelease(repositoryFolder, archives);
     mesh = await DocumentedMesh.start({
       values: {
-        DATABASE: `"${databaseUrl(database.url, newTabletName())}"`,
+        DATABASE: `"${databaseUrl(found.url, newTabletName())}"`,
         DRIVES: '"MACHINE/drives/*"',
-        RUN_AS: userInfo().username,
       },
       prepare: (machine) => {
         if (machine.name === "admin")
@@ -76,9 +75,9 @@ describe("docs/operations.md", function () {
   };
   const pkiFiles = (name: string) => certificateFiles(join(mesh.machine("admin").folder, "home/pki"), name);
 
+  const document = readFileSync(DOCUMENT, "utf8");
   const sections = new Map<string, ReturnType<typeof stepsOf>>();
-  for (const step of stepsOf(readFileSync(DOCUMENT, "utf8")))
-    sections.set(step.section, [...(sections.get(step.section) ?? []), step]);
+  for (const step of stepsOf(document)) sections.set(step.section, [...(sections.get(step.section) ?? []), step]);
   for (const [section, steps] of sections)
     it(section, async () => {
       for (const step of steps) await mesh.follow(step);

@@ -91,7 +91,7 @@ export class DocumentedMesh implements AsyncDisposable {
     const values = (name: string, given: string): string => {
       const own = this.options.values[name];
       if (own !== undefined) return own.replaceAll("MACHINE", machine.folder);
-      return /^\/(etc|var|opt)\//.test(given) || given === "/opt" ? join(machine.folder, given) : given;
+      return /^\/(etc|var|opt|run)\//.test(given) || given === "/opt" ? join(machine.folder, given) : given;
     };
     const assigned = script.replace(
       /(?<=^(?:[A-Z_0-9]+=\S+ +)*)([A-Z_0-9]+)=('[^']*'|\S+)/gm,

@@ -10,9 +10,9 @@ import { Unit } from "./unit.js";
 
 /** Longer than a step takes on a machine that has much else to do. */
 const STEP_TIMEOUT_MS = 300_000;
-const PROGRAMS = ["systemctl", "scp"];
+const PROGRAMS = ["systemctl", "scp", "systemd-sysusers", "chown"];
 /** What is a machine's own, of all paths. */
-const OWN_PATHS = /^\/(etc\/(diskmesh|systemd)|var\/lib\/diskmesh|opt\/diskmesh|run\/diskmesh)/;
+const OWN_PATHS = /^\/(etc\/(diskmesh|systemd)|var\/lib\/diskmesh|opt\/diskmesh|run\/credentials)/;
 
 const MAX_TEXT_BYTES = 100_000;
 
@@ -27,6 +27,7 @@ export interface Answer {
  */
 export class Machine implements AsyncDisposable {
   readonly #units = new Map<string, Unit>();
+  readonly #users = new Set<string>();
   readonly #socketPath = join(temporaryFolder(), "ask");
   readonly #server: Server;
   readonly #shell: ChildProcess;
@@ -51,7 +52,9 @@ export class Machine implements AsyncDisposable {
       this.#socketPath,
     );
     const [command = "", ...args] = [...endsWithParent(), "bash", "--noprofile", "--norc", "-seu"];
-    const PATH = `${join(folder, "bin")}:${process.env.PATH}`;
+    // Nothing of this repository: a machine has what the document brings there.
+    const others = (process.env.PATH ?? "").split(":").filter((one) => !one.startsWith(repositoryFolder));
+    const PATH = [join(folder, "bin"), ...others].join(":");
     this.#shell = spawn(command, args, {
       cwd: join(folder, "home"),
       env: { PATH, HOME: join(folder, "home"), TMPDIR: folder, LANG: "C.UTF-8", ...environment },
@@ -119,7 +122,23 @@ export class Machine implements AsyncDisposable {
 
   async #run(asked: string): Promise<Answer> {
     const { program, args, folder } = JSON.parse(asked) as { program: string; args: string[]; folder: string };
-    return program === "scp" ? this.#copy(args, folder) : this.#systemctl(args);
+    if (program === "scp") return this.#copy(args, folder);
+    if (program === "systemctl") return this.#systemctl(args);
+    return program === "chown" ? this.#changeOwner(args) : this.#makeUsers(args);
+  }
+
+  /** All runs as the user of the test: users are remembered, and nobody owns anything. */
+  #makeUsers(files: readonly string[]): Answer {
+    for (const file of files)
+      for (const [, user = ""] of readFileSync(file, "utf8").matchAll(/^u (\S+)/gm)) this.#users.add(user);
+    return { code: 0, output: "" };
+  }
+
+  #changeOwner([owner = "", ...files]: readonly string[]): Answer {
+    const user = owner.replace(/:$/, "");
+    if (!this.#users.has(user)) return { code: 1, output: `chown: invalid user: ${user}\n` };
+    const missing = files.find((file) => !existsSync(file));
+    return missing === undefined ? { code: 0, output: "" } : { code: 1, output: `chown: cannot access ${missing}\n` };
   }
 
   /** `scp FILE... root@ADDRESS:PLACE`, of files of this machine: a place without a folder is in that machine's home. */

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Child } from "@diskmesh/testkit";
@@ -25,7 +25,9 @@ export class Unit {
     unitFile: string,
     private readonly place: UnitPlace,
   ) {
-    this.#settings = settingsOf(readFileSync(unitFile, "utf8"));
+    const dropIns = `${unitFile.replace(/-[^/]*$/, "-")}.service.d`;
+    const more = existsSync(dropIns) ? readdirSync(dropIns).map((file) => join(dropIns, file)) : [];
+    this.#settings = settingsOf([unitFile, ...more].map((file) => readFileSync(file, "utf8")).join("\n"));
   }
 
   get isActive(): boolean {
@@ -34,6 +36,11 @@ export class Unit {
 
   get pid(): number | undefined {
     return this.isActive ? this.#child?.pid : undefined;
+  }
+
+  /** There while it runs. */
+  get #credentials(): string {
+    return this.place.path(`/run/credentials/${this.name}.service`);
   }
 
   get logFile(): string {
@@ -55,9 +62,13 @@ export class Unit {
   #start(): void {
     this.#isWanted = true;
     if (this.isActive) return;
-    const [kind = "", root] = ["StateDirectory", "/var/lib"];
-    for (const name of this.#words(kind)) mkdirSync(this.place.path(`${root}/${name}`), { recursive: true });
-    for (const name of this.#words("RuntimeDirectory")) mkdirSync(this.place.path(`/run/${name}`), { recursive: true });
+    for (const name of this.#words("StateDirectory"))
+      mkdirSync(this.place.path(`/var/lib/${name}`), { recursive: true });
+    for (const credential of this.#words("LoadCredential")) {
+      const [name = "", file = ""] = credential.split(":");
+      mkdirSync(this.#credentials, { recursive: true });
+      copyFileSync(this.place.path(file), join(this.#credentials, name));
+    }
     const [command = "", ...args] = this.#words("ExecStart").map((word) => this.place.path(word));
     const environment = this.#words("Environment").map(
       (one) => one.replace(/^"|"$/g, "").split("=") as [string, string],
@@ -101,6 +112,7 @@ export class Unit {
   }
 
   #ended(child: Child, { code }: Awaited<Child["exited"]>): void {
+    if (child === this.#child) rmSync(this.#credentials, { recursive: true, force: true });
     const prevents = this.#words("RestartPreventExitStatus").includes(String(code));
     const restarts = ["always", "on-failure"].includes(this.#words("Restart")[0] ?? "no");
     if (!this.#isWanted || !restarts || prevents || child !== this.#child) return;
