@@ -92,6 +92,13 @@ describe("the diskmesh command and a mesh", function () {
       "TASK_STATE_DONE",
     ]);
 
+    const wide = await typed("provide", "wide", instance.instanceId, "--size", "100MiB", "--pool", "small");
+    expect(wide.code).to.equal(1);
+    const [{ taskId }] = await listed("tasks --recent");
+    expect((await done(`why task ${taskId}`)).split("\n")[0]).to.match(
+      /^task \d+ \(provide .*`wide`.*\) has failed: of pool default 3 MiB are free, 1 MiB in use$/,
+    );
+
     const { hostId } = published.publication;
     expect(await done(`set-host-state dead ${hostId} --reason power --dry-run`)).to.contain("1 publications");
     await eventually(async () => (await typed("fence-host", hostId, "--reason", "power")).code === 0);
@@ -152,7 +159,7 @@ describe("the diskmesh command and a mesh", function () {
       ["why lock odd", 1, /TYPE:RESOURCE/],
       ["why vm x", 1, /no VM or instance x/],
       ["why disk nowhere", 1, /nowhere/],
-      ["why volume x", 2, /"volume" is none of host, device, disk, vm, task, lock/],
+      ["why volume x", 2, /"volume" is none of host, device, disk, pool, vm, task, lock/],
       ["cancel 1", 1, /done/],
       ["passthru driver/nobody", 1, /nobody/],
       ["passthru node/host-1 nothing", 1, /nothing/],

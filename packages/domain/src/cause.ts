@@ -11,4 +11,6 @@ export interface Cause<Subject, Reason extends string> {
   readonly cures?: readonly Cure[];
   /** What it waits for. */
   readonly becauseOf?: readonly Subject[];
+  /** It says nothing that what it waits for does not: left out where all of that was told of before. */
+  readonly isEcho?: true;
 }

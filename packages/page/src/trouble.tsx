@@ -14,11 +14,14 @@ interface Troubled {
 }
 
 function troubled({ tables }: Store): Troubled[] {
-  return KINDS.flatMap((kind) =>
+  const all = KINDS.flatMap((kind) =>
     [...(tables[kind] as ReadonlyMap<string, Rows[RowKind]>)].flatMap(([name, row]) =>
       row.trouble === undefined ? [] : [{ kind, name, row: { ...row, trouble: row.trouble } }],
     ),
   );
+  // Nothing waits for a task that has failed.
+  const hasEnded = ({ row }: Troubled) => "hasEnded" in row && row.hasEnded;
+  return [...all.filter((each) => !hasEnded(each)), ...all.filter(hasEnded)];
 }
 
 /** What is stuck, on top of all else. */

@@ -9,25 +9,31 @@ interface Named {
 /** A chain that is longer tells nobody anything. */
 const MAX_CAUSES = 50;
 
-/** The subject's causes, then those of what these wait for, and so on: each thing once. */
+/** The causes of the subject, or of each, then those of what these wait for, and so on: each thing once. */
 export function explanation<Subject extends Named, Reason extends string>(
   summary: string,
-  subject: Subject,
+  subject: Subject | readonly Subject[],
   causesOf: (subject: Subject) => readonly Cause<Subject, Reason>[],
 ): ExplainResponse {
   const causes: CauseMessage[] = [];
   const asked = new Set<string>();
-  const queue: Subject[] = [subject];
+  const queue: Subject[] = [subject].flat() as Subject[];
   for (let next = queue.shift(); next !== undefined && causes.length < MAX_CAUSES; next = queue.shift()) {
-    const key = `${next.kind} ${next.name}`;
+    const key = keyOf(next);
     if (asked.has(key)) continue;
     asked.add(key);
     for (const cause of causesOf(next)) {
+      const { becauseOf = [], isEcho } = cause;
+      if (isEcho && becauseOf.every((each) => asked.has(keyOf(each)))) continue;
       causes.push(causeMessage(cause));
-      queue.push(...(cause.becauseOf ?? []));
+      queue.push(...becauseOf);
     }
   }
   return { summary, causes: causes.slice(0, MAX_CAUSES) };
+}
+
+function keyOf({ kind, name }: Named): string {
+  return `${kind} ${name}`;
 }
 
 function causeMessage<Subject extends Named>(cause: Cause<Subject, string>): CauseMessage {

@@ -236,6 +236,9 @@ const fields = z.strictObject({
     maxViewers: count.default(50).describe("Browsers that are told of changes at once."),
     sendIntervalMs: durationMsConfig.default(250).describe("How often at most each is told what has changed."),
     beatIntervalMs: durationMsConfig.default(5_000).describe("How often at least each hears that it is still told."),
+    stuckAfterMs: durationMsConfig
+      .default(60_000)
+      .describe("A task that waits so long for a worker, or for a CPI's answer, is shown as stuck."),
     lingerMs: durationMsConfig.default(10_000).describe("How long things are followed on once nobody looks any more."),
   }),
   paging: pagingConfig,

@@ -314,6 +314,7 @@ export function createDirector(
     tablet,
     endedTasks,
     locks,
+    calls: callRecords,
     agentHealths,
     registries,
     dispatchers: connections.dispatchers.all,

@@ -20,7 +20,7 @@ import type { ResurrectionSwitch } from "./model/resurrection-switch.js";
 import { type Counter, type DirectorSchema, schema } from "./model/schema.js";
 import type { Snapshot } from "./model/snapshot.js";
 import type { Stemcell } from "./model/stemcell.js";
-import { type Stop, TASK_QUEUES, type Task } from "./model/task.js";
+import { type Stop, TASK_QUEUES, type Task, type TaskFailure } from "./model/task.js";
 import type { VmBasis, VmSpec } from "./model/vm-spec.js";
 
 // What may be in the store. A field that a type gets, gets its line here; the compiler asks for it.
@@ -177,6 +177,7 @@ const cpiCall = shapeOf<CpiCall>()({
   taskId: whole,
   requestId: text,
   method: text,
+  cpi: text.optional(),
   things: z.array(text).readonly(),
   sinceMs: z.number(),
 });
@@ -288,6 +289,7 @@ const task = shapeOf<Task>()({
   teams: z.array(text).readonly().optional(),
   eventCount: whole.optional(),
   outputSizeBytes: whole.optional(),
+  failure: shapeOf<TaskFailure>()({ reason: text, about: z.record(z.string(), z.string()).readonly() }).optional(),
 });
 
 const nodeError = shapeOf<NodeError>()({ nodeId: text, text, taskId: whole, atMs: z.number() });

@@ -21,6 +21,7 @@ import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
+import type { ShownLock } from "./model/locks.js";
 import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
@@ -30,7 +31,6 @@ import type { Stemcell } from "./model/stemcell.js";
 import type { Task, TaskQueue, TaskState } from "./model/task.js";
 import type { TaskEvent } from "./model/task-event.js";
 import type { ShownHealth } from "./workers/agent-healths.js";
-import type { ShownLock } from "./workers/lock-keeper.js";
 
 const TASK_STATES: Readonly<Record<TaskState, WireTaskState>> = {
   queued: WireTaskState.QUEUED,
@@ -191,7 +191,8 @@ export function encodeConfig(config: Config): WireConfig {
 }
 
 export function encodeLock(lock: ShownLock): Lock {
-  const { type, resource, taskId, deadline, waitingTaskIds } = lock;
+  const { type, resource, taskId, deadlineAtMs, waitingTaskIds } = lock;
+  const deadline = new Date(deadlineAtMs);
   return { type, resource, taskId, deadline, waitingTaskIds: [...waitingTaskIds] };
 }
 

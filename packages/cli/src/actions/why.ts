@@ -4,12 +4,14 @@ import type { Action } from "../action.js";
 import { UsageError } from "../exit-codes.js";
 import type { Mesh, ServiceName } from "../mesh.js";
 import { timeText } from "../output.js";
+import { rootCause } from "../root-cause.js";
 
 /** By what people type: the kind, and who is asked, the second one for what the first does not know or cannot say. */
 const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: ServiceName[]]>> = {
-  host: [SubjectKind.HOST, "disk-registry"],
-  device: [SubjectKind.DEVICE, "disk-registry"],
+  host: [SubjectKind.HOST, "director", "disk-registry"],
+  device: [SubjectKind.DEVICE, "director", "disk-registry"],
   disk: [SubjectKind.DISK, "director", "disk-registry"],
+  pool: [SubjectKind.POOL, "disk-registry"],
   vm: [SubjectKind.VM, "director"],
   task: [SubjectKind.TASK, "director"],
   lock: [SubjectKind.LOCK, "director"],
@@ -40,9 +42,12 @@ async function firstAnswer(
   }
 }
 
+/** The first line is for whoever reads no other: what is wrong, with what, and since when. */
 function linesOf({ summary, causes }: ExplainResponse): string[] {
-  const rest = causes.length === 0 ? ["nothing keeps it from being what it should be"] : causes.flatMap(linesOfCause);
-  return [summary, ...rest];
+  const root = rootCause(causes);
+  if (root === undefined) return [summary, "nothing keeps it from being what it should be"];
+  const since = root.since === undefined ? "" : `, since ${timeText(root.since)}`;
+  return [`${summary}: ${root.message}${since}`, ...causes.flatMap(linesOfCause)];
 }
 
 function linesOfCause({ reason, message, since, nextTryAt, cures }: Cause): string[] {

@@ -261,7 +261,7 @@ async function asNoDiskSpace<Result>(diskId: string, ask: () => Promise<Result>)
   } catch (error) {
     // Only for want of space does the registry name the disk; a limit on calls has nothing to do with disks.
     if (error instanceof ResourceExhaustedError && error.about.disk_id === diskId)
-      throw new NoDiskSpaceError(error.message, detailsOf(error, { disk_cid: diskId }));
+      throw new NoDiskSpaceError(error.message, detailsOf(error, { disk_cid: diskId, pool: error.about.pool ?? "" }));
     throw error;
   }
 }

@@ -15,7 +15,7 @@ export interface CallRecordsOptions {
 }
 
 /** What is known of a call before it is made. */
-export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "requestId" | "method"> {
+export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "requestId" | "method" | "cpi"> {
   readonly request: NamedThings;
 }
 

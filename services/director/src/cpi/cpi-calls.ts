@@ -174,7 +174,14 @@ export class CpiCalls {
     const callId = newId();
     const start = dispatcher.client[method] as (request: unknown, options: CallOptions) => Promise<ResponseOf<Method>>;
     const context = await this.#contextOf(target, { requestId, logId, callId });
-    const changes = await records.begin(dispatcher, { callId, taskId, requestId, method, request });
+    const changes = await records.begin(dispatcher, {
+      callId,
+      taskId,
+      requestId,
+      method,
+      cpi: target.cpi || target.azCpi || "",
+      request,
+    });
     try {
       checkMayAct();
       const deadlineMs = timeoutMs ?? callTimeoutMs;

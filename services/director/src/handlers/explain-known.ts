@@ -6,17 +6,20 @@ import type { Instance } from "../model/instance.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
 import { decideResurrections, isWatched, watchedVms } from "../model/resurrection.js";
 import { type DirectorTables, taskKey } from "../model/schema.js";
+import type { Task } from "../model/task.js";
 import type { TaskEvent } from "../model/task-event.js";
 
 /** What is not in the tables. */
 export interface LookedUp {
+  /** One that is asked about, wherever it is by now. */
+  readonly task: Task | undefined;
   /** Of tasks: what was begun and has not ended. */
   readonly steps: ReadonlyMap<number, readonly TaskEvent[]>;
   /** By what its CPI calls a VM. */
   readonly hosts: ReadonlyMap<string, readonly string[]>;
 }
 
-export function whatIsKnown(context: Context, tables: DirectorTables, { steps, hosts }: LookedUp): Known {
+export function whatIsKnown(context: Context, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
   const { callRecords } = context;
   // Of all VMs at once: it is worked out for the first silent one, and counts for the others.
   let remedies: RemedyOf | undefined;
@@ -25,7 +28,7 @@ export function whatIsKnown(context: Context, tables: DirectorTables, { steps, h
     return remedies(instance);
   };
   return {
-    taskOf: (taskId) => tables.tasks.get(taskKey(taskId)),
+    taskOf: (taskId) => tables.tasks.get(taskKey(taskId)) ?? (task?.taskId === taskId ? task : undefined),
     locks: context.locks.list(),
     openSteps: (taskId) => steps.get(taskId) ?? [],
     liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
@@ -80,7 +83,7 @@ function knownVm(
     silentSinceMs: isSilent ? nowMs - silentMs : undefined,
     remedy: isSilent ? remedyOf(instance) : "",
     isShutOut: agentId !== "" && isShutOut(instance.agentKeys, nowMs),
-    owedRemovals: agentId === "" ? 0 : [...tables.owedRemovals.by("byAgent", agentId)].length,
+    owedRemovals: agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", agentId)],
     disks: [...tables.disks.by("byInstance", instanceId), ...persistent],
     hostIds,
   };

@@ -10,8 +10,10 @@ import { explanation } from "@diskmesh/tablet-admin";
 import type { Context } from "../context.js";
 import type { Known, KnownVm, Subject } from "../model/cause.js";
 import { causesOf, openSteps } from "../model/explain.js";
+import { useCauses } from "../model/explain-vm.js";
 import { formatInstance } from "../model/instance.js";
 import { lockName } from "../model/locks.js";
+import type { Task } from "../model/task.js";
 import type { TaskEvent } from "../model/task-event.js";
 import { type LookedUp, recordedDisk, recordedInstance, whatIsKnown } from "./explain-known.js";
 import { parseTaskId } from "./parse.js";
@@ -26,7 +28,7 @@ const MAX_JOINED = 10;
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
   const subject = subjectOf(request.subject);
   const own = await ownAnswer(context, subject);
-  if (own === undefined) return ofRegistries(context, subject);
+  if (own === undefined) return withUses(context, await ofRegistries(context, subject));
   const { answer, elsewhere } = own;
   const joined = await Promise.all(elsewhere.slice(0, MAX_JOINED).map((each) => causesElsewhere(context, each)));
   return { summary: answer.summary, causes: [...answer.causes, ...joined.flat()] };
@@ -45,11 +47,22 @@ function subjectOf(subject: SubjectMessage | undefined): Subject {
     case SubjectKind.VM:
       return { kind: "VM", name: bounded(name) };
     case SubjectKind.DISK:
-      return { kind: "DISK", name: bounded(name) };
+    case SubjectKind.HOST:
+    case SubjectKind.DEVICE:
+    case SubjectKind.POOL:
+      return { kind: REGISTRIES_KINDS[kind], name: bounded(name) };
     default:
-      throw new NotImplementedError("a director explains tasks, locks, VMs and disks");
+      throw new NotImplementedError("a director explains tasks, locks, VMs, and what its disk-registries do");
   }
 }
+
+/** Of these registries know most, or all. */
+const REGISTRIES_KINDS = {
+  [SubjectKind.DISK]: "DISK",
+  [SubjectKind.HOST]: "HOST",
+  [SubjectKind.DEVICE]: "DEVICE",
+  [SubjectKind.POOL]: "POOL",
+} as const;
 
 function bounded(name: string): string {
   if (name !== "" && name.length <= 512) return name;
@@ -62,20 +75,23 @@ interface OwnAnswer {
   readonly elsewhere: readonly Subject[];
 }
 
-/** Undefined for a disk that this director did not make. */
+/** Undefined for what this director did not make. */
 async function ownAnswer(context: Context, subject: Subject): Promise<OwnAnswer | undefined> {
-  const summary = await summaryOf(context, subject);
+  if (subject.kind === "HOST" || subject.kind === "DEVICE" || subject.kind === "POOL") return undefined;
+  const task = subject.kind === "TASK" ? await context.tasks.get(Number(subject.name)) : undefined;
+  const summary = task === undefined ? await summaryOf(context, subject) : summaryOfTask(task);
   if (summary === undefined) return undefined;
   const steps = new Map<number, readonly TaskEvent[]>();
   const hosts = new Map<string, readonly string[]>();
   // Steps are in files and hosts with a registry: the chain says first of which tasks and VMs they are needed.
-  const first = await chainOf(context, subject, summary, { steps, hosts });
+  const first = await chainOf(context, subject, summary, { task, steps, hosts });
   for (const taskId of first.taskIds.slice(0, MAX_LOOKED_UP)) steps.set(taskId, await stepsOf(context, taskId));
   await Promise.all(
     first.vmCids.slice(0, MAX_JOINED).map(async (cid) => hosts.set(cid, await context.registries.hostsOf(cid))),
   );
-  const { answer, diskCids, hostIds } = await chainOf(context, subject, summary, { steps, hosts });
+  const { answer, diskCids, hostIds, poolNames } = await chainOf(context, subject, summary, { task, steps, hosts });
   const elsewhere: Subject[] = [
+    ...poolNames.map((name): Subject => ({ kind: "POOL", name })),
     ...hostIds.map((name): Subject => ({ kind: "HOST", name })),
     ...diskCids.map((name): Subject => ({ kind: "DISK", name })),
   ];
@@ -90,6 +106,7 @@ interface Chain {
   readonly vmCids: readonly string[];
   readonly diskCids: readonly string[];
   readonly hostIds: readonly string[];
+  readonly poolNames: readonly string[];
 }
 
 function chainOf(context: Context, subject: Subject, summary: string, lookedUp: LookedUp): Promise<Chain> {
@@ -97,6 +114,7 @@ function chainOf(context: Context, subject: Subject, summary: string, lookedUp: 
   const vmCids = new Set<string>();
   const diskCids = new Set<string>();
   const hostIds = new Set<string>();
+  const poolNames = new Set<string>();
   return context.tablet.read((tables) => {
     const known = whatIsKnown(context, tables, lookedUp);
     const noting: Known = {
@@ -110,6 +128,7 @@ function chainOf(context: Context, subject: Subject, summary: string, lookedUp: 
     };
     const answer = explanation(summary, subject, (each) => {
       if (each.kind === "HOST") hostIds.add(each.name);
+      if (each.kind === "POOL") poolNames.add(each.name);
       return causesOf(each, noting);
     });
     return {
@@ -118,6 +137,7 @@ function chainOf(context: Context, subject: Subject, summary: string, lookedUp: 
       vmCids: [...vmCids],
       diskCids: [...diskCids],
       hostIds: [...hostIds],
+      poolNames: [...poolNames],
     };
   });
 }
@@ -131,12 +151,13 @@ function noted<Thing>(
   return thing;
 }
 
+function summaryOfTask({ taskId, description, state, result }: Task): string {
+  if (state === "error") return `task ${taskId} (${description}) has failed`;
+  return `task ${taskId} (${description}) is ${state}${result === "" ? "" : `: ${result}`}`;
+}
+
 /** Undefined for a disk that is not this director's. */
 async function summaryOf(context: Context, { kind, name }: Subject): Promise<string | undefined> {
-  if (kind === "TASK") {
-    const { taskId, description, state, result } = await context.tasks.get(Number(name));
-    return `task ${taskId} (${description}) is ${state}${result === "" ? "" : `: ${result}`}`;
-  }
   if (kind === "LOCK") {
     if (context.locks.list().some((lock) => lockName(lock) === name)) return `lock ${name} is held`;
     throw new NotFoundError("nobody holds such a lock", { about: { lock: name } });
@@ -157,6 +178,22 @@ async function summaryOf(context: Context, { kind, name }: Subject): Promise<str
   });
 }
 
+/** A registry's answer, with what this director has made of the disks and hosts that it comes to. */
+async function withUses(context: Context, answer: ExplainResponse): Promise<ExplainResponse> {
+  const waitedFor = answer.causes.flatMap(({ becauseOf }) => becauseOf);
+  const uses = await context.tablet.read((tables) => {
+    const known = whatIsKnown(context, tables, { task: undefined, steps: new Map(), hosts: new Map() });
+    return explanation(
+      "",
+      waitedFor.flatMap(({ kind, name }): Subject[] =>
+        kind === SubjectKind.DISK ? [{ kind: "DISK", name }] : kind === SubjectKind.VM ? [{ kind: "VM", name }] : [],
+      ),
+      (subject) => useCauses(subject, known).map((cause) => ({ subject, ...cause })),
+    );
+  });
+  return { summary: answer.summary, causes: [...answer.causes, ...uses.causes] };
+}
+
 async function stepsOf({ tasks, taskLog }: Context, taskId: number): Promise<TaskEvent[]> {
   const task = await tasks.get(taskId).catch((error: unknown) => {
     if (error instanceof NotFoundError) return undefined;
@@ -170,9 +207,12 @@ async function stepsOf({ tasks, taskLog }: Context, taskId: number): Promise<Tas
 async function ofRegistries({ registries }: Context, { kind, name }: Subject): Promise<ExplainResponse> {
   const answer = await registries.explain({ kind: SubjectKind[kind], name });
   if (answer !== undefined) return answer;
-  throw new NotFoundError(`neither this director nor a disk-registry that it knows has a disk ${name}`, {
-    about: { field: "subject.name" },
-  });
+  throw new NotFoundError(
+    `neither this director nor a disk-registry that it knows has a ${kind.toLowerCase()} ${name}`,
+    {
+      about: { field: "subject.name" },
+    },
+  );
 }
 
 async function causesElsewhere({ registries }: Context, { kind, name }: Subject): Promise<readonly Cause[]> {

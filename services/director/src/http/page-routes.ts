@@ -87,13 +87,10 @@ async function whyOf(http: HttpCall): Promise<WhyAnswer> {
   const { context } = http;
   const asked = queried(http, "kind").toUpperCase();
   const name = queried(http, "name");
-  const kinds = ["HOST", "DEVICE", "DISK", "TASK", "LOCK", "VM"] as const;
+  const kinds = ["HOST", "DEVICE", "DISK", "POOL", "TASK", "LOCK", "VM"] as const;
   const kind = kinds.find((each) => each === asked);
-  if (kind === undefined) throw new BadRequestError("kind must be one of host, device, disk, task, lock, vm");
-  const subject = { kind: SubjectKind[kind], name };
-  const isFleets = kind === "HOST" || kind === "DEVICE";
-  const answer = await (isFleets ? context.registries.explain(subject) : explain(context, { subject }));
-  if (answer === undefined) throw new NotFoundError(`there is no ${kind.toLowerCase()} ${name}`);
+  if (kind === undefined) throw new BadRequestError(`kind must be one of ${kinds.join(", ").toLowerCase()}`);
+  const answer = await explain(context, { subject: { kind: SubjectKind[kind], name } });
   return {
     summary: answer.summary,
     causes: answer.causes.map(({ subject: about, reason, message, since, nextTryAt, cures }) => ({

@@ -2,13 +2,17 @@ import type { Cause as CauseOf } from "@diskmesh/domain";
 import type { CpiCall } from "./cpi-call.js";
 import type { Disk } from "./disk.js";
 import type { Instance } from "./instance.js";
-import type { HeldLock, LockOwner } from "./locks.js";
+import type { ShownLock } from "./locks.js";
+import type { OwedRemoval } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { Task } from "./task.js";
 import type { TaskEvent } from "./task-event.js";
 
-/** Of hosts the disk-registry knows more, and of the disks that it makes. */
-export type Subject = { readonly kind: "TASK" | "LOCK" | "VM" | "DISK" | "HOST"; readonly name: string };
+/** Of hosts and pools the disk-registry knows more, and of the disks that it makes. */
+export type Subject = {
+  readonly kind: "TASK" | "LOCK" | "VM" | "DISK" | "HOST" | "DEVICE" | "POOL";
+  readonly name: string;
+};
 
 type Reason =
   | "HELD"
@@ -29,6 +33,10 @@ type Reason =
   | "OWES_REMOVALS"
   | "DISK_UNSETTLED"
   | "CPI_AT_WORK"
+  | "FAILED"
+  | "IN_USE"
+  | "NO_SPACE"
+  | "CPI_UNUSABLE"
   | "HELD_UP";
 export type Cause = CauseOf<Subject, Reason>;
 export type Found = Omit<Cause, "subject">;
@@ -44,8 +52,8 @@ export interface KnownVm {
   readonly remedy: string;
   /** NATS takes no certificate of its agent any more. */
   readonly isShutOut: boolean;
-  /** Disks that were detached while its agent could not be told. */
-  readonly owedRemovals: number;
+  /** Of disks that were detached while its agent could not be told. */
+  readonly owedRemovals: readonly OwedRemoval[];
   readonly disks: readonly (Disk | PersistentDisk)[];
   /** Of a disk-registry, by what its CPI calls the VM. */
   readonly hostIds: readonly string[];
@@ -53,7 +61,7 @@ export interface KnownVm {
 
 export interface Known {
   readonly taskOf: (taskId: number) => Task | undefined;
-  readonly locks: readonly (HeldLock & LockOwner)[];
+  readonly locks: readonly ShownLock[];
   /** Of tasks that run: what was begun and has not ended. */
   readonly openSteps: (taskId: number) => readonly TaskEvent[];
   /** How many tasks of a queue have not ended. */

@@ -9,6 +9,8 @@ export interface CpiCall {
   readonly taskId: number;
   readonly requestId: string;
   readonly method: string;
+  /** Whose method it is; empty for the default CPI, absent where an older version recorded the call. */
+  readonly cpi?: string | undefined;
   /** What it changes: no other call that changes one of these is made before this one has ended. */
   readonly things: readonly string[];
   readonly sinceMs: number;
@@ -56,6 +58,13 @@ const CHANGED: Readonly<Record<string, readonly (keyof NamedThings)[]>> = {
 /** What a call changes; undefined for one that only looks. */
 export function thingsChanged(method: string, request: NamedThings): readonly string[] | undefined {
   return CHANGED[method]?.flatMap((field) => (request[field] ? [`${field} ${request[field]}`] : []));
+}
+
+/** That nobody knows yet what has come of it, in a sentence. */
+export function callText({ method, cpi, things }: Pick<CpiCall, "method" | "cpi" | "things">): string {
+  const whose = cpi ? `CPI ${cpi}` : "the default CPI";
+  const what = things.length === 0 ? "" : ` of ${things.join(", ")}`;
+  return `${whose} has not answered ${method}${what}`;
 }
 
 /** Why nothing is done to a thing for now. Operators read it: it says what they can do. */

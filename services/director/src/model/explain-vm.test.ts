@@ -4,7 +4,8 @@ import type { CpiCall } from "./cpi-call.js";
 import type { Disk } from "./disk.js";
 import { diskCauses, vmCauses } from "./explain-vm.js";
 import { type Instance, newInstance } from "./instance.js";
-import type { HeldLock, LockOwner } from "./locks.js";
+import type { ShownLock } from "./locks.js";
+import type { OwedRemoval } from "./owed-removal.js";
 
 const place = { instanceId: "i1", deployment: "web", group: "db", index: 0, az: "z1" };
 const vm = (fields: Partial<Instance> = {}, known: Partial<KnownVm> = {}): KnownVm => ({
@@ -13,13 +14,13 @@ const vm = (fields: Partial<Instance> = {}, known: Partial<KnownVm> = {}): Known
   silentSinceMs: undefined,
   remedy: "",
   isShutOut: false,
-  owedRemovals: 0,
+  owedRemovals: [],
   disks: [],
   hostIds: [],
   ...known,
 });
 const disk = (fields: Partial<Disk>): Disk => ({ name: "d1", diskCid: "cid-1", instanceId: "i1", ...fields }) as Disk;
-const known = (locks: readonly (HeldLock & LockOwner)[] = []): Known => ({
+const known = (locks: readonly ShownLock[] = []): Known => ({
   taskOf: () => undefined,
   locks,
   openSteps: () => [],
@@ -30,8 +31,12 @@ const known = (locks: readonly (HeldLock & LockOwner)[] = []): Known => ({
   vmOf: () => undefined,
   diskOf: () => undefined,
 });
-const held = (type: "instance" | "disk", resource: string): HeldLock & LockOwner => ({
-  ...{ type, resource, taskId: 7, what: "", deadlineAtMs: 900, waitingTaskIds: [] },
+const held = (type: "instance" | "disk", resource: string, taskId = 7): ShownLock => ({
+  ...{ type, resource, taskId, what: taskId === 0 ? "a call of ann" : "", waitingTaskIds: [] },
+  ...{ sinceMs: 800, deadlineAtMs: 900 },
+});
+const owed = (diskName: string, sinceMs: number): OwedRemoval => ({
+  ...{ agentId: "a1", attachmentId: "x", diskName, diskCid: "cid", instanceId: "i1", vmCid: "vm-1", sinceMs },
 });
 
 describe("why, of a VM", () => {
@@ -60,7 +65,13 @@ describe("why, of a VM", () => {
       /recreate db\/i1/,
     ],
     ["its certificate ended", vm({}, { isShutOut: true }), "CERTIFICATE_ENDED", /takes no certificate/, /recreate/],
-    ["removals owed", vm({}, { owedRemovals: 2 }), "OWES_REMOVALS", /forget 2 disks/, /^$/],
+    [
+      "removals owed",
+      vm({}, { owedRemovals: [owed("d1", 5), owed("d2", 4)], hostIds: ["h1"] }),
+      "OWES_REMOVALS",
+      /agent a1 of web\/db\/i1 was away when disk d1, d2 was detached, and is told to forget it when it is heard/,
+      /,bosh -d web recreate db\/i1$/,
+    ],
     [
       "a disk in between",
       vm({}, { disks: [disk({ state: "attaching" }), disk({ state: "attached" })] }),
@@ -81,7 +92,7 @@ describe("why, of a VM", () => {
     const silent = vm({}, { silentSinceMs: 5, hostIds: ["host-1"] });
     const found = vmCauses(silent, known([held("instance", "i1"), held("instance", "i2")]));
     expect(found.map(({ reason, becauseOf }) => [reason, becauseOf])).to.deep.equal([
-      ["LOCKED", [{ kind: "LOCK", name: "instance:i1" }]],
+      ["LOCKED", [{ kind: "TASK", name: "7" }]],
       ["AGENT_SILENT", [{ kind: "HOST", name: "host-1" }]],
     ]);
     expect(found[1]?.sinceMs).to.equal(5);
@@ -109,12 +120,12 @@ describe("why, of what a call that was given up may be changing", () => {
 
 describe("why, of a disk of the director", () => {
   const VM = { kind: "VM", name: "i1" };
-  const LOCK = { kind: "LOCK", name: "disk:d1" };
+  const OWNER = { kind: "TASK", name: "7" };
   const ROWS: readonly [what: string, disk: Disk | undefined, locked: boolean, reasons: string, because: object[]][] = [
     ["not known", undefined, false, "", []],
     ["attached", disk({ state: "attached" }), false, "", []],
-    ["attached, and at work on", disk({ state: "attached" }), true, "LOCKED", [LOCK]],
-    ["attaching", disk({ state: "attaching" }), true, "DISK_UNSETTLED,LOCKED", [VM, LOCK]],
+    ["attached, and at work on", disk({ state: "attached" }), true, "LOCKED", [OWNER]],
+    ["attaching", disk({ state: "attaching" }), true, "DISK_UNSETTLED,LOCKED", [VM, OWNER]],
     ["creating", disk({ state: "creating", instanceId: "" }), false, "DISK_UNSETTLED", []],
     ["deleting", disk({ state: "deleting", instanceId: "" }), false, "DISK_UNSETTLED", []],
   ];

@@ -3,33 +3,32 @@ import type { Found, Known, KnownVm, Subject } from "./cause.js";
 import { whyHeldUp } from "./cpi-call.js";
 import type { Disk } from "./disk.js";
 import { formatInstance, type Instance } from "./instance.js";
-import { type LockType, lockName } from "./locks.js";
+import { type LockType, lockName, ownerText } from "./locks.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import { isUnknownAttach } from "./resurrection.js";
 
+const SHOWN_DISKS = 3;
+
 export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
   if (vm === undefined) return [];
-  const { instance, isShutOut, owedRemovals, disks } = vm;
+  const { instance, isShutOut, disks } = vm;
   const name = shown(instance);
+  const lock = locked("instance", instance.instanceId, name, known);
   const found: (Found | undefined)[] = [
-    locked("instance", instance.instanceId, name, known),
+    lock,
     instance.ignore
       ? cause("IGNORED", `${name} is ignored: nothing is done to it`, [
           way(instance, "look after it again", "unignore"),
         ])
       : undefined,
     heldUp(`vmCid ${instance.vmCid}`, known),
-    vmState(vm),
+    // Whoever is at work on it settles that.
+    lock && isUnsettled(instance) ? undefined : vmState(vm),
     silence(vm),
     isShutOut
       ? cause("CERTIFICATE_ENDED", `NATS takes no certificate of the agent of ${name} any more`, [recreate(instance)])
       : undefined,
-    owedRemovals === 0
-      ? undefined
-      : cause(
-          "OWES_REMOVALS",
-          `the agent of ${name} is still to forget ${owedRemovals} disks that were detached while it was away: it is told when it is heard`,
-        ),
+    owes(vm),
   ];
   const unsettled = disks.filter(isUnknownAttach).map(({ diskCid }): Subject => ({ kind: "DISK", name: diskCid }));
   if (unsettled.length > 0)
@@ -56,6 +55,29 @@ export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known
   return [{ reason: "DISK_UNSETTLED", message, cures: again, becauseOf }, ...rest];
 }
 
+/** What this director has made of a disk or host that a registry tells of, and how a person ends that. */
+export function useCauses({ kind, name }: Subject, { diskOf, vmOf }: Known): Found[] {
+  if (kind === "VM") {
+    const { instance } = vmOf(name) ?? {};
+    if (instance === undefined) return [];
+    const stop = way(instance, "stop it and have its VM deleted", "stop", "--hard");
+    return [cause("IN_USE", `VM ${name} is that of ${shown(instance)}`, [stop])];
+  }
+  const disk = kind === "DISK" ? diskOf(name) : undefined;
+  if (disk === undefined) return [];
+  const instance = vmOf(disk.instanceId)?.instance;
+  const what = "name" in disk ? `dynamic disk ${disk.name}` : `persistent disk ${disk.diskId}`;
+  if (instance === undefined)
+    return [
+      cause("IN_USE", `${what} (${name}) is kept, and attached to nothing`, [["delete it, if nobody needs it", ""]]),
+    ];
+  const take: Cure =
+    "name" in disk
+      ? ["take it from there", `diskmesh detach ${disk.name}`]
+      : way(instance, "stop it and have its VM deleted", "stop", "--hard");
+  return [cause("IN_USE", `${what} (${name}) is attached to ${shown(instance)}`, [take])];
+}
+
 const CALLS: Readonly<Record<string, string>> = {
   creating: "create_disk",
   attaching: "attach_disk",
@@ -63,10 +85,31 @@ const CALLS: Readonly<Record<string, string>> = {
   deleting: "delete_disk",
 };
 
-function locked(type: LockType, resource: string, what: string, { locks }: Known): Found | undefined {
+const isUnsettled = ({ vmState: state }: Instance): boolean => state === "creating" || state === "deleting";
+
+function locked(type: LockType, resource: string, what: string, { locks, taskOf }: Known): Found | undefined {
   const lock = locks.find((each) => each.type === type && each.resource === resource);
   if (lock === undefined) return undefined;
-  return cause("LOCKED", `something is at work on ${what}`, [], [{ kind: "LOCK", name: lockName(lock) }]);
+  const { taskId, sinceMs } = lock;
+  const owner: Subject = taskId === 0 ? { kind: "LOCK", name: lockName(lock) } : { kind: "TASK", name: String(taskId) };
+  const message = `${ownerText(lock, taskOf(taskId)?.description)} is at work on ${what}`;
+  return { reason: "LOCKED", message, sinceMs, becauseOf: [owner], isEcho: true };
+}
+
+/** Its agent may have links for disks that are not its VM's any more. */
+function owes({ instance, owedRemovals, hostIds }: KnownVm): Found | undefined {
+  const [first] = owedRemovals;
+  if (first === undefined) return undefined;
+  const names = owedRemovals.map(({ diskName, diskCid }) => diskName || diskCid).slice(0, SHOWN_DISKS);
+  const more = owedRemovals.length > names.length ? ` and ${owedRemovals.length - names.length} more` : "";
+  const where = hostIds.length === 0 ? "" : ` on host ${hostIds.join(", ")}`;
+  return {
+    reason: "OWES_REMOVALS",
+    message: `agent ${instance.agentId} of ${shown(instance)} was away when disk ${names.join(", ")}${more} was detached, and is told to forget it when it is heard; until then its VM is given no other disk`,
+    sinceMs: Math.min(...owedRemovals.map(({ sinceMs }) => sinceMs)),
+    cures: [[`start its agent${where}, or see to the network between`, ""], recreate(instance)],
+    becauseOf: hostIds.map((name) => ({ kind: "HOST", name })),
+  };
 }
 
 /** A call that was given up may still run, and nothing else is done to the thing until that is known. */
@@ -134,9 +177,9 @@ function cause(
 const recreate = (instance: Instance): Cure => way(instance, "have its VM made anew", "recreate");
 
 /** By the bosh CLI; a check is of a whole deployment. */
-function way(instance: Instance, what: string, command: string): Cure {
-  const slug = command === "cloud-check" ? "" : ` ${formatInstance(instance)}`;
-  return [what, `bosh -d ${instance.deployment} ${command}${slug}`];
+function way(instance: Instance, what: string, command: string, ...options: readonly string[]): Cure {
+  const slug = command === "cloud-check" ? [] : [formatInstance(instance)];
+  return [what, ["bosh", "-d", instance.deployment, command, ...slug, ...options].join(" ")];
 }
 
 function shown(instance: Instance): string {

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { Known, Subject } from "./cause.js";
 import type { CpiCall } from "./cpi-call.js";
 import { causesOf, openSteps } from "./explain.js";
-import type { Task } from "./task.js";
+import type { Task, TaskFailure } from "./task.js";
 import type { TaskEvent } from "./task-event.js";
 
 const task = (taskId: number, fields: Partial<Task> = {}): Task =>
@@ -27,11 +27,14 @@ const event = (state: TaskEvent["state"], index: number, stage: string, timeMs =
   tags: [],
   total: 0,
 });
+const failed = (failure?: TaskFailure): Task =>
+  task(2, { state: "error", endedAtMs: 400, result: "said so", ...(failure && { failure }) });
 const lock = (waitingTaskIds: readonly number[] = []): Known["locks"][number] => ({
   type: "deployment",
   resource: "demo",
   taskId: 1,
   what: "",
+  sinceMs: 800,
   deadlineAtMs: 900,
   waitingTaskIds,
 });
@@ -60,7 +63,7 @@ describe("why, at the director", () => {
       TASK,
       known([task(2, { state: "queued" })], { locks: [lock([2])] }),
       ["WAITS_FOR_LOCK"],
-      /lock of deployment demo/,
+      /task 2 waits for the lock of deployment demo, which task 1 has$/,
     ],
     [
       "all workers are busy",
@@ -76,6 +79,21 @@ describe("why, at the director", () => {
       ["AT_WORK"],
       /is at: Creating vm \(t1\)/,
     ],
+    [
+      "a task for which there was no room",
+      TASK,
+      known([failed({ reason: "NO_DISK_SPACE", about: { pool: "fast" } })]),
+      ["NO_SPACE"],
+      /^said so$/,
+    ],
+    [
+      "a task whose CPI cannot be asked",
+      TASK,
+      known([failed({ reason: "CPI_UNUSABLE", about: {} })]),
+      ["CPI_UNUSABLE"],
+      /^said so$/,
+    ],
+    ["a task that failed otherwise", TASK, known([failed()]), ["FAILED"], /^said so$/],
     ["a task that begins", TASK, known([task(2)]), ["AT_WORK"], /has begun no step/],
     ["a task that is cancelled", TASK, known([task(2, { state: "cancelling" })]), ["IS_TO_STOP"], /end cleanly/],
     [
@@ -108,23 +126,42 @@ describe("why, at the director", () => {
       things: ["diskCid cid-1"],
       sinceMs: 400,
     } as unknown as CpiCall;
-    const [atWork, ...calls] = causesOf(TASK, known([task(2)], { callsOf: () => [call] }));
-    expect(atWork?.reason).to.equal("AT_WORK");
-    expect(calls).to.deep.equal([
-      {
+    for (const [cpi, whose] of [
+      ["aws", "CPI aws"],
+      ["", "the default CPI"],
+    ] as const) {
+      const [waits, atWork] = causesOf(TASK, known([task(2)], { callsOf: () => [{ ...call, cpi }] }));
+      expect(atWork?.reason).to.equal("AT_WORK");
+      expect(waits).to.deep.equal({
         subject: TASK,
         reason: "CPI_AT_WORK",
-        message: "attachDisk of diskCid cid-1 has no answer yet from dispatcher d:1",
+        message: `${whose} has not answered attachDisk of diskCid cid-1 (run by dispatcher d:1)`,
         sinceMs: 400,
-      },
-    ]);
+        cures: [["have the call ended, and the task", "diskmesh cancel 2"]],
+      });
+    }
   });
 
   it("a task and the lock that it waits for lead to the task that holds it", () => {
     const facts = known([task(1), task(2, { state: "queued" })], { locks: [lock([2])] });
     const [waits] = causesOf(TASK, facts);
     expect(waits?.becauseOf).to.deep.equal([LOCK]);
-    expect(causesOf(LOCK, facts)[0]).to.deep.include({ nextTryAtMs: 900, becauseOf: [{ kind: "TASK", name: "1" }] });
+    expect(causesOf(LOCK, facts)[0]).to.deep.include({
+      sinceMs: 800,
+      nextTryAtMs: 900,
+      becauseOf: [{ kind: "TASK", name: "1" }],
+    });
+  });
+
+  it("a task for which there was no room leads to its pool, if that is known", () => {
+    for (const [about, becauseOf] of [
+      [{ pool: "fast" }, [{ kind: "POOL", name: "fast" }]],
+      [{}, []],
+    ] as const)
+      expect(causesOf(TASK, known([failed({ reason: "NO_DISK_SPACE", about })]))[0]).to.deep.include({
+        sinceMs: 400,
+        becauseOf,
+      });
   });
 
   it("steps that were begun and have not ended are open", () => {

@@ -1,8 +1,9 @@
+import type { Cure } from "@diskmesh/domain";
 import type { Cause, Found, Known, Subject } from "./cause.js";
-import type { CpiCall } from "./cpi-call.js";
+import { type CpiCall, callText } from "./cpi-call.js";
 import { diskCauses, vmCauses } from "./explain-vm.js";
-import { type HeldLock, lockName, ownerText } from "./locks.js";
-import { hasEnded } from "./task.js";
+import { type LockName, lockName, ownerText } from "./locks.js";
+import { hasEnded, type Task } from "./task.js";
 import type { TaskEvent } from "./task-event.js";
 
 /** Why a task, a lock, a VM or a disk is as it is: what it waits for, since when, and how a person ends that. */
@@ -22,6 +23,8 @@ function foundOf({ kind, name }: Subject, known: Known): Found[] {
     case "DISK":
       return diskCauses(known.diskOf(name), known);
     case "HOST":
+    case "DEVICE":
+    case "POOL":
       return [];
   }
 }
@@ -41,9 +44,10 @@ const SHOWN_STEPS = 3;
 
 function taskCauses(taskId: number, known: Known): Found[] {
   const task = known.taskOf(taskId);
-  if (task === undefined || hasEnded(task)) return [];
+  if (task === undefined) return [];
+  if (hasEnded(task)) return failure(task);
   const { state, queue, createdAtMs } = task;
-  const cancel = ["end it where it can end cleanly", `diskmesh cancel ${taskId}`] as const;
+  const cancel: Cure = ["end it where it can end cleanly", `diskmesh cancel ${taskId}`];
   if (state === "held") {
     const resume = ["have it run", `diskmesh resume ${taskId}`] as const;
     const message = `task ${taskId} was under way when the backup was made that was restored: nobody knows how far it came`;
@@ -52,10 +56,11 @@ function taskCauses(taskId: number, known: Known): Found[] {
   const waits = known.locks
     .filter(({ waitingTaskIds }) => waitingTaskIds.includes(taskId))
     .map((lock): Found => {
-      const message = `task ${taskId} waits for the lock of ${lock.type} ${lock.resource}`;
+      const message = `task ${taskId} waits for the lock of ${lock.type} ${lock.resource}, which ${ownerText(lock, known.taskOf(lock.taskId)?.description)} has`;
       return {
         reason: "WAITS_FOR_LOCK",
         message,
+        sinceMs: createdAtMs,
         cures: [cancel],
         becauseOf: [{ kind: "LOCK", name: lockName(lock) }],
       };
@@ -78,21 +83,51 @@ function taskCauses(taskId: number, known: Known): Found[] {
       },
     ];
   const becauseOf = known.locks.filter((lock) => lock.taskId === taskId).flatMap(lockedBy);
-  const calls = known.callsOf(taskId).slice(0, SHOWN_STEPS).map(callUnderWay);
-  return [{ reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, cures: [cancel], becauseOf }, ...calls];
+  const calls = known
+    .callsOf(taskId)
+    .slice(0, SHOWN_STEPS)
+    .map((call): Found => ({ ...callUnderWay(call), cures: [["have the call ended, and the task", cancel[1]]] }));
+  const work = { reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, becauseOf } as const;
+  return calls.length === 0 ? [{ ...work, cures: [cancel] }] : [...calls, work];
 }
 
-function callUnderWay({ method, things, dispatcher, sinceMs }: CpiCall): Found {
-  const what = things.length === 0 ? "" : ` of ${things.join(", ")}`;
+function callUnderWay(call: CpiCall): Found {
   return {
     reason: "CPI_AT_WORK",
-    message: `${method}${what} has no answer yet from dispatcher ${dispatcher}`,
-    sinceMs,
+    message: `${callText(call)} (run by dispatcher ${call.dispatcher})`,
+    sinceMs: call.sinceMs,
   };
 }
 
+/** Why a task has failed, as far as a person can do something about it. */
+function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
+  if (state !== "error") return [];
+  const { reason = "", about = {} } = why ?? {};
+  const failed = { message: result, sinceMs: endedAtMs ?? undefined } as const;
+  if (reason === "NO_DISK_SPACE") {
+    const { pool = "" } = about;
+    const becauseOf: Subject[] = pool === "" ? [] : [{ kind: "POOL", name: pool }];
+    return [
+      { ...failed, reason: "NO_SPACE", cures: [["make room in the pool, and ask for the same again", ""]], becauseOf },
+    ];
+  }
+  if (reason === "CPI_UNUSABLE")
+    return [
+      {
+        ...failed,
+        reason: "CPI_UNUSABLE",
+        cures: [
+          ["put right what it says of the CPI: its executable on the dispatcher's machine, or the cpi config", ""],
+          ["see the cpi config", "diskmesh configs --type cpi --json"],
+          ["then ask for the same again", ""],
+        ],
+      },
+    ];
+  return [{ ...failed, reason: "FAILED", cures: [["ask for the same again once that is put right", ""]] }];
+}
+
 /** What it works on; of deployments and stemcells nothing more is known. */
-function lockedBy({ type, resource }: Pick<HeldLock, "type" | "resource">): Subject[] {
+function lockedBy({ type, resource }: LockName): Subject[] {
   if (type === "instance") return [{ kind: "VM", name: resource }];
   if (type === "disk") return [{ kind: "DISK", name: resource }];
   return type === "node" ? [{ kind: "HOST", name: resource }] : [];
@@ -101,14 +136,16 @@ function lockedBy({ type, resource }: Pick<HeldLock, "type" | "resource">): Subj
 function lockCauses(name: string, { locks, taskOf }: Known): Found[] {
   const lock = locks.find((each) => lockName(each) === name);
   if (lock === undefined) return [];
-  const { type, resource, taskId, what, deadlineAtMs, waitingTaskIds } = lock;
+  const { type, resource, taskId, what, sinceMs, deadlineAtMs, waitingTaskIds } = lock;
   const held = `${type} ${resource} is held by ${ownerText(lock, taskOf(taskId)?.description)}`;
   const waiting = waitingTaskIds.length === 0 ? "" : `; ${waitingTaskIds.length} wait for it`;
-  if (what !== "") return [{ reason: "LOCK_HELD", message: `${held}, and free when that has been answered${waiting}` }];
+  if (what !== "")
+    return [{ reason: "LOCK_HELD", message: `${held}, and free when that has been answered${waiting}`, sinceMs }];
   return [
     {
       reason: "LOCK_HELD",
       message: `${held}, which is told to stop if it shows no sign of life until then${waiting}`,
+      sinceMs,
       nextTryAtMs: deadlineAtMs,
       becauseOf: [{ kind: "TASK", name: String(taskId) }],
     },

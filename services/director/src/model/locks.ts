@@ -22,6 +22,7 @@ export interface LockTimes {
 /** One lock that is held. */
 export interface HeldLock extends LockName {
   readonly taskId: number;
+  readonly grantedAtMs: number;
   readonly deadlineAtMs: number;
   readonly waitingTaskIds: readonly number[];
 }
@@ -46,6 +47,13 @@ export interface LockOwner {
   readonly taskId: number;
   /** What a call does, and for whom; empty for a task. */
   readonly what: string;
+}
+
+/** A lock for people: its times by the wall clock. */
+export interface ShownLock extends Omit<HeldLock, "grantedAtMs" | "deadlineAtMs">, LockOwner {
+  /** Since when its owner has it. */
+  readonly sinceMs: number;
+  readonly deadlineAtMs: number;
 }
 
 /** The owner in a sentence; a task that is known with what it does. */
@@ -191,6 +199,7 @@ export class LockTable {
       .map((held) => ({
         ...held.name,
         taskId: held.taskId,
+        grantedAtMs: held.grantedAtMs,
         deadlineAtMs: held.renewedAtMs + this.#times[held.name.type].deadlineMs,
         waitingTaskIds: held.waiters.map((waiter) => waiter.taskId),
       }))

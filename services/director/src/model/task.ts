@@ -171,6 +171,12 @@ export interface Stop {
   readonly why: string;
 }
 
+/** Why a task failed, for programs: an error's reason, and what it is about. */
+export interface TaskFailure {
+  readonly reason: string;
+  readonly about: Readonly<Record<string, string>>;
+}
+
 /** A durable unit of work. */
 export interface Task {
   readonly taskId: number;
@@ -202,6 +208,8 @@ export interface Task {
   readonly endedAtMs: number | null;
   /** How many events it had when it ended: no later one counts. Absent where that was not known. */
   readonly eventCount?: number | undefined;
+  /** Why it failed; absent where that is a bug, or an older version did not record it. */
+  readonly failure?: TaskFailure | undefined;
   /** Of the ended task's events and other outputs, in their store; absent where an older version did not count. */
   readonly outputSizeBytes?: number | undefined;
 }
@@ -304,13 +312,15 @@ export function redirected(task: Task, job: Job): Task {
 
 export type TaskEnd =
   | { readonly event: "succeed"; readonly result: string }
-  | { readonly event: "fail"; readonly result: string }
+  | { readonly event: "fail"; readonly result: string; readonly failure?: TaskFailure | undefined }
   /** With what is not known of its last act. */
   | { readonly event: "heed"; readonly unknown?: string };
 
 export function end(task: Task, how: TaskEnd, nowMs: number): Task {
   const state = nextState(task, how.event, task.stop);
-  return ended(task, state, how.event === "heed" ? heedText(task, how.unknown) : how.result, nowMs);
+  const failure = how.event === "fail" ? how.failure : undefined;
+  const result = how.event === "heed" ? heedText(task, how.unknown) : how.result;
+  return ended({ ...task, ...(failure && { failure }) }, state, result, nowMs);
 }
 
 function heedText({ stop }: Task, unknown: string | undefined): string {

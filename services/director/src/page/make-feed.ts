@@ -1,5 +1,6 @@
 import type { Clock } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
+import type { CallRecords } from "../cpi/call-records.js";
 import type { CpiConfigSource } from "../cpi/cpi-calls.js";
 import type { Dispatcher } from "../cpi/dispatchers.js";
 import type { Registries } from "../registries.js";
@@ -17,6 +18,7 @@ export interface MakeFeedOptions {
   readonly tablet: DirectorTablet;
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
+  readonly calls: Pick<CallRecords, "awaited">;
   readonly agentHealths: Pick<AgentHealths, "shown">;
   readonly registries: Registries;
   readonly dispatchers: readonly Pick<Dispatcher, "address" | "client">[];
@@ -30,6 +32,7 @@ export function makeFeed({
   tablet,
   endedTasks,
   locks,
+  calls,
   agentHealths,
   registries,
   dispatchers,
@@ -37,7 +40,7 @@ export function makeFeed({
   clock,
 }: MakeFeedOptions): Feed {
   const board = new Board();
-  const { sendIntervalMs: lookIntervalMs } = config.page;
+  const { sendIntervalMs: lookIntervalMs, stuckAfterMs } = config.page;
   const cpisOf = dispatchers.map(({ address, client }) => {
     const name = dispatchers.length === 1 ? "cpi-dispatcher" : `cpi-dispatcher ${address}`;
     const list = async (signal: AbortSignal) => {
@@ -49,7 +52,8 @@ export function makeFeed({
   });
   const keepUp = (signal: AbortSignal): void => {
     for (const { name, clients } of registries.named()) new Fleet(name, clients, board, clock, signal).start();
-    keepOwnRows({ board, tablet, endedTasks, locks, cpisOf, agentHealths, lookIntervalMs, clock }, signal);
+    const own = { board, tablet, endedTasks, locks, calls, cpisOf, agentHealths, lookIntervalMs, stuckAfterMs, clock };
+    keepOwnRows(own, signal);
   };
   return new Feed({ board, limits: config.page, keepUp, clock });
 }

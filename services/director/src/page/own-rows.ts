@@ -1,17 +1,27 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import type { CpiRow, LockRow, TaskRow } from "@diskmesh/page/rows";
-import { type LockName, lockName, ownerText } from "../model/locks.js";
+import { type CpiCall, callText } from "../model/cpi-call.js";
+import { lockName, ownerText, type ShownLock } from "../model/locks.js";
 import { hasEnded, type Task } from "../model/task.js";
-import type { ShownLock } from "../workers/lock-keeper.js";
 import { about } from "./fleet-rows.js";
 
 /** Longer results are in the task's output. */
 const MAX_RESULT_LENGTH = 300;
-/** A task that waits for a worker for so long waits too long. */
-const LONG_MS = 60_000;
+/** So long a task that has failed is told of. */
+const LATELY_MS = 600_000;
 
-/** `waitsFor`: the lock that it waits for. */
-export function taskRow(task: Task, waitsFor: LockName | undefined, nowMs: number): TaskRow {
+/** What is known of tasks beside what is recorded. */
+export interface KnownOfTasks {
+  /** The lock that a task waits for. */
+  readonly lockFor: (taskId: number) => ShownLock | undefined;
+  /** Calls of CPIs that it waits for. */
+  readonly callsOf: (taskId: number) => readonly CpiCall[];
+  /** What waits for so long waits too long. */
+  readonly stuckAfterMs: number;
+  readonly nowMs: number;
+}
+
+export function taskRow(task: Task, known: KnownOfTasks): TaskRow {
   const { state, description, user, deployment, result, createdAtMs, startedAtMs, endedAtMs } = task;
   const sinceMs = endedAtMs ?? startedAtMs ?? createdAtMs;
   return {
@@ -21,14 +31,21 @@ export function taskRow(task: Task, waitsFor: LockName | undefined, nowMs: numbe
     deployment,
     result: result.slice(0, MAX_RESULT_LENGTH),
     hasEnded: hasEnded(task),
-    ...about(troubleOfTask(task, waitsFor, nowMs), new Date(sinceMs)),
+    ...about(troubleOfTask(task, known), new Date(sinceMs)),
   };
 }
 
-function troubleOfTask({ state, createdAtMs }: Task, waitsFor: LockName | undefined, nowMs: number): string {
+function troubleOfTask(
+  { taskId, state, result, createdAtMs, endedAtMs }: Task,
+  { lockFor, callsOf, stuckAfterMs, nowMs }: KnownOfTasks,
+): string {
   if (state === "held") return "was restored from a backup: resume or cancel it";
-  if (waitsFor !== undefined) return `waits for the lock ${lockName(waitsFor)}`;
-  return state === "queued" && nowMs - createdAtMs > LONG_MS ? "waits for a worker for more than a minute" : "";
+  if (state === "error") return nowMs - (endedAtMs ?? 0) < LATELY_MS ? result.slice(0, MAX_RESULT_LENGTH) : "";
+  const waitsFor = lockFor(taskId);
+  if (waitsFor !== undefined) return `waits for the lock ${lockName(waitsFor)}, which ${ownerText(waitsFor)} has`;
+  const call = callsOf(taskId).find(({ sinceMs }) => nowMs - sinceMs > stuckAfterMs);
+  if (call !== undefined) return callText(call);
+  return state === "queued" && nowMs - createdAtMs > stuckAfterMs ? "waits for a worker" : "";
 }
 
 export function lockRow(lock: ShownLock): LockRow {

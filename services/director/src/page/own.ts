@@ -1,6 +1,7 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { TaskRow } from "@diskmesh/page/rows";
+import type { CallRecords } from "../cpi/call-records.js";
 import { lockName } from "../model/locks.js";
 import { hasEnded, type Task } from "../model/task.js";
 import type { EndedTasks } from "../workers/ended-tasks.js";
@@ -16,8 +17,11 @@ interface DispatcherCpis {
 export interface OwnOptions extends VmsOptions {
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
+  readonly calls: Pick<CallRecords, "awaited">;
   /** Of each dispatcher: its name for people, and what it says. */
   readonly cpisOf: readonly DispatcherCpis[];
+  /** What waits for so long waits too long. */
+  readonly stuckAfterMs: number;
 }
 
 const MAX_LIVE_TASKS = 500;
@@ -79,7 +83,14 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
 }
 
 /** Tasks that have not ended, the newest first, and the last ones that have. */
-async function taskRows({ tablet, endedTasks, locks, clock }: OwnOptions): Promise<Map<string, TaskRow>> {
+async function taskRows({
+  tablet,
+  endedTasks,
+  locks,
+  calls,
+  clock,
+  stuckAfterMs,
+}: OwnOptions): Promise<Map<string, TaskRow>> {
   const waitsFor = new Map(
     locks.list().flatMap((lock) => lock.waitingTaskIds.map((taskId) => [taskId, lock] as const)),
   );
@@ -97,10 +108,14 @@ async function taskRows({ tablet, endedTasks, locks, clock }: OwnOptions): Promi
     { states: new Set(), deployment: undefined },
     { after: "", limit: MAX_ENDED_TASKS },
   );
-  const nowMs = clock.nowMs();
-  return new Map(
-    [...tasks, ...putAway].map((task) => [String(task.taskId), taskRow(task, waitsFor.get(task.taskId), nowMs)]),
-  );
+  const { awaited } = calls;
+  const known = {
+    lockFor: (taskId: number) => waitsFor.get(taskId),
+    callsOf: (taskId: number) => awaited.filter((call) => call.taskId === taskId),
+    stuckAfterMs,
+    nowMs: clock.nowMs(),
+  };
+  return new Map([...tasks, ...putAway].map((task) => [String(task.taskId), taskRow(task, known)]));
 }
 
 async function keepCpis({ name, list }: DispatcherCpis, options: OwnOptions, signal: AbortSignal): Promise<void> {

@@ -29,6 +29,11 @@ describe("a VM's row", () => {
       { trouble: "its VM is gone" },
     ],
     [
+      "its agent is silent, and is to forget a disk -> both",
+      [instance, [], shown(false), ["scratch"]],
+      { trouble: "its agent is silent; its agent was away when disk scratch was detached, and is still to forget it" },
+    ],
+    [
       "it is being made -> its agent owes nothing",
       [{ ...instance, vmState: "created" }, [], shown(false)],
       { state: "created" },

@@ -2,6 +2,7 @@ import type { VmRow } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { Disk } from "../model/disk.js";
 import type { Instance } from "../model/instance.js";
+import { agentOfOwedRemoval } from "../model/owed-removal.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { DirectorTablet } from "../stored-schema.js";
@@ -30,6 +31,7 @@ export async function keepVms({ board, tablet, agentHealths, lookIntervalMs, clo
   const unwatch = tablet.watch((changes) => {
     for (const { table, key, document } of changes) {
       if (table === "instances") vms.changed.add(key);
+      if (table === "owedRemovals") vms.owing.add(agentOfOwedRemoval(key));
       if (table === "disks" || table === "persistentDisks")
         vms.diskChanged(`${table} ${key}`, document as Disk | PersistentDisk | null);
     }
@@ -42,6 +44,7 @@ export async function keepVms({ board, tablet, agentHealths, lookIntervalMs, clo
         lookedAtMs = clock.monotonicMs();
         vms.lookAtHealth();
       }
+      if (vms.owing.size > 0) await tablet.read((tables) => vms.oweChanged(tables));
       while (vms.changed.size > 0 && !signal.aborted) {
         const instanceIds = [...vms.changed].slice(0, ROWS_AT_ONCE);
         for (const instanceId of instanceIds) vms.changed.delete(instanceId);
@@ -57,9 +60,14 @@ export async function keepVms({ board, tablet, agentHealths, lookIntervalMs, clo
 class Vms {
   /** Instances whose rows may not be as they are now. */
   readonly changed = new Set<string>();
+  /** Agents for whom a removal is owed, or is no more. */
+  readonly owing = new Set<string>();
   readonly #instanceOfDisk = new Map<string, string>();
   /** What is shown of each instance: its name, and what is known without its agent. */
-  readonly #shown = new Map<string, { readonly name: string; readonly instance: Instance; readonly disks: string[] }>();
+  readonly #shown = new Map<
+    string,
+    { readonly name: string; readonly instance: Instance; readonly disks: string[]; readonly owed: string[] }
+  >();
 
   constructor(
     private readonly board: Board,
@@ -84,6 +92,12 @@ class Vms {
     this.changed.add(disk.instanceId);
   }
 
+  oweChanged(tables: DirectorTables): void {
+    for (const agentId of this.owing)
+      for (const { instanceId } of tables.instances.by("byAgent", agentId)) this.changed.add(instanceId);
+    this.owing.clear();
+  }
+
   show(tables: DirectorTables, instanceIds: readonly string[]): void {
     for (const instanceId of instanceIds) {
       const before = this.#shown.get(instanceId);
@@ -99,7 +113,9 @@ class Vms {
         ...tables.disks.by("byInstance", instanceId),
       ];
       const disks = own.map(({ diskCid }) => diskCid).filter(Boolean);
-      this.#shown.set(instanceId, { name, instance, disks });
+      const removals = instance.agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", instance.agentId)];
+      const owed = removals.map(({ diskName, diskCid }) => diskName || diskCid);
+      this.#shown.set(instanceId, { name, instance, disks, owed });
       this.#setRow(instanceId);
     }
   }
@@ -111,17 +127,25 @@ class Vms {
   #setRow(instanceId: string): void {
     const shown = this.#shown.get(instanceId);
     if (shown === undefined) return;
-    const { name, instance, disks } = shown;
+    const { name, instance, disks, owed } = shown;
     const health = instance.agentId === "" ? undefined : this.agentHealths.shown(instance.agentId);
-    this.board.set("vm", name, vmRow(instance, disks, health));
+    this.board.set("vm", name, vmRow(instance, disks, health, owed));
   }
 }
 
-export function vmRow(instance: Instance, disks: readonly string[], shown: ShownHealth | undefined): VmRow {
+/** `owed`: disks that its agent is still to forget. */
+export function vmRow(
+  instance: Instance,
+  disks: readonly string[],
+  shown: ShownHealth | undefined,
+  owed: readonly string[] = [],
+): VmRow {
   const { vmState, vmCid, cpi, az, jobs = "started" } = instance;
   const heardAtMs = shown?.health?.heardAtMs ?? 0;
   const isSilent = vmState === "running" && shown?.isResponsive === false;
-  const trouble = vmState === "lost" ? "its VM is gone" : isSilent ? "its agent is silent" : "";
+  const silence = vmState === "lost" ? "its VM is gone" : isSilent && "its agent is silent";
+  const debt = owed.length > 0 && `its agent was away when disk ${owed[0]} was detached, and is still to forget it`;
+  const trouble = [silence, debt].filter(Boolean).join("; ");
   return {
     state: vmState,
     cid: vmCid,

@@ -7,6 +7,7 @@ import {
   LockTable,
   type LockTimes,
   type LockType,
+  type ShownLock,
 } from "../model/locks.js";
 
 export interface LockKeeperOptions {
@@ -14,11 +15,6 @@ export interface LockKeeperOptions {
   readonly clock: Clock;
   /** These tasks were granted a lock they waited for. */
   readonly onGranted: (taskIds: readonly number[]) => void;
-}
-
-/** A lock for people: its deadline by the wall clock. */
-export interface ShownLock extends HeldLock, LockOwner {
-  readonly deadline: Date;
 }
 
 /** Where one lane of a task waits for a lock. */
@@ -139,11 +135,11 @@ export class LockKeeper {
   /** In order of type and resource. */
   list(): ShownLock[] {
     const offsetMs = this.#wallOffsetMs();
-    return this.#table.list().map((lock) => ({
-      ...this.#ofTasks(lock),
-      ...this.#ownerOf(lock.taskId),
-      deadline: new Date(lock.deadlineAtMs + offsetMs),
-    }));
+    return this.#table.list().map((lock) => {
+      const { type, resource, waitingTaskIds, grantedAtMs, deadlineAtMs } = this.#ofTasks(lock);
+      const times = { sinceMs: grantedAtMs + offsetMs, deadlineAtMs: deadlineAtMs + offsetMs };
+      return { type, resource, waitingTaskIds, ...this.#ownerOf(lock.taskId), ...times };
+    });
   }
 
   async #settleLane(lane: number, wanted: readonly LockName[], signal: AbortSignal): Promise<"unchanged" | "acquired"> {

@@ -2,10 +2,11 @@ import { DomainError, type Logger, messageOf } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
 import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
+import { CpiCallError } from "../cpi/cpi-error.js";
 import type { Planners, Step, Through } from "../jobs/job.js";
 import { directorMetrics } from "../metrics/declarations.js";
 import { type DirectorTables, taskKey } from "../model/schema.js";
-import type { Job, JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
+import type { Job, JobOf, JobType, Task, TaskEnd, TaskFailure, TaskQueue } from "../model/task.js";
 import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
 import { ERROR_CODES } from "../model/task-event.js";
 import { WorkerShares } from "../model/worker-shares.js";
@@ -269,7 +270,7 @@ export class TaskRunner {
       try {
         return { kind: "step", task, step: this.#stepOf(task, tables) };
       } catch (error) {
-        return { kind: "end", how: { event: "fail", result: this.#textOf(taskId, error) } };
+        return { kind: "end", how: this.#failed(taskId, error) };
       }
     });
   }
@@ -317,7 +318,7 @@ export class TaskRunner {
   }
 
   #endBy(run: TaskRun, error: unknown): TaskEnd {
-    if (!run.stopped.aborted) return { event: "fail", result: this.#textOf(run.taskId, error) };
+    if (!run.stopped.aborted) return this.#failed(run.taskId, error);
     const isUnknown = error instanceof DomainError && error.outcome === "unknown";
     return isUnknown ? { event: "heed", unknown: messageOf(error) } : { event: "heed" };
   }
@@ -348,10 +349,21 @@ export class TaskRunner {
     log.info({ taskId, type, user, state, durationMs: clock.nowMs() - createdAtMs }, "a task has ended");
   }
 
+  #failed(taskId: number, error: unknown): TaskEnd {
+    return { event: "fail", result: this.#textOf(taskId, error), failure: failureOf(error) };
+  }
+
   /** Errors of the domain are for the user; anything else is a bug, and goes to the log. */
   #textOf(taskId: number, error: unknown): string {
     if (error instanceof DomainError) return messageOf(error);
     this.#options.log.error({ taskId, error }, "a task failed by a bug");
     return `an internal error; the director's log says more under taskId ${taskId}`;
   }
+}
+
+/** What a CPI said counts, rather than that a call of it failed. */
+function failureOf(error: unknown): TaskFailure | undefined {
+  if (!(error instanceof DomainError)) return undefined;
+  const { reason, about } = error instanceof CpiCallError && error.cause instanceof DomainError ? error.cause : error;
+  return { reason, about };
 }

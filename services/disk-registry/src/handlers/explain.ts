@@ -4,7 +4,14 @@ import {
   SubjectKind,
   type Subject as SubjectMessage,
 } from "@diskmesh/api/common";
-import { NotFoundError, NotImplementedError, parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
+import {
+  NotFoundError,
+  NotImplementedError,
+  parseDeviceId,
+  parseDiskId,
+  parseHostId,
+  parseOptionalName,
+} from "@diskmesh/domain";
 import { explanation } from "@diskmesh/tablet-admin";
 import type { Context } from "../context.js";
 import type { Known, Subject } from "../model/cause.js";
@@ -28,8 +35,10 @@ function parseSubject(subject: SubjectMessage | undefined): Subject {
       return { kind: "DEVICE", name: parseDeviceId(name) };
     case SubjectKind.DISK:
       return { kind: "DISK", name: parseDiskId(name) };
+    case SubjectKind.POOL:
+      return { kind: "POOL", name: parseOptionalName("pool", name) ?? "default" };
     default:
-      throw new NotImplementedError("a disk-registry explains hosts, devices and disks");
+      throw new NotImplementedError("a disk-registry explains hosts, devices, disks and pools");
   }
 }
 
@@ -53,7 +62,9 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject): string {
       const use = device.diskId === "" ? "free" : `of disk ${device.diskId}`;
       return `device ${name} is ${device.attachState}, ${device.health}, ${use}`;
     }
-  } else {
+  } else if (kind === "POOL") {
+    if ([...tables.devices.entries()].some(({ pool }) => pool === name)) return `pool ${name}`;
+  } else if (kind === "DISK") {
     const disk = tables.disks.get(name);
     if (disk !== undefined) {
       const { publication } = disk;

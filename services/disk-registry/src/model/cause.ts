@@ -6,7 +6,10 @@ import type { Device, Pending } from "./schema.js";
 export type Subject =
   | { readonly kind: "HOST"; readonly name: HostId }
   | { readonly kind: "DEVICE"; readonly name: DeviceId }
-  | { readonly kind: "DISK"; readonly name: DiskId };
+  | { readonly kind: "DISK"; readonly name: DiskId }
+  | { readonly kind: "POOL"; readonly name: string }
+  /** By what a CPI calls it: the director knows more. */
+  | { readonly kind: "VM"; readonly name: string };
 
 type Reason =
   | "STANDS_STILL"
@@ -30,7 +33,8 @@ type Reason =
   | "DEVICE_IN_TROUBLE"
   | "PUBLICATION_PENDING"
   | "UNPUBLICATION_PENDING"
-  | "FENCED";
+  | "FENCED"
+  | "POOL_ROOM";
 
 export type Cause = CauseOf<Subject, Reason>;
 

@@ -12,9 +12,11 @@ export function reportedHealth({ health, healthMessage, keptHealth }: Device): S
 }
 
 /** The device as its agent says it is now. What is kept of its hardware stays. */
-export function withReportedHealth(device: Device, reported: Said): Device {
-  const { hardwareError, said } = device.keptHealth ?? {};
-  return compose(device, { hardwareError, said, reported });
+export function withReportedHealth(device: Device, reported: Said, nowMs: number): Device {
+  const { unwellSinceMs = nowMs, ...rest } = device;
+  const { hardwareError, said } = rest.keptHealth ?? {};
+  const now = compose(rest, { hardwareError, said, reported });
+  return reported.health === "ONLINE" ? now : { ...now, unwellSinceMs };
 }
 
 /** The device with an error of its hardware, until an operator says otherwise. The first one is kept. */

@@ -102,7 +102,7 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
   const free = `${shortage.freeBytes} bytes are free, ${shortage.usableBytes} of them on as many devices as it may have`;
   const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
   const message = `${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)${erasing}; ${advice}`;
-  const about = { disk_id: diskId };
+  const about = { disk_id: diskId, pool: request.pool };
   if (!shortage.sufficesAfterErase) return new ResourceExhaustedError(message, { about });
   return new ResourceExhaustedError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
 }

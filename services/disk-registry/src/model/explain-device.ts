@@ -62,16 +62,18 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
   };
 }
 
-function health({ deviceId, health: value, healthMessage, keptHealth }: Device): Found {
+function health({ deviceId, hostId, health: value, healthMessage, keptHealth, unwellSinceMs }: Device): Found {
   if (value === "ONLINE") return undefined;
   const { hardwareError, said } = keptHealth ?? {};
   const isKept = hardwareError !== undefined || said !== undefined;
   const trust: Cure = ["trust it again once it was seen to", `diskmesh set-device-state online ${deviceId}`];
   return {
     reason: "UNHEALTHY",
-    message: `device ${deviceId} is in ${value}: ${healthMessage}`,
-    sinceMs: hardwareError?.atMs ?? said?.atMs,
-    cures: isKept ? [trust] : [["see to the drive, or to its file on the host", ""]],
+    message: `device ${deviceId} of host ${hostId} is in ${value}: ${healthMessage}`,
+    sinceMs: hardwareError?.atMs ?? said?.atMs ?? unwellSinceMs,
+    cures: isKept
+      ? [trust]
+      : [[`see to the drive on host ${hostId}: once it answers as it should, the device is well again by itself`, ""]],
   };
 }
 

@@ -1,7 +1,7 @@
 import type { HostId } from "@diskmesh/domain";
 import type { Cause, Known, Subject } from "./cause.js";
 import { disksServedBy } from "./remove-action.js";
-import { type Host, isAway, type RegistryTables } from "./schema.js";
+import { type Device, type Host, isAway, type RegistryTables } from "./schema.js";
 import { massSilenceRan } from "./vigil.js";
 
 export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known): Cause[] {
@@ -19,6 +19,8 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
   return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: subjectOf(host), ...cause }]));
 }
 
+const SHOWN_DISKS = 3;
+
 type Found = Omit<Cause, "subject"> | undefined;
 
 const subjectOf = ({ hostId }: Pick<Host, "hostId">): Subject => ({ kind: "HOST", name: hostId });
@@ -31,7 +33,7 @@ function standsStill({ hostId }: Host, { standsStill: message }: Known): Found {
 /** Why nobody counts on its agent. */
 function silence(tables: RegistryTables, host: Host, { whySuspected, lastHeardAtMs }: Known): Found {
   const { hostId, state, saidDead, stateChangedAtMs, stateMessage } = host;
-  const startAgent = ["start its agent, or see to the network between", ""] as const;
+  const startAgent = ["start its agent (or see to the network between, if it runs)", ""] as const;
   const fence = ["have its disks elsewhere before it is back", `diskmesh fence-host ${hostId} --reason WHY`] as const;
   const sayDead = ["say that it is dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
   if (state === "DEAD") {
@@ -48,7 +50,7 @@ function silence(tables: RegistryTables, host: Host, { whySuspected, lastHeardAt
   if (state === "UNAVAILABLE")
     return {
       reason: "AGENT_SILENT",
-      message: `nothing is heard of the agent of host ${hostId}: ${stateMessage}`,
+      message: `nothing is heard of the agent of ${stateMessage || `host ${hostId}`}`,
       sinceMs: sinceMs ?? stateChangedAtMs,
       cures: [startAgent, fence, sayDead],
     };
@@ -109,20 +111,28 @@ function removal(tables: RegistryTables, host: Host): Found {
   const served = disksServedBy(tables, hostId);
   const parts = [
     devices.length > 0 && `${devices.length} devices are not out of operation`,
-    served.length > 0 && `it serves ${served.length} disks`,
+    served.length > 0 && `it serves ${served.length} disks (${served.slice(0, SHOWN_DISKS).join(", ")})`,
     assignment !== undefined && `it is VM ${assignment.vmCid}`,
   ].filter(Boolean);
   if (parts.length === 0) return undefined;
   return {
     reason: "REMOVAL_WAITS",
     message: `host ${hostId} is to be removed, and ${parts.join(", ")}`,
+    sinceMs: wishedAtMs(devices),
     cures: [
-      ["see how far it is", `diskmesh remove-host ${hostId} --wait`],
+      ["go on once nothing keeps it", `diskmesh remove-host ${hostId} --wait`],
       ["keep it after all", `diskmesh add-host ${hostId}`],
     ],
     becauseOf: [
-      ...devices.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
       ...served.map((diskId): Subject => ({ kind: "DISK", name: diskId })),
+      ...devices.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
+      ...(assignment === undefined ? [] : [{ kind: "VM", name: assignment.vmCid } as const]),
     ],
   };
+}
+
+/** The wish for the host is the wish for its devices. */
+function wishedAtMs(devices: readonly Device[]): number | undefined {
+  const all = devices.flatMap(({ removalRequestedAtMs: atMs }) => (atMs === undefined ? [] : [atMs]));
+  return all.length === 0 ? undefined : Math.min(...all);
 }

@@ -9,6 +9,8 @@ const [h1, h2] = [hostId("h1"), hostId("h2")];
 const HOST: Subject = { kind: "HOST", name: h1 };
 const DEVICE: Subject = { kind: "DEVICE", name: deviceId("d1") };
 const DISK: Subject = { kind: "DISK", name: diskId("x") };
+const POOL: Subject = { kind: "POOL", name: "default" };
+const VM: Subject = { kind: "VM", name: "vm-1" };
 const OTHER_HOST: Subject = { kind: "HOST", name: h2 };
 
 const known = (fields: Partial<Known> = {}): Known => ({
@@ -48,6 +50,8 @@ interface Expected {
   /** Of the cures that are commands. */
   readonly commands?: readonly string[];
 }
+
+const NO_ROOM = { reason: "POOL_ROOM", commands: ["diskmesh disks"] };
 
 /** What is so -> what is said of it. Host h1 has device d1, on which disk x lies, if there is one. */
 const ROWS: readonly [cause: string, subject: Subject, scene: Scene, expected: readonly Expected[]][] = [
@@ -148,11 +152,43 @@ const ROWS: readonly [cause: string, subject: Subject, scene: Scene, expected: r
     [
       {
         reason: "REMOVAL_WAITS",
-        says: /and it serves 1 disks, it is VM vm-1$/,
-        becauseOf: [DISK],
+        says: /and it serves 1 disks \(x\), it is VM vm-1$/,
+        becauseOf: [DISK, VM],
         commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
       },
     ],
+  ],
+  [
+    "nobody has added a device",
+    POOL,
+    { device: { attachState: "UNKNOWN" } },
+    [
+      {
+        ...NO_ROOM,
+        says: /^of pool default 0 bytes are free, \d+ \wiB on devices that nobody has added$/,
+        commands: ["diskmesh add-host h1", "diskmesh disks"],
+      },
+    ],
+  ],
+  ["a device is free", POOL, {}, [{ ...NO_ROOM, says: /^of pool default \d+ \wiB are free$/ }]],
+  [
+    "a disk lies on it",
+    POOL,
+    { disk: {} },
+    [{ ...NO_ROOM, says: /^of pool default 0 bytes are free, \d+ \wiB in use$/ }],
+  ],
+  ["it is to be erased", POOL, { device: { dirty: true } }, [{ ...NO_ROOM, says: /\d+ \wiB to be erased first$/ }]],
+  [
+    "its drive is broken",
+    POOL,
+    { device: { health: "ERROR" } },
+    [{ ...NO_ROOM, says: /\d+ \wiB where nothing new goes now$/ }],
+  ],
+  [
+    "its host is away",
+    POOL,
+    { host: { state: "UNAVAILABLE" } },
+    [{ ...NO_ROOM, says: /\d+ \wiB where nothing new goes now$/, becauseOf: [HOST] }],
   ],
   [
     "nobody added it",

@@ -2,6 +2,7 @@ import type { Cause, Known, Subject } from "./cause.js";
 import { deviceCauses } from "./explain-device.js";
 import { diskCauses } from "./explain-disk.js";
 import { hostCauses } from "./explain-host.js";
+import { poolCauses } from "./explain-pool.js";
 import type { RegistryTables } from "./schema.js";
 
 /** Why a thing is not as it should be, or not yet. */
@@ -13,5 +14,9 @@ export function causesOf(tables: RegistryTables, subject: Subject, known: Known)
       return deviceCauses(tables, subject.name, known);
     case "DISK":
       return diskCauses(tables, subject.name, known);
+    case "POOL":
+      return poolCauses(tables, subject.name, known);
+    case "VM":
+      return [];
   }
 }

@@ -79,7 +79,7 @@ export function applyHeartbeat(
     if (device === undefined || device.hostId !== hostId || device.replacement !== undefined) continue;
     const before = reportedHealth(device);
     if (before.health === health && before.healthMessage === healthMessage) continue;
-    tx.devices.put(withReportedHealth(device, { health, healthMessage }));
+    tx.devices.put(withReportedHealth(device, { health, healthMessage }, nowMs));
   }
   for (const { deviceId, message } of failed) {
     const device = tx.devices.get(deviceId);

@@ -65,7 +65,11 @@ export function mergeReported(
   shared: SharedSerialNumbers,
   nowMs: number,
 ): Device {
-  let merged = withNewError(isAsKnown(device, reported) ? device : mergeIdentity(device, reported), reported, nowMs);
+  let merged = withNewError(
+    isAsKnown(device, reported) ? device : mergeIdentity(device, reported, nowMs),
+    reported,
+    nowMs,
+  );
   const heldSince = device.attachState === "ATTACHED" && reported.attached && !newStart;
   const isSameAsLeft = heldSince || (isKnownSame(device, reported) && !device.missing);
   if (!isSameAsLeft && merged.replacement === undefined) merged = distrusted(merged);
@@ -101,7 +105,13 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
     return;
   }
   const healthMessage = `the agent of host ${device.hostId} reports no such device`;
-  const lost: Device = { ...device, health: "ERROR", healthMessage, missing: true };
+  const lost: Device = {
+    ...device,
+    health: "ERROR",
+    healthMessage,
+    unwellSinceMs: device.unwellSinceMs ?? nowMs,
+    missing: true,
+  };
   const merged = lost.attachState === "ATTACHED" ? advance(tx, lost, "registered_without", nowMs) : lost;
   if (!sameFields(merged, device)) tx.devices.put(merged);
 }
@@ -124,7 +134,7 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
   );
 }
 
-function mergeIdentity(device: Device, reported: ReportedDevice): Device {
+function mergeIdentity(device: Device, reported: ReportedDevice, nowMs: number): Device {
   const { replacement: _, missing: __, ...known } = device;
   const { pool, health, healthMessage } = reported;
   const change = identityChange(device, reported);
@@ -133,7 +143,7 @@ function mergeIdentity(device: Device, reported: ReportedDevice): Device {
     const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
     const fileIdentity = reported.fileIdentity || device.fileIdentity;
     const same = { ...known, ...facts, ...(fileIdentity && { fileIdentity }), serialNumber, pool };
-    return withReportedHealth(same, { health, healthMessage });
+    return withReportedHealth(same, { health, healthMessage }, nowMs);
   }
   const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
   if (!inUse) {

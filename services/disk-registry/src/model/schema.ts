@@ -126,6 +126,8 @@ export interface Device extends DeviceIdentity {
   readonly health: Health;
   readonly healthMessage: string;
   readonly keptHealth?: KeptHealth | undefined;
+  /** Since when its agent says that it is not ONLINE; absent when it does not, or that was not recorded. */
+  readonly unwellSinceMs?: number | undefined;
   readonly attachState: AttachState;
   /** The counter's value at the event that caused its last order. */
   readonly generation: number;

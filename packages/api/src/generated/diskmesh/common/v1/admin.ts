@@ -24,6 +24,10 @@ export const SubjectKind = {
   LOCK: "SUBJECT_KIND_LOCK",
   /** VM - An instance of the director and its VM: by instance_id, agent_id, vm_cid, or "DEPLOYMENT/GROUP/INDEX-or-ID". */
   VM: "SUBJECT_KIND_VM",
+  /** SERVICE - The process that is asked, whether it leads or not, by the name of its service, such as "disk-registry". */
+  SERVICE: "SUBJECT_KIND_SERVICE",
+  /** POOL - A pool of the disk-registry, by its name: whether there is room for new disks. */
+  POOL: "SUBJECT_KIND_POOL",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -37,6 +41,8 @@ export namespace SubjectKind {
   export type TASK = typeof SubjectKind.TASK;
   export type LOCK = typeof SubjectKind.LOCK;
   export type VM = typeof SubjectKind.VM;
+  export type SERVICE = typeof SubjectKind.SERVICE;
+  export type POOL = typeof SubjectKind.POOL;
   export type UNRECOGNIZED = typeof SubjectKind.UNRECOGNIZED;
 }
 
@@ -63,6 +69,12 @@ export function subjectKindFromJSON(object: any): SubjectKind {
     case 6:
     case "SUBJECT_KIND_VM":
       return SubjectKind.VM;
+    case 7:
+    case "SUBJECT_KIND_SERVICE":
+      return SubjectKind.SERVICE;
+    case 8:
+    case "SUBJECT_KIND_POOL":
+      return SubjectKind.POOL;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -86,6 +98,10 @@ export function subjectKindToNumber(object: SubjectKind): number {
       return 5;
     case SubjectKind.VM:
       return 6;
+    case SubjectKind.SERVICE:
+      return 7;
+    case SubjectKind.POOL:
+      return 8;
     case SubjectKind.UNRECOGNIZED:
     default:
       return -1;
@@ -674,7 +690,7 @@ export const AdminServiceDefinition = {
     /**
      * Why a thing is as it is: what it waits for, since when, and how a person ends that. Changes nothing. Role operator only.
      * NOT_FOUND for what the service does not know, NOT_IMPLEMENTED for a kind that is not its own, UNAVAILABLE from a process
-     * that does not lead.
+     * that does not lead, unless it is asked about itself.
      */
     explain: {
       name: "Explain",

@@ -1,0 +1,16 @@
+import type { Cause, Subject } from "@diskmesh/api/common";
+
+const keyOf = (subject: Subject | undefined): string => `${subject?.kind} ${subject?.name}`;
+
+/** What it all comes to: from the first cause on, the first one of what that waits for. */
+export function rootCause(causes: readonly Cause[]): Cause | undefined {
+  const passed = new Set<string>();
+  let found = causes[0];
+  for (let next = found; next !== undefined; ) {
+    found = next;
+    passed.add(keyOf(next.subject));
+    const further = next.becauseOf.map(keyOf).filter((key) => !passed.has(key));
+    next = causes.find(({ subject }) => further.includes(keyOf(subject)));
+  }
+  return found;
+}

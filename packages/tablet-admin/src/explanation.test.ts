@@ -1,0 +1,35 @@
+import type { Cause } from "@diskmesh/domain";
+import { expect } from "chai";
+import { explanation } from "./explanation.js";
+
+interface Thing {
+  readonly kind: "TASK" | "LOCK";
+  readonly name: string;
+}
+
+const thing = (name: string): Thing => ({ kind: "TASK", name });
+
+describe("an explanation", () => {
+  /** "a>b c!>a": a waits for b; c, too, for a, and says nothing more. */
+  function chainOf(text: string, first: readonly string[] = ["a"]): string[] {
+    const all = text.split(" ").map((each) => /^(\w+)(!?)>?(.*)$/.exec(each) ?? []);
+    const causesOf = ({ name }: Thing): Cause<Thing, string>[] =>
+      all.flatMap(([message = "", of, echo, waitsFor = ""]) => {
+        const becauseOf = waitsFor.split(",").filter(Boolean).map(thing);
+        const cause = { subject: thing(name), reason: "", message, becauseOf };
+        return of === name ? [{ ...cause, ...(echo && { isEcho: true as const }) }] : [];
+      });
+    return explanation("", first.map(thing), causesOf).causes.map(({ message }) => message);
+  }
+
+  const ROWS: readonly [what: string, causes: string, told: string][] = [
+    ["a chain", "a>b b>c c", "a>b b>c c"],
+    ["each thing once", "a>b,c b>c c>a", "a>b,c b>c c>a"],
+    ["what says only what was told before is left out", "a>b b!>a", "a>b"],
+    ["but not what leads further, too", "a>b b!>a,c c", "a>b b!>a,c c"],
+    ["nor what is asked about itself", "a!>b b", "a!>b b"],
+  ];
+  for (const [what, causes, told] of ROWS) it(what, () => expect(chainOf(causes).join(" ")).to.equal(told));
+
+  it("of several things at once", () => expect(chainOf("a b>c c", ["a", "b"])).to.deep.equal(["a", "b>c", "c"]));
+});
