@@ -1,25 +1,16 @@
 import { readFileSync } from "node:fs";
-import { request } from "node:https";
-import type { RowChange } from "@diskmesh/page/rows";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
+import { openPageFeed, type PageFeed } from "../testing/page-feed.js";
 
 const ACTION = { "content-type": "application/json", "x-diskmesh-page": "1" };
-
-interface Watching {
-  /** Rows as they were told last, by "KIND NAME". */
-  readonly rows: ReadonlyMap<string, Record<string, unknown> | null>;
-  readonly status: number;
-  readonly isEnded: () => boolean;
-  close(): void;
-}
 
 describe("the page over HTTPS", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
-  const open: Watching[] = [];
+  const open: PageFeed[] = [];
 
   before(async () => {
     mesh = await startHttpDirector(
@@ -33,55 +24,21 @@ describe("the page over HTTPS", () => {
   });
   after(() => mesh?.director.stop());
 
-  /** As a browser does. */
-  function watch(user = "reader"): Promise<Watching> {
-    const authorization = `Basic ${Buffer.from(`${user}:pw-${user}`).toString("base64")}`;
+  async function watch(user = "reader"): Promise<PageFeed> {
     const ca = readFileSync(mesh.director.certs.files("operator").caFile);
-    const rows = new Map<string, Record<string, unknown> | null>();
-    return new Promise((resolve, reject) => {
-      const headers = { authorization, accept: "text/event-stream" };
-      const place = { host: "127.0.0.1", port: http.port, path: "/page/feed", headers, ca, agent: false as const };
-      const sending = request(place, (response) => {
-        let isEnded = false;
-        let text = "";
-        response.setEncoding("utf8").on("data", (piece: string) => {
-          text += piece;
-          for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
-            note(text.slice(0, end));
-            text = text.slice(end + 2);
-          }
-        });
-        response.on("close", () => {
-          isEnded = true;
-        });
-        response.on("error", () => {});
-        const watching = {
-          rows,
-          status: response.statusCode ?? 0,
-          isEnded: () => isEnded,
-          close: () => sending.destroy(),
-        };
-        open.push(watching);
-        resolve(watching);
-      });
-      const note = (message: string): void => {
-        const [, event, data = ""] = /event: (\w+)\ndata: (.*)$/s.exec(message) ?? [];
-        if (event === "rows")
-          for (const [kind, name, row] of JSON.parse(data) as RowChange[])
-            rows.set(`${kind} ${name}`, row && { ...row });
-      };
-      sending.on("error", reject).end();
-    });
+    const watching = await openPageFeed({ port: http.port, ca, login: `${user}:pw-${user}` });
+    open.push(watching);
+    return watching;
   }
 
   /** Once those that are gone have made room. */
-  async function watchOnce(): Promise<Watching> {
-    let watching: Watching | undefined;
+  async function watchOnce(): Promise<PageFeed> {
+    let watching: PageFeed | undefined;
     await eventually(async () => {
       watching = await watch();
       expect(watching.status).to.equal(200);
     });
-    return watching as Watching;
+    return watching as PageFeed;
   }
 
   it("its files -> whole, with types, marks of their contents, and nothing of other sites", async () => {

@@ -1,0 +1,165 @@
+import { rmSync } from "node:fs";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { deleteDisk, detachDisk, provideDisk } from "../mesh/steps.js";
+import { Drive } from "../soak/drive.js";
+import type { Situation } from "./situation.js";
+import { NOT_ADDED, type StuckMesh, WIDEST_MIB } from "./stuck-mesh.js";
+
+const PATIENCE = { timeoutMs: 60_000 };
+
+const instanceOn = ({ instanceIds, mesh }: StuckMesh, hostId: string): string =>
+  instanceIds[mesh.hostIds.indexOf(hostId)] ?? "";
+
+/** Each leaves the mesh as it found it. */
+export const SITUATIONS: readonly Situation[] = [
+  {
+    title: "dead agent",
+    async make({ mesh }) {
+      const agent = mesh.process("host-3");
+      await agent.kill();
+      return {
+        asked: ["host", "host-3"],
+        root: /^host host-3 is UNAVAILABLE: nothing is heard of the agent of host host-3.*no heartbeat for 3000 ms, since 20/,
+        reasons: ["AGENT_SILENT"],
+        row: ["host host-3", /UNAVAILABLE: no heartbeat/],
+        cure: /^start its agent/,
+        follow: () => agent.start(),
+      };
+    },
+  },
+  {
+    title: "owed removal",
+    async make(stuck) {
+      const { mesh } = stuck;
+      await provideDisk(mesh, "owed", instanceOn(stuck, "host-1"));
+      const agent = mesh.process("host-1");
+      await agent.kill();
+      await detachDisk(mesh, "owed");
+      return {
+        asked: ["vm", "work/worker/0"],
+        root: /^work\/worker\/.* is running: nothing is heard of the agent of host host-1.*, since 20/,
+        reasons: ["OWES_REMOVALS", "AGENT_SILENT"],
+        row: ["vm work/worker/0", /its agent was away when disk owed was detached, and is still to forget it/],
+        cure: /^start its agent on host host-1/,
+        follow: () => agent.start(),
+        after: () => deleteDisk(mesh, "owed"),
+      };
+    },
+  },
+  {
+    title: "host to be removed that serves a disk",
+    async make(stuck) {
+      const { mesh } = stuck;
+      await provideDisk(mesh, "served", instanceOn(stuck, "host-2"));
+      await stuck.typed("remove-host host-2");
+      return {
+        asked: ["host", "host-2"],
+        root: /^host host-2 is ONLINE, to be removed: dynamic disk served \(disk-.*\) is attached to work\/worker\//,
+        reasons: ["REMOVAL_WAITS", "IN_USE"],
+        row: ["host host-2", /^to be removed, and not out of operation yet$/],
+        cure: /^take it from there: diskmesh detach served$/,
+        // The host is a VM, too, which the bosh CLI would stop.
+        follow: () => stuck.done("add-host host-2"),
+        after: () => deleteDisk(mesh, "served"),
+      };
+    },
+  },
+  {
+    title: "full pool",
+    async make(stuck) {
+      const provide = `provide wide ${instanceOn(stuck, "host-1")} --size ${WIDEST_MIB}MiB --pool default`;
+      const failed = await stuck.typed(provide);
+      expect(failed.code, failed.out).to.equal(1);
+      return {
+        asked: ["task", await stuck.lastTask()],
+        root: /has failed: of pool default \d+ MiB are free, .*1 MiB on devices that nobody has added/,
+        reasons: ["NO_SPACE", "POOL_ROOM"],
+        row: [`task ${await stuck.lastTask()}`, /does not fit into pool default of az z1/],
+        cure: new RegExp(`^take in what nobody has added: diskmesh add-host ${NOT_ADDED}$`),
+        cured: async () => expect((await stuck.typed(provide)).code).to.equal(0),
+        after: async () => {
+          await detachDisk(stuck.mesh, "wide");
+          await deleteDisk(stuck.mesh, "wide");
+        },
+      };
+    },
+  },
+  {
+    title: "CPI that hangs",
+    async make(stuck) {
+      const taskId = await stuck.deploy("hangs", "az-hangs");
+      return {
+        asked: ["task", taskId],
+        root: /is processing: CPI hangs has not answered createVm of agentId .* \(run by dispatcher 127.*\), since 20/,
+        reasons: ["CPI_AT_WORK"],
+        row: [`task ${taskId}`, /^CPI hangs has not answered createVm/],
+        cure: new RegExp(`^have the call ended, and the task: diskmesh cancel ${taskId}$`),
+      };
+    },
+  },
+  {
+    title: "lock held",
+    async make(stuck) {
+      const owner = await stuck.deploy("hangs", "az-hangs");
+      await eventually(async () => expect((await stuck.why("task", owner)).causes[0]?.reason).to.equal("CPI_AT_WORK"));
+      const taskId = await stuck.deploy("hangs", "az-hangs");
+      return {
+        asked: ["task", taskId],
+        root: /is queued: CPI hangs has not answered createVm.*, since 20/,
+        reasons: ["WAITS_FOR_LOCK", "LOCK_HELD", "CPI_AT_WORK"],
+        row: [`task ${taskId}`, /^waits for the lock deployment:hangs, which task \d+ has$/],
+        cure: new RegExp(`^have the call ended, and the task: diskmesh cancel ${owner}$`),
+        cured: async () => {
+          expect((await stuck.why("task", taskId)).causes.map(({ reason }) => reason)).not.to.include("WAITS_FOR_LOCK");
+          await stuck.done(`cancel ${taskId}`);
+        },
+      };
+    },
+  },
+  {
+    title: "CPI missing",
+    async make(stuck) {
+      rmSync(stuck.cpiFile("gone"), { force: true });
+      const taskId = await stuck.deploy("gone", "az-gone");
+      return {
+        asked: ["task", taskId],
+        root: /has failed: CPI info failed: the CPI's executable .*gone cannot be run \(ENOENT\).*CPI 'gone'.*, since 20/,
+        reasons: ["CPI_UNUSABLE"],
+        row: ["cpi gone", /gone cannot be run \(ENOENT\): install it there/],
+        cure: /^put right what it says of the CPI: its executable on the dispatcher's machine/,
+        follow: async () => stuck.writeCpi("gone", 'echo \'{"result":null,"error":null,"log":""}\''),
+        cured: async () => {
+          const again = await stuck.deploy("gone", "az-gone");
+          await eventually(async () => {
+            const { summary, causes } = await stuck.why("task", again);
+            expect(causes.map(({ reason }) => reason).join(), summary).to.match(/^(FAILED)?$/);
+            expect(summary).not.to.match(/processing|queued/);
+          }, PATIENCE);
+        },
+      };
+    },
+  },
+  {
+    title: "hung drive",
+    problem: () => Drive.problem(),
+    async make(stuck) {
+      const { drive, hostId, deviceId } = await stuck.withDrive();
+      drive.hang();
+      await stuck.typed(`remove-host ${hostId}`);
+      return {
+        asked: ["device", deviceId],
+        root: new RegExp(
+          `^device ${deviceId} is ATTACHED, WARNING, free: device ${deviceId} of host ${hostId} is in WARNING: a read of device ${deviceId} has not returned within 2000 ms, since 20`,
+        ),
+        reasons: ["UNHEALTHY"],
+        row: [`device ${deviceId}`, /^a read of device .* has not returned within/],
+        cure: /^see to the drive on host host-8: once it answers as it should/,
+        follow: async () => {
+          drive.resume();
+          await stuck.done(`add-host ${hostId}`);
+        },
+      };
+    },
+  },
+];

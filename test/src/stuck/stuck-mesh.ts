@@ -1,0 +1,193 @@
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import type { ExplainResponse } from "@diskmesh/api/common";
+import { runCommandLine } from "@diskmesh/cli";
+import { HttpClient, httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testing";
+import { MIB_BYTES } from "@diskmesh/domain";
+import type { WhyAnswer } from "@diskmesh/page/rows";
+import { eventually, freePort } from "@diskmesh/testkit";
+import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
+import { TestMesh } from "../mesh/test-mesh.js";
+import { Drive } from "../soak/drive.js";
+
+const HOSTS = 10;
+/** Nobody has taken it into operation. */
+export const NOT_ADDED = `host-${HOSTS}`;
+const DRIVE_HOST = "host-8";
+const FULL_HOST = "host-1";
+/** A disk of so many MiB fits once all hosts are added. */
+export const WIDEST_MIB = HOSTS - 1;
+const LOGIN = "admin:pw-admin";
+const COMMAND_TIMEOUT_MS = 60_000;
+const INFO = `'{"result":{"api_version":2,"needs_vm_spec":false},"error":null,"log":""}'`;
+const MBUS = { heartbeatIntervalMs: 500 };
+
+export interface Ended {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** A mesh of ten hosts with three CPIs, whose operator has the command and the page. */
+export class StuckMesh implements AsyncDisposable {
+  #feed: PageFeed | undefined;
+  #drive: Drive | undefined;
+
+  private constructor(
+    readonly mesh: TestMesh,
+    private readonly http: HttpClient,
+    /** Of the VM on each host, in order of hosts. */
+    readonly instanceIds: readonly string[],
+  ) {}
+
+  static async start(): Promise<StuckMesh> {
+    const port = await freePort();
+    const users = await httpUsers({ admin: ["bosh.admin"] });
+    const mesh = await TestMesh.start({
+      hosts: HOSTS,
+      devicesPerHost: 1,
+      deviceSizeBytes: MIB_BYTES,
+      overrides: {
+        director: {
+          http: { listen: { port }, users },
+          page: { stuckAfterMs: 1_000 },
+          agents: { requestTimeoutMs: 1_000, attachTimeoutMs: 1_500, detachTimeoutMs: 500, unresponsiveAfterMs: 4_000 },
+        },
+        "disk-agent": { mbus: MBUS },
+      },
+    });
+    try {
+      const added = { ...mesh, hostIds: mesh.hostIds.filter((hostId) => hostId !== NOT_ADDED) };
+      await addHosts(added);
+      await devicesReady(added);
+      const http = new HttpClient(mesh.group.certificates, port, LOGIN);
+      const stuck = new StuckMesh(mesh, http, await deployInstances(mesh));
+      await stuck.#configure();
+      // What the VM of the first host is given lies on others, which answer when that host does not.
+      await mesh.clients.registry.createDisk({ diskId: "filler", hostId: FULL_HOST, sizeBytes: MIB_BYTES });
+      return stuck;
+    } catch (error) {
+      await mesh[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** What an operator types, with or without the command's name. */
+  async typed(line: string): Promise<Ended> {
+    const { group } = this.mesh;
+    const { caFile, certFile, keyFile } = group.operatorFiles;
+    const environment = {
+      DISKMESH_DIRECTOR: group.address("director"),
+      DISKMESH_DISPATCHER: group.address("cpi-dispatcher"),
+      DISKMESH_REGISTRY: group.address("disk-registry"),
+      DISKMESH_CA: caFile,
+      DISKMESH_CERT: certFile,
+      DISKMESH_KEY: keyFile,
+    };
+    const [out, err] = [new PassThrough(), new PassThrough()];
+    const signal = AbortSignal.timeout(COMMAND_TIMEOUT_MS);
+    const args = line.replace(/^diskmesh /, "").split(" ");
+    const code = await runCommandLine(args, { out, err, environment, workingFolder: group.folder, signal });
+    return { code, out: String(out.read() ?? ""), err: String(err.read() ?? "") };
+  }
+
+  /** Once it ends well. */
+  async done(line: string): Promise<string> {
+    return eventually(
+      async () => {
+        const { code, out, err } = await this.typed(line);
+        if (code !== 0) throw new Error(`${line} ended with ${code}: ${out}${err}`);
+        return out;
+      },
+      { timeoutMs: COMMAND_TIMEOUT_MS },
+    );
+  }
+
+  async why(kind: string, name: string): Promise<ExplainResponse> {
+    return JSON.parse(await this.done(`why ${kind} ${name} --json`)) as ExplainResponse;
+  }
+
+  async pageWhy(kind: string, name: string): Promise<WhyAnswer> {
+    return (await this.http.json(`/page/why?${new URLSearchParams({ kind, name })}`)) as WhyAnswer;
+  }
+
+  /** As a browser has it that was opened before and is told of changes. */
+  async pageRow(key: string): Promise<Readonly<Record<string, unknown>> | null | undefined> {
+    if (this.#feed === undefined || this.#feed.isEnded()) {
+      const ca = readFileSync(this.mesh.group.operatorFiles.caFile);
+      this.#feed = await openPageFeed({ port: this.http.port, ca, login: LOGIN });
+    }
+    return this.#feed.rows.get(key);
+  }
+
+  /** The task that was asked for last. */
+  async lastTask(): Promise<string> {
+    const [task] = JSON.parse(await this.done("tasks --recent --json")) as { taskId: number }[];
+    return String(task?.taskId);
+  }
+
+  /** Starts a deployment of one VM, and answers its task. */
+  async deploy(name: string, az: string): Promise<string> {
+    const manifest = `name: ${name}\ninstance_groups:\n- { name: vm, instances: 1, azs: [${az}] }\n`;
+    const { task } = await this.mesh.clients.deployments.deploy({ manifest });
+    return String(task?.taskId);
+  }
+
+  cpiFile(name: string): string {
+    return join(this.mesh.group.folder, `cpi-${name}`);
+  }
+
+  /** A CPI that says what it is, and then does that. */
+  writeCpi(name: string, otherwise: string): void {
+    const script = `#!/bin/sh\ncase "$(cat)" in '{"method":"info"'*) echo ${INFO} ;; *) ${otherwise} ;; esac\n`;
+    writeFileSync(this.cpiFile(name), script);
+    chmodSync(this.cpiFile(name), 0o755);
+  }
+
+  /** Has a host's agent hold a device on a drive that can be made to hang. */
+  async withDrive(): Promise<{ readonly drive: Drive; readonly hostId: string; readonly deviceId: string }> {
+    const { group, nats } = this.mesh;
+    const drive = await Drive.open(join(group.folder, "drive"), MIB_BYTES);
+    this.#drive = drive;
+    const deviceId = `${DRIVE_HOST}-drive`;
+    const tls = group.certificates.files(`disk-agent-${DRIVE_HOST}`);
+    await this.mesh.process(DRIVE_HOST).restart({
+      ...group.agentConfig(DRIVE_HOST, group.address("disk-registry")),
+      listen: group.listen(DRIVE_HOST),
+      tls,
+      nats: { servers: [nats.address], tls },
+      mbus: MBUS,
+      devices: [
+        { deviceId: `${DRIVE_HOST}-device-1`, path: group.deviceFile(DRIVE_HOST, 0) },
+        { deviceId, path: drive.path },
+      ],
+    });
+    await this.done(`why device ${deviceId}`);
+    await this.done(`add-host ${DRIVE_HOST} --wait`);
+    await devicesReady({ ...this.mesh, hostIds: [DRIVE_HOST] });
+    return { drive, hostId: DRIVE_HOST, deviceId };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#feed?.close();
+    this.#drive?.resume();
+    await this.mesh[Symbol.asyncDispose]();
+    await this.#drive?.close();
+  }
+
+  /** Beside the fleet's own, a CPI that answers nothing but what it is, and one that is not there. */
+  async #configure(): Promise<void> {
+    const { configs } = this.mesh.clients;
+    const scripts = ["hangs", "gone"].map(
+      (name) => `- { name: ${name}, type: script, exec_path: ${this.cpiFile(name)} }\n`,
+    );
+    this.writeCpi("hangs", "sleep 600");
+    const address = this.mesh.group.address("disk-registry");
+    const fleet = `- { name: fleet, type: fleet, properties: { registry_address: "${address}" } }\n`;
+    await configs.updateConfig({ type: "cpi", content: `cpis:\n${fleet}${scripts.join("")}` });
+    const azs = ["hangs", "gone"].map((name) => `- { name: az-${name}, cpi: ${name} }\n`).join("");
+    const content = `azs:\n- { name: z1, cpi: fleet }\n${azs}disk_types:\n- { name: default, disk_size: 1 }\n`;
+    await configs.updateConfig({ type: "cloud", content });
+  }
+}
