@@ -1,0 +1,69 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { createAuthority } from "@diskmesh/pki";
+import { ReplacedFiles, RotatedMesh } from "./rotated-mesh.js";
+
+const USAGE = "npm run rotation -- [--minutes N] [--valid-seconds N]";
+/** A certificate is replaced when so much of its time is over. */
+const REPLACED_AFTER = 0.4;
+/** Every so many rotations another authority takes over, and all former certificates are revoked. */
+const ROTATIONS_OF_AN_AUTHORITY = 3;
+
+function positive(name: string, text: string): number {
+  const value = Number(text);
+  if (Number.isFinite(value) && value > 0) return value;
+  throw new Error(`--${name} is ${text}: give a number above 0`);
+}
+
+/** Rotates short-lived certificates of all processes for so long, while they work. Answers what failed. */
+async function rotate(minutes: number, validSeconds: number): Promise<readonly string[]> {
+  const certificates = new ReplacedFiles(validSeconds / 86_400);
+  let authorities = 1;
+  const another = () => createAuthority({ commonName: `authority ${authorities++}`, validDays: 1 });
+  let authority = await another();
+  certificates.trust(authority);
+  certificates.revokeFormer();
+  await certificates.issueAll(authority);
+  let issuedAtMs = performance.now();
+  await using rotated = await RotatedMesh.start(certificates);
+  const beganAtMs = performance.now();
+  for (let rotation = 1; performance.now() - beganAtMs < minutes * 60_000; rotation++) {
+    await delay(Math.max(0, issuedAtMs + validSeconds * 1_000 * REPLACED_AFTER - performance.now()));
+    if (rotation % ROTATIONS_OF_AN_AUTHORITY === 0) {
+      const former = authority;
+      authority = await another();
+      await rotated.step(() => certificates.trust(former, authority));
+    }
+    const atMs = performance.now();
+    await rotated.step(() => certificates.issueAll(authority));
+    const ageSeconds = Math.round((performance.now() - issuedAtMs) / 1_000);
+    issuedAtMs = atMs;
+    if (rotation % ROTATIONS_OF_AN_AUTHORITY === 0) {
+      await rotated.step(() => certificates.trust(authority));
+      await rotated.step(() => certificates.revokeFormer());
+    }
+    const elapsed = Math.round((performance.now() - beganAtMs) / 1_000);
+    const { io, calls, failures } = rotated;
+    process.stdout.write(
+      `${elapsed} s: rotation ${rotation}, the former in use for ${ageSeconds} s; ` +
+        `${io.rounds} writes and reads, ${calls.rounds} calls, ${failures.length} failures\n`,
+    );
+  }
+  return rotated.failures;
+}
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "10" },
+    "valid-seconds": { type: "string", default: "60" },
+    help: { type: "boolean" },
+  },
+});
+if (values.help) process.stdout.write(`${USAGE}\n`);
+else {
+  const validSeconds = positive("valid-seconds", values["valid-seconds"]);
+  const failures = await rotate(positive("minutes", values.minutes), validSeconds);
+  for (const failure of failures.slice(0, 20)) process.stdout.write(`VIOLATION: ${failure}\n`);
+  process.stdout.write(failures.length === 0 ? "nothing failed\n" : `${failures.length} failures\n`);
+  process.exitCode = failures.length === 0 ? 0 : 1;
+}
