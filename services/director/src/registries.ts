@@ -6,7 +6,7 @@ import {
   type DiskRegistryServiceDefinition,
   type Event,
 } from "@diskmesh/api/registry";
-import { NotFoundError } from "@diskmesh/domain";
+import { messageOf, NotFoundError } from "@diskmesh/domain";
 import type { CallContext, Client } from "@diskmesh/rpc";
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
@@ -29,6 +29,12 @@ export interface RegistryClients {
   readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain">;
 }
 
+interface HostsOfVm {
+  readonly hostIds: readonly string[];
+  /** What each registry said that could not tell. */
+  readonly unanswered: readonly string[];
+}
+
 const PAGE_SIZE = 1_000;
 const MAX_EVENTS = 100;
 
@@ -48,15 +54,22 @@ export class Registries {
   /** What the first one that knows it says; undefined: none does. Throws when one that may cannot be asked. */
   explain(
     subject: Parameters<RegistryClients["admin"]["explain"]>[0]["subject"],
+    { signal }: Pick<CallContext, "signal">,
   ): Promise<ExplainResponse | undefined> {
-    return this.#first(({ admin }) => admin.explain({ subject }));
+    return this.#first(({ admin }) => {
+      signal.throwIfAborted();
+      return admin.explain({ subject }, { signal });
+    });
   }
 
-  /** The hosts that are a VM, by what a fleet's CPI calls it; none where no registry answers. */
-  async hostsOf(vmCid: string): Promise<string[]> {
-    const found = this.clients.map(async ({ registry }) => (await registry.listHosts({ vmCid })).hosts);
+  /** The hosts that are a VM, by what a fleet's CPI calls it, as far as registries answer, and why others do not. */
+  async hostsOf(vmCid: string, { signal }: Pick<CallContext, "signal">): Promise<HostsOfVm> {
+    const found = this.clients.map(async ({ registry }) => (await registry.listHosts({ vmCid }, { signal })).hosts);
     const settled = await Promise.allSettled(found);
-    return settled.flatMap((each) => (each.status === "fulfilled" ? each.value.map(({ hostId }) => hostId) : []));
+    return {
+      hostIds: settled.flatMap((each) => (each.status === "fulfilled" ? each.value.map(({ hostId }) => hostId) : [])),
+      unanswered: settled.flatMap((each) => (each.status === "rejected" ? [messageOf(each.reason)] : [])),
+    };
   }
 
   /** The first thousand devices of a host. */

@@ -6,6 +6,7 @@ import {
   type Subject as SubjectMessage,
 } from "@diskmesh/api/common";
 import { InvalidArgumentError, messageOf, NotFoundError, NotImplementedError } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
 import { explanation } from "@diskmesh/tablet-admin";
 import type { Context } from "../context.js";
 import type { Known, KnownVm, Subject } from "../model/cause.js";
@@ -25,14 +26,17 @@ const MAX_LOOKED_UP = 50;
 const MAX_JOINED = 10;
 
 /** The director's own causes, then those that its disk registries know of the hosts and disks that these come to. */
-export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
+export async function explain(context: Context, request: ExplainRequest, call: Asked): Promise<ExplainResponse> {
   const subject = subjectOf(request.subject);
-  const own = await ownAnswer(context, subject);
-  if (own === undefined) return withUses(context, await ofRegistries(context, subject));
-  const { answer, elsewhere } = own;
-  const joined = await Promise.all(elsewhere.slice(0, MAX_JOINED).map((each) => causesElsewhere(context, each)));
-  return { summary: answer.summary, causes: [...answer.causes, ...joined.flat()] };
+  const own = await ownAnswer(context, subject, call);
+  if (own === undefined) return withUses(context, await ofRegistries(context, subject, call));
+  const { answer, elsewhere, silent } = own;
+  const joined = await Promise.all(elsewhere.slice(0, MAX_JOINED).map((each) => causesElsewhere(context, each, call)));
+  return { summary: answer.summary, causes: [...answer.causes, ...silent, ...joined.flat()] };
 }
+
+/** Nobody is asked any more once the caller has gone. */
+type Asked = Pick<CallContext, "signal">;
 
 function subjectOf(subject: SubjectMessage | undefined): Subject {
   const { kind = SubjectKind.UNSPECIFIED, name = "" } = subject ?? {};
@@ -73,10 +77,12 @@ interface OwnAnswer {
   readonly answer: ExplainResponse;
   /** What the chain came to of which registries know more. */
   readonly elsewhere: readonly Subject[];
+  /** Of VMs of which a registry did not say which hosts they are. */
+  readonly silent: readonly Cause[];
 }
 
 /** Undefined for what this director did not make. */
-async function ownAnswer(context: Context, subject: Subject): Promise<OwnAnswer | undefined> {
+async function ownAnswer(context: Context, subject: Subject, call: Asked): Promise<OwnAnswer | undefined> {
   if (subject.kind === "HOST" || subject.kind === "DEVICE" || subject.kind === "POOL") return undefined;
   const task = subject.kind === "TASK" ? await context.tasks.get(Number(subject.name)) : undefined;
   const summary = task === undefined ? await summaryOf(context, subject) : summaryOfTask(task);
@@ -86,16 +92,21 @@ async function ownAnswer(context: Context, subject: Subject): Promise<OwnAnswer 
   // Steps are in files and hosts with a registry: the chain says first of which tasks and VMs they are needed.
   const first = await chainOf(context, subject, summary, { task, steps, hosts });
   for (const taskId of first.taskIds.slice(0, MAX_LOOKED_UP)) steps.set(taskId, await stepsOf(context, taskId));
-  await Promise.all(
-    first.vmCids.slice(0, MAX_JOINED).map(async (cid) => hosts.set(cid, await context.registries.hostsOf(cid))),
+  const silent = await Promise.all(
+    first.vmCids.slice(0, MAX_JOINED).map(async (cid) => {
+      const { hostIds, unanswered } = await context.registries.hostsOf(cid, call);
+      hosts.set(cid, hostIds);
+      return unanswered.map((message) => registrySilent({ kind: SubjectKind.VM, name: cid }, message));
+    }),
   );
+  call.signal.throwIfAborted();
   const { answer, diskCids, hostIds, poolNames } = await chainOf(context, subject, summary, { task, steps, hosts });
   const elsewhere: Subject[] = [
     ...poolNames.map((name): Subject => ({ kind: "POOL", name })),
     ...hostIds.map((name): Subject => ({ kind: "HOST", name })),
     ...diskCids.map((name): Subject => ({ kind: "DISK", name })),
   ];
-  return { answer, elsewhere };
+  return { answer, elsewhere, silent: silent.flat() };
 }
 
 interface Chain {
@@ -204,8 +215,8 @@ async function stepsOf({ tasks, taskLog }: Context, taskId: number): Promise<Tas
   return openSteps(await taskLog.read(task, Math.max(0, count - EVENTS_SEEN), EVENTS_SEEN));
 }
 
-async function ofRegistries({ registries }: Context, { kind, name }: Subject): Promise<ExplainResponse> {
-  const answer = await registries.explain({ kind: SubjectKind[kind], name });
+async function ofRegistries({ registries }: Context, { kind, name }: Subject, call: Asked): Promise<ExplainResponse> {
+  const answer = await registries.explain({ kind: SubjectKind[kind], name }, call);
   if (answer !== undefined) return answer;
   throw new NotFoundError(
     `neither this director nor a disk-registry that it knows has a ${kind.toLowerCase()} ${name}`,
@@ -215,15 +226,22 @@ async function ofRegistries({ registries }: Context, { kind, name }: Subject): P
   );
 }
 
-async function causesElsewhere({ registries }: Context, { kind, name }: Subject): Promise<readonly Cause[]> {
+async function causesElsewhere(
+  { registries }: Context,
+  { kind, name }: Subject,
+  call: Asked,
+): Promise<readonly Cause[]> {
   const subject = { kind: SubjectKind[kind], name };
   try {
-    return (await registries.explain(subject))?.causes ?? [];
+    return (await registries.explain(subject, call))?.causes ?? [];
   } catch (error) {
-    const message = `what the disk-registry knows of it cannot be asked for: ${messageOf(error)}`;
-    const cures = [{ what: "see that the disk-registry serves", command: "diskmesh status" }];
-    return [
-      { subject, reason: "REGISTRY_SILENT", message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] },
-    ];
+    call.signal.throwIfAborted();
+    return [registrySilent(subject, messageOf(error))];
   }
+}
+
+function registrySilent(subject: SubjectMessage, why: string): Cause {
+  const message = `what the disk-registry knows of it cannot be asked for: ${why}`;
+  const cures = [{ what: "see that the disk-registry serves", command: "diskmesh status" }];
+  return { subject, reason: "REGISTRY_SILENT", message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] };
 }

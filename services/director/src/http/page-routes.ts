@@ -84,13 +84,13 @@ function queried({ query }: HttpCall, name: string): string {
 }
 
 async function whyOf(http: HttpCall): Promise<WhyAnswer> {
-  const { context } = http;
+  const { context, call } = http;
   const asked = queried(http, "kind").toUpperCase();
   const name = queried(http, "name");
   const kinds = ["HOST", "DEVICE", "DISK", "POOL", "TASK", "LOCK", "VM"] as const;
   const kind = kinds.find((each) => each === asked);
   if (kind === undefined) throw new BadRequestError(`kind must be one of ${kinds.join(", ").toLowerCase()}`);
-  const answer = await explain(context, { subject: { kind: SubjectKind[kind], name } });
+  const answer = await explain(context, { subject: { kind: SubjectKind[kind], name } }, call);
   return {
     summary: answer.summary,
     causes: answer.causes.map(({ subject: about, reason, message, since, nextTryAt, cures }) => ({

@@ -56,7 +56,7 @@ export interface PassthruOptions {
   readonly tasks: Tasks;
   readonly locks: LockKeeper;
   readonly events: Events;
-  readonly memory: Pick<CallMemory, "keepSecrets">;
+  readonly memory: Pick<CallMemory, "keepSecrets" | "forget">;
   readonly callTimeoutMs: number;
   readonly syncTimeoutMs: number;
 }
@@ -176,6 +176,7 @@ export class Passthru {
           exclusiveLock,
         },
         onNumbered: (taskId) => memory.keepSecrets(taskId, secrets),
+        onNotRecorded: (taskId) => memory.forget(taskId),
         queue: "vendor_methods",
         description: `call ${name}`,
         deployment: () => "",

@@ -1,18 +1,20 @@
 import { CancelledError, FencedError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { Changes, systemClock } from "@diskmesh/service";
-import { openStorage, Tablet } from "@diskmesh/tablet";
+import { openStorage, Tablet, type TabletStorage } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import { QueueRoom } from "./queue-room.js";
-import { Tasks } from "./tasks.js";
+import { BY_DIRECTOR, Tasks } from "./tasks.js";
 
 describe("waiting for a task that was started", () => {
   let tablet: DirectorTablet;
   let tasks: Tasks;
+  let storage: TabletStorage;
 
   beforeEach(async () => {
-    const storage = openStorage(temporaryFolder(), "director");
+    storage = openStorage(temporaryFolder(), "director");
     tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
     const room = new QueueRoom({
       queueLengths: { urgent: 9, normal: 9, dynamic_disks: 9, vendor_methods: 9 },
@@ -54,6 +56,22 @@ describe("waiting for a task that was started", () => {
         });
     });
   }
+
+  it("it cannot be recorded -> whoever kept something for it hears so, and may forget that", async () => {
+    storage.commit = () => Promise.reject(new UnavailableError("the disk is gone", { outcome: "unknown" }));
+    const told: string[] = [];
+    const job = { type: "detach_dynamic_disk", diskName: "d" } as const;
+    const start = tasks.start(BY_DIRECTOR, {
+      job,
+      queue: "normal",
+      description: "",
+      deployment: () => "",
+      onNumbered: (taskId) => told.push(`numbered ${taskId}`),
+      onNotRecorded: (taskId) => told.push(`not recorded ${taskId}`),
+    });
+    await rejection(start, UnavailableError);
+    expect(told).to.deep.equal(["numbered 1", "not recorded 1"]);
+  });
 
   it("the caller gave up -> says just that", async () => {
     const reason = new CancelledError("gone");

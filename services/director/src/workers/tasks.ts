@@ -40,6 +40,8 @@ export interface WantedTask {
   readonly check?: (tables: DirectorTables) => void;
   /** Hears its number before anybody can run it. */
   readonly onNumbered?: (taskId: number) => void;
+  /** Hears of a number that it could not be recorded under: this process will never run it. */
+  readonly onNotRecorded?: (taskId: number) => void;
 }
 
 /** What is known of who asks for something, and by which call; without a call, it is the director itself. */
@@ -60,7 +62,21 @@ export class Tasks {
   }
 
   /** Records a task. Once this resolves it will be run, whatever happens to this process. */
-  start(call: Asking & Pick<CallContext, "contextId">, wanted: WantedTask): Promise<Task> {
+  async start(call: Asking & Pick<CallContext, "contextId">, wanted: WantedTask): Promise<Task> {
+    let numbered: number | undefined;
+    const onNumbered = (taskId: number): void => {
+      numbered = taskId;
+      wanted.onNumbered?.(taskId);
+    };
+    try {
+      return await this.#record(call, { ...wanted, onNumbered });
+    } catch (error) {
+      if (numbered !== undefined) wanted.onNotRecorded?.(numbered);
+      throw error;
+    }
+  }
+
+  #record(call: Asking & Pick<CallContext, "contextId">, wanted: WantedTask): Promise<Task> {
     const { tablet, clock, room } = this.#options;
     const traceParent = activeTraceParent();
     return tablet.transact((tx) => {
