@@ -6,4 +6,4 @@ export { httpUsers, startHttpDirector } from "./http-director.js";
 export { startHttpNoop } from "./http-noop.js";
 export { openPageFeed, type PageFeed } from "./page-feed.js";
 export { TestAgent } from "./test-agent.js";
-export { TestDirector } from "./test-director.js";
+export { manifest, TestDirector } from "./test-director.js";
