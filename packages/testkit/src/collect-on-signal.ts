@@ -1,4 +1,24 @@
-import { collectGarbage } from "./garbage.js";
+import { renameSync, writeFileSync } from "node:fs";
+import { collectGarbage, HELD_FOLDER, type Held, heldFile } from "./garbage.js";
 
 // Run before a process's own program, so that what it holds can be told from what it has not cleared away yet.
-process.on("SIGUSR2", collectGarbage);
+let times = 0;
+process.on("SIGUSR2", () => {
+  collectGarbage();
+  // What only waited for a turn of the event loop goes then.
+  setImmediate(() => {
+    collectGarbage();
+    times += 1;
+    const folder = process.env[HELD_FOLDER];
+    if (folder !== undefined) tell(folder);
+  });
+});
+
+function tell(folder: string): void {
+  const { heapUsed, external } = process.memoryUsage();
+  const held: Held = { times, heapBytes: heapUsed + external, resources: process.getActiveResourcesInfo().length };
+  const path = heldFile(folder, process.pid);
+  // Whoever looks for it finds it whole.
+  writeFileSync(`${path}.new`, JSON.stringify(held));
+  renameSync(`${path}.new`, path);
+}

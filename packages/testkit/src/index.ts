@@ -4,7 +4,7 @@ export { endsWithParent } from "./ends-with-parent.js";
 export { eventually } from "./eventually.js";
 export { fakeHandlers } from "./fake-handlers.js";
 export { temporaryFolder } from "./folders.js";
-export { COLLECTS_ON_SIGUSR2, collectGarbage } from "./garbage.js";
+export { COLLECTS_ON_SIGUSR2, collectGarbage, type Held, heldFile, tellsHeldIn } from "./garbage.js";
 export { Gate } from "./gate.js";
 export { methodsOfRole, methodsThatLook } from "./methods-of-role.js";
 export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.js";

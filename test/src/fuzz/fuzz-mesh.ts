@@ -13,13 +13,7 @@ import { httpUsers } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { certificateFiles, createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
-import {
-  COLLECTS_ON_SIGUSR2,
-  type NatsServer,
-  type ServiceProcess,
-  stemcellFile,
-  temporaryFolder,
-} from "@diskmesh/testkit";
+import { type NatsServer, type ServiceProcess, stemcellFile, tellsHeldIn, temporaryFolder } from "@diskmesh/testkit";
 import { makeDeviceFile } from "../mesh/device-files.js";
 import { ServiceGroup, type ServicePlan } from "../mesh/service-group.js";
 import { type Caller, Targets } from "./targets.js";
@@ -93,7 +87,7 @@ export class FuzzMesh implements AsyncDisposable {
       const bystander = await bystanderFiles(group.certificates.folder);
       const mesh = new FuzzMesh(group, await group.startNats(), strangers, bystander);
       // So that what the processes hold can be told from what they have not cleared away yet.
-      const collecting = (plan: ServicePlan): ServicePlan => ({ ...plan, env: COLLECTS_ON_SIGUSR2 });
+      const collecting = (plan: ServicePlan): ServicePlan => ({ ...plan, env: tellsHeldIn(group.folder) });
       const users = await httpUsers({ admin: ["bosh.admin"] });
       await group.start(mesh.#services(users).map(collecting), [mesh.#agent(), mesh.#victim()].map(collecting));
       return mesh;

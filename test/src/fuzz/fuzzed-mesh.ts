@@ -61,7 +61,7 @@ async function watched(mesh: FuzzMesh, report: (line: string) => void, limitMs: 
     onLate(listener) {
       hear = listener;
     },
-    usages: () => usages(mesh.processes),
+    usages: () => usages(mesh.processes, mesh.group.folder),
     async [Symbol.asyncDispose]() {
       await bystanders[Symbol.asyncDispose]();
       await mesh[Symbol.asyncDispose]();

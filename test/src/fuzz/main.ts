@@ -8,8 +8,8 @@ const USAGE = `usage: npm run fuzz -- [--minutes N | --inputs N] [--seed S] [--s
        npm run fuzz -- --seed S --surface NAME --at N|N..M
 
 Sends what nobody should send to everything that listens or reads, until the time is over or something is found.
-  --minutes N      30 unless given; from 5 on memory and descriptors are looked at, too
-  --inputs N       ends after so many, if that is sooner
+  --minutes N      30 unless given; from 5 on memory, handles and descriptors are looked at, too
+  --inputs N       ends after so many, if that is sooner; from 50,000 on they are looked at, too
   --seed S         the same inputs again; any unless given
   --surface NAME   only this one; may be given several times: ${SURFACE_NAMES.join(", ")}
   --at N, N..M     only these inputs of the surface, as a find names them; --at=-1 is the first of those that are kept

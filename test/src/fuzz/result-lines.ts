@@ -19,9 +19,9 @@ export function resultLines(result: FuzzResult): string[] {
     ),
     ...usages.map(
       ({ name, first, end }) =>
-        `  ${name.padEnd(16)} ${mib(first.residentBytes)} -> ${mib(end.residentBytes)} MiB (${(end.residentBytes / first.residentBytes).toFixed(2)} x), ${first.descriptors} -> ${end.descriptors} descriptors`,
+        `  ${name.padEnd(16)} ${mib(first.residentBytes)} -> ${mib(end.residentBytes)} MiB (${(end.residentBytes / first.residentBytes).toFixed(2)} x), heap ${mib(first.heapBytes ?? 0)} -> ${mib(end.heapBytes ?? 0)} MiB, ${first.descriptors} -> ${end.descriptors} descriptors`,
     ),
-    ...(usagesJudged ? [] : ["  memory and descriptors were not judged: the first tenth had too few inputs"]),
+    ...(usagesJudged ? [] : ["  memory as the system counts it was not judged: the first tenth had too few inputs"]),
     ...(finds.length === 0 ? ["nothing was found"] : finds.flatMap((find) => findLines(find, seed))),
   ];
 }

@@ -5,6 +5,7 @@ import { messageOf } from "@diskmesh/domain";
 import { repositoryFolder } from "../repository-folder.js";
 import type { Waited } from "./bystanders.js";
 import { type FuzzedMesh, fuzzedMesh } from "./fuzzed-mesh.js";
+import { growthOf } from "./growth.js";
 import type { Lane } from "./lane.js";
 import { type InputRange, LocalLane } from "./lane.js";
 import { PARSER_NAMES } from "./parsers.js";
@@ -42,7 +43,7 @@ export interface FuzzResult {
     readonly counts: ReadonlyMap<string, number>;
   }[];
   readonly waits: readonly Waited[];
-  /** After the first tenth and at the end, by process; empty for runs too short to judge. */
+  /** After the first tenth and at the end, by process; empty for runs too short to look. */
   readonly usages: readonly { readonly name: string; readonly first: Usage; readonly end: Usage }[];
   /** False when the first tenth had too few inputs for that. */
   readonly usagesJudged: boolean;
@@ -56,11 +57,15 @@ const LOOK_MS = 200;
 const PROGRESS_EVERY_MS = 30_000;
 /** What was under way ends, idle connections are closed, and memory is given back. */
 const SETTLE_MS = 10_000;
-const FIRST_SHARE = 0.1;
+/** So often in a run all rest, and it is looked at what the processes hold. */
+const LOOKS = 10;
 /** Shorter runs do not wait for processes to settle. */
-const MEMORY_LOOKED_AT_FROM_MS = 5 * 60_000;
-/** With fewer inputs in the first tenth, what is kept in bounds, such as ended tasks, still grows to the size that it has. */
+const LOOKED_AT_FROM_MS = 5 * 60_000;
+const LOOKED_AT_FROM_INPUTS = 50_000;
+/** With fewer inputs at the first look, what is kept in bounds, such as ended tasks, still grows to the size that it has. */
 const JUDGED_FROM_INPUTS = 20_000;
+/** Of what is reached: code that was not compiled yet is the most that is left to come. */
+const HEAP_JUDGED_FROM_INPUTS = 10_000;
 const MEMORY_GROWTH_MAX = 1.2;
 /** Connections that stand at the one look and not at the other. */
 const DESCRIPTORS_SLACK = 12;
@@ -85,8 +90,7 @@ class FuzzRun {
   #provided = 0;
   #checking: Promise<void> | undefined;
   #checkedInputs = 0;
-  #first: ReadonlyMap<string, Usage> | undefined;
-  #usagesJudged = false;
+  readonly #looks: { readonly inputs: number; readonly usages: ReadonlyMap<string, Usage> }[] = [];
 
   constructor(
     private readonly options: FuzzOptions,
@@ -138,7 +142,7 @@ class FuzzRun {
       await sleep(LOOK_MS);
       this.#lookAtProcesses();
       this.#checkMesh();
-      if (this.#first === undefined && this.#share >= FIRST_SHARE) await this.#takeFirst();
+      if (this.#isLookedAt && this.#share >= (this.#looks.length + 1) / LOOKS) await this.#look();
       if (performance.now() - toldMs < PROGRESS_EVERY_MS) continue;
       toldMs = performance.now();
       this.options.report(this.#progress());
@@ -175,14 +179,18 @@ class FuzzRun {
     }
   }
 
-  async #takeFirst(): Promise<void> {
-    this.#first = new Map();
-    const tenthMs = performance.now() - this.#startedMs;
-    if (this.fuzzed === undefined || tenthMs < MEMORY_LOOKED_AT_FROM_MS * FIRST_SHARE) return;
+  get #isLookedAt(): boolean {
+    const { minutes, inputs = 0 } = this.options;
+    if (this.fuzzed === undefined) return false;
+    return (minutes ?? 0) * 60_000 >= LOOKED_AT_FROM_MS || inputs >= LOOKED_AT_FROM_INPUTS;
+  }
+
+  /** All rest, what was under way ends, and it is looked at what the processes hold. */
+  async #look(): Promise<void> {
+    if (this.fuzzed === undefined) return;
     for (const lane of this.#lanes) lane.paused = true;
     await sleep(SETTLE_MS);
-    this.#first = await this.fuzzed.usages();
-    this.#usagesJudged = this.#sent >= JUDGED_FROM_INPUTS;
+    this.#looks.push({ inputs: this.#sent, usages: await this.fuzzed.usages() });
     for (const lane of this.#lanes) lane.paused = false;
   }
 
@@ -190,37 +198,52 @@ class FuzzRun {
     const { fuzzed } = this;
     const tookMs = performance.now() - this.#startedMs;
     if (fuzzed !== undefined && this.#finds.length === 0) await this.#provide(fuzzed);
-    const compared = this.#finds.length === 0 ? await this.#compareUsages() : [];
+    // What a find has stopped was not looked at to its end.
+    if (this.#finds.length === 0 && this.#looks.length > 0) await this.#look();
+    const compared = this.#finds.length === 0 ? this.#compareUsages() : [];
     return {
       seed: this.options.seed,
       tookMs,
       lanes: this.#lanes,
       waits: fuzzed?.waits ?? [],
       usages: compared,
-      usagesJudged: this.#usagesJudged,
+      usagesJudged: this.#inputsAtFirst >= JUDGED_FROM_INPUTS,
       provided: this.#provided,
       finds: this.#finds,
     };
   }
 
-  async #compareUsages() {
-    if (this.fuzzed === undefined || this.#first === undefined || this.#first.size === 0) return [];
-    await sleep(SETTLE_MS);
-    const last = await this.fuzzed.usages();
-    return [...this.#first].flatMap(([name, first]) => {
+  get #inputsAtFirst(): number {
+    return this.#looks[0]?.inputs ?? 0;
+  }
+
+  #compareUsages(): FuzzResult["usages"] {
+    const [first, last] = [this.#looks[0]?.usages, this.#looks.at(-1)?.usages];
+    if (first === undefined || last === undefined) return [];
+    return [...first].flatMap(([name, before]) => {
       const end = last.get(name);
       if (end === undefined) return [];
-      if (!this.#usagesJudged) return [{ name, first, end }];
-      const growth = end.residentBytes / first.residentBytes;
-      if (growth > MEMORY_GROWTH_MAX)
-        this.#found(`${name} has ${growth.toFixed(2)} times the memory it had after a tenth of the inputs`, []);
-      if (end.descriptors > first.descriptors + DESCRIPTORS_SLACK)
-        this.#found(
-          `${name} has ${end.descriptors} descriptors, after ${first.descriptors} after a tenth of the inputs`,
-          [],
-        );
-      return [{ name, first, end }];
+      this.#judge(name, before, end);
+      return [{ name, first: before, end }];
     });
+  }
+
+  #judge(name: string, first: Usage, end: Usage): void {
+    if (this.#inputsAtFirst < HEAP_JUDGED_FROM_INPUTS) return;
+    const samples = this.#looks.flatMap(({ inputs, usages }) => {
+      const usage = usages.get(name);
+      return usage === undefined ? [] : [{ inputs, usage }];
+    });
+    const more = growthOf(samples);
+    if (more !== undefined) this.#found(`${name} holds ${more}`, []);
+    if (end.descriptors > first.descriptors + DESCRIPTORS_SLACK)
+      this.#found(
+        `${name} has ${end.descriptors} descriptors, after ${first.descriptors} after a tenth of the inputs`,
+        [],
+      );
+    const growth = end.residentBytes / first.residentBytes;
+    if (this.#inputsAtFirst >= JUDGED_FROM_INPUTS && growth > MEMORY_GROWTH_MAX)
+      this.#found(`${name} has ${growth.toFixed(2)} times the memory it had after a tenth of the inputs`, []);
   }
 
   #found(what: string, suspects = this.#suspects()): void {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ServiceProcess } from "@diskmesh/testkit";
+import { eventually, type Held, heldFile, type ServiceProcess } from "@diskmesh/testkit";
 
 const PAGE_BYTES = 4_096;
 const SAMPLES = 5;
@@ -9,6 +9,10 @@ const SAMPLE_EVERY_MS = 400;
 export interface Usage {
   readonly residentBytes: number;
   readonly descriptors: number;
+  /** Of what JavaScript reaches; undefined where the process does not tell (`tellsHeldIn`). */
+  readonly heapBytes?: number;
+  /** Handles and requests under way. */
+  readonly resources?: number;
 }
 
 /** For how long this thread has had a processor; all of the time where the system does not tell. */
@@ -51,26 +55,43 @@ export function usageOf(pid: number): Usage | undefined {
 
 /**
  * What some processes hold: each collects its garbage first (COLLECTS_ON_SIGUSR2), and of a few looks the least counts.
- * Without that it would be the machine's load that is compared: V8 collects late what nobody waits for.
+ * Without that it would be the machine's load that is compared: V8 collects late what nobody waits for. Those that say
+ * what they hold in a folder (`tellsHeldIn`) are waited for.
  */
 export async function usages(
   processes: ReadonlyMap<string, Pick<ServiceProcess, "pid" | "signal">>,
+  heldFolder?: string,
 ): Promise<Map<string, Usage>> {
+  const heldBy = (pid: number) => (heldFolder === undefined ? undefined : heldOf(heldFolder, pid));
   const least = new Map<string, Usage>();
+  const before = new Map([...processes].map(([name, { pid }]) => [name, heldBy(pid)?.times ?? 0]));
   for (const process of processes.values()) process.signal("SIGUSR2");
+  if (heldFolder !== undefined)
+    for (const [name, process] of processes)
+      await eventually(() => usageOf(process.pid) === undefined || heldBy(process.pid)?.times !== before.get(name));
   for (let sample = 0; sample < SAMPLES; sample++) {
     await sleep(SAMPLE_EVERY_MS);
     for (const [name, process] of processes) {
       const now = usageOf(process.pid);
       if (now === undefined) continue;
       const known = least.get(name) ?? now;
+      const { heapBytes, resources } = heldBy(process.pid) ?? {};
       least.set(name, {
         residentBytes: Math.min(known.residentBytes, now.residentBytes),
         descriptors: Math.min(known.descriptors, now.descriptors),
+        ...(heapBytes !== undefined && resources !== undefined && { heapBytes, resources }),
       });
     }
   }
   return least;
+}
+
+function heldOf(folder: string, pid: number): Held | undefined {
+  try {
+    return JSON.parse(readFileSync(heldFile(folder, pid), "utf8")) as Held;
+  } catch {
+    return undefined;
+  }
 }
 
 /** What a process that was not to end said last. */

@@ -1,0 +1,33 @@
+import { MIB_BYTES } from "@diskmesh/domain";
+import { expect } from "chai";
+import { growthOf } from "./growth.js";
+
+/** By how much what is under way makes looks differ, in KiB: of a director at each tenth of 100,000 requests. */
+const DIFFERENCES_KIB = [-300, 1_000, 2_300, -400, 1_900, 1_600, 200, 800, 900, 1_700];
+const HEAP_BYTES = 63 * MIB_BYTES;
+
+const samplesOf = (bytesPerInput: number, resourcesPerInput = 0) =>
+  DIFFERENCES_KIB.map((differenceKib, look) => {
+    const inputs = (look + 1) * 10_000;
+    const heapBytes = HEAP_BYTES + differenceKib * 1_024 + bytesPerInput * inputs;
+    return { inputs, usage: { heapBytes, resources: 94 + ((look * 67) % 190) + resourcesPerInput * inputs } };
+  });
+
+describe("what a process holds under fuzz", () => {
+  it("differs from look to look -> no growth", () => {
+    expect(growthOf(samplesOf(0))).to.equal(undefined);
+  });
+
+  it("has a small entry of a map more for each input -> growth", () => {
+    expect(growthOf(samplesOf(64))).to.match(/^\d\.\d MiB more of heap after 70000 inputs, \d\d bytes each$/);
+    expect(growthOf(samplesOf(1_000))).to.match(/^\d\d\.\d MiB more/);
+  });
+
+  it("has a timer more for every hundredth input -> growth", () => {
+    expect(growthOf(samplesOf(0, 0.01))).to.match(/^\d+ more handles and timers after 70000 inputs$/);
+  });
+
+  it("was looked at too seldom -> nobody can say", () => {
+    expect(growthOf(samplesOf(1_000).slice(0, 5))).to.equal(undefined);
+  });
+});
