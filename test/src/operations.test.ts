@@ -4,10 +4,11 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { certificateFiles } from "@diskmesh/pki";
-import { databaseUrl, newDocumentDatabase, newTabletName } from "@diskmesh/tablet/testing";
+import { type DatabaseProcess, databaseUrl, newDocumentDatabase, newTabletName } from "@diskmesh/tablet/testing";
 import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
+import { AWAY, AwayScene, awayRows, isThere } from "./operations/away.js";
 import { stepsOf } from "./operations/document.js";
 import { DocumentedMesh } from "./operations/documented-mesh.js";
 import type { Machine } from "./operations/machine.js";
@@ -23,6 +24,7 @@ describe("docs/operations.md", function () {
   // Each step stands on those before it.
   this.bail(true);
   let mesh: DocumentedMesh;
+  let database: DatabaseProcess | undefined;
 
   before(async function () {
     leaveToVerify(this);
@@ -31,11 +33,13 @@ describe("docs/operations.md", function () {
     if (process.platform !== "linux") skipBecause(this, "the loopback interface has no addresses for machines here");
     const found = await newDocumentDatabase({ host: "127.0.0.1", launcher: [] });
     if (typeof found === "string") skipBecause(this, found);
+    database = found.process;
     const archives = temporaryFolder();
     const { makeRelease } = await import(join(repositoryFolder, "deploy/local/bootstrap/release.mjs"));
-    await makeRelease(repositoryFolder, archives);
+    const { version } = await makeRelease(repositoryFolder, archives);
     mesh = await DocumentedMesh.start({
       values: {
+        VERSION: version,
         DATABASE: `"${databaseUrl(found.url, newTabletName())}"`,
         DRIVES: '"MACHINE/drives/*"',
       },
@@ -83,6 +87,26 @@ describe("docs/operations.md", function () {
       for (const step of steps) await mesh.follow(step);
       await afterwards[section]?.();
     });
+
+  describe("what happens when a part is away", function () {
+    this.bail(false);
+    let scene: AwayScene;
+    before(async () => {
+      scene = new AwayScene(mesh, database);
+      await scene.begin();
+    });
+    after(() => scene?.end());
+
+    it("the table has a row for each test, and each row has one", () => {
+      expect(awayRows(document)).to.deep.equal(Object.keys(AWAY));
+    });
+    for (const [part, proof] of Object.entries(AWAY))
+      it(part, async function () {
+        if (typeof proof === "object") return expect(isThere(proof), `${proof.file}: ${proof.title}`).to.equal(true);
+        const why = await proof(scene);
+        if (why !== undefined) skipBecause(this, why);
+      });
+  });
 });
 
 /** Gives a machine a drive. */

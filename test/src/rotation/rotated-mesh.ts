@@ -1,14 +1,14 @@
 import { X509Certificate } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
-import { type Identity, MIB_BYTES, messageOf } from "@diskmesh/domain";
+import { type Identity, MIB_BYTES } from "@diskmesh/domain";
 import { issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { eventually, type ServiceProcess, temporaryFolder } from "@diskmesh/testkit";
 import { makeDeviceFile } from "../mesh/device-files.js";
+import { Load } from "../mesh/load.js";
 import { RegistryMesh } from "../mesh/registry-mesh.js";
 
 const HOSTS = ["h1", "h2"] as const;
@@ -64,41 +64,6 @@ export class ReplacedFiles {
   #replace(name: string, text: string): void {
     writeFileSync(join(this.folder, `${name}.next`), text, { mode: 0o600 });
     renameSync(join(this.folder, `${name}.next`), join(this.folder, name));
-  }
-}
-
-/** Does the same again and again, and notes what fails. */
-class Load {
-  readonly failures: string[] = [];
-  #rounds = 0;
-  #isStopped = false;
-  readonly #running: Promise<void>;
-
-  constructor(private readonly round: (number: number) => Promise<unknown>) {
-    this.#running = this.#run();
-  }
-
-  get rounds(): number {
-    return this.#rounds;
-  }
-
-  /** Resolves when a round that begins from now on has ended. */
-  async anotherRound(): Promise<void> {
-    const wanted = this.#rounds + 2;
-    await eventually(() => this.#rounds >= wanted, PATIENCE);
-  }
-
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    await this.#running;
-  }
-
-  async #run(): Promise<void> {
-    while (!this.#isStopped) {
-      await this.round(this.#rounds).catch((error) => this.failures.push(messageOf(error)));
-      this.#rounds += 1;
-      await delay(5);
-    }
   }
 }
 
