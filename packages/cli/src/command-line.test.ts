@@ -4,10 +4,13 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { VERSION } from "@diskmesh/domain";
 import { expect } from "chai";
-import { ACTIONS } from "./actions/index.js";
+import { actionsFor, allActions } from "./actions/index.js";
 import { runCommandLine } from "./command-line.js";
 import { Output } from "./output.js";
 import { sizeBytesOf, timeOf } from "./values.js";
+
+// Some of what actions load sets globals: before any test looks whether there are new ones.
+const [ALL] = await Promise.all([allActions(), import("@diskmesh/pki")]);
 
 describe("the diskmesh command", () => {
   let folder: string;
@@ -28,7 +31,7 @@ describe("the diskmesh command", () => {
   it("--help names every action, and help of each shows how it is typed", async () => {
     const { code, out } = await typed("--help");
     expect(code).to.equal(0);
-    for (const { usage, example } of ACTIONS) {
+    for (const { usage, example } of ALL) {
       const name = usage.split(" ")[0] as string;
       expect(out).to.match(new RegExp(`^  ${name} `, "m"));
       const help = await typed(`${name} --help`);
@@ -43,11 +46,21 @@ describe("the diskmesh command", () => {
     expect(await typed("--version")).to.deep.equal({ code: 0, out: `diskmesh ${VERSION}\n`, err: "" });
   });
 
+  it("loads of the actions the one that is typed, whatever stands before it", async () => {
+    for (const { usage } of ALL) {
+      const name = usage.split(" ")[0] as string;
+      for (const before of [[], ["--json"], ["--state", "hosts"], ["--state=status", "--json"]])
+        expect((await actionsFor([...before, name, "status"])).map((one) => one.usage)).to.deep.equal([usage]);
+    }
+    for (const line of [[], ["--help", "status"], ["__proto__"], ["completion", "bash"], ["statu"]])
+      expect(await actionsFor(line)).to.have.length(ALL.length);
+  });
+
   it("completion for bash and zsh has every action and its options", async () => {
     for (const shell of ["bash", "zsh"]) {
       const { code, out } = await typed(`completion ${shell}`);
       expect(code).to.equal(0);
-      for (const { usage, options = [] } of ACTIONS) {
+      for (const { usage, options = [] } of ALL) {
         expect(out).to.match(new RegExp(`[ "]${usage.split(" ")[0]}[ )]`));
         for (const [flags] of options) expect(out).to.contain(flags.split(" ")[0]);
       }

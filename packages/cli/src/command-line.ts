@@ -2,7 +2,7 @@ import type { Writable } from "node:stream";
 import { messageOf, VERSION } from "@diskmesh/domain";
 import { Command, CommanderError } from "commander";
 import type { Action, Options } from "./action.js";
-import { ACTIONS } from "./actions/index.js";
+import { actionsFor } from "./actions/index.js";
 import { completionOf } from "./completion.js";
 import { EndedWith, EXIT_CODES, exitCodeOf, UsageError } from "./exit-codes.js";
 import { Mesh } from "./mesh.js";
@@ -24,7 +24,8 @@ answers now, 4 when it is noted and not done yet, 5 when it may have been done.`
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { err } = surroundings;
   try {
-    await programOf(surroundings).parseAsync([...args], { from: "user" });
+    const program = programOf(surroundings, await actionsFor(args));
+    await program.parseAsync([...args], { from: "user" });
     return EXIT_CODES.done;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_CODES.done : EXIT_CODES.usage;
@@ -34,7 +35,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
   }
 }
 
-function programOf(surroundings: Surroundings): Command {
+function programOf(surroundings: Surroundings, actions: readonly Action[]): Command {
   const { out, err } = surroundings;
   const program = new Command("diskmesh")
     .description("Looks at a mesh of disks, and tells it what to do.")
@@ -45,13 +46,13 @@ function programOf(surroundings: Surroundings): Command {
     .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
     .exitOverride()
     .helpCommand(false);
-  for (const action of ACTIONS) addAction(program, action, surroundings);
+  for (const action of actions) addAction(program, action, surroundings);
   program
     .command("completion <shell>")
     .description("what makes bash or zsh complete the command's words")
     .addHelpText("after", "\nExample:\n  source <(diskmesh completion bash)")
     .action((shell: string) => {
-      out.write(completionOf(shell, ACTIONS));
+      out.write(completionOf(shell, actions));
     });
   return program;
 }

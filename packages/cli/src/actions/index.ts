@@ -1,69 +1,58 @@
 import type { Action } from "../action.js";
-import { addDevice } from "./add-device.js";
-import { addHost } from "./add-host.js";
-import { backup } from "./backup.js";
-import { cancel } from "./cancel.js";
-import { configs } from "./configs.js";
-import { deleteDisk } from "./delete-disk.js";
-import { deploy } from "./deploy.js";
-import { detach } from "./detach.js";
-import { devices } from "./devices.js";
-import { disks } from "./disks.js";
-import { events } from "./events.js";
-import { fenceHost } from "./fence-host.js";
-import { hosts } from "./hosts.js";
-import { instances } from "./instances.js";
-import { locks } from "./locks.js";
-import { logs } from "./logs.js";
-import { natsConfig } from "./nats-config.js";
-import { passthru } from "./passthru.js";
-import { pki } from "./pki.js";
-import { provide } from "./provide.js";
-import { purgeHost } from "./purge-host.js";
-import { removeDevice } from "./remove-device.js";
-import { removeHost } from "./remove-host.js";
-import { restore } from "./restore.js";
-import { resume } from "./resume.js";
-import { setDeviceState } from "./set-device-state.js";
-import { setHostState } from "./set-host-state.js";
-import { status } from "./status.js";
-import { tasks } from "./tasks.js";
-import { updateConfig } from "./update-config.js";
-import { watch } from "./watch.js";
-import { why } from "./why.js";
 
-/** In the order in which help shows them: looking, then doing. */
-export const ACTIONS: readonly Action[] = [
-  status,
-  why,
-  hosts,
-  devices,
-  disks,
-  instances,
-  tasks,
-  locks,
-  configs,
-  events,
-  logs,
-  watch,
-  addHost,
-  removeHost,
-  purgeHost,
-  addDevice,
-  removeDevice,
-  setHostState,
-  setDeviceState,
-  fenceHost,
-  provide,
-  detach,
-  deleteDisk,
-  updateConfig,
-  deploy,
-  cancel,
-  resume,
-  passthru,
-  backup,
-  restore,
-  pki,
-  natsConfig,
-];
+/** By their names, in the order in which help shows them: looking, then doing. Some load much that others do not need. */
+const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
+  status: async () => (await import("./status.js")).status,
+  why: async () => (await import("./why.js")).why,
+  hosts: async () => (await import("./hosts.js")).hosts,
+  devices: async () => (await import("./devices.js")).devices,
+  disks: async () => (await import("./disks.js")).disks,
+  instances: async () => (await import("./instances.js")).instances,
+  tasks: async () => (await import("./tasks.js")).tasks,
+  locks: async () => (await import("./locks.js")).locks,
+  configs: async () => (await import("./configs.js")).configs,
+  events: async () => (await import("./events.js")).events,
+  logs: async () => (await import("./logs.js")).logs,
+  watch: async () => (await import("./watch.js")).watch,
+  "add-host": async () => (await import("./add-host.js")).addHost,
+  "remove-host": async () => (await import("./remove-host.js")).removeHost,
+  "purge-host": async () => (await import("./purge-host.js")).purgeHost,
+  "add-device": async () => (await import("./add-device.js")).addDevice,
+  "remove-device": async () => (await import("./remove-device.js")).removeDevice,
+  "set-host-state": async () => (await import("./set-host-state.js")).setHostState,
+  "set-device-state": async () => (await import("./set-device-state.js")).setDeviceState,
+  "fence-host": async () => (await import("./fence-host.js")).fenceHost,
+  provide: async () => (await import("./provide.js")).provide,
+  detach: async () => (await import("./detach.js")).detach,
+  "delete-disk": async () => (await import("./delete-disk.js")).deleteDisk,
+  "update-config": async () => (await import("./update-config.js")).updateConfig,
+  deploy: async () => (await import("./deploy.js")).deploy,
+  cancel: async () => (await import("./cancel.js")).cancel,
+  resume: async () => (await import("./resume.js")).resume,
+  passthru: async () => (await import("./passthru.js")).passthru,
+  backup: async () => (await import("./backup.js")).backup,
+  restore: async () => (await import("./restore.js")).restore,
+  pki: async () => (await import("./pki.js")).pki,
+  "nats-config": async () => (await import("./nats-config.js")).natsConfig,
+};
+
+export function allActions(): Promise<readonly Action[]> {
+  return Promise.all(Object.values(LOADERS).map((load) => load()));
+}
+
+/** The one that is typed, if it is one; else all, of which one may be meant or helped with. */
+export async function actionsFor(args: readonly string[]): Promise<readonly Action[]> {
+  const name = firstWord(args);
+  const load = Object.hasOwn(LOADERS, name) ? LOADERS[name] : undefined;
+  return load === undefined ? allActions() : [await load()];
+}
+
+/** Behind the options that may stand before an action. */
+function firstWord(args: readonly string[]): string {
+  for (let index = 0; index < args.length; index++) {
+    const arg = args[index] ?? "";
+    if (arg === "--state") index++;
+    else if (arg !== "--json" && !arg.startsWith("--state=")) return arg;
+  }
+  return "";
+}
