@@ -7,8 +7,10 @@ import { type Measurement, withinBudget } from "./measure.js";
 import { benchMemory } from "./memory-bench.js";
 import { benchMesh } from "./mesh-bench.js";
 import { benchMetrics } from "./metrics-bench.js";
+import { benchPage } from "./page-bench.js";
 import { benchPassthru } from "./passthru-bench.js";
 import { benchRegistry } from "./registry-bench.js";
+import { benchStatus } from "./status-bench.js";
 import { benchStore } from "./store-bench.js";
 import { benchStorm } from "./storm-bench.js";
 
@@ -25,6 +27,8 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   store: benchStore,
   memory: benchMemory,
   idle: benchIdle,
+  page: benchPage,
+  status: benchStatus,
   storm: benchStorm,
   cpi: benchCpi,
   deploy: benchDeploy,

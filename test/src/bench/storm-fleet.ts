@@ -12,6 +12,7 @@ const HOSTS_PER_TRANSACTION = 200;
 export async function storeFleet(
   storage: string,
   agents: number,
+  devicesPerAgent = DEVICES_PER_AGENT,
 ): Promise<{ readonly tabletId: string; readonly incarnation: string }> {
   const tablet = await Tablet.open({
     name: "registry",
@@ -24,7 +25,7 @@ export async function storeFleet(
       await tablet.transact((tx) => {
         for (let index = first; index < Math.min(agents, first + HOSTS_PER_TRANSACTION); index++) {
           tx.hosts.put(storedHost(index));
-          for (let device = 0; device < DEVICES_PER_AGENT; device++) tx.devices.put(storedDevice(index, device));
+          for (let device = 0; device < devicesPerAgent; device++) tx.devices.put(storedDevice(index, device));
         }
         tx.counters.put({ name: "device_generation", value: agents * DEVICES_PER_AGENT });
       });
