@@ -8,6 +8,7 @@ import { ensureBundled } from "./bootstrap/bundle.mjs";
 import { ensureDependencies } from "./bootstrap/dependencies.mjs";
 import { withLock } from "./bootstrap/lock.mjs";
 import { ensureNatsServer } from "./bootstrap/nats-server.mjs";
+import { notePictures } from "./bootstrap/pictures.mjs";
 import { release } from "./bootstrap/release.mjs";
 import { Failure } from "./bootstrap/run.mjs";
 import { runTests } from "./bootstrap/tests.mjs";
@@ -36,6 +37,10 @@ const commands = {
   metrics: () => runModule("test/dist/metrics/main.js"),
   release: () => release(root),
   configuration: () => runModule("test/dist/configuration/main.js"),
+  pictures: async () => {
+    await runModule("test/dist/pictures/main.js");
+    notePictures(root);
+  },
   policy: () => runModule("services/director/dist/print-policy.js"),
 };
 

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { checkBreaks } from "./breaking.mjs";
 import { checkCopies } from "./copies.mjs";
+import { checkPictures } from "./pictures.mjs";
 import { step } from "./progress.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 import { runTests } from "./tests.mjs";
@@ -19,6 +20,7 @@ export async function verify(root) {
     "protos break no caller (buf breaking)": () => checkBreaks(root),
     "nothing is unused (knip)": () => run(root, "knip/bin/knip.js", ["--no-progress", "--no-config-hints"]),
     "nothing stands in two places": async () => checkCopies(root),
+    "the pictures show what there is": async () => checkPictures(root),
     "generated code is up to date": () => compareGenerated(root),
   };
   const failed = [];

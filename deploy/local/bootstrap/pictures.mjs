@@ -1,0 +1,47 @@
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Failure } from "./run.mjs";
+
+const FOLDER = "docs/pictures";
+/** What the pictures show is made of these: what the page is, what it is told, and what the command prints. */
+const SHOWN = [
+  "packages/page/src",
+  "packages/page/public",
+  "services/director/src/page",
+  "packages/cli/src/output.ts",
+  "packages/cli/src/actions/hosts.ts",
+  "packages/cli/src/actions/why.ts",
+  "test/src/pictures",
+];
+const MADE_FROM = "made-from.json";
+
+/** Notes of what the pictures have just been made. */
+export function notePictures(root) {
+  writeFileSync(join(root, FOLDER, MADE_FROM), `${JSON.stringify(shownBy(root), null, 2)}\n`);
+}
+
+/** Throws a Failure when something that the pictures show has changed since they were made. */
+export function checkPictures(root) {
+  const file = join(root, FOLDER, MADE_FROM);
+  const before = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
+  const now = shownBy(root);
+  const changed = [...new Set([...Object.keys(before), ...Object.keys(now)])].filter(
+    (each) => before[each] !== now[each],
+  );
+  if (changed.length === 0) return;
+  throw new Failure(`${FOLDER} is stale: run \`npm run pictures\` and commit it; changed since: ${changed.join(", ")}`);
+}
+
+/** By each of the files, a hash of it. */
+function shownBy(root) {
+  const files = SHOWN.flatMap((path) =>
+    /\.\w+$/.test(path) ? [path] : readdirSync(join(root, path)).map((name) => `${path}/${name}`),
+  );
+  const shown = files.filter((file) => !file.endsWith(".test.ts")).sort();
+  return Object.fromEntries(shown.map((file) => [file, hashOf(readFileSync(join(root, file)))]));
+}
+
+function hashOf(bytes) {
+  return createHash("sha256").update(bytes).digest("hex").slice(0, 16);
+}

@@ -1,0 +1,106 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { runCommandLine } from "@diskmesh/cli";
+import { httpUsers } from "@diskmesh/director/testing";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { programOnPath } from "@diskmesh/process-cpi";
+import { eventually, freePort } from "@diskmesh/testkit";
+import { type Browser, chromium } from "playwright-core";
+import { addHosts, deployInstances, devicesReady, provideDisk } from "../mesh/steps.js";
+import { TestMesh } from "../mesh/test-mesh.js";
+import { repositoryFolder } from "../repository-folder.js";
+import { terminalPicture } from "./terminal.js";
+
+const PATIENCE = { timeoutMs: 60_000 };
+const VIEWPORT = { width: 1_200, height: 720 };
+const FOLDER = join(repositoryFolder, "docs/pictures");
+/** One that is to be removed and is in use, and one whose agent has died. */
+const [LEAVING, SILENT] = ["host-1", "host-2"];
+
+/** Of all that is printed, times alone are others each time that the pictures are made. */
+const TIMES = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g;
+const TIME_SHOWN = "2026-01-01T03:00:00Z";
+
+/** A mesh in which something is wrong: what page and command are for. */
+async function story(mesh: TestMesh): Promise<void> {
+  await addHosts(mesh);
+  await devicesReady(mesh);
+  const instances = await deployInstances(mesh, mesh.hostIds.length - 2);
+  for (const [index, name] of ["builds", "cache", "scratch"].entries())
+    await provideDisk(mesh, name, instances[index] ?? "");
+  await mesh.clients.registry.removeHost({ hostId: LEAVING });
+  await mesh.process(SILENT).kill();
+  await eventually(async () => {
+    const { host } = await mesh.clients.registry.getHost({ hostId: SILENT });
+    if (host?.state !== "HOST_STATE_UNAVAILABLE") throw new Error(`${SILENT} is ${host?.state}`);
+  }, PATIENCE);
+}
+
+async function picturesOfPage(browser: Browser, address: string): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    const httpCredentials = { username: "admin", password: "pw-admin" };
+    const context = await browser.newContext({
+      ignoreHTTPSErrors: true,
+      httpCredentials,
+      colorScheme,
+      viewport: VIEWPORT,
+    });
+    context.setDefaultTimeout(PATIENCE.timeoutMs);
+    const page = await context.newPage();
+    await page.goto(`${address}#host/${LEAVING}`);
+    await page.locator("#trouble li").nth(1).waitFor();
+    await page.locator("#detail .cure").first().waitFor();
+    await page.screenshot({ path: join(FOLDER, `page-${colorScheme}.png`) });
+    await context.close();
+  }
+}
+
+/** What is typed, and what it prints on a terminal. */
+async function printed(mesh: TestMesh, line: string): Promise<readonly [string, string]> {
+  const [out, err] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
+  const { caFile, certFile, keyFile } = mesh.group.operatorFiles;
+  const environment = {
+    TERM: "xterm",
+    DISKMESH_DIRECTOR: mesh.group.address("director"),
+    DISKMESH_DISPATCHER: mesh.group.address("cpi-dispatcher"),
+    DISKMESH_REGISTRY: mesh.group.address("disk-registry"),
+    DISKMESH_CA: caFile,
+    DISKMESH_CERT: certFile,
+    DISKMESH_KEY: keyFile,
+  };
+  const signal = new AbortController().signal;
+  await runCommandLine(line.split(" "), { out, err, environment, workingFolder: mesh.group.folder, signal });
+  return [`diskmesh ${line}`, String(out.read() ?? "").replace(TIMES, TIME_SHOWN)];
+}
+
+async function main(): Promise<void> {
+  const executablePath = programOnPath("chromium");
+  if (executablePath === undefined) throw new Error("chromium is not on PATH: install it (Debian package `chromium`)");
+  mkdirSync(FOLDER, { recursive: true });
+  const port = await freePort();
+  const http = { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) };
+  await using mesh = await TestMesh.start({
+    hosts: 6,
+    devicesPerHost: 4,
+    deviceSizeBytes: MIB_BYTES,
+    overrides: { director: { http } },
+  });
+  await story(mesh);
+  // It runs as root in containers.
+  const browser = await chromium.launch({
+    executablePath,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-lcd-text"],
+  });
+  try {
+    await picturesOfPage(browser, `https://127.0.0.1:${port}/page`);
+  } finally {
+    await browser.close();
+  }
+  const typed = [await printed(mesh, "hosts"), await printed(mesh, `why host ${LEAVING}`)];
+  const picture = terminalPicture("diskmesh hosts, and why a host waits", typed);
+  if (/127\.0\.0\.1|:\d{4,5}\b/.test(picture)) throw new Error(`an address is in the picture:\n${picture}`);
+  writeFileSync(join(FOLDER, "terminal.svg"), picture);
+}
+
+await main();
