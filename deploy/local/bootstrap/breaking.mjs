@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { lastRelease } from "./last-release.mjs";
 import { Failure, ProgramFailure, runQuietly } from "./run.mjs";
 
 // A push brings several commits, so the last one alone would not show what the ones before it broke.
@@ -9,12 +10,13 @@ const TIMEOUT_MS = 60_000;
 const DELIBERATE = "proto/deliberate-breaks.json";
 
 /**
- * Compares proto/ with its last versions in the history: a caller built from any of them must still be understood. What
+ * Compares proto/ with the last release and with its last versions in the history: a caller built from any of them must
+ * still be understood. What
  * breaks on purpose is named in proto/deliberate-breaks.json, with its reason. Says so where there is no history.
  */
 export async function checkBreaks(root) {
   const git = (...args) => runQuietly("git", args, { cwd: root, timeoutMs: TIMEOUT_MS });
-  const versions = await versionsOf(git).catch((error) => error);
+  const versions = await versionsOf(root, git).catch((error) => error);
   if (versions instanceof Error) {
     process.stderr.write(`NOT CHECKED whether the protos break a caller: ${versions.message}\n`);
     return;
@@ -35,13 +37,14 @@ export async function checkBreaks(root) {
 }
 
 /** Rejects where there is no history to compare with, as in an archive of the sources or a shallow clone. */
-async function versionsOf(git) {
+async function versionsOf(root, git) {
   if ((await git("rev-parse", "--is-shallow-repository")).trim() !== "false")
     throw new Failure("a shallow clone lacks the versions to compare proto/ with: run `git fetch --unshallow`");
   const log = await git("log", "--first-parent", `--max-count=${VERSIONS}`, "--format=%H", "--", "proto");
   const versions = log.split("\n").filter((line) => line !== "");
   if (versions.length === 0) throw new Failure("the history has no version to compare proto/ with");
-  return versions;
+  const released = lastRelease(root)?.commit ?? [];
+  return [...new Set(versions.concat(released))];
 }
 
 async function breaksSince(root, archive) {

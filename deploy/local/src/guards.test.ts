@@ -162,6 +162,22 @@ describe("the check of the protos against their earlier versions", function () {
     expect(found).to.include(`${BREAK.path}: ${BREAK.message} (since `).and.to.include("deliberate-breaks.json");
   });
 
+  it("finds a break since the last release, however long ago that was", async () => {
+    const later = Array.from({ length: 9 }, (_, index) => `bytes b = 1; string c${index} = 2;`);
+    const folder = commit(["string b = 1;", ...later], []);
+    expect(await checkIn(folder), "before it is named").not.to.include(BREAK.message);
+    const [first = ""] = execFileSync("git", ["rev-list", "--reverse", "HEAD"], {
+      cwd: folder,
+      encoding: "utf8",
+    }).split("\n");
+    mkdirSync(join(folder, "deploy/release"), { recursive: true });
+    writeFileSync(
+      join(folder, "deploy/release/last-release.json"),
+      JSON.stringify({ version: "1.0.0", commit: first }),
+    );
+    expect(await checkIn(folder)).to.include(`${BREAK.path}: ${BREAK.message} (since ${first.slice(0, 12)})`);
+  });
+
   it("lets a break pass that is named with its reason", async () => {
     const fields = ["string b = 1;", "bytes b = 1;"];
     expect(await check(fields, [{ ...BREAK, reason: "nobody has called it yet" }])).to.equal("");

@@ -49,9 +49,12 @@ export class ServiceProcess {
   #child: Child | undefined;
   #logs = "";
   #config: object;
+  /** What the next start runs: that of another version, say. */
+  mainFile: string;
 
   constructor(private readonly options: ServiceProcessOptions) {
     this.#config = options.config;
+    this.mainFile = options.mainFile;
   }
 
   get pid(): number {
@@ -77,7 +80,7 @@ export class ServiceProcess {
     this.#child = new Child({
       name: this.options.name,
       command: process.execPath,
-      args: [asStarted(this.options.mainFile), "--config", configFile],
+      args: [asStarted(this.mainFile), "--config", configFile],
       launcher: this.options.launcher,
       logFile: join(this.options.folder, `${this.options.name}.log`),
       // What a killed process leaves in its temporary folder goes with the test's own.

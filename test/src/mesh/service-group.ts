@@ -60,14 +60,21 @@ export interface ServicePlan {
   /** Of each start; when absent the group's start waits until it serves, and a restart for nobody else. */
   readonly waitFor?: WaitFor;
   readonly env?: Readonly<Record<string, string>>;
+  /** The program, of another version; that of the repository when absent. */
+  readonly mainFile?: string;
 }
 
 export interface HostAgentOptions {
-  readonly registry: string;
+  readonly registry: string | readonly string[];
   readonly az?: string;
   readonly devices: number;
   readonly deviceSizeBytes: number;
   readonly nats: NatsServer;
+}
+
+/** What was compiled of this repository's. */
+export function programOf(service: ServiceName): string {
+  return join(repositoryFolder, "services", service, "dist/main.js");
 }
 
 /** Real service processes that belong together: one folder, one authority, and an address for each. */
@@ -222,11 +229,12 @@ export class ServiceGroup implements AsyncDisposable {
     for (const one of this.#open) await one.close();
   }
 
-  #process({ name, service, config, waitFor = RESTART_WAITS_FOR[service], env }: ServicePlan): ServiceProcess {
+  #process(plan: ServicePlan): ServiceProcess {
+    const { name, service, config, waitFor = RESTART_WAITS_FOR[service], env } = plan;
     const isAgent = service === "disk-agent";
     return new ServiceProcess({
       name,
-      mainFile: join(repositoryFolder, "services", service, "dist/main.js"),
+      mainFile: plan.mainFile ?? programOf(service),
       folder: this.folder,
       config: {
         listen: this.listen(name),

@@ -54,6 +54,18 @@ export class Supervised implements Disposable {
     };
   }
 
+  /** Ends it cleanly; it is started again as another program. */
+  async replace(mainFile: string): Promise<void> {
+    this.#holds++;
+    this.#wasKilled = true;
+    try {
+      if (this.process.exit === undefined) await this.process.stop();
+      this.process.mainFile = mainFile;
+    } finally {
+      this.#holds--;
+    }
+  }
+
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
   }

@@ -6,6 +6,7 @@ import { drops } from "./drops.js";
 import type { Fault } from "./fault.js";
 import { fullDisk } from "./full-disk.js";
 import { kill } from "./kill.js";
+import { otherVersion } from "./other-version.js";
 import { stop } from "./stop.js";
 
 /** All that is done to a mesh. */
@@ -19,4 +20,5 @@ export const FAULTS: readonly Fault[] = [
   deviceHangs,
   drops,
   clock,
+  otherVersion,
 ];

@@ -1,0 +1,108 @@
+import { join } from "node:path";
+import type { Task } from "@diskmesh/api/director";
+import { messageOf } from "@diskmesh/domain";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { openStore, type Store } from "../kill-test/stores.js";
+import { Load } from "../mesh/load.js";
+import { addHosts, deployInstances, devicesReady, retrying } from "../mesh/steps.js";
+import { repositoryFolder } from "../repository-folder.js";
+import { DiskLoad } from "./disk-load.js";
+import { type Versions, VersionsMesh, versionsIn } from "./versions-mesh.js";
+
+const PATIENCE = { timeoutMs: 120_000 };
+const DISK_BYTES = 1_048_576;
+
+/** Asks for a task that ends well: one that fails is a failed call, whatever became of its second try. */
+async function ended(what: string, start: () => Promise<{ task?: Task | undefined }>): Promise<void> {
+  const { task } = await retrying(what, start);
+  if (task?.state !== "TASK_STATE_DONE")
+    throw new Error(`${what}: task ${task?.taskId} is ${task?.state}: ${task?.result}`);
+}
+
+describe("this version and the last release side by side", function () {
+  this.timeout(1_200_000);
+  let versions: Versions;
+  let store: Store;
+
+  before(async function () {
+    leaveToVerify(this);
+    const opened = await openStore("mongodb");
+    if (typeof opened === "string") return skipBecause(this, opened);
+    store = opened;
+    const { ensureLastRelease } = await import(join(repositoryFolder, "deploy/local/bootstrap/last-release.mjs"));
+    try {
+      versions = versionsIn(await ensureLastRelease(repositoryFolder));
+    } catch (error) {
+      if (/is not in this history/.test(messageOf(error))) return skipBecause(this, messageOf(error));
+      throw error;
+    }
+  });
+  after(() => store?.remove());
+
+  it("upgraded one by one, and taken back in the same order -> no failed call, and I/O fails only where the agent restarts", async () => {
+    await using mesh = await VersionsMesh.start(store, versions);
+    const { registry, tasks } = mesh.clients;
+    await addHosts(mesh);
+    await devicesReady(mesh);
+    const [first = "", second = ""] = await deployInstances(mesh);
+
+    const restarting = new Set<string>();
+    const done = new Map<string, number>();
+    const diskLoad = async (name: string, devicesOf: string, servedBy: string) => {
+      await retrying("CreateDisk", () =>
+        registry.createDisk({ diskId: name, sizeBytes: DISK_BYTES, hostId: devicesOf }),
+      );
+      const published = await retrying("PublishDisk", () => registry.publishDisk({ diskId: name, hostId: servedBy }));
+      return new DiskLoad({
+        name,
+        socketPath: published.disk?.publication?.exportPath ?? "",
+        mayFail: () => restarting.has(servedBy),
+        onDone: () => done.set(name, (done.get(name) ?? 0) + 1),
+      });
+    };
+    const disks = [
+      await diskLoad("on-h1", "h1", "h1"),
+      await diskLoad("on-h2", "h2", "h2"),
+      // Its bytes go from one agent to the other, and wait while the other is away.
+      await diskLoad("on-h3-at-h1", "h3", "h1"),
+    ];
+    const io = disks.map((disk) => new Load((number) => disk.round(number)));
+    const calls = [
+      new Load(() => retrying("ListHosts", () => registry.listHosts({}))),
+      new Load((number) =>
+        retrying("SetDiskLabels", () =>
+          registry.setDiskLabels({ diskId: "on-h2", labels: [{ name: "round", value: `${number}` }] }),
+        ),
+      ),
+      new Load(() => retrying("ListTasks", () => tasks.listTasks({ pageSize: 10 }))),
+      new Load(async (number) => {
+        const instanceId = number % 2 === 0 ? first : second;
+        const wanted = { diskName: "moving", instanceId, diskPoolName: "default", sizeBytes: DISK_BYTES, wait: true };
+        await ended("ProvideDisk", () => mesh.clients.disks.provideDisk(wanted));
+        await ended("DetachDisk", () => mesh.clients.disks.detachDisk({ diskName: "moving", wait: true }));
+      }),
+    ];
+
+    try {
+      for (const version of ["present", "last"] as const)
+        for (const { name, service } of mesh.processes) {
+          if (service === "disk-agent") restarting.add(name);
+          await mesh.replace(name, service, version);
+          const before = new Map(done);
+          await eventually(() => {
+            for (const disk of ["on-h1", "on-h2", "on-h3-at-h1"])
+              expect(done.get(disk) ?? 0, `${disk} after ${name}`).to.be.above(before.get(disk) ?? 0);
+          }, PATIENCE);
+          restarting.delete(name);
+          await Promise.all(calls.map((load) => load.anotherRound()));
+        }
+    } finally {
+      await Promise.all([...io, ...calls].map((load) => load.stop()));
+      await Promise.all(disks.map((disk) => disk.close().catch(() => {})));
+    }
+    expect(io.flatMap(({ failures }) => failures)).to.deep.equal([]);
+    expect(calls.flatMap(({ failures }) => failures)).to.deep.equal([]);
+    for (const load of [...io, ...calls]) expect(load.rounds).to.be.above(mesh.processes.length);
+  });
+});
