@@ -9,11 +9,12 @@ type TakesAll<Doc, F extends Fields> = {
 };
 
 /**
- * The shape of documents or parts of them: exactly these fields. The compiler refuses a shape that leaves out a field
- * of the type or refuses a value of it, so that whatever the program can store it can also load.
+ * The shape of documents or parts of them: these fields, and any that a newer version has added, which are kept as they
+ * are; while a service is upgraded its former version may have to take over. The compiler refuses a shape that leaves out
+ * a field of the type or refuses a value of it, so that whatever the program can store it can also load.
  */
 export function shapeOf<Doc extends object>(): <F extends Fields>(fields: F & TakesAll<Doc, F>) => z.ZodType<Doc> {
-  return (fields) => z.strictObject(fields) as unknown as z.ZodType<Doc>;
+  return (fields) => z.looseObject(fields) as unknown as z.ZodType<Doc>;
 }
 
 /** The `check` of a table whose documents have that shape. */

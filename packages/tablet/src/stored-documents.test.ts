@@ -2,11 +2,13 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import * as z from "zod";
 import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 import { MongoStorage } from "./mongo/mongo-storage.js";
 import { changed } from "./mongo/simulation/candidate.js";
 import { idealServer } from "./mongo/testing/ideal-server.js";
 import { type Table, table } from "./schema.js";
+import { checkOf, shapeOf } from "./shape.js";
 import type { TabletStorage } from "./storage.js";
 import { Tablet } from "./tablet.js";
 
@@ -16,6 +18,7 @@ interface Host {
   readonly stateV2?: string;
 }
 
+const text = z.string();
 const first = table<Host>()({
   key: ({ id }) => id,
   check: (host) => (typeof (host as Host).state === "string" ? undefined : "state: expected a string"),
@@ -70,6 +73,22 @@ for (const [store, makeLocation] of Object.entries(stores)) {
         await tablet.close();
       }
     }
+
+    it("keep what a newer version has added when an older one loads and changes them", async () => {
+      const older = table<Host>()({ key: ({ id }) => id, check: checkOf(z.looseObject({ id: z.string() })) });
+      const shaped = {
+        ...older,
+        check: checkOf(shapeOf<{ id: string; state?: string }>()({ id: text, state: text.optional() })),
+      };
+      await putAll(older, { id: "h1", state: "ONLINE", stateV2: "since yesterday" });
+      const tablet = await open(shaped);
+      await tablet.transact((tx) => {
+        const host = tx.hosts.get("h1");
+        if (host !== undefined) tx.hosts.put({ ...host, state: "WARNING" });
+      });
+      await tablet.close();
+      expect(await contents(older)).to.deep.equal([{ id: "h1", state: "WARNING", stateV2: "since yesterday" }]);
+    });
 
     it("are refused when they have not the shape of their table, whether put or loaded", async () => {
       const error = await rejection(putAll(first, { id: "h1" }), TypeError);
