@@ -1,0 +1,269 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { parse } from "yaml";
+
+const repository = fileURLToPath(new URL("../../..", import.meta.url));
+const deploy = join(repository, "deploy");
+const PKI = "/etc/diskmesh/pki";
+
+interface Schema {
+  parse(config: unknown): Config;
+}
+
+interface Config {
+  readonly listen: { readonly port: number };
+  readonly advertisedAddress?: string;
+  readonly health?: { readonly listen: { readonly port: number } };
+}
+
+interface Service {
+  readonly image: string;
+  readonly command?: readonly string[];
+  readonly entrypoint?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly networks?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly depends_on?: Readonly<Record<string, unknown>> | readonly string[];
+}
+
+interface Compose {
+  readonly services: Readonly<Record<string, Service>>;
+  readonly volumes: Readonly<Record<string, unknown>>;
+  readonly networks: Readonly<Record<string, unknown>>;
+}
+
+/** What each service's config is held to, by the service itself. */
+const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
+  await Promise.all(
+    [
+      ["director", "directorConfig"],
+      ["cpi-dispatcher", "dispatcherConfig"],
+      ["disk-registry", "configSchema"],
+      ["disk-agent", "configSchema"],
+    ].map(async ([service = "", name = ""]) => {
+      const module = await import(join(repository, "services", service, "dist/config.js"));
+      return [service, module[name]] as const;
+    }),
+  ),
+);
+
+/** As the service itself reads it. */
+function parsedConfig(service: string, file: string): Config {
+  const schema = SCHEMAS.get(service);
+  if (schema === undefined) throw new Error(`there is no service ${service}`);
+  return schema.parse(parse(readFileSync(file, "utf8")));
+}
+
+function version(): string {
+  return JSON.parse(readFileSync(join(repository, "package.json"), "utf8")).version;
+}
+
+async function programs(): Promise<readonly string[]> {
+  const { PROGRAMS } = await import(join(repository, "deploy/local/bootstrap/release.mjs"));
+  return Object.keys(PROGRAMS);
+}
+
+/** Runs the operator's command; what is below /etc/diskmesh is in a folder of the test's. */
+function diskmesh(...args: string[]): void {
+  execFileSync(process.execPath, [join(repository, "packages/cli/bin/diskmesh.mjs"), ...args]);
+}
+
+describe("the container image", () => {
+  const text = readFileSync(join(deploy, "container/Containerfile"), "utf8");
+
+  it("is of a release, on a base of a certain version, and its user is not root", () => {
+    expect(text).to.match(/^FROM \S+\/node:(?:2[2-9]|[3-9]\d)-\S+$/m);
+    expect(text).to.match(/^ADD diskmesh-\$\{VERSION\}\.tar\.gz \/opt\/$/m);
+    expect(text).to.match(/^USER [1-9]\d*:[1-9]\d*$/m);
+    expect(text).to.include("ENV PATH=/opt/diskmesh/bin:$PATH\n");
+    expect(text).to.include(`--build-arg VERSION=${version()} `);
+    expect(readFileSync(join(deploy, "README.md"), "utf8")).to.include(`--tag diskmesh:${version()} .cache/release\n`);
+  });
+});
+
+describe("the compose file", function () {
+  this.timeout(60_000);
+  const folder = join(deploy, "compose");
+  const text = readFileSync(join(folder, "compose.yaml"), "utf8");
+  const compose: Compose = parse(text, { merge: true });
+  const services = Object.entries(compose.services);
+  const kindOf = (name: string) => [...SCHEMAS.keys()].find((kind) => name.startsWith(`${kind}-`));
+  const ours = services.filter(([name]) => kindOf(name) !== undefined);
+  /** What a service mounts at a path, or undefined. */
+  const mountedAt = ({ volumes = [] }: Service, path: string) =>
+    volumes.map((volume) => volume.split(":")).find(([, to]) => to === path)?.[0];
+
+  it("has three of NATS and of MongoDB, two of each service, and agents", () => {
+    const counts = new Map<string, number>();
+    for (const [name] of services)
+      counts.set(name.replace(/-\d$/, ""), (counts.get(name.replace(/-\d$/, "")) ?? 0) + 1);
+    const wanted = { nats: 3, mongo: 3, director: 2, "cpi-dispatcher": 2, "disk-registry": 2, "disk-agent": 3 };
+    for (const [name, count] of Object.entries(wanted)) expect(counts.get(name), name).to.equal(count);
+  });
+
+  it("names services, volumes, networks, files and programs that there are", async () => {
+    const known = [...(await programs()), "sh"];
+    for (const [name, service] of services) {
+      for (const other of Array.isArray(service.depends_on)
+        ? service.depends_on
+        : Object.keys(service.depends_on ?? {}))
+        expect(compose.services, name).to.have.property(other);
+      for (const network of service.networks ?? []) expect(compose.networks, name).to.have.property(network);
+      for (const volume of service.volumes ?? []) {
+        const [from = "", to = ""] = volume.split(":");
+        expect(to, `${name}: ${volume}`).to.match(/^\//);
+        if (from.startsWith("./")) expect(existsSync(join(folder, from)), `${name}: ${from}`).to.equal(true);
+        else expect(compose.volumes, name).to.have.property(from);
+      }
+      if (service.image.startsWith("diskmesh:")) {
+        expect(service.image).to.equal(`diskmesh:\${DISKMESH_VERSION:-${version()}}`);
+        expect(known, name).to.include([...(service.entrypoint ?? []), ...(service.command ?? [])][0]);
+      }
+    }
+    for (const volume of Object.keys(compose.volumes))
+      expect(
+        services.some(([, { volumes = [] }]) => volumes.some((one) => one.startsWith(`${volume}:`))),
+        volume,
+      ).to.equal(true);
+  });
+
+  it("gives each service a config that the service takes, with addresses where others listen", async () => {
+    const ports = new Map<string, number>();
+    const texts: string[] = [];
+    for (const [name, service] of ours) {
+      const kind = kindOf(name) ?? "";
+      const file = join(folder, mountedAt(service, `/etc/diskmesh/${kind}.yaml`) ?? "missing");
+      expect(service.command, name).to.deep.equal([`diskmesh-${kind}`, "--config", `/etc/diskmesh/${kind}.yaml`]);
+      const { listen, advertisedAddress } = parsedConfig(kind, file);
+      ports.set(name, listen.port);
+      if (kind !== "cpi-dispatcher") expect(advertisedAddress).to.equal(`${name}:${listen.port}`);
+      texts.push(readFileSync(file, "utf8"));
+    }
+    for (const n of [1, 2, 3]) ports.set(`nats-${n}`, 4222);
+    expect(readdirSync(join(folder, "config")).length).to.equal(new Set(texts).size);
+    const operator = JSON.stringify(compose.services.diskmesh?.environment);
+    const addresses = [...`${texts.join()}${operator}`.matchAll(/[\s",[]([a-z-]+-\d):(\d+)/g)];
+    expect(addresses).to.have.lengthOf.above(20);
+    for (const [, name = "", port] of addresses) expect(`${name}:${port}`).to.equal(`${name}:${ports.get(name)}`);
+    for (const [, names = ""] of texts.join().matchAll(/mongodb:\/\/([^/]+)\//g))
+      for (const name of names.split(",")) expect(compose.services).to.have.property(name);
+  });
+
+  it("keeps what services write in volumes, and shows the dispatchers the directors' stemcells", async () => {
+    for (const [name, service] of ours) {
+      const file = mountedAt(service, `/etc/diskmesh/${kindOf(name)}.yaml`) ?? "";
+      const folders = readFileSync(join(folder, file), "utf8").matchAll(/(?:Folder|folder|glob): "?(\/var[^\s"*}]*)/g);
+      for (const [, path = ""] of folders) {
+        const mounts = (service.volumes ?? []).map((volume) => volume.split(":")[1] ?? "");
+        expect(
+          mounts.some((mount) => `${path}/`.startsWith(`${mount}/`)),
+          `${name} ${path}`,
+        ).to.equal(true);
+      }
+      if (/director|dispatcher/.test(name))
+        expect(mountedAt(service, "/var/lib/diskmesh/stemcells")).to.equal("stemcells");
+    }
+  });
+
+  describe("once its certificates are made, as its commands make them", () => {
+    let made: string;
+
+    before(() => {
+      made = temporaryFolder();
+      const [, , verb = "", ...pki] = compose.services.pki?.command ?? [];
+      const inTest = (arg: string) =>
+        arg.replace(/^\/etc\/diskmesh\/mesh\.list$/, join(folder, "mesh.list")).replace(/^\/etc\/diskmesh/, made);
+      diskmesh("pki", verb, ...pki.map(inTest));
+      const [, command = "", ...nats] = compose.services["nats-users"]?.command ?? [];
+      diskmesh(command, ...nats.map(inTest));
+    });
+
+    it("has each file of a certificate that is named", () => {
+      const named = [
+        text,
+        ...readdirSync(join(folder, "config")).map((name) => readFileSync(join(folder, "config", name), "utf8")),
+      ];
+      const files = new Set([...named.join().matchAll(/\/etc\/diskmesh\/pki\/[\w.-]+\.pem/g)].map(([file]) => file));
+      expect(files.size).to.equal(1 + 2 * (3 + 3 + 3 + 1));
+      for (const file of files) expect(existsSync(file.replace(PKI, join(made, "pki"))), file).to.equal(true);
+    });
+
+    for (const name of ["nats-1", "nats-2", "nats-3"])
+      it(`has a configuration for ${name} that nats-server takes`, function () {
+        if (spawnSync("nats-server", ["--version"]).error) skipBecause(this, "nats-server is not on PATH");
+        const config = join(made, "nats.conf");
+        writeFileSync(config, readFileSync(join(folder, "nats.conf"), "utf8").replaceAll("/etc/diskmesh", made));
+        const environment = Object.entries(compose.services[name]?.environment ?? {}).map(
+          ([key, value]) => [key, value.replace("/etc/diskmesh", made)] as const,
+        );
+        const { status, stderr } = spawnSync("nats-server", ["--config", config, "-t"], {
+          env: { ...process.env, ...Object.fromEntries(environment) },
+          encoding: "utf8",
+        });
+        expect(status, stderr).to.equal(0);
+      });
+  });
+
+  it("is one to docker compose", function () {
+    if (spawnSync("docker", ["compose", "version"]).status !== 0) skipBecause(this, "docker compose is not installed");
+    const args = ["compose", "--file", join(folder, "compose.yaml"), "--profile", "operator", "config", "--quiet"];
+    const { status, stderr } = spawnSync("docker", args, { encoding: "utf8" });
+    expect([status, stderr]).to.deep.equal([0, ""]);
+  });
+});
+
+describe("the manifests for Kubernetes", function () {
+  this.timeout(60_000);
+  const folder = join(deploy, "kubernetes");
+  const manifest = parse(readFileSync(join(folder, "base/disk-agent.yaml"), "utf8"));
+  const pod = manifest.spec.template.spec;
+  const [agent] = pod.containers;
+
+  it("start the agent as no root, without a capability, and read only but where it writes", async () => {
+    expect(await programs()).to.include(agent.command[0]);
+    const { runAsUser, runAsNonRoot, readOnlyRootFilesystem, capabilities } = agent.securityContext;
+    expect([runAsUser > 0, runAsNonRoot, readOnlyRootFilesystem]).to.deep.equal([true, true, true]);
+    expect(capabilities).to.deep.equal({ drop: ["ALL"] });
+    const user = /^USER (\d+):/m.exec(readFileSync(join(deploy, "container/Containerfile"), "utf8"))?.[1];
+    expect(String(runAsUser)).to.equal(user);
+  });
+
+  it("fit the config that a node has", async () => {
+    const config = parsedConfig("disk-agent", join(folder, "node-disk-agent.yaml"));
+    expect(agent.ports).to.deep.equal([{ name: "grpc", containerPort: config.listen.port }]);
+    for (const [probe, path] of [
+      ["readinessProbe", "/readyz"],
+      ["livenessProbe", "/healthz"],
+    ] as const)
+      expect(agent[probe].httpGet).to.deep.equal({ host: "127.0.0.1", port: config.health?.listen.port, path });
+    expect(agent.command.slice(1)).to.deep.equal(["--config", "/etc/diskmesh/disk-agent.yaml"]);
+    const mounts = new Map(
+      agent.volumeMounts.map((mount: { name: string; mountPath: string }) => [mount.name, mount.mountPath]),
+    );
+    for (const { name, hostPath } of pod.volumes) {
+      expect(mounts.has(name), name).to.equal(true);
+      // Programs of the node find sockets by the same path.
+      if (hostPath) expect(hostPath.path).to.equal(mounts.get(name));
+    }
+  });
+
+  for (const variant of ["base", "block-devices"])
+    it(`${variant} is built by kubectl kustomize`, function () {
+      if (spawnSync("kubectl", ["version", "--client"]).error) skipBecause(this, "kubectl is not on PATH");
+      const home = temporaryFolder();
+      mkdirSync(join(home, ".kube"));
+      const { status, stdout, stderr } = spawnSync("kubectl", ["kustomize", join(folder, variant)], {
+        encoding: "utf8",
+        env: { ...process.env, HOME: home },
+      });
+      expect(status, stderr).to.equal(0);
+      expect(stdout.match(/^kind: .*$/gm)).to.have.members(["kind: Namespace", "kind: DaemonSet"]);
+      expect(stdout).to.include(`image: diskmesh:${version()}\n`);
+      expect(stdout.includes("privileged: true\n")).to.equal(variant === "block-devices");
+      expect(stdout).not.to.include("allowPrivilegeEscalation: null");
+    });
+});
