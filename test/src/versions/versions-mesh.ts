@@ -15,6 +15,7 @@ const HOSTS = ["h1", "h2", "h3"] as const;
 const DEVICES_PER_HOST = 3;
 /** Long beside a start, so that a host whose agent is replaced is not taken for lost. */
 const SILENCE_MS = 60_000;
+const LAST_LINES = 4;
 
 /** Two of each service, and three agents: what a fleet has that is upgraded without a pause. */
 const SERVICES: Readonly<Record<Exclude<ServiceName, "disk-agent">, readonly string[]>> = {
@@ -87,6 +88,12 @@ export class VersionsMesh implements AsyncDisposable {
     await process.start();
     // An agent also until it is registered: only then is what it serves complete.
     if (service === "disk-agent" || service === "cpi-dispatcher") await process.waitFor("serving");
+  }
+
+  /** What each process said last, for a failure. */
+  lastLines(): string {
+    const lines = (name: string) => this.group.process(name).logs.trimEnd().split("\n").slice(-LAST_LINES).join("\n");
+    return this.processes.map(({ name }) => `${name}:\n${lines(name)}`).join("\n");
   }
 
   [Symbol.asyncDispose](): Promise<void> {

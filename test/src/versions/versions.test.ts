@@ -88,14 +88,18 @@ describe("this version and the last release side by side", function () {
       for (const version of ["present", "last"] as const)
         for (const { name, service } of mesh.processes) {
           if (service === "disk-agent") restarting.add(name);
+          const step = `${name} became ${version}`;
           await mesh.replace(name, service, version);
           const before = new Map(done);
           await eventually(() => {
             for (const disk of ["on-h1", "on-h2", "on-h3-at-h1"])
-              expect(done.get(disk) ?? 0, `${disk} after ${name}`).to.be.above(before.get(disk) ?? 0);
+              expect(done.get(disk) ?? 0, `${disk} when ${step}`).to.be.above(before.get(disk) ?? 0);
           }, PATIENCE);
           restarting.delete(name);
-          await Promise.all(calls.map((load) => load.anotherRound()));
+          await Promise.all(calls.map((load) => load.anotherRound())).catch((error) => {
+            const failures = calls.flatMap((load) => load.failures).join("\n");
+            throw new Error(`calls do not go on when ${step}: ${messageOf(error)}\n${failures}\n${mesh.lastLines()}`);
+          });
         }
     } finally {
       await Promise.all([...io, ...calls].map((load) => load.stop()));
