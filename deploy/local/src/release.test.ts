@@ -69,7 +69,15 @@ describe("a release", function () {
 
   it("holds what a host needs, and nothing of tests or of the machine that made it", () => {
     const files = readdirSync(unpacked, { recursive: true }).map(String);
-    expect(readdirSync(unpacked)).to.include.members(["LICENSE", "README.md", "docs", "monitoring", "proto"]);
+    expect(readdirSync(unpacked)).to.include.members([
+      "LICENSE",
+      "README.md",
+      "docs",
+      "examples",
+      "monitoring",
+      "proto",
+      "systemd",
+    ]);
     expect(readdirSync(join(unpacked, "bin"))).to.have.members(PROGRAMS);
     expect(files.filter((file) => /^lib.*(?:\.test\.|testing|crashing)|\.d\.ts$/.test(file))).to.deep.equal([]);
     const native = files.filter((file) => file.endsWith(".node")).map((file) => file.split("/")[1]);
@@ -101,6 +109,22 @@ describe("a release", function () {
       const { status, stderr } = run(join(unpacked, "bin", `diskmesh-${service}`), ["--config", "missing.yaml"]);
       expect(stderr).to.include("missing.yaml").and.include(`"service":"${service}"`);
       expect(status).to.equal(78);
+    });
+
+  for (const service of SERVICES)
+    it(`has a ${service} that says its version, how it is used, and what is wrong with its example`, () => {
+      const program = join(unpacked, "bin", `diskmesh-${service}`);
+      const { status, stdout, stderr } = run(program, ["--version"]);
+      expect([status, stdout, stderr]).to.deep.equal([0, `diskmesh-${service} ${made.version}\n`, ""]);
+      expect(run(program, ["--help"]).stdout)
+        .to.include(`diskmesh-${service}: `)
+        .and.include("--check-config FILE");
+      // Nothing but what an operator has to put there.
+      const checked = run(program, ["--check-config", join(unpacked, "examples", `${service}.yaml`)]);
+      expect(checked.status, checked.stderr).to.equal(78);
+      expect(checked.stdout + checked.stderr)
+        .to.include("certs/ca.pem")
+        .and.not.match(/unknown key|expected/i);
     });
 
   describe("says what is wrong with Node", () => {
