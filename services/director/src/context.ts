@@ -9,25 +9,22 @@ import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import type { AgentCertificates } from "./agents/agent-certificates.js";
 import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "./config.js";
-import { CallRecords } from "./cpi/call-records.js";
-import { CpiCalls } from "./cpi/cpi-calls.js";
-import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
-import { CpiEvents } from "./cpi/cpi-events.js";
-import { CpiLogs } from "./cpi/cpi-logs.js";
+import type { CallRecords } from "./cpi/call-records.js";
+import type { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
 import type { Dispatchers } from "./cpi/dispatchers.js";
+import { makeCpiCalls } from "./cpi/make-cpi-calls.js";
 import { LogFiles } from "./instance-logs/log-files.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
 import { prepareJob } from "./jobs/prepare.js";
 import { observeDirector, observeLocks } from "./metrics/observe-director.js";
 import type { DirectorTables } from "./model/schema.js";
-import type { TaskQueue } from "./model/task.js";
-import { lockDeadlineMs } from "./model/time-limits.js";
 import type { AgentSettings } from "./model/vm-spec.js";
 import type { Feed } from "./page/feed.js";
 import { makeFeed } from "./page/make-feed.js";
 import { CallMemory } from "./passthru/call-memory.js";
 import type { Nodes } from "./passthru/nodes.js";
 import { Passthru } from "./passthru/passthru.js";
+import { lockTimes, queueLimits } from "./queue-limits.js";
 import type { Registries } from "./registries.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
@@ -48,11 +45,11 @@ import { TaskRunner } from "./workers/task-runner.js";
 import { TaskTimes } from "./workers/task-times.js";
 import { Tasks } from "./workers/tasks.js";
 import { VmSlots } from "./workers/vm-slots.js";
-import { CloudConfigs } from "./yaml/cloud-configs.js";
-import { CpiConfigs } from "./yaml/cpi-configs.js";
-import { Manifests } from "./yaml/manifests.js";
-import { YamlReader } from "./yaml/reader.js";
-import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "./yaml/stemcell-manifest.js";
+import type { CloudConfigs } from "./yaml/cloud-configs.js";
+import type { CpiConfigs } from "./yaml/cpi-configs.js";
+import type { Manifests } from "./yaml/manifests.js";
+import type { YamlReader } from "./yaml/reader.js";
+import { readersOfTexts } from "./yaml/readers-of-texts.js";
 
 /** What handlers work with. */
 export interface Context {
@@ -137,20 +134,12 @@ export function createDirector(
   const clock = systemClock;
   const random = Math.random;
   const changes = new Changes<number>();
-  const { maxConfigBytes, maxManifestBytes, maxInstancesPerDeployment: instances, yaml } = config.limits;
-  const reader = lifecycle.use("YAML reader", new YamlReader(yaml));
-  const cloudConfigs = new CloudConfigs(reader, { sizeBytes: maxConfigBytes, yaml });
-  const cpiConfigs = new CpiConfigs(reader, { sizeBytes: maxConfigBytes, yaml });
+  const texts = readersOfTexts(config, lifecycle);
+  const { reader, cloudConfigs, cpiConfigs, manifests, readStemcellManifest } = texts;
   const { answerMarginMs } = config.tasks;
   const { stopping } = lifecycle;
   const taskLog = new TaskLog({ ...config.tasks, eventLog, changes, stopping, clock, random, log });
-  const queueLengths = byQueue(config, ({ maxTasks }) => maxTasks);
-  const { ignoreJobs } = config.deployments;
-  const ofManifests = { what: "manifest", sizeBytes: maxManifestBytes, instances, ignoreJobs, yaml };
-  const manifests = new Manifests(reader, ofManifests);
-  const stemcellLimits = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES, yaml };
-  const readManifest = (text: string): Promise<StemcellManifest> =>
-    reader.read({ format: "stemcell_manifest", text, limits: stemcellLimits });
+  const readManifest = readStemcellManifest;
   const stemcellFiles = lifecycle.use(
     "stemcell files",
     new StemcellFiles({ ...config.stemcells, readManifest, tablet, log }),
@@ -161,42 +150,19 @@ export function createDirector(
     "bosh-registry",
     new BoshRegistryServer({ config: config.boshRegistry, tablet, log }),
   );
-  const { callTimeoutMs } = config.cpi;
   const { dispatchers } = connections;
-  const teller = new CpiConfigTeller({
-    dispatchers,
-    tablet,
-    cpiConfigs,
-    cloudConfigs,
-    callTimeoutMs,
-    log,
-  });
-  lifecycle.use("CPI config teller", teller);
-  const clients = dispatchers.all.map(({ client }) => client);
-  const logs = new CpiLogs({ clients, directorId: tablet.id, clock, random, log });
   const events = lifecycle.use("events", new Events({ ...config.events, eventLog, tablet, clock, log }));
-  const callRecords = new CallRecords({
+  const { cpi, teller, callRecords } = makeCpiCalls({
+    config,
     tablet,
-    addresses: connections.dispatchers.all.map(({ address }) => address),
-    endTimeoutMs: config.cpi.endTimeoutMs,
-    clock,
-    log,
-  });
-  lifecycle.use("records of calls", callRecords);
-  const cpi = new CpiCalls({
     dispatchers,
-    records: callRecords,
-    directorId: tablet.id,
-    // Not the number of this moment: a director that was restored may yet claim a higher one.
-    directorGeneration: () => tablet.generation,
-    cpiConfig: teller,
-    logs: lifecycle.use("CPI logs", logs),
-    events: new CpiEvents(events, tablet),
-    checkMayAct: () => tablet.checkMayAct(),
-    ...config.cpi,
-    newId: randomUUID,
+    cloudConfigs,
+    cpiConfigs,
+    events,
+    lifecycle,
     clock,
     random,
+    log,
   });
   const { drivers } = config;
   const host = lifecycle.use("drivers", new DriverHost({ config: drivers, random, log }));
@@ -232,28 +198,13 @@ export function createDirector(
     newId: randomUUID,
     random,
   };
+  const { workers, queueLengths, timeoutsMs } = queueLimits(config);
   const room = new QueueRoom({ queueLengths, cpisOf: (job, tables) => cpisOfJob(jobs, planners, job, tables) });
   lifecycle.use("queue room", { close: tablet.watch((all) => room.onChanges(all)) });
   const endedTasks = new EndedTasks(eventLog);
   const tasks = new Tasks({ tablet, endedTasks, changes, clock, room, answerMarginMs });
-  const timeoutsMs = byQueue(config, ({ taskTimeoutMs }) => taskTimeoutMs);
-  const deadlineMs = lockDeadlineMs(config);
-  const { acquireTimeoutMs } = config.locks;
   const locks = new LockKeeper({
-    times: {
-      // Its owner's own timeout comes first.
-      deployment: {
-        deadlineMs: timeoutsMs.normal + deadlineMs,
-        acquireTimeoutMs: timeoutsMs.normal,
-      },
-      stemcell: {
-        deadlineMs: timeoutsMs.normal + deadlineMs,
-        acquireTimeoutMs: timeoutsMs.normal,
-      },
-      instance: { deadlineMs, acquireTimeoutMs },
-      disk: { deadlineMs, acquireTimeoutMs },
-      node: { deadlineMs: timeoutsMs.vendor_methods + deadlineMs, acquireTimeoutMs: timeoutsMs.vendor_methods },
-    },
+    times: lockTimes(config),
     clock,
     onGranted: (taskIds) => runner.resume(taskIds),
   });
@@ -262,7 +213,6 @@ export function createDirector(
     observeLocks(() => locks.list()),
   );
   const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: CHECK_INTERVAL_MS });
-  const workers = byQueue(config, (queue) => queue.workers);
   const runner = new TaskRunner({
     context: jobs,
     prepare: (job, signal) => prepareJob(jobs, job, signal),
@@ -295,7 +245,6 @@ export function createDirector(
   const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
   const resurrecting = { config: config.resurrection, tablet, agents, agentHealths, tasks, clock, random, log };
   const resurrector = lifecycle.use("resurrector", new Resurrector(resurrecting));
-  const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
   const passthru = new Passthru({
     host,
@@ -326,7 +275,10 @@ export function createDirector(
     config,
     tablet,
     agentCertificates: certificates,
-    ...configs,
+    reader,
+    cloudConfigs,
+    cpiConfigs,
+    manifests,
     stemcellFiles,
     logFiles,
     tasks,
@@ -356,19 +308,5 @@ export function createDirector(
     agentNotices,
     resurrector,
     boshRegistry,
-  };
-}
-
-/** Config keys are camel case, names of queues are BOSH's. */
-function byQueue(
-  { queues }: DirectorConfig,
-  limitOf: (queue: DirectorConfig["queues"]["normal"]) => number,
-): Readonly<Record<TaskQueue, number>> {
-  const { urgent, normal, dynamicDisks, vendorMethods } = queues;
-  return {
-    urgent: limitOf(urgent),
-    normal: limitOf(normal),
-    dynamic_disks: limitOf(dynamicDisks),
-    vendor_methods: limitOf(vendorMethods),
   };
 }

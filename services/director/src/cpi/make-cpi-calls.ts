@@ -1,0 +1,61 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "@diskmesh/domain";
+import type { Clock, Lifecycle } from "@diskmesh/service";
+import type { DirectorConfig } from "../config.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { Events } from "../workers/events.js";
+import type { CloudConfigs } from "../yaml/cloud-configs.js";
+import type { CpiConfigs } from "../yaml/cpi-configs.js";
+import { CallRecords } from "./call-records.js";
+import { CpiCalls } from "./cpi-calls.js";
+import { CpiConfigTeller } from "./cpi-config-teller.js";
+import { CpiEvents } from "./cpi-events.js";
+import { CpiLogs } from "./cpi-logs.js";
+import type { Dispatchers } from "./dispatchers.js";
+
+/** How CPIs are called through the dispatchers. */
+export interface CpiParts {
+  readonly cpi: CpiCalls;
+  readonly teller: CpiConfigTeller;
+  readonly callRecords: CallRecords;
+}
+
+export function makeCpiCalls(options: {
+  readonly config: DirectorConfig;
+  readonly tablet: DirectorTablet;
+  readonly dispatchers: Dispatchers;
+  readonly cloudConfigs: CloudConfigs;
+  readonly cpiConfigs: CpiConfigs;
+  readonly events: Events;
+  readonly lifecycle: Lifecycle;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Logger;
+}): CpiParts {
+  const { config, tablet, dispatchers, cloudConfigs, cpiConfigs, events, lifecycle, clock, random, log } = options;
+  const { callTimeoutMs, endTimeoutMs } = config.cpi;
+  const telling = { dispatchers, tablet, cpiConfigs, cloudConfigs, callTimeoutMs, log };
+  const teller = lifecycle.use("CPI config teller", new CpiConfigTeller(telling));
+  const addresses = dispatchers.all.map(({ address }) => address);
+  const recording = { tablet, addresses, endTimeoutMs, clock, log };
+  const callRecords = lifecycle.use("records of calls", new CallRecords(recording));
+  const clients = dispatchers.all.map(({ client }) => client);
+  const logs = new CpiLogs({ clients, directorId: tablet.id, clock, random, log });
+  const cpi = new CpiCalls({
+    dispatchers,
+    records: callRecords,
+    directorId: tablet.id,
+    // Not the number of this moment: a director that was restored may yet claim a higher one.
+    directorGeneration: () => tablet.generation,
+    cpiConfig: teller,
+    logs: lifecycle.use("CPI logs", logs),
+    events: new CpiEvents(events, tablet),
+    checkMayAct: () => tablet.checkMayAct(),
+    ...config.cpi,
+    newId: randomUUID,
+    clock,
+    random,
+  });
+  return { cpi, teller, callRecords };
+}

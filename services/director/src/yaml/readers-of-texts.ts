@@ -1,0 +1,31 @@
+import type { Lifecycle } from "@diskmesh/service";
+import type { DirectorConfig } from "../config.js";
+import { CloudConfigs } from "./cloud-configs.js";
+import { CpiConfigs } from "./cpi-configs.js";
+import { Manifests } from "./manifests.js";
+import { YamlReader } from "./reader.js";
+import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "./stemcell-manifest.js";
+
+/** What reads YAML from outside, a reader for each kind of text. */
+export interface ReadersOfTexts {
+  readonly reader: YamlReader;
+  readonly cloudConfigs: CloudConfigs;
+  readonly cpiConfigs: CpiConfigs;
+  readonly manifests: Manifests;
+  readonly readStemcellManifest: (text: string) => Promise<StemcellManifest>;
+}
+
+export function readersOfTexts({ limits, deployments }: DirectorConfig, lifecycle: Lifecycle): ReadersOfTexts {
+  const { maxConfigBytes, maxManifestBytes, maxInstancesPerDeployment: instances, yaml } = limits;
+  const reader = lifecycle.use("YAML reader", new YamlReader(yaml));
+  const { ignoreJobs } = deployments;
+  const ofManifests = { what: "manifest", sizeBytes: maxManifestBytes, instances, ignoreJobs, yaml };
+  const ofStemcells = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES, yaml };
+  return {
+    reader,
+    cloudConfigs: new CloudConfigs(reader, { sizeBytes: maxConfigBytes, yaml }),
+    cpiConfigs: new CpiConfigs(reader, { sizeBytes: maxConfigBytes, yaml }),
+    manifests: new Manifests(reader, ofManifests),
+    readStemcellManifest: (text) => reader.read({ format: "stemcell_manifest", text, limits: ofStemcells }),
+  };
+}
