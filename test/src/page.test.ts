@@ -31,7 +31,7 @@ describe("the page in a browser", function () {
     const port = await freePort();
     const users = await httpUsers({ admin: ["bosh.admin"] });
     const overrides = { director: { http: { listen: { port }, users } } };
-    mesh = await TestMesh.start({ hosts: 4, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides });
+    mesh = await TestMesh.start({ hosts: 5, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides });
     await addHosts(mesh);
     await devicesReady(mesh);
     instances = await deployInstances(mesh, 3);
@@ -69,7 +69,7 @@ describe("the page in a browser", function () {
   it("a disk is provided, moves and is fenced, each seen as it is now", async () => {
     await shows("#hosts tbody", /host-1 online.*host-2 online.*host-3 online/);
     await shows("#trouble", /Nothing is stuck/);
-    await shows("#fleet .counts", /16 devices 16 attached/);
+    await shows("#fleet .counts", /20 devices 20 attached/);
     diskCid = await provideDisk(mesh, "scratch", instances[0] ?? "");
     const committedMs = Date.now();
     await shows(`#disks [data-name="${diskCid}"]`, /published host-1 1 MiB/);
