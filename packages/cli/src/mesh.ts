@@ -88,6 +88,11 @@ export class Mesh {
     return this.#client(AdminServiceDefinition, service);
   }
 
+  /** Of one of the service's processes, as `health` is. */
+  adminAt(service: ServiceName, address: string) {
+    return this.#client(AdminServiceDefinition, service, [address]);
+  }
+
   /** Of one of the service's processes. */
   health(service: ServiceName, address: string) {
     return this.#client(HealthDefinition, service, [address]);

@@ -22,9 +22,10 @@ export class LeaderHealth {
     this.#options = options;
   }
 
-  /** The database has answered a question of the lease. */
-  answered(): void {
+  /** The database has answered a question of the lease; a standby may take that over in so long. */
+  answered(takesOverInMs?: number): void {
     const { clock, readiness } = this.#options;
+    if (takesOverInMs !== undefined) readiness.takesOverIn(takesOverInMs);
     this.#answeredAtMs = clock.monotonicMs();
     readiness.met("database");
   }

@@ -27,8 +27,8 @@ export interface Waiting {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
   readonly onStandby: (leaderAddress: string) => void;
-  /** The database has answered a question of the lease: it is there. */
-  readonly onAnswer: () => void;
+  /** The database has answered a question of the lease: it is there; and in how long this process may take that over. */
+  readonly onAnswer: (takesOverInMs?: number) => void;
   /** The other process's state has been read and is followed. */
   readonly onFollowing: () => void;
   /** What an operator should look at; undefined: it is over. */
@@ -172,7 +172,7 @@ export class Leadership<Context> {
       else log.error({ alert: "store_refuses_writes" }, trouble);
     };
     const onWarning = (warning: string): void => log.warn({}, warning);
-    const onAnswer = (): void => health.answered();
+    const onAnswer = (takesOverInMs?: number): void => health.answered(takesOverInMs);
     const waiting = { signal: this.#stop.signal, onStandby, onAnswer, onFollowing, onTrouble, onWarning };
     try {
       const { context, lost, checkMayAct } = await lead(scope, waiting);

@@ -1,4 +1,5 @@
 import type { Logger } from "@diskmesh/domain";
+import { systemClock } from "./clock.js";
 
 /** What a process may need to do its work: the name that health checks ask for. */
 export type Need = "certificate" | "leader" | "database" | "nats" | "dispatcher" | "registered";
@@ -7,6 +8,8 @@ interface NeedState {
   /** Undefined: nobody looks at it, as at a standby's connections. */
   readonly met: boolean | undefined;
   readonly why: string;
+  /** Since when it is met, or is not; by the wall clock. */
+  readonly sinceMs: number;
 }
 
 /** What is told of a process, over gRPC and HTTP alike. */
@@ -19,6 +22,8 @@ export interface ReadinessReport {
   readonly why: string;
   /** Where the leader is that this process stands by for; undefined when it does not stand by. */
   readonly standsByFor: string | undefined;
+  /** When it takes over, unless the leader's lease is renewed before. */
+  readonly takesOverAtMs: number | undefined;
   readonly needs: ReadonlyMap<Need, NeedState>;
 }
 
@@ -27,8 +32,8 @@ export interface ReadinessOptions {
   readonly log: Logger;
 }
 
-const NOT_YET: NeedState = { met: false, why: "not yet" };
-const NOBODY_LOOKS: NeedState = { met: undefined, why: "" };
+const NOT_YET = { met: false, why: "not yet" } as const;
+const NOBODY_LOOKS = { met: undefined, why: "" } as const;
 
 /** Whether a process has what it needs. Each loss is one line in the log, and so is its end. */
 export class Readiness {
@@ -39,10 +44,11 @@ export class Readiness {
   readonly #lost = new Set<Need>();
   #serving = false;
   #standsByFor: string | undefined;
+  #takesOverAtMs: number | undefined;
 
   constructor({ needs, log }: ReadinessOptions) {
     this.#log = log;
-    this.#needs = new Map(needs.map((need) => [need, NOT_YET]));
+    this.#needs = new Map(needs.map((need) => [need, { ...NOT_YET, sinceMs: systemClock.nowMs() }]));
   }
 
   /** Calls back now, and whenever something changes. */
@@ -77,9 +83,15 @@ export class Readiness {
 
   /** The process stands by for a leader, or no more. */
   standsBy(leaderAddress: string | undefined): void {
+    this.#takesOverAtMs = undefined;
     if (this.#standsByFor === leaderAddress) return;
     this.#standsByFor = leaderAddress;
     this.#tell();
+  }
+
+  /** Standing by, it has seen for how long the leader's lease may still go without being renewed. */
+  takesOverIn(leftMs: number): void {
+    this.#takesOverAtMs = systemClock.nowMs() + leftMs;
   }
 
   report(): ReadinessReport {
@@ -92,15 +104,17 @@ export class Readiness {
       serving: this.#serving,
       why: ready ? "" : whys.join("; "),
       standsByFor: this.#standsByFor,
+      takesOverAtMs: this.#takesOverAtMs,
       needs: this.#needs,
     };
   }
 
   /** Returns whether it was met before, and is no more. What the process does not need is not kept. */
-  #set(need: Need, state: NeedState): boolean {
+  #set(need: Need, state: Omit<NeedState, "sinceMs">): boolean {
     const before = this.#needs.get(need);
     if (before === undefined || (before.met === state.met && before.why === state.why)) return false;
-    this.#needs.set(need, state);
+    const sinceMs = before.met === state.met ? before.sinceMs : systemClock.nowMs();
+    this.#needs.set(need, { ...state, sinceMs });
     this.#tell();
     return before.met === true;
   }

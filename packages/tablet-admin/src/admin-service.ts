@@ -3,24 +3,48 @@ import {
   type CreateBackupResponse,
   type ExplainRequest,
   type ExplainResponse,
+  SubjectKind,
 } from "@diskmesh/api/common";
-import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
+import { NotFoundError, NotImplementedError, OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import type { Schema, Tablet } from "@diskmesh/tablet";
+import { type ProcessReport, serviceCauses } from "./explain-service.js";
+import { explanation } from "./explanation.js";
+
+export interface AdminOptions {
+  /** The service's name. */
+  readonly service: string;
+  /** What the process says of itself; absent where nobody keeps that. */
+  readonly report?: (() => ProcessReport) | undefined;
+  /** Who may ask why beside operators, to join the answer with its own. */
+  readonly others?: readonly Role[];
+}
 
 /** Adds what operators ask of every service with a tablet. `current` throws UnavailableError while this process does not lead. */
 export function addAdminService<S extends Schema, Context extends { readonly tablet: Tablet<S> }>(
   server: Pick<RpcServer, "addService">,
   current: () => Context,
   explain: (context: Context, request: ExplainRequest, call: CallContext) => Promise<ExplainResponse>,
-  /** Who may ask beside operators, to join the answer with its own. */
-  others: readonly Role[] = [],
+  { others = [], ...itself }: AdminOptions,
 ): void {
-  offer(server, AdminServiceDefinition, current, {
+  offer(server, AdminServiceDefinition, () => current, {
     // It takes everything away.
-    createBackup: allowChange(["operator"], createBackup),
-    explain: allow([...OPERATOR_ROLES, ...others], explain),
+    createBackup: allowChange(["operator"], (now) => createBackup(now())),
+    // Of itself a process that does not lead has most to tell.
+    explain: allow([...OPERATOR_ROLES, ...others], async (now, request, call) =>
+      request.subject?.kind === SubjectKind.SERVICE
+        ? explainItself(request.subject.name, itself)
+        : explain(now(), request, call),
+    ),
   });
+}
+
+function explainItself(name: string, { service, report }: AdminOptions): ExplainResponse {
+  if (name !== service) throw new NotFoundError(`this is the ${service}`, { about: { field: "subject.name" } });
+  if (report === undefined) throw new NotImplementedError(`nobody keeps what this ${service} says of itself`);
+  const now = report();
+  const summary = `the ${service} that was asked ${now.serving ? "serves" : "does not serve"}`;
+  return explanation(summary, { kind: "SERVICE", name } as const, (subject) => serviceCauses(subject, now));
 }
 
 async function* createBackup<S extends Schema>({

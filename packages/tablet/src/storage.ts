@@ -47,7 +47,7 @@ export interface ClaimOptions {
   /** Called while another process leads, with its address: once at first, then whenever it is another one. */
   readonly onStandby?: ((leaderAddress: string) => void) | undefined;
   /** Called whenever a database with leases has answered a question of the lease. */
-  readonly onAnswer?: (() => void) | undefined;
+  readonly onAnswer?: ((takesOverInMs?: number) => void) | undefined;
   /** Called while another process leads, when its state has been read and is followed: a takeover reads only the rest. */
   readonly onFollowing?: (() => void) | undefined;
   /** Called while this process leads, with what an operator should look at, at first and now and then; undefined: it is over. */

@@ -16,7 +16,7 @@ import {
   VmServiceDefinition,
 } from "@diskmesh/api/director";
 import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
-import { addAdminService } from "@diskmesh/tablet-admin";
+import { addAdminService, type ProcessReport } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
 import { attachDisk } from "./handlers/attach-disk.js";
 import { attachOrphanedDisk } from "./handlers/attach-orphaned-disk.js";
@@ -108,7 +108,11 @@ const outputSecrets = ({ type }: GetTaskOutputRequest) =>
  * Everything is for operators; nothing else calls a director. `current` throws UnavailableError while this process does
  * not lead.
  */
-export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
+export function addServices(
+  server: Pick<RpcServer, "addService">,
+  current: () => Context,
+  report?: () => ProcessReport,
+): void {
   offer(server, ConfigServiceDefinition, current, {
     updateConfig: permitChange("updateConfig", updateConfig),
     getConfig: permit("getConfig", permitting(configSecrets, getConfig)),
@@ -194,5 +198,5 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),
   });
-  addAdminService(server, current, explain);
+  addAdminService(server, current, explain, { service: "director", report });
 }

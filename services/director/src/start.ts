@@ -38,7 +38,7 @@ export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig
     service: "director",
     standsBy: isDatabaseUrl(config.tablet.storage),
     addServices: (server, current, readiness) => {
-      addServices(server, current);
+      addServices(server, current, () => readiness.report());
       const whyNotReady = () => readiness.report().why;
       if (config.http !== undefined)
         httpServers.push(new HttpServer({ config, current, whyNotReady, log }, config.http));

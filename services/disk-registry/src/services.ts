@@ -5,7 +5,7 @@ import {
 } from "@diskmesh/api/registry";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
-import { addAdminService } from "@diskmesh/tablet-admin";
+import { addAdminService, type ProcessReport } from "@diskmesh/tablet-admin";
 import type { ChangeContext, Context } from "./context.js";
 import { addDevice } from "./handlers/add-device.js";
 import { addHost } from "./handlers/add-host.js";
@@ -61,7 +61,11 @@ const change = <Request extends object, Response>(
 const AGENTS: readonly Role[] = ["disk-agent"];
 
 /** Adds all services. `current` throws UnavailableError while this process does not lead. */
-export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
+export function addServices(
+  server: Pick<RpcServer, "addService">,
+  current: () => Context,
+  report?: () => ProcessReport,
+): void {
   offer(server, DiskRegistryServiceDefinition, current, {
     addHost: change(DIRECTED, "AddHost", addHost),
     removeHost: change(DIRECTED, "RemoveHost", removeHost),
@@ -101,5 +105,5 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     registerAgent: allow(AGENTS, registerAgent),
     heartbeat: allow(AGENTS, heartbeat),
   });
-  addAdminService(server, current, explain, ["director"]);
+  addAdminService(server, current, explain, { service: "disk-registry", report, others: ["director"] });
 }

@@ -15,7 +15,7 @@ export function start(lifecycle: Lifecycle, config: Config, log: Logger): Promis
   return startLeadingService(lifecycle, config, log, {
     service: "disk-registry",
     standsBy: isDatabaseUrl(config.tablet.storage),
-    addServices,
+    addServices: (server, current: () => Context, readiness) => addServices(server, current, () => readiness.report()),
     lead: (scope, waiting, address) => lead(scope, config, address, waiting, log),
   });
 }

@@ -17,8 +17,8 @@ export interface Stuck {
   readonly root: RegExp;
   /** In the causes, in this order, beside others. */
   readonly reasons: readonly string[];
-  /** What the page has on top. */
-  readonly row: readonly [row: string, trouble: RegExp];
+  /** What the page has on top; absent where it has that only in the details of the thing. */
+  readonly row?: readonly [row: string, trouble: RegExp];
   /** Of the ways out that `why` names, the one that is taken: what it is good for, and its command if it has one. */
   readonly cure: RegExp;
   /** What the cure says, where it is no command; or what it says to do after it. */

@@ -8,6 +8,8 @@ import { NOT_ADDED, type StuckMesh, WIDEST_MIB } from "./stuck-mesh.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
 
+const MOST = ["host-1", "host-2", "host-3", "host-4", "host-5", "host-6"] as const;
+
 const instanceOn = ({ instanceIds, mesh }: StuckMesh, hostId: string): string =>
   instanceIds[mesh.hostIds.indexOf(hostId)] ?? "";
 
@@ -158,6 +160,21 @@ export const SITUATIONS: readonly Situation[] = [
         follow: async () => {
           drive.resume();
           await stuck.done(`add-host ${hostId}`);
+        },
+      };
+    },
+  },
+  {
+    title: "mass silence",
+    async make({ mesh }) {
+      for (const hostId of MOST) mesh.process(hostId).signal("SIGSTOP");
+      return {
+        asked: ["host", "host-2"],
+        root: /^host host-2 is ONLINE: host host-2 is suspected of silence: \d+ heartbeats in a row are missing; so are most others.*, since 20/,
+        reasons: ["MASS_SILENCE"],
+        cure: /^see to the network, or to the power$/,
+        follow: async () => {
+          for (const hostId of MOST) mesh.process(hostId).signal("SIGCONT");
         },
       };
     },

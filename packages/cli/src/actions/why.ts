@@ -1,10 +1,11 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import { DomainError, quoted } from "@diskmesh/domain";
 import type { Action } from "../action.js";
-import { UsageError } from "../exit-codes.js";
+import { EndedWith, EXIT_CODES, UsageError } from "../exit-codes.js";
 import type { Mesh, ServiceName } from "../mesh.js";
 import { timeText } from "../output.js";
 import { rootCause } from "../root-cause.js";
+import { EXPLAINED, explainService } from "../service-state.js";
 
 /** By what people type: the kind, and who is asked, the second one for what the first does not know or cannot say. */
 const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: ServiceName[]]>> = {
@@ -17,15 +18,34 @@ const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: S
   lock: [SubjectKind.LOCK, "director"],
 };
 
+const SERVICE = "service";
+/** While nobody leads, whoever is asked looks for a leader for as long. */
+const ASK_DEADLINE_MS = 5_000;
+
 export const why: Action = {
   usage: "why <kind> <name>",
-  summary: `why a thing is as it is, and what to do: ${Object.keys(KINDS).join(", ")}`,
+  summary: `why a thing is as it is, and what to do: ${[...Object.keys(KINDS), SERVICE].join(", ")}`,
   example: "diskmesh why host host-3",
   run: async ({ mesh, output, args: [typed = "", name = ""] }) => {
+    const tell = (answer: ExplainResponse) => output.answer(answer, linesOf(answer).join("\n"));
+    if (typed === SERVICE) {
+      const service = EXPLAINED.find((each) => each === name);
+      if (service === undefined) throw new UsageError(`${quoted(name)} is none of ${EXPLAINED.join(", ")}`);
+      tell(await explainService(mesh, service));
+      return;
+    }
     const [kind, ...services] = Object.hasOwn(KINDS, typed) ? (KINDS[typed] ?? []) : [];
-    if (kind === undefined) throw new UsageError(`${quoted(typed)} is none of ${Object.keys(KINDS).join(", ")}`);
-    const answer = await firstAnswer(mesh, { kind, name }, services);
-    output.answer(answer, linesOf(answer).join("\n"));
+    if (kind === undefined)
+      throw new UsageError(`${quoted(typed)} is none of ${[...Object.keys(KINDS), SERVICE].join(", ")}`);
+    try {
+      tell(await firstAnswer(mesh, { kind, name }, services));
+    } catch (error) {
+      const last = EXPLAINED.find((each) => each === services.at(-1));
+      if (!(error instanceof DomainError && error.retryable) || last === undefined) throw error;
+      const { summary, causes } = await explainService(mesh, last);
+      tell({ summary: `${typed} ${name} cannot be asked about now: ${summary}`, causes });
+      throw new EndedWith(EXIT_CODES.unavailable);
+    }
   },
 };
 
@@ -35,7 +55,7 @@ async function firstAnswer(
   [service, ...others]: readonly ServiceName[],
 ): Promise<ExplainResponse> {
   try {
-    return await mesh.admin(service as ServiceName).explain({ subject });
+    return await mesh.admin(service as ServiceName).explain({ subject }, { deadlineMs: ASK_DEADLINE_MS });
   } catch (error) {
     if (others.length === 0 || !(error instanceof DomainError)) throw error;
     return firstAnswer(mesh, subject, others);

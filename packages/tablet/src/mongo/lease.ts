@@ -23,8 +23,8 @@ export interface LeaseOptions {
   readonly leaseTimeMs: number;
   /** A leader relies on it for so long: less, because no two clocks run alike. */
   readonly safeLeaseTimeMs: number;
-  /** Called whenever the server has answered. */
-  readonly onAnswer?: (() => void) | undefined;
+  /** Called whenever the server has answered; while another process has the lease, with how long until it may be taken. */
+  readonly onAnswer?: ((takesOverInMs?: number) => void) | undefined;
 }
 
 /** A candidate looks so many times in a lease time. */
@@ -69,6 +69,7 @@ export class Lease {
         toldAddress = seen.address;
         // Not beyond the lease time: every moment of that is one without a leader.
         const leftMs = seenAtMs + leaseTimeMs - clock.monotonicMs();
+        this.#options.onAnswer?.(leftMs);
         await sleep(clock, Math.max(0, Math.min(leaseTimeMs / LOOKS, leftMs)), signal);
       }
       const looked = await this.#readOrMake();

@@ -1,0 +1,51 @@
+import { expect } from "chai";
+import { type ProcessReport, serviceCauses } from "./explain-service.js";
+
+const SUBJECT = { kind: "SERVICE", name: "director" } as const;
+
+describe("why, of a process", () => {
+  const lacks = (text: string, fields: Partial<ProcessReport> = {}): ProcessReport => ({
+    serving: false,
+    standsByFor: undefined,
+    takesOverAtMs: undefined,
+    needs: new Map(
+      text
+        .split(" ")
+        .filter(Boolean)
+        .map((need) => [need, { met: false, why: `no ${need}`, sinceMs: 5 }]),
+    ),
+    ...fields,
+  });
+  const all = new Map(["leader", "database"].map((need) => [need, { met: true, why: "", sinceMs: 5 }]));
+  const rows: readonly [what: string, report: ProcessReport, reasons: string, says: RegExp][] = [
+    ["it has all", lacks("", { needs: all }), "", /^$/],
+    ["nobody looks", lacks("", { needs: new Map([["nats", { met: undefined, why: "", sinceMs: 5 }]]) }), "", /^$/],
+    [
+      "no database, so no lead",
+      lacks("leader database"),
+      "DATABASE_AWAY",
+      /the director that was asked lacks its database: no database$/,
+    ],
+    ["no lead", lacks("leader"), "DOES_NOT_LEAD", /does not lead: no leader$/],
+    [
+      "it stands by",
+      lacks("leader", { standsByFor: "h:1", takesOverAtMs: 9 }),
+      "STANDS_BY",
+      /stands by: the lease is that of the one at h:1/,
+    ],
+    [
+      "several",
+      lacks("nats dispatcher certificate"),
+      "CERTIFICATE,NATS_AWAY,DISPATCHER_AWAY",
+      /no certificate.*no nats.*no dispatcher/,
+    ],
+  ];
+  for (const [what, report, reasons, says] of rows)
+    it(`${what} -> ${reasons || "no cause"}`, () => {
+      const causes = serviceCauses(SUBJECT, report);
+      expect(causes.map(({ reason }) => reason).join()).to.equal(reasons);
+      expect(causes.map(({ message }) => message).join()).to.match(says);
+      for (const { sinceMs, cures } of causes) expect([sinceMs, cures?.length]).to.deep.equal([5, 1]);
+      if (reasons === "STANDS_BY") expect(causes[0]?.nextTryAtMs).to.equal(9);
+    });
+});

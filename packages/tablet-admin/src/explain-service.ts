@@ -1,0 +1,63 @@
+import type { Cause, Cure } from "@diskmesh/domain";
+
+/** What a process may need, as far as is told of it. */
+interface NeedState {
+  /** Undefined: nobody looks at it. */
+  readonly met: boolean | undefined;
+  readonly why: string;
+  readonly sinceMs: number;
+}
+
+/** What a process says of itself to health checks. */
+export interface ProcessReport {
+  readonly serving: boolean;
+  /** Where the leader is that it stands by for. */
+  readonly standsByFor: string | undefined;
+  /** When it takes over, unless the leader renews its lease before. */
+  readonly takesOverAtMs: number | undefined;
+  readonly needs: ReadonlyMap<string, NeedState>;
+}
+
+export interface Subject {
+  readonly kind: "SERVICE";
+  readonly name: string;
+}
+
+type Reason = "CERTIFICATE" | "DATABASE_AWAY" | "STANDS_BY" | "DOES_NOT_LEAD" | "NATS_AWAY" | "DISPATCHER_AWAY";
+
+/** What comes first keeps the others from being met. */
+const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = [
+  [
+    "certificate",
+    "CERTIFICATE",
+    ["put a new certificate and key in the place of the files that `tls` of its config names", ""],
+  ],
+  [
+    "database",
+    "DATABASE_AWAY",
+    ["start the database that `tablet.storage` of its config names, or see to the network to it", ""],
+  ],
+  ["leader", "DOES_NOT_LEAD", ["see what its log says", ""]],
+  ["nats", "NATS_AWAY", ["start nats-server, or see to the network to it", ""]],
+  ["dispatcher", "DISPATCHER_AWAY", ["start the cpi-dispatcher", ""]],
+];
+
+/** Why a process does not do all its work: what it lacks, or whom it stands by for. */
+export function serviceCauses(subject: Subject, report: ProcessReport): Cause<Subject, Reason>[] {
+  const { needs, standsByFor, takesOverAtMs } = report;
+  const isAway = (need: string) => needs.get(need)?.met === false;
+  return NEEDS.flatMap(([need, reason, cure]): Cause<Subject, Reason>[] => {
+    const { met, why = "", sinceMs } = needs.get(need) ?? {};
+    if (met !== false) return [];
+    const of = `the ${subject.name} that was asked`;
+    if (need !== "leader")
+      return [{ subject, reason, message: `${of} lacks its ${need}: ${why}`, sinceMs, cures: [cure] }];
+    // Without its database nobody leads.
+    if (isAway("database")) return [];
+    if (standsByFor === undefined)
+      return [{ subject, reason, message: `${of} does not lead: ${why}`, sinceMs, cures: [cure] }];
+    const message = `${of} stands by: the lease is that of the one at ${standsByFor}, and it takes over when that has not been renewed in time`;
+    const start: Cure = [`wait for that, or start the one at ${standsByFor}`, "diskmesh status"];
+    return [{ subject, reason: "STANDS_BY", message, sinceMs, nextTryAtMs: takesOverAtMs, cures: [start] }];
+  });
+}
