@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { basename } from "node:path";
-import type { Instance } from "@diskmesh/api/director";
+import { type AgentCertificate, AgentCertificateState, type Instance } from "@diskmesh/api/director";
 import type { AgentClient } from "@diskmesh/mbus";
 import { programOnPath } from "@diskmesh/process-cpi";
-import { eventually, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { byIndex, done, ProcessVmsMesh, vmsManifest } from "./process-vms/process-vms-mesh.js";
 
@@ -22,7 +22,8 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const path = programOnPath("bosh-agent");
       if (isStock && path === undefined) skipBecause(this, "bosh-agent is not on PATH");
       const agent = isStock ? { path: path ?? "" } : { heartbeat_interval_ms: 500 };
-      mesh = await ProcessVmsMesh.start({ agent, director: isStock ? {} : RESURRECTING });
+      // A stock agent beats twice a minute: only that much later it is missed.
+      mesh = await ProcessVmsMesh.start({ agent, director: resurrecting(isStock ? 65_000 : 5_000) });
       operator = mesh.operator();
       agents = await mesh.agents();
       await mesh.prepare(operator);
@@ -93,21 +94,9 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       await expectIntroduced(now);
     });
 
-    it("is owed what it could not be told while it stood still, and has no link in the end", async () => {
-      const { instanceId, vmCid } = await only();
-      await done(operator.disks.provideDisk({ ...DISK, instanceId }));
-      mesh.signalVm(vmCid, "SIGSTOP");
-      await done(operator.disks.detachDisk({ diskName: "data", wait: true }));
-      mesh.signalVm(vmCid, "SIGCONT");
-      await eventually(async () => (await operator.disks.listOwedRemovals({})).owedRemovals.length === 0, PATIENT);
-      expect(mesh.linksIn(vmCid)).to.deep.equal([]);
-    });
-
-    it("is another one once its VM has crashed: made anew by itself, and told of its instance", async function () {
-      // A stock agent beats twice a minute: only that much later it is missed.
-      if (isStock) return skipBecause(this, "a bosh-agent beats twice a minute");
+    it("is another one once its VM has crashed: made anew by itself, and told of its instance", async () => {
       const before = await only();
-      await done(operator.disks.attachDisk({ diskName: "data", instanceId: before.instanceId, wait: true }));
+      await done(operator.disks.provideDisk({ ...DISK, instanceId: before.instanceId }));
       await mesh.crashVm(before.vmCid);
       const now = await eventually(async () => {
         const found = await only();
@@ -120,7 +109,35 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const [disk] = (await operator.disks.listDisks({})).disks;
       expect(disk?.vmCid).to.equal("");
       await done(operator.disks.attachDisk({ diskName: "data", instanceId: now.instanceId, wait: true }));
-      expect(mesh.linksIn(now.vmCid)).to.deep.equal([disk?.diskCid]);
+      await expectLinked();
+    });
+
+    it("gets another certificate with what else it is to know NATS by, and keeps its VM and its links", () =>
+      renewed(() => mesh.addNatsAuthority()));
+
+    it("gets another certificate of another authority; the former one is forgotten then", async () => {
+      const former = await authorities();
+      await renewed(() => mesh.changeAuthority());
+      await eventually(async () => expect(await authorities()).to.have.lengthOf(1), PATIENT);
+      expect(await authorities()).not.to.deep.equal(former);
+      expect((await certificate()).authorityIds).to.deep.equal(await authorities());
+    });
+
+    it("gets another certificate when a third of its life is over", async function () {
+      leaveToVerify(this);
+      await renewed(() => mesh.addNatsAuthority(LIFE_DAYS));
+      expect((await certificate()).daysLeft).to.be.below(LIFE_DAYS);
+      await renewed(async () => {});
+    });
+
+    it("is owed what it could not be told while it stood still, and has no link in the end", async () => {
+      const { vmCid } = await only();
+      await expectLinked();
+      mesh.signalVm(vmCid, "SIGSTOP");
+      await done(operator.disks.detachDisk({ diskName: "data", wait: true }));
+      mesh.signalVm(vmCid, "SIGCONT");
+      await eventually(async () => (await operator.disks.listOwedRemovals({})).owedRemovals.length === 0, PATIENT);
+      expect(mesh.linksIn(vmCid)).to.deep.equal([]);
     });
 
     it("ends with its VM", async () => {
@@ -129,6 +146,36 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       await eventually(async () => (await agents.call(agentId, "ping", []).catch(() => "gone")) === "gone");
       expect(mesh.linksIn(vmCid)).to.deep.equal([]);
     });
+
+    const certificate = async () => (await operator.vms.listAgentCertificates({})).certificates[0] as AgentCertificate;
+    const authorities = async () =>
+      (await operator.vms.listAgentAuthorities({})).authorities.map(({ authorityId }) => authorityId);
+    const endOf = ({ endsAt }: AgentCertificate) => endsAt?.getTime() ?? 0;
+
+    /** Its certificate has been replaced in the end; nothing else has, and NATS let it in each time it came. */
+    async function renewed(because: () => Promise<void>): Promise<void> {
+      const [before, held] = [await only(), await certificate()];
+      const saidBefore = mesh.nats.logs.length;
+      await because();
+      await eventually(async () => {
+        const now = await certificate();
+        expect(now).to.include({ agentId: held.agentId, state: AgentCertificateState.VALID });
+        expect(endOf(now)).not.to.equal(endOf(held));
+      }, PATIENT);
+      expect((await only()).vmCid).to.equal(before.vmCid);
+      // A bosh-agent of the dummy platform forgets with its process what it had started.
+      await expectIntroduced(before, isStock ? "unknown" : "running");
+      await expectLinked();
+      expect(mesh.nats.logs.slice(saidBefore)).not.to.contain("[ERR]");
+    }
+
+    /** Whoever restarts has no links until it is told of its disks again; a bosh-agent of the dummy platform never has. */
+    async function expectLinked(): Promise<void> {
+      const { vmCid } = await only();
+      const [disk] = (await operator.disks.listDisks({})).disks;
+      expect(disk?.vmCid).to.equal(vmCid);
+      if (!isStock) await eventually(() => expect(mesh.linksIn(vmCid)).to.deep.equal([disk?.diskCid]), PATIENT);
+    }
 
     async function deploy(instances: number): Promise<void> {
       await done(operator.deployments.deploy({ manifest: vmsManifest(instances), wait: true }));
@@ -144,11 +191,11 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     }
 
     /** What the agent says is what the director shows. */
-    async function expectIntroduced(instance: Instance): Promise<void> {
+    async function expectIntroduced(instance: Instance, jobState = "running"): Promise<void> {
       const { deployment, group, index, instanceId, az, agentId } = instance;
       const state = await stateOf(instance);
       expect(state).to.include({ deployment, name: group, index, id: instanceId, az, agent_id: agentId });
-      expect(state).to.have.property("job_state", "running");
+      expect(state).to.have.property("job_state", jobState);
       expect(state.vitals).to.be.an("object");
     }
 
@@ -162,8 +209,10 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
 const DISK = { diskName: "data", diskPoolName: "small", sizeBytes: 1024 * 1024, wait: true };
 const PATIENT = { timeoutMs: 120_000 };
 /** Longer than a VM that stands still in a test is silent, so that it is not made anew. */
-const RESURRECTING = {
-  resurrection: { enabled: true, silentAfterMs: 5_000, deadAfterMs: 3_600_000, checkIntervalMs: 200 },
+const resurrecting = (silentAfterMs: number) => ({
+  resurrection: { enabled: true, silentAfterMs, deadAfterMs: 3_600_000, checkIntervalMs: 200 },
   agents: { detachTimeoutMs: 1_000, lostAfterMs: 3_000 },
-};
+});
+/** Of which a third is long beside a restart on a busy machine. */
+const LIFE_DAYS = 150 / 86_400;
 const STARTED = ["apply", "run_script pre-start", "start", "get_state", "run_script post-start"];

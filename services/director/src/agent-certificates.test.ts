@@ -5,10 +5,10 @@ import { AgentCertificateState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
-import { eventually, skipBecause, type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { HOSTS_FOLDER } from "./testing/agent-access.js";
-import { TestDirector } from "./testing/test-director.js";
+import { manifest, TestDirector } from "./testing/test-director.js";
 import { certOf, type VmAgent, withAgents } from "./testing/vm-agents.js";
 
 function hasCallouts(): boolean {
@@ -16,7 +16,9 @@ function hasCallouts(): boolean {
   return Number(version?.[1]) > 2 || Number(version?.[2]) >= 10;
 }
 
-const { VALID, DUE, LEFT_BEHIND } = AgentCertificateState;
+const { VALID, DUE, ENDED, LEFT_BEHIND } = AgentCertificateState;
+/** Long beside what a VM takes to be made on a busy machine. */
+const SHORT_DAYS = 40 / 86_400;
 
 for (const natsUsers of ["written", "callout"] as const)
   describe(`agents with certificates of their own, NATS being told by ${natsUsers === "written" ? "files" : "auth callout"}`, () => {
@@ -240,6 +242,35 @@ for (const natsUsers of ["written", "callout"] as const)
         await director.deploy("web", 3);
         expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(true);
         const { instanceId } = (await certificates()).find(({ agentId }) => agentId === asleep.vm.agentId) ?? {};
+        const selection = { deployment: "web", group: "db", instance: instanceId };
+        const [anew] = await withAgents(director, 1, () => director.lifecycle.recreate({ selection, wait: true }));
+        if (anew === undefined) throw new Error("the VM was not made anew");
+        agents.push(anew);
+        expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(false);
+        expect(await stateOf(anew)).to.equal(VALID);
+      });
+
+    if (natsUsers === "written")
+      it("an agent that sleeps past the end of its certificate -> shown so; its VM is made anew by hand alone", async function () {
+        leaveToVerify(this);
+        const { agents: settings } = director.config as { agents: { certificates: object } };
+        const certificates = { ...settings.certificates, validDays: SHORT_DAYS };
+        await director.process.restart({ ...director.config, agents: { ...settings, certificates } });
+        const [asleep] = await withAgents(director, 1, () => director.deploy("web", 4));
+        if (asleep === undefined) throw new Error("there is no new VM");
+        agents.push(asleep);
+        await asleep.agent.stop();
+        await eventually(async () => expect(await stateOf(asleep)).to.equal(ENDED), { timeoutMs: 120_000 });
+        expect(director.process.logs).to.contain('"alert":"agent_certificates"');
+        expect(await isLetIn(asleep.files)).to.equal(false);
+        const { taskId } = await director.deployManifest(manifest("web", 4));
+        const told = (await director.eventTexts(taskId)).join("\n");
+        expect(told).to.contain("its certificate has ended, so nobody knows whether it runs: Recreate makes it anew");
+        expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(true);
+        await director.process.restart(director.config);
+        const { instanceId } = (await director.vms.listAgentCertificates({})).certificates.find(
+          ({ agentId }) => agentId === asleep.vm.agentId,
+        ) as { instanceId: string };
         const selection = { deployment: "web", group: "db", instance: instanceId };
         const [anew] = await withAgents(director, 1, () => director.lifecycle.recreate({ selection, wait: true }));
         if (anew === undefined) throw new Error("the VM was not made anew");

@@ -92,15 +92,18 @@ async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
   const limitMs = leaseMs === undefined ? Number.POSITIVE_INFINITY : leaseMs + BEYOND_LEASE_MS;
   const late = unansweredMs.filter((ms) => ms > limitMs).length;
   const medianMs = unansweredMs.toSorted((a, b) => a - b)[Math.floor(unansweredMs.length / 2)];
-  const lease = leaseMs === undefined ? "it is started again" : `the lease time is ${leaseMs} ms`;
+  const limit =
+    leaseMs === undefined
+      ? "one director alone, which is started again"
+      : `limit ${limitMs}: the lease time of ${leaseMs}, and ${BEYOND_LEASE_MS}`;
   report(
     `${kills.directors} kills, ${kills.pauses} pauses, ${kills.dispatchers} kills of dispatchers, ${rounds} rounds; no ` +
-      `director answered for ${medianMs} ms (median), ${longestMs} ms (longest; ${lease}); ${repeated.calls} calls and ` +
+      `director answered for ${medianMs} ms (median), ${longestMs} ms (longest; ${limit}); ${repeated.calls} calls and ` +
       `${repeated.requests} requests repeated; ${possibleOrphans} possible orphans listed`,
   );
   for (const violation of violations) report(`VIOLATION: ${violation}`);
   // A machine that does much else makes anything late: a figure, not a verdict.
-  if (late > 0) report(`${late} times it took more than ${BEYOND_LEASE_MS} ms beyond the lease time`);
+  if (late > 0) report(`${late} times it took longer than the limit of ${limitMs} ms`);
   return violations.length === 0;
 }
 

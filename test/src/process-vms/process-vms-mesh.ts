@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import {
@@ -15,6 +15,7 @@ import {
 import { runCommandLine } from "@diskmesh/cli";
 import { agentAccess, httpUsers, type NatsUsers } from "@diskmesh/director/testing";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
+import { createAuthority } from "@diskmesh/pki";
 import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
 import { eventually, type NatsServer, stemcellFile } from "@diskmesh/testkit";
 import { ServiceGroup } from "../mesh/service-group.js";
@@ -38,9 +39,14 @@ export interface ProcessVmsOptions {
   readonly natsUsers?: NatsUsers;
 }
 
+interface DirectorSettings {
+  readonly agents: { readonly certificates?: object };
+}
+
 /** A director and a dispatcher whose CPI is the process CPI: VMs are agents in folders. */
 export class ProcessVmsMesh implements AsyncDisposable {
   readonly stateFolder: string;
+  #director: DirectorSettings = { agents: {} };
 
   private constructor(
     readonly group: ServiceGroup,
@@ -67,12 +73,24 @@ export class ProcessVmsMesh implements AsyncDisposable {
     }
   }
 
-  async #start(agent: object, director: { readonly agents: object }): Promise<void> {
+  async #start(agent: object, director: DirectorSettings): Promise<void> {
     const { group, nats, stateFolder } = this;
     const execPath = join(group.folder, "bin", "cpi");
     installCpi(execPath);
     const properties = { state_folder: stateFolder, agent };
     const settings = { mbus: { urls: [`nats://${nats.address}`] } };
+    copyFileSync(group.certificates.files("nats").caFile, this.#natsCaFile);
+    const certificates = { ...director.agents.certificates, natsCaFile: this.#natsCaFile };
+    const config = {
+      tablet: { storage: group.dataFolder("director") },
+      dispatcher: { address: group.address("cpi-dispatcher") },
+      nats: { servers: [nats.address] },
+      dynamicDisks: { enabled: true },
+      http: { listen: group.listen("https"), users: await httpUsers({ admin: ["bosh.admin"] }) },
+      ...director,
+      agents: { ...director.agents, settings, certificates },
+    };
+    this.#director = config;
     await group.start([
       {
         name: "cpi-dispatcher",
@@ -83,20 +101,29 @@ export class ProcessVmsMesh implements AsyncDisposable {
           executables: { runFolder: join(group.folder, "run") },
         },
       },
-      {
-        name: "director",
-        service: "director",
-        config: {
-          tablet: { storage: group.dataFolder("director") },
-          dispatcher: { address: group.address("cpi-dispatcher") },
-          nats: { servers: [nats.address] },
-          dynamicDisks: { enabled: true },
-          http: { listen: group.listen("https"), users: await httpUsers({ admin: ["bosh.admin"] }) },
-          ...director,
-          agents: { ...director.agents, settings },
-        },
-      },
+      { name: "director", service: "director", config },
     ]);
+  }
+
+  /** Has the director sign the certificates of agents by another authority, which it makes. */
+  async changeAuthority(): Promise<void> {
+    await this.group.process("director").kill();
+    for (const name of ["agents-ca.pem", "agents-ca-key.pem"]) rmSync(join(this.group.folder, name));
+    await this.group.process("director").start();
+  }
+
+  /** Has agents know NATS by one more authority; from now on their certificates are valid for so long. */
+  async addNatsAuthority(validDays = 90): Promise<void> {
+    appendFileSync(this.#natsCaFile, (await createAuthority({ commonName: "another", validDays: 1 })).certPem);
+    const { agents, ...others } = this.#director;
+    const config = { ...others, agents: { ...agents, certificates: { ...agents.certificates, validDays } } };
+    const { group } = this;
+    const own = { listen: group.listen("director"), tls: group.certificates.files("director") };
+    await group.process("director").restart({ ...own, ...config });
+  }
+
+  get #natsCaFile(): string {
+    return join(this.group.folder, "authorities-of-nats.pem");
   }
 
   /** An operator's clients. */

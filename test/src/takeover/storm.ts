@@ -130,19 +130,20 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
     unansweredMs,
     kills: { ...ofDirectors, dispatchers },
   }));
-  const isOver = killing.then(
-    () => true,
-    () => true,
-  );
+  const isOver = killing.then(() => true);
+  // Callers would ask on for long, and tell no more than that nobody answers.
+  const broken = new Promise<never>((_, reject) => isOver.catch(reject));
+  broken.catch(() => {});
   let rounds = 0;
   do {
     rounds++;
     const [provided, wave] = [named("disk", rounds, options.provides), `wave-${rounds}`];
-    await Promise.all([
+    const asked = Promise.all([
       ...provided.map((name, index) => callers.provide(name, index)),
       ...leaving.map((name) => callers.detach(name)),
       callers.deploy(wave, options.instances),
     ]);
+    await Promise.race([asked, broken]);
     for (const name of provided) wanted.set(name, true);
     for (const name of leaving) wanted.set(name, false);
     leaving = provided.slice(0, options.detaches);

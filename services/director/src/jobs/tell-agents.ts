@@ -1,6 +1,6 @@
 import { DomainError, UnavailableError } from "@diskmesh/domain";
 import { attachedTo } from "../model/recorded-deployments.js";
-import { tellAgentOfDisk } from "../steps/dynamic-disk-steps.js";
+import { tellAgentOfDisks } from "../steps/dynamic-disk-steps.js";
 import type { JobContext } from "../steps/job-context.js";
 import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -38,8 +38,7 @@ function tellOne(context: JobContext, run: TaskRun, agentId: string): Promise<vo
       const own = { type: "instance", resource: instance.instanceId } as const;
       if ((await locks.settle([own], lane.stopped)) === "acquired") continue;
       // With the lock of its instance nobody attaches or detaches.
-      for (const disk of disks) await tellAgentOfDisk(context, lane, disk, agentId);
-      return;
+      return tellAgentOfDisks(context, lane, agentId);
     }
   });
 }

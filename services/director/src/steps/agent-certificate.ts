@@ -4,6 +4,7 @@ import { formatInstance, type Instance } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { askAgent, awaitAgent, NO_SETTINGS } from "./agent-steps.js";
+import { tellAgentOfDisks } from "./dynamic-disk-steps.js";
 import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
 
@@ -53,9 +54,11 @@ export async function renewCertificate(context: JobContext, run: TaskRun, instan
         `agent ${agentId} does not know update_settings: make its VM anew before its certificate ends`,
       );
     await awaitAgent(context, run, agentId, timeoutMs);
-    await changeInstance(context, instanceId, (current) => ({
+    const takesOne = (current: Instance): Instance => ({
       ...current,
       agentKeys: current.agentKeys?.filter(({ pin }) => pin === key.pin),
-    }));
+    });
+    // Before it counts as done: by its heartbeats alone a restart as short as this one may stay unseen.
+    await tellAgentOfDisks(context, run, agentId).finally(() => changeInstance(context, instanceId, takesOne));
   });
 }

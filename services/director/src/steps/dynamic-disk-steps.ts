@@ -6,7 +6,7 @@ import { ANY_ATTACHMENT, decideDelete, type WantedDisk } from "../model/disk-dec
 import type { Target } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import { owedRemoval } from "../model/owed-removal.js";
-import { refuseUnlessOpen } from "../model/recorded-deployments.js";
+import { attachedTo, refuseUnlessOpen } from "../model/recorded-deployments.js";
 import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
@@ -116,6 +116,12 @@ export async function tellAgentOfDisk(context: JobContext, run: TaskRun, disk: D
       );
     }
   });
+}
+
+/** Tells an agent that has been restarted of its VM's disks, which it has forgotten. Needs the lock of the instance. */
+export async function tellAgentOfDisks(context: JobContext, run: TaskRun, agentId: string): Promise<void> {
+  const { disks } = await context.tablet.read((tables) => attachedTo(tables, agentId));
+  for (const disk of disks) await tellAgentOfDisk(context, run, disk, agentId);
 }
 
 class AgentNotToldError extends DomainError {
