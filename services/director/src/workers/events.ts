@@ -54,7 +54,7 @@ const BATCH = 1_000;
 const READ_AT_ONCE = 500;
 /** So long an end may wait for what is written next: a commit for each would cost a short task as much as its work. */
 const GATHER_MS = 100;
-/** Events that wait for the storage; beyond it some are lost, not the director its memory. */
+/** Events that wait for the storage, in memory and as notes; beyond it some are lost. */
 const MAX_PENDING = 10_000;
 /** Among so many a note's line is looked for: a note is forgotten as soon as its line is durable. */
 const READ_FOR_NOTES = 2_000;
@@ -107,7 +107,10 @@ export class Events {
   note(tx: DirectorTransaction, deed: Deed, asker: Asker, origin: Origin = {}): void {
     const timeMs = this.#options.clock.nowMs();
     const event = encodeDirectorEvent(completeEvent({ timeMs, answer: "OK", ...deed, ...asker, ...origin }));
-    tx.untoldEvents.put({ noteId: nextNumber(tx, "note"), event });
+    const noteId = nextNumber(tx, "note");
+    tx.untoldEvents.put({ noteId, event });
+    // Where no event can be written for long, the store must not grow with each call: the oldest give way.
+    tx.untoldEvents.delete(noteKey(noteId - MAX_PENDING));
   }
 
   /** Tells of something as it begins, and, by what is returned, as it ends. Nothing waits for either to be written. */

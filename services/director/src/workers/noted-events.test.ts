@@ -86,4 +86,14 @@ describe("what a call has done, noted in the transaction that did it", () => {
     expect(await listed(start())).to.deep.equal(["1 a ann r-1 OK"]);
     await eventually(async () => expect(await untold()).to.equal(0));
   });
+
+  it("no line can be written for long -> the oldest notes give way, and the store does not grow", async () => {
+    const events = start(() => Promise.reject(new UnavailableError("no room")));
+    for (let written = 0; written < 12_000; written += 500)
+      await tablet.transact((tx) => {
+        for (let i = 0; i < 500; i++)
+          events.note(tx, { action: "update", objectType: "config/cloud", objectName: "a" }, ASKER);
+      });
+    expect(await untold()).to.equal(10_000);
+  });
 });
