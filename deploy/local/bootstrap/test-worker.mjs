@@ -22,7 +22,7 @@ process.on("message", async ({ file }) => {
   const failed = await run(file, counted).catch((error) => fail("could not be loaded", error));
   const left = await leftOpen(before);
   // A test that failed may not have come to closing what it opened.
-  if (left.length > 0 && failed === 0) fail("left open after its tests", left.join(", "));
+  if (left.length > 0 && failed === 0) fail("left open after its tests", [...left, ...openSockets()].join(", "));
   counted.cpuSeconds += cpuSeconds();
   process.send({ counted });
 });
@@ -62,4 +62,11 @@ async function leftOpen(before) {
     for (const resource of before) if (left.includes(resource)) left.splice(left.indexOf(resource), 1);
     if (left.length === 0 || performance.now() > untilMs) return left;
   }
+}
+
+/** Where sockets lead that are open: what tells whose they are. */
+function openSockets() {
+  return process._getActiveHandles().flatMap(({ remoteAddress, remotePort, localPort }) => {
+    return remoteAddress === undefined ? [] : [`from port ${localPort} to ${remoteAddress}:${remotePort}`];
+  });
 }
