@@ -2,7 +2,7 @@
 export const EXIT_CODES = {
   /** It was told to stop, and has stopped cleanly. */
   stopped: 0,
-  /** It cannot start or go on: what it needs is away, in use or gone. Its last line says which; a restart may help. */
+  /** It cannot start or go on: what it needs is away, in use, torn or gone. Its last line says which; a restart may help. */
   failed: 1,
   /** It was told to stop and was cut short, by `stopTimeoutMs` or a second signal. Nothing that is durable is lost. */
   cutShort: 3,

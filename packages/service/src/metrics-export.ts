@@ -99,7 +99,7 @@ async function serveMetrics(
         () => say(503, "the metrics cannot be read now\n"),
       );
   };
-  const server = new BriefHttp("metrics.listen", answer, tls && CurrentTls.open(tls, log));
+  const server = new BriefHttp("metrics.listen", answer, tls && CurrentTls.open(tls, log, "metrics.tls"));
   await server.listen(listen);
   return server;
 }

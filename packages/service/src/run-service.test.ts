@@ -13,6 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { createAuthority } from "@diskmesh/pki";
 import { expect } from "chai";
 import { EXIT_CODES } from "./exit-codes.js";
 
@@ -91,6 +92,21 @@ describe("runService", () => {
     expect(await ended).to.deep.equal([78, null]);
     expect(messages(err)).to.have.length(1);
     expect(messages(err)[0]).to.match(/^sample cannot start: config .*sample\.yaml: colour: /);
+  });
+
+  it("names the file of metrics.tls that is torn, in one line", async () => {
+    const files = ["ca.pem", "cert.pem", "key.pem"].map((name) => join(folder, name));
+    const [caFile, certFile, keyFile] = files as [string, string, string];
+    const { certPem, keyPem } = await createAuthority({ commonName: "any", validDays: 1 });
+    for (const file of [caFile, certFile]) writeFileSync(file, certPem);
+    writeFileSync(keyFile, keyPem, { mode: 0o600 });
+    writeFileSync(certFile, certPem.slice(0, 100));
+    const metrics = { listen: { host: "127.0.0.1", port: 1 }, tls: { caFile, certFile, keyFile } };
+    const { err, ended } = start({ behaviour: "run", metrics });
+    expect(await ended).to.deep.equal([1, null]);
+    const why = `metrics.tls.certFile ${certFile} holds no certificate in PEM that can be read`;
+    expect(messages(err)).to.deep.equal([`sample cannot start: ${why}; put a whole one there, without a passphrase`]);
+    expect(lastOf(err)).to.include({ level: "fatal", exitCode: 1 });
   });
 
   it("shows a stack only for bugs", async () => {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Logger, silentLogger } from "@diskmesh/domain";
+import { InvalidArgumentError, type Logger, silentLogger } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { expect } from "chai";
 import { CurrentTls } from "./current-tls.js";
@@ -41,10 +41,10 @@ describe("CurrentTls", () => {
     writeFileSync(join(into, "tls.crt"), certPem);
     writeFileSync(join(into, "tls.key"), keyPem);
   };
-  const open = (within = folder) => {
+  const open = (within = folder, section = "tls") => {
     const [caFile, certFile, keyFile] = ["ca.pem", "tls.crt", "tls.key"].map((name) => join(within, name));
     const files = { caFile: caFile ?? "", certFile: certFile ?? "", keyFile: keyFile ?? "" };
-    const tls = CurrentTls.open({ ...files, revokedFile: join(within, "revoked") }, log);
+    const tls = CurrentTls.open({ ...files, revokedFile: join(within, "revoked") }, log, section);
     opened.push(tls);
     return tls;
   };
@@ -71,6 +71,31 @@ describe("CurrentTls", () => {
     expect(String(tls.material.cert) + tls.material.key).to.equal(second.certPem + second.keyPem);
     expect(lines.at(-1)).to.match(/^the certificate in tls\.certFile .*: changed, and in use from now on$/);
     expect(lines).to.have.length(2);
+  });
+
+  it("refuses what TLS would not take, by its place in the config and its file", async () => {
+    const [made, other] = [await issue(), await issue()];
+    const torn: readonly [file: string, text: string, said: string][] = [
+      ["tls.crt", made.certPem.slice(0, 100), "metrics.tls.certFile FILE holds no certificate in PEM"],
+      ["tls.crt", "", "metrics.tls.certFile FILE holds no certificate in PEM"],
+      ["tls.key", made.keyPem.slice(0, 100), "metrics.tls.keyFile FILE holds no private key in PEM"],
+      ["tls.key", other.keyPem, "metrics.tls.keyFile FILE is not the key of the certificate"],
+      [
+        "ca.pem",
+        authority.certPem.slice(0, -40),
+        "metrics.tls.caFile FILE holds a certificate in PEM that is not whole",
+      ],
+    ];
+    for (const [name, text, said] of torn) {
+      write(folder, made);
+      writeFileSync(join(folder, "revoked"), "");
+      writeFileSync(join(folder, name), text);
+      expect(() => open(folder, "metrics.tls"), name).to.throw(
+        InvalidArgumentError,
+        said.replace("FILE", join(folder, name)),
+      );
+    }
+    expect(lines).to.deep.equal([]);
   });
 
   it("follows links to other folders, as Kubernetes replaces them", async () => {

@@ -26,12 +26,15 @@ export class CurrentTls {
     this.#reader = reader;
   }
 
-  /** Throws InvalidArgumentError for files that cannot be read. The first log that is given for them is told. */
-  static open(files: TlsFiles, log?: Logger): CurrentTls {
+  /**
+   * Throws InvalidArgumentError for files that cannot be read or used. The first log that is given for them is told, and
+   * hears of them by the first `section` of the config.
+   */
+  static open(files: TlsFiles, log?: Logger, section = "tls"): CurrentTls {
     const key = JSON.stringify([files.caFile, files.certFile, files.keyFile, files.revokedFile]);
     let reader = readers.get(key);
     if (reader === undefined) {
-      reader = new TlsReader(files, () => readers.delete(key));
+      reader = new TlsReader(files, section, () => readers.delete(key));
       readers.set(key, reader);
     }
     reader.log ??= log;
@@ -94,9 +97,10 @@ class TlsReader {
 
   constructor(
     readonly files: TlsFiles,
+    private readonly section: string,
     private readonly onClosed: () => void,
   ) {
-    this.material = readTlsFiles(files);
+    this.material = readTlsFiles(files, section);
     this.revoked = this.#parseRevoked();
     this.#lookIn(LOOK_INTERVAL_MS);
   }
@@ -150,7 +154,7 @@ class TlsReader {
   }
 
   #takeUp(found: Found): void {
-    const { material, changes, problems } = takeUp(this.material, found, this.files, Date.now());
+    const { material, changes, problems } = takeUp(this.material, found, this.files, Date.now(), this.section);
     const told = problems.join("; ");
     if (told !== "" && told !== this.#told)
       this.log?.error({ alert: "tls_files" }, `${told}; what was in use before stays so until that is mended`);

@@ -1,9 +1,8 @@
 import { X509Certificate } from "node:crypto";
-import { createSecureContext } from "node:tls";
 import { formatIdentity, InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { identityOfAlternativeNames } from "./identity.js";
 import { parseRevoked } from "./revoked.js";
-import { checkAuthorities, checkPair, type TlsFiles, type TlsMaterial } from "./tls-files.js";
+import { checkAuthorities, checkNotEnded, checkPair, type TlsFiles, type TlsMaterial } from "./tls-files.js";
 
 /** What the files say now; an error where one cannot be read. */
 export type Found = { readonly [Part in keyof TlsMaterial]: Buffer | Error };
@@ -19,9 +18,9 @@ export interface TakenUp {
 
 /**
  * Decides what of the files is taken up. Authorities, certificate with key, and revoked serial numbers are three parts: one
- * that is not whole keeps its former content and holds up no other.
+ * that is not whole keeps its former content and holds up no other. `section` of the config names them.
  */
-export function takeUp(current: TlsMaterial, found: Found, files: TlsFiles, nowMs: number): TakenUp {
+export function takeUp(current: TlsMaterial, found: Found, files: TlsFiles, nowMs: number, section = "tls"): TakenUp {
   const changes: string[] = [];
   const problems: string[] = [];
   let material = current;
@@ -38,18 +37,15 @@ export function takeUp(current: TlsMaterial, found: Found, files: TlsFiles, nowM
     }
   };
   const { caFile, certFile, revokedFile } = files;
-  part(["ca"], `the authorities in tls.caFile ${caFile}`, (next) => {
-    checkAuthorities(caFile, next.ca);
-    checkAccepted(`tls.caFile ${caFile}`, { ca: next.ca });
-  });
-  part(["cert", "key"], `the certificate in tls.certFile ${certFile}`, (next) => {
-    checkPair(files, next, nowMs);
-    checkBegun(certFile, next.cert, nowMs);
-    checkSameHolder(certFile, current.cert, next.cert);
-    checkAccepted(`tls.certFile ${certFile}`, { cert: next.cert, key: next.key });
+  part(["ca"], `the authorities in ${section}.caFile ${caFile}`, (next) => checkAuthorities(caFile, next.ca, section));
+  part(["cert", "key"], `the certificate in ${section}.certFile ${certFile}`, (next) => {
+    checkPair(files, next, section);
+    checkNotEnded(certFile, next.cert, nowMs, section);
+    checkBegun(`${section}.certFile ${certFile}`, next.cert, nowMs);
+    checkSameHolder(`${section}.certFile ${certFile}`, current.cert, next.cert);
   });
   if (revokedFile !== undefined)
-    part(["revoked"], `the revoked serial numbers in tls.revokedFile ${revokedFile}`, (next) =>
+    part(["revoked"], `the revoked serial numbers in ${section}.revokedFile ${revokedFile}`, (next) =>
       parseRevoked(next.revoked, revokedFile),
     );
   return { material, changes, problems };
@@ -60,29 +56,20 @@ function readOf(content: Buffer | Error): Buffer {
   return content;
 }
 
-/** OpenSSL refuses what it finds too weak, which no parser does. */
-function checkAccepted(name: string, tls: Parameters<typeof createSecureContext>[0]): void {
-  try {
-    createSecureContext(tls);
-  } catch (error) {
-    throw new InvalidArgumentError(`${name} is not accepted by OpenSSL: make it anew, e.g. on P-256`, { cause: error });
-  }
-}
-
-function checkBegun(certFile: string, cert: Buffer, nowMs: number): void {
+function checkBegun(name: string, cert: Buffer, nowMs: number): void {
   const beginsAtMs = Date.parse(new X509Certificate(cert).validFrom);
   if (beginsAtMs > nowMs)
     throw new InvalidArgumentError(
-      `the certificate in tls.certFile ${certFile} begins at ${new Date(beginsAtMs).toISOString()}, which is to come: check the clocks of both machines`,
+      `the certificate in ${name} begins at ${new Date(beginsAtMs).toISOString()}, which is to come: check the clocks of both machines`,
     );
 }
 
 /** Another host's certificate, copied to the wrong place, must not make a process that runs somebody else. */
-function checkSameHolder(certFile: string, before: Buffer, after: Buffer): void {
+function checkSameHolder(name: string, before: Buffer, after: Buffer): void {
   const [former, latter] = [holderOf(before), holderOf(after)];
   if (former !== latter)
     throw new InvalidArgumentError(
-      `the certificate in tls.certFile ${certFile} is of ${latter}, and this process runs as ${former}: put back the right one`,
+      `the certificate in ${name} is of ${latter}, and this process runs as ${former}: put back the right one`,
     );
 }
 

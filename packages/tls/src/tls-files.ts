@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
 import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { parseRevoked } from "./revoked.js";
 
@@ -26,10 +27,9 @@ export interface TlsMaterial {
  * Reads what a server is to identify itself with. InvalidArgumentError when a file is no certificate or key, when they do
  * not belong together, or when the certificate has ended: nobody would talk to it, and each would have to guess why.
  */
-export function readServerTlsFiles(files: TlsFiles, nowMs: number): TlsMaterial {
-  const material = readTlsFiles(files);
-  checkAuthorities(files.caFile, material.ca);
-  checkPair(files, material, nowMs);
+export function readServerTlsFiles(files: TlsFiles, nowMs: number, section = SECTION): TlsMaterial {
+  const material = readTlsFiles(files, section);
+  checkNotEnded(files.certFile, material.cert, nowMs, section);
   return material;
 }
 
@@ -47,7 +47,11 @@ export function problemsOfTlsFiles(files: TlsFiles, nowMs: number): string[] {
 export function problemsOfPair(files: Pick<TlsFiles, "certFile" | "keyFile">, nowMs: number): string[] {
   const unread = [files.certFile, files.keyFile].flatMap((file) => problemsIn(() => readPem(file)));
   if (unread.length > 0) return unread;
-  return problemsIn(() => checkPair(files, { cert: readPem(files.certFile), key: readPem(files.keyFile) }, nowMs));
+  return problemsIn(() => {
+    const cert = readPem(files.certFile);
+    checkPair(files, { cert, key: readPem(files.keyFile) });
+    checkNotEnded(files.certFile, cert, nowMs);
+  });
 }
 
 function problemsIn(check: () => unknown): string[] {
@@ -59,44 +63,69 @@ function problemsIn(check: () => unknown): string[] {
   }
 }
 
-/** Reads the files as they are, and checks the revoked serial numbers: a list that is not understood refuses nobody. */
-export function readTlsFiles(files: TlsFiles): TlsMaterial {
+/**
+ * Reads the files, and throws InvalidArgumentError for what TLS would not take, by its name: OpenSSL names no file. `section`
+ * of the config names them.
+ */
+export function readTlsFiles(files: TlsFiles, section = SECTION): TlsMaterial {
   const { caFile, certFile, keyFile, revokedFile } = files;
   const revoked = revokedFile === undefined ? Buffer.alloc(0) : readPem(revokedFile);
+  // A list that is not understood refuses nobody.
   if (revokedFile !== undefined) parseRevoked(revoked, revokedFile);
-  return { ca: readPem(caFile), cert: readPem(certFile), key: readPem(keyFile), revoked };
+  const material = { ca: readPem(caFile), cert: readPem(certFile), key: readPem(keyFile), revoked };
+  checkAuthorities(caFile, material.ca, section);
+  checkPair(files, material, section);
+  return material;
 }
+
+const SECTION = "tls";
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
 /** Throws InvalidArgumentError unless each certificate that begins in the text is whole, and there is one. */
-export function checkAuthorities(caFile: string, ca: Buffer): void {
-  const name = `tls.caFile ${caFile}`;
+export function checkAuthorities(caFile: string, ca: Buffer, section = SECTION): void {
+  const name = `${section}.caFile ${caFile}`;
   const text = ca.toString("latin1");
   const whole = text.match(PEM_CERTIFICATE) ?? [];
   const begun = text.split("-----BEGIN CERTIFICATE-----").length - 1;
   if (begun > whole.length) throw new InvalidArgumentError(`${name} holds a certificate in PEM that is not whole`);
   if (whole.length === 0) parsed(name, "certificate", () => new X509Certificate(ca));
   for (const one of whole) parsed(name, "certificate", () => new X509Certificate(one));
+  checkAccepted(name, { ca });
 }
 
-/** Throws InvalidArgumentError unless it is a certificate that counts now, with its key. */
+/** Throws InvalidArgumentError unless it is a certificate with its key. */
 export function checkPair(
   { certFile, keyFile }: Pick<TlsFiles, "certFile" | "keyFile">,
   { cert, key: keyPem }: Pick<TlsMaterial, "cert" | "key">,
-  nowMs: number,
+  section = SECTION,
 ): void {
-  const certificate = parsed(`tls.certFile ${certFile}`, "certificate", () => new X509Certificate(cert));
-  const key = parsed(`tls.keyFile ${keyFile}`, "private key", () => createPrivateKey(keyPem));
+  const [certName, keyName] = [`${section}.certFile ${certFile}`, `${section}.keyFile ${keyFile}`];
+  const certificate = parsed(certName, "certificate", () => new X509Certificate(cert));
+  const key = parsed(keyName, "private key", () => createPrivateKey(keyPem));
   if (!certificate.checkPrivateKey(key))
     throw new InvalidArgumentError(
-      `tls.keyFile ${keyFile} is not the key of the certificate in tls.certFile ${certFile}: give the two that were made together`,
+      `${keyName} is not the key of the certificate in ${certName}: give the two that were made together`,
     );
-  const endsAtMs = Date.parse(certificate.validTo);
+  checkAccepted(certName, { cert, key: keyPem });
+}
+
+/** Throws InvalidArgumentError if a certificate that `checkPair` let pass counts no more. */
+export function checkNotEnded(certFile: string, cert: Buffer, nowMs: number, section = SECTION): void {
+  const endsAtMs = Date.parse(new X509Certificate(cert).validTo);
   if (endsAtMs <= nowMs)
     throw new InvalidArgumentError(
-      `the certificate in tls.certFile ${certFile} ended at ${new Date(endsAtMs).toISOString()}: renew it`,
+      `the certificate in ${section}.certFile ${certFile} ended at ${new Date(endsAtMs).toISOString()}: renew it`,
     );
+}
+
+/** OpenSSL refuses what it finds too weak, which no parser does. */
+function checkAccepted(name: string, tls: Parameters<typeof createSecureContext>[0]): void {
+  try {
+    createSecureContext(tls);
+  } catch (error) {
+    throw new InvalidArgumentError(`${name} is not accepted by OpenSSL: make it anew, e.g. on P-256`, { cause: error });
+  }
 }
 
 /** The certificates in a text of PEM that `checkAuthorities` let pass. */
@@ -109,9 +138,12 @@ function parsed<T>(file: string, what: string, parse: () => T): T {
   try {
     return parse();
   } catch (error) {
-    throw new InvalidArgumentError(`${file} holds no ${what} in PEM that can be read; give one without a passphrase`, {
-      cause: error,
-    });
+    throw new InvalidArgumentError(
+      `${file} holds no ${what} in PEM that can be read; put a whole one there, without a passphrase`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

@@ -65,8 +65,9 @@ export class HttpServer {
     this.#logins = new Logins(config, systemClock);
     this.#requestLog = new RequestLog(options.log);
     const files = { ...options.config.tls, ...config.tls };
-    readServerTlsFiles(files, systemClock.nowMs());
-    this.#tls = CurrentTls.open(files, options.log);
+    const section = config.tls === undefined ? "tls" : "http.tls";
+    readServerTlsFiles(files, systemClock.nowMs(), section);
+    this.#tls = CurrentTls.open(files, options.log, section);
     this.#toLeader = new PassOn(this.#tls, config);
     this.#fastify = this.#build();
   }
