@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Child, eventually, onExit } from "@diskmesh/testkit";
 
 const START_TIMEOUT_MS = 20_000;
+const CACHE_TIMEOUT_MS = 20_000;
 
 /** A device file that can be told to fail or to hang: nbdkit serves it, FUSE shows it as a file. */
 export class Drive {
@@ -63,6 +64,8 @@ export class Drive {
 
   /** Nothing that reaches it is answered from now on. */
   hang(): void {
+    // What the kernel has cached would still be answered: of a small drive that is all of it.
+    execFileSync("dd", [`if=${this.path}`, "iflag=nocache", "count=0", "status=none"], { timeout: CACHE_TIMEOUT_MS });
     this.server.signal("SIGSTOP");
   }
 
