@@ -6,7 +6,10 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
-const HOST_IDS = ["host-1", "host-2", "host-3", "host-4", "host-5", "host-6"];
+/** One is free; in "api" there are too few for a crowd of their own. */
+const INSTANCES = { web: 5, api: 3 } as const;
+const VMS = INSTANCES.web + INSTANCES.api;
+const HOST_IDS = Array.from({ length: VMS + 1 }, (_, index) => `host-${index + 1}`);
 const SILENT_AFTER_MS = 5_000;
 /** A busy machine takes its time. */
 const PATIENT = { timeoutMs: 90_000 };
@@ -36,14 +39,15 @@ describe("VMs that are gone", function () {
       await agent.stop();
       await agent.start();
     }
-    await director.deploy("web", 5);
+    for (const [deployment, count] of Object.entries(INSTANCES)) await director.deploy(deployment, count);
   });
   after(async () => {
     resurrection?.close();
     await director?.stop();
   });
 
-  const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
+  const instances = async (deployment: keyof typeof INSTANCES = "web") =>
+    (await director.deployments.listInstances({ deployment })).instances;
   const silentVms = async () => (await resurrection.getResurrection({})).silentVms;
   const switchTo = (enabled: boolean, deployment = "", group = "") =>
     resurrection.updateResurrection({ wanted: { enabled, deployment, group } });
@@ -60,7 +64,7 @@ describe("VMs that are gone", function () {
     expect(await resurrection.getResurrection({})).to.deep.equal({ enabled: false, switches: [], silentVms: [] });
     await switchTo(true);
     // The only free host is the one that it was on.
-    await eventually(() => director.cpi.vms.size === 5, PATIENT);
+    await eventually(() => director.cpi.vms.size === VMS, PATIENT);
     await agent.start();
     await eventually(async () => (await instances()).every(({ vmState }) => vmState === "running"), PATIENT);
     const now = (await instances()).find(({ instanceId }) => instanceId === victim?.instanceId);
@@ -70,22 +74,58 @@ describe("VMs that are gone", function () {
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
   });
 
-  it("are not made anew while more than half of the deployment is silent, and operators are told why", async () => {
-    const before = await instances();
-    const { vms } = director.cpi;
-    const gone = before.slice(0, 3).flatMap(({ vmCid }) => vms.get(vmCid) ?? []);
-    const victims = gone.map(({ agentId }) => director.agent(agentId));
-    await Promise.all(victims.map((victim) => victim.stop()));
-    for (const { vmCid } of gone) vms.delete(vmCid);
+  const CROWDS: [what: string, silent: Record<keyof typeof INSTANCES, number>, because: string][] = [
+    ["of the deployment", { web: 3, api: 0 }, "more than half of its deployment's agents are silent"],
+    ["of all, but of no deployment", { web: 2, api: 3 }, "more than half of all agents are silent"],
+  ];
+  for (const [what, { web, api }, because] of CROWDS)
+    it(`are not made anew when more than half ${what} fall silent at once, and operators are told why`, async () => {
+      const listed = async () => [...(await instances()), ...(await instances("api"))].map(({ vmCid }) => vmCid);
+      const [before, begun] = [await listed(), (await resurrections()).length];
+      const { vms } = director.cpi;
+      const silent = [...(await instances()).slice(0, web), ...(await instances("api")).slice(0, api)];
+      const gone = silent.flatMap(({ vmCid }) => vms.get(vmCid) ?? []);
+      const victims = gone.map(({ agentId }) => director.agent(agentId));
+      await Promise.all(victims.map((victim) => victim.stop()));
+      for (const { vmCid } of gone) vms.delete(vmCid);
+      await eventually(async () => {
+        const reasons = (await silentVms()).map(({ heldBecause }) => heldBecause);
+        expect(reasons).to.have.length(web + api);
+        for (const reason of reasons) expect(reason).to.include(because);
+      }, PATIENT);
+      for (const vm of gone) vms.set(vm.vmCid, vm);
+      await Promise.all(victims.map((victim) => victim.start()));
+      await eventually(async () => (await silentVms()).length === 0, PATIENT);
+      expect(await listed()).to.deep.equal(before);
+      expect(await resurrections()).to.have.length(begun);
+    });
+
+  it("are not made anew while the outcome of an attach is unknown, and are once the disk is detached", async () => {
+    const { instanceId = "", agentId = "", vmCid = "" } = (await instances())[0] ?? {};
+    const begun = (await resurrections()).length;
+    const gate = director.cpi.gate("attachDisk", "after");
+    const diskName = "unsure";
+    const { task } = await director.disks.provideDisk({ diskName, instanceId, diskPoolName: "fast", sizeBytes: 1 });
+    await gate.reached;
+    await director.tasks.cancelTask({ taskId: task?.taskId ?? 0 });
+    expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.CANCELLED);
+    const agent = director.agent(agentId);
+    await agent.stop();
+    director.cpi.vms.delete(vmCid);
     await eventually(async () => {
-      const reasons = (await silentVms()).map(({ heldBecause }) => heldBecause);
-      expect(reasons).to.have.length(3);
-      for (const reason of reasons) expect(reason).to.include("more than half");
+      const held = (await silentVms()).map((silent) => [silent.vmCid, silent.heldBecause]);
+      const because = "it is not known whether a disk is attached to it: detach the disk, or scan";
+      expect(held).to.deep.equal([[vmCid, because]]);
     }, PATIENT);
-    for (const vm of gone) vms.set(vm.vmCid, vm);
-    await Promise.all(victims.map((victim) => victim.start()));
-    await eventually(async () => (await silentVms()).length === 0, PATIENT);
-    expect((await instances()).map(({ vmCid }) => vmCid)).to.deep.equal(before.map(({ vmCid }) => vmCid));
+    expect(await resurrections()).to.have.length(begun);
+    expect((await director.detach(diskName)).state).to.equal(TaskState.DONE);
+    await eventually(() => director.cpi.vms.size === VMS, PATIENT);
+    await agent.start();
+    await eventually(async () => {
+      const now = (await instances()).find((each) => each.instanceId === instanceId);
+      expect(now?.vmState).to.equal("running");
+      expect(now?.vmCid).not.to.equal(vmCid);
+    }, PATIENT);
   });
 
   it("whose CPI has them are left to it, and so are those that a switch excepts", async () => {
