@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { benchAgents } from "./agents-bench.js";
 import { benchCpi } from "./cpi-bench.js";
 import { benchDeploy } from "./deploy-bench.js";
 import { benchHttp } from "./http-bench.js";
@@ -30,13 +31,14 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   page: benchPage,
   status: benchStatus,
   storm: benchStorm,
+  agents: benchAgents,
   cpi: benchCpi,
   deploy: benchDeploy,
   http: benchHttp,
 };
 
 // Thousands of agents, waiting for a slow CPI, and gigabytes of a stemcell, each for minutes: only when asked for.
-const ONLY_BY_NAME = ["storm", "deploy", "http"];
+const ONLY_BY_NAME = ["storm", "agents", "deploy", "http"];
 
 const STORM_AGENTS = 10_000;
 

@@ -1,0 +1,103 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { TaskState } from "@diskmesh/api/director";
+import { TestDirector } from "@diskmesh/director/testing";
+import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
+
+const AGENTS = 1_000;
+/** As stock agents do, so that nothing has to be scaled: a beat that comes alone costs more than one of many. */
+const BEAT_INTERVAL_MS = 30_000;
+/** Whole intervals, so that each agent beats as often as any other. */
+const MEASURED_MS = 2 * BEAT_INTERVAL_MS;
+const IDLE_MS = 30_000;
+/** For what the deploy leaves to be done: code is compiled, memory collected, tasks are archived. */
+const SETTLE_MS = 10_000;
+const MAX_CORES = 0.01;
+const HOST_IDS = Array.from({ length: AGENTS }, (_, index) => `host-${index}`);
+const MANIFEST = `name: web
+update: {canaries: 1, max_in_flight: 32, canary_watch_time: 0-60000, update_watch_time: 0-60000}
+instance_groups: [{name: db, instances: ${AGENTS}, azs: [z1]}]
+`;
+const DEADLINE = { deadlineMs: 1_800_000 };
+
+/**
+ * What a director takes that watches over 1,000 VMs, whose agents beat every 30 s from this process, beyond one that has
+ * no VMs: hearing and recording the beats, and looking for silent ones to be made anew.
+ */
+export async function benchAgents(report: (line: string) => void): Promise<Measurement[]> {
+  report(`${AGENTS} agents connect to NATS`);
+  const director = await TestDirector.start(
+    { rpc: { maxDeadlineMs: DEADLINE.deadlineMs }, log: { level: "info" }, resurrection: { enabled: true } },
+    { hostIds: HOST_IDS },
+  );
+  try {
+    for (const agent of director.agents) await agent.stop();
+    await sleep(SETTLE_MS);
+    const idleCores = await coresOver(director, IDLE_MS);
+    report(`${AGENTS} VMs are deployed`);
+    for (const [index, agent] of director.agents.entries()) {
+      agent.heartbeatIntervalMs = BEAT_INTERVAL_MS;
+      agent.heartbeat = stockHeartbeat(index);
+      await agent.start();
+    }
+    await director.configs.updateConfig({ type: "cloud", content: "azs: [{name: z1}]\n" });
+    const { task } = await director.deployments.deploy({ manifest: MANIFEST, wait: true }, DEADLINE);
+    if (task?.state !== TaskState.DONE) throw new Error(`the deploy ended as ${task?.state}: ${task?.result}`);
+    await sleep(SETTLE_MS);
+    report(`their agents beat every ${BEAT_INTERVAL_MS / 1_000} s, for ${MEASURED_MS / 1_000} s`);
+    const cores = await coresOver(director, MEASURED_MS);
+    await requireHeard(director);
+    report(`${cores.toFixed(4)} of a core, without VMs ${idleCores.toFixed(4)}`);
+    return [
+      measurement({
+        name: "agents_heard_cpu",
+        value: 100 * (cores - idleCores),
+        unit: `% of a core for ${AGENTS} agents`,
+        floor: 100 * MAX_CORES,
+        floorOf: "the most that is allowed",
+        budget: { atMost: 1 },
+      }),
+    ];
+  } finally {
+    await director.stop();
+  }
+}
+
+async function coresOver({ process }: TestDirector, durationMs: number): Promise<number> {
+  const [cpuBeforeMs, beganAtMs] = [cpuTimeMs(process.pid), performance.now()];
+  await sleep(durationMs);
+  return (cpuTimeMs(process.pid) - cpuBeforeMs) / (performance.now() - beganAtMs);
+}
+
+/** Throws unless each agent's beat has come within the last interval: what is not heard costs nothing. */
+async function requireHeard(director: TestDirector): Promise<void> {
+  const sinceMs = Date.now() - 1.1 * BEAT_INTERVAL_MS;
+  const { instances } = await director.deployments.listInstances({ deployment: "web", agentHealth: true });
+  const heard = instances.filter(({ agentHealth }) => (agentHealth?.lastHeardAt?.getTime() ?? 0) >= sinceMs).length;
+  if (heard !== AGENTS) throw new Error(`the director has heard ${heard} of ${AGENTS} agents in the last interval`);
+}
+
+/** What a stock agent says. Its uptime goes on, else it would count as restarted. */
+function stockHeartbeat(index: number): object {
+  const used = { inode_percent: "12", percent: "34" };
+  return {
+    deployment: "web",
+    job: "db",
+    index,
+    job_state: "running",
+    vitals: {
+      cpu: { sys: "0.5", user: "2.1", wait: "0.1" },
+      disk: { ephemeral: used, persistent: used, system: used },
+      load: ["0.10", "0.07", "0.05"],
+      mem: { kb: "812340", percent: "20" },
+      swap: { kb: "0", percent: "0" },
+      uptime: {
+        get secs() {
+          return 1_000 + Math.floor(performance.now() / 1_000);
+        },
+      },
+    },
+    node_id: randomUUID(),
+    number_of_processes: 3,
+  };
+}
