@@ -123,7 +123,7 @@ describe("a connection that cannot come about", () => {
       const validDays = "validDays" in options ? options.validDays : 1;
       const told = await call(address, await certificate("operator", { by, validDays }));
       expect(told).to.contain("it may refuse this process's certificate, as its log then says");
-      expect(refused[0]?.remoteAddress).to.equal("127.0.0.1");
+      expect(refused[0]).to.deep.include({ remoteAddress: "127.0.0.1", claimed: { role: "operator", name: "" } });
       expect(refused[0]?.reason).to.contain("the certificate of operator is refused: ").and.to.contain(words);
     });
 

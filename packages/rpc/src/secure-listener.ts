@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from "node:tls";
-import { formatIdentity, InvalidStateError, messageOf, transportWords } from "@diskmesh/domain";
+import { formatIdentity, type Identity, InvalidStateError, messageOf, transportWords } from "@diskmesh/domain";
 import { type CurrentTls, identityOfAlternativeNames } from "@diskmesh/tls";
 import { type ConnectionLimits, ConnectionRoom } from "./connection-room.js";
 import type { RpcServerLimits } from "./limits.js";
@@ -16,6 +16,8 @@ export interface ListenAddress {
 export interface RefusedConnection {
   readonly remoteAddress: string;
   readonly reason: string;
+  /** Whom its certificate names, whoever made that; absent where there is none, or it names nobody. */
+  readonly claimed?: Identity;
   /** Its TLS handshake failed: one that is wrongly set up tries again and again, and is told of once. */
   readonly isHandshake?: true;
 }
@@ -197,10 +199,11 @@ export class SecureListener {
     }
   }
 
-  #refuseRevoked(socket: TLSSocket, { name, serialNumber }: Caller): boolean {
+  #refuseRevoked(socket: TLSSocket, { identity, name, serialNumber }: Caller): boolean {
     if (!this.options.tls.isRevoked(serialNumber)) return false;
     const reason = `the certificate of ${name} with the serial number ${serialNumber} is revoked`;
-    this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason, isHandshake: true });
+    const remoteAddress = socket.remoteAddress ?? "";
+    this.options.onRefused({ remoteAddress, reason, claimed: identity, isHandshake: true });
     socket.destroy();
     return true;
   }
@@ -217,7 +220,8 @@ export class SecureListener {
     const who = claimed ? formatIdentity(claimed) : "";
     const why = transportWords(String(socket.authorizationError));
     const reason = `the certificate${who && ` of ${who}`} is refused: ${why}`;
-    this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason, isHandshake: true });
+    const remoteAddress = socket.remoteAddress ?? "";
+    this.options.onRefused({ remoteAddress, reason, ...(claimed && { claimed }), isHandshake: true });
     socket.destroy();
   }
 

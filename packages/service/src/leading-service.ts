@@ -1,5 +1,5 @@
 import { formatHostPort, type Logger } from "@diskmesh/domain";
-import type { RpcServer } from "@diskmesh/rpc";
+import type { RefusedConnection, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "./clock.js";
 import { LeaderHealth } from "./leader-health.js";
 import { Leadership, type Term, type Waiting } from "./leadership.js";
@@ -23,6 +23,8 @@ export interface LeadingService<Context> {
   readonly addServices: (server: RpcServer, current: () => Context, readiness: Readiness) => void;
   /** Waits until this process may lead, then builds what serves at `address`. */
   readonly lead: (scope: Lifecycle, waiting: Waiting, address: string, readiness: Readiness) => Promise<Term<Context>>;
+  /** Is told of every connection that was not let in, beside the log. */
+  readonly onRefused?: (refused: RefusedConnection) => void;
   /** What a leader needs beside its lease and its database. */
   readonly needs?: readonly Need[];
 }
@@ -32,12 +34,12 @@ export async function startLeadingService<Context>(
   lifecycle: Lifecycle,
   config: LeadingServiceConfig,
   log: Logger,
-  { service, standsBy, addServices, lead, needs = [] }: LeadingService<Context>,
+  { service, standsBy, addServices, lead, onRefused, needs = [] }: LeadingService<Context>,
 ): Promise<void> {
   const readiness = new Readiness({ needs: ["certificate", "leader", "database", ...needs], log });
   // One to whom nobody talks must not lead: another one can, and takes the lease as soon as it is given back.
   const onCertificateEnded = (error: Error): void => lifecycle.fail(error);
-  const server = await createRpcServer(lifecycle, config, log, readiness, onCertificateEnded);
+  const server = await createRpcServer(lifecycle, config, log, readiness, { onCertificateEnded, onRefused });
   const databaseSilentMs = standsBy ? config.tablet.lease.safeTimeMs : undefined;
   let address = "";
   const leadership = new Leadership<Context>({

@@ -82,9 +82,9 @@ function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
   let loggedAtMs = Number.NEGATIVE_INFINITY;
   let notLogged = 0;
   const handshakes = new Map<string, number>();
-  return ({ isHandshake, ...refused }) => {
+  return ({ isHandshake, remoteAddress, reason }) => {
     const nowMs = performance.now();
-    const key = `${refused.remoteAddress} ${refused.reason}`;
+    const key = `${remoteAddress} ${reason}`;
     if (isHandshake && nowMs - (handshakes.get(key) ?? Number.NEGATIVE_INFINITY) < SAME_HANDSHAKE_MS) return;
     if (nowMs - loggedAtMs < REFUSALS_INTERVAL_MS) {
       notLogged += 1;
@@ -95,7 +95,7 @@ function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
       if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
       handshakes.set(key, nowMs);
     }
-    log.warn({ ...refused, refusedSinceLastLine: notLogged }, "a connection was refused");
+    log.warn({ remoteAddress, reason, refusedSinceLastLine: notLogged }, "a connection was refused");
     loggedAtMs = nowMs;
     notLogged = 0;
   };

@@ -1,5 +1,5 @@
 import type { Logger } from "@diskmesh/domain";
-import { RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
+import { type RefusedConnection, RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
 import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import type { HttpListen } from "./brief-http.js";
 import { CertificateWatch } from "./certificate-watch.js";
@@ -29,11 +29,28 @@ export async function createRpcServer(
   config: RpcServerConfig,
   log: Logger,
   readiness: Readiness,
-  onCertificateEnded: (error: Error) => void = () => {},
+  {
+    onCertificateEnded = () => {},
+    onRefused = () => {},
+  }: {
+    readonly onCertificateEnded?: (error: Error) => void;
+    /** Is told beside the log. */
+    readonly onRefused?: ((refused: RefusedConnection) => void) | undefined;
+  } = {},
 ): Promise<RpcServer> {
   let descriptors: Descriptors | undefined;
   const shortage = () => descriptors?.shortage();
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, shortage, ...rpcLogging(log) });
+  const logging = rpcLogging(log);
+  const server = new RpcServer({
+    tls: config.tls,
+    limits: config.rpc,
+    shortage,
+    ...logging,
+    onRefused: (refused) => {
+      logging.onRefused(refused);
+      onRefused(refused);
+    },
+  });
   server.setHealth(DESCRIPTORS_HEALTH, true);
   descriptors = lifecycle.use(
     "descriptors",

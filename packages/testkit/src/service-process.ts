@@ -71,7 +71,7 @@ export class ServiceProcess {
     return this.#child?.exit;
   }
 
-  async start(): Promise<void> {
+  async start(waitFor: WaitFor = this.options.waitFor ?? "serving"): Promise<void> {
     if (this.#child && !this.#child.exit) throw new Error(`${this.options.name} runs already`);
     this.#logs = this.logs;
     const configFile = join(this.options.folder, `${this.options.name}.yaml`);
@@ -86,7 +86,6 @@ export class ServiceProcess {
       // What a killed process leaves in its temporary folder goes with the test's own.
       env: { TMPDIR: this.options.folder, ...this.options.env },
     });
-    const { waitFor = "serving" } = this.options;
     if (waitFor !== "nothing") await this.waitFor(waitFor);
   }
 
@@ -129,10 +128,10 @@ export class ServiceProcess {
   }
 
   /** Kills it, if it still runs, and starts it again, with another config if one is given. */
-  async restart(config: object = this.#config): Promise<void> {
+  async restart(config: object = this.#config, waitFor?: WaitFor): Promise<void> {
     await this.kill();
     this.#config = config;
-    await this.start();
+    await this.start(waitFor);
   }
 
   /** Kills it; for `await using`. */

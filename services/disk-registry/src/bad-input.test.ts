@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { connect } from "node:tls";
+import { AdminServiceDefinition, SubjectKind } from "@diskmesh/api/common";
 import {
   AgentRegistrationServiceDefinition,
   CreateDiskRequest,
@@ -311,6 +312,26 @@ describe("bad input, through a real server", () => {
 
   it("a heartbeat for another host -> PERMISSION_DENIED", () =>
     refused(agent.heartbeat("h2"), "PermissionDeniedError", "not the one in its certificate"));
+
+  it("a host that never registered -> it is told who was refused in its name, once somebody was", async () => {
+    const admin = createClient(AdminServiceDefinition, {
+      address: registry.address,
+      tls: registry.certificates.files("operator"),
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 60_000,
+    });
+    try {
+      const explained = () => admin.explain({ subject: { kind: SubjectKind.HOST, name: "h9" } });
+      await refused(explained(), "NotFoundError", "there is no host h9");
+      await refused(agent.heartbeat("h9"), "PermissionDeniedError", "not the one in its certificate");
+      const { summary, causes } = await explained();
+      expect(summary).to.equal("host h9 has never registered here");
+      expect(causes.map(({ reason }) => reason)).to.deep.equal(["AGENT_REFUSED"]);
+      expect(causes[0]?.message).to.contain("disk-agent h1 speaks for host h9");
+    } finally {
+      admin.close();
+    }
+  });
 
   it("sizes of 2^53, 2^63 and bytes that are no message -> INVALID_ARGUMENT, never rounded", async () => {
     const sizeField = 0x10;

@@ -5,6 +5,7 @@ import type { StoredChange } from "@diskmesh/tablet";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
 import { Liveness } from "./agents/liveness.js";
+import type { RefusedAgents } from "./agents/refused-agents.js";
 import { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
@@ -38,9 +39,10 @@ export async function buildContext(
     readonly log: Logger;
     readonly tablet: RegistryTablet;
     readonly edges: RegistryEdges;
+    readonly refusedAgents: RefusedAgents;
   },
 ): Promise<Context> {
-  const { config, log, tablet, edges } = options;
+  const { config, log, tablet, edges, refusedAgents } = options;
   const { clock, random } = edges;
   lifecycle.use("tablet", tablet);
   tablet.concludeWith((tx, changed, note) =>
@@ -83,6 +85,7 @@ export async function buildContext(
     workers,
     registrationTurns,
     lastRegistrations: new Map(),
+    refusedAgents,
     unknownExports: new Map(),
   };
 }

@@ -1,6 +1,7 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes } from "@diskmesh/service";
+import type { RefusedAgents } from "./agents/refused-agents.js";
 import type { Turns } from "./agents/turns.js";
 import type { Doing } from "./model/events.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
@@ -22,6 +23,7 @@ export interface Context extends WorkContext {
   readonly workers: Workers;
   readonly registrationTurns: Turns;
   readonly lastRegistrations: LastRegistrations;
+  readonly refusedAgents: RefusedAgents;
   /** By host, exports of disks that this registry never knew; in memory only, as what they serve is fenced in any case. */
   readonly unknownExports: Map<HostId, readonly ReportedExport[]>;
 }

@@ -1,4 +1,5 @@
 /** What a simulator puts a registry together from: everything but the process around it. */
+export { RefusedAgents } from "./agents/refused-agents.js";
 export { buildContext } from "./build-context.js";
 export { configSchema } from "./config.js";
 export type { Context } from "./context.js";

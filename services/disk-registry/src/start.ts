@@ -3,6 +3,7 @@ import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiti
 import { isDatabaseUrl } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import { grpcAgents } from "./agents/agent-clients.js";
+import { RefusedAgents } from "./agents/refused-agents.js";
 import { buildContext } from "./build-context.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
@@ -12,11 +13,13 @@ import { storedSchema } from "./stored-schema.js";
 
 /** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */
 export function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {
+  const refusedAgents = new RefusedAgents(systemClock);
   return startLeadingService(lifecycle, config, log, {
     service: "disk-registry",
     standsBy: isDatabaseUrl(config.tablet.storage),
     addServices: (server, current: () => Context, readiness) => addServices(server, current, () => readiness.report()),
-    lead: (scope, waiting, address) => lead(scope, config, address, waiting, log),
+    lead: (scope, waiting, address) => lead(scope, config, address, waiting, log, refusedAgents),
+    onRefused: (refused) => refusedAgents.connectionRefused(refused),
   });
 }
 
@@ -26,11 +29,12 @@ async function lead(
   address: string,
   waiting: Waiting,
   log: Logger,
+  refusedAgents: RefusedAgents,
 ): Promise<Term<Context>> {
   const tablet = await openServiceTablet(config.tablet, storedSchema, address, waiting);
   const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.requestTimeoutMs });
   const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
-  const context = await buildContext(scope, { config, log, tablet, edges });
+  const context = await buildContext(scope, { config, log, tablet, edges, refusedAgents });
   scope.use("metrics of the tablet", observeTablet(tablet));
   const { id: tabletId, incarnation, generation: tabletGeneration, documentsRead } = tablet;
   const stateLoaded = await counts(tablet);

@@ -1,5 +1,12 @@
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import { addServices, buildContext, type Context, configSchema, schema } from "@diskmesh/disk-registry/simulation";
+import {
+  addServices,
+  buildContext,
+  type Context,
+  configSchema,
+  RefusedAgents,
+  schema,
+} from "@diskmesh/disk-registry/simulation";
 import { messageOf, silentLogger } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
 import { Tablet } from "@diskmesh/tablet";
@@ -71,6 +78,7 @@ export class RegistryNode implements RegistryRun {
         config,
         log: silentLogger,
         tablet,
+        refusedAgents: new RefusedAgents(process),
         edges: {
           clock: process,
           random: world.serviceRandom(),

@@ -1,4 +1,5 @@
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
+import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { deleteDisk, detachDisk, provideDisk } from "../mesh/steps.js";
@@ -12,6 +13,18 @@ const MOST = ["host-1", "host-2", "host-3", "host-4", "host-5", "host-6"] as con
 
 const instanceOn = ({ instanceIds, mesh }: StuckMesh, hostId: string): string =>
   instanceIds[mesh.hostIds.indexOf(hostId)] ?? "";
+
+/** For which any authority may be asked. */
+function certificateOf(hostId: string, authority: KeyPair): Promise<KeyPair> {
+  const identity = { role: "disk-agent", name: hostId } as const;
+  const names = { commonName: hostId, dnsNames: [], ipAddresses: ["127.0.0.1"] };
+  return issueCertificate(authority, { identity, ...names, validDays: 1, usages: ["server", "client"] });
+}
+
+function rightCertificate({ mesh }: StuckMesh, hostId: string): KeyPair {
+  const { certFile, keyFile } = mesh.group.certificates.files(`disk-agent-${hostId}`);
+  return { certPem: readFileSync(certFile, "utf8"), keyPem: readFileSync(keyFile, "utf8") };
+}
 
 /** Each leaves the mesh as it found it. */
 export const SITUATIONS: readonly Situation[] = [
@@ -27,6 +40,39 @@ export const SITUATIONS: readonly Situation[] = [
         row: ["host host-3", /UNAVAILABLE: no heartbeat/],
         cure: /^start its agent/,
         follow: () => agent.start(),
+      };
+    },
+  },
+  {
+    title: "wrong certificate, of another authority",
+    async make(stuck) {
+      const another = await createAuthority({ commonName: "another", validDays: 1 });
+      const tls = await stuck.withCertificate("host-3", await certificateOf("host-3", another));
+      return {
+        asked: ["host", "host-3"],
+        root: /^host host-3 is UNAVAILABLE: nothing is heard of the agent of host host-3, and somebody at 127\.0\.0\.1 is turned away: the certificate of disk-agent host-3 is refused: .*, since 20/,
+        reasons: ["AGENT_REFUSED", "AGENT_SILENT"],
+        row: ["host host-3", /UNAVAILABLE: no heartbeat/],
+        cure: /^if that is its agent, put a certificate and key of disk-agent host-3, by an authority that the registry trusts/,
+        // It runs on, and takes them up.
+        follow: async () => stuck.writeCertificate(tls, rightCertificate(stuck, "host-3")),
+      };
+    },
+  },
+  {
+    title: "wrong certificate, of another host",
+    async make(stuck) {
+      const tls = await stuck.withCertificate("host-4", rightCertificate(stuck, "host-5"));
+      return {
+        asked: ["host", "host-4"],
+        root: /^host host-4 is UNAVAILABLE: nothing is heard of the agent of host host-4, and an agent is turned away: disk-agent host-5 speaks for host host-4, which is not the one in its certificate, since 20/,
+        reasons: ["AGENT_REFUSED", "AGENT_SILENT"],
+        row: ["host host-4", /UNAVAILABLE: no heartbeat/],
+        cure: /certificate and key of disk-agent host-4.*; start the agent again if what it had was not of its host/,
+        follow: async () => {
+          stuck.writeCertificate(tls, rightCertificate(stuck, "host-4"));
+          await stuck.mesh.process("host-4").restart();
+        },
       };
     },
   },

@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import type { ExplainResponse } from "@diskmesh/api/common";
@@ -145,24 +145,40 @@ export class StuckMesh implements AsyncDisposable {
     chmodSync(this.cpiFile(name), 0o755);
   }
 
+  /** Has a host's agent run with another certificate; returns where that lies. */
+  async withCertificate(hostId: string, certificate: { readonly certPem: string; readonly keyPem: string }) {
+    const { group } = this.mesh;
+    const { caFile } = group.certificates.files(`disk-agent-${hostId}`);
+    const [certFile, keyFile] = [join(group.folder, `${hostId}-cert.pem`), join(group.folder, `${hostId}-key.pem`)];
+    const tls = { caFile, certFile, keyFile };
+    this.writeCertificate(tls, certificate);
+    // Nobody can ask it for its health.
+    await this.mesh.process(hostId).restart({ ...this.#agentConfig(hostId), tls }, "nothing");
+    return tls;
+  }
+
+  /** As a tool that renews certificates does, all at once. */
+  writeCertificate(
+    { certFile, keyFile }: { readonly certFile: string; readonly keyFile: string },
+    { certPem, keyPem }: { readonly certPem: string; readonly keyPem: string },
+  ): void {
+    for (const [file, text] of [
+      [keyFile, keyPem],
+      [certFile, certPem],
+    ] as const) {
+      writeFileSync(`${file}.next`, text, { mode: 0o600 });
+      renameSync(`${file}.next`, file);
+    }
+  }
+
   /** Has a host's agent hold a device on a drive that can be made to hang. */
   async withDrive(): Promise<{ readonly drive: Drive; readonly hostId: string; readonly deviceId: string }> {
-    const { group, nats } = this.mesh;
+    const { group } = this.mesh;
     const drive = await Drive.open(join(group.folder, "drive"), MIB_BYTES);
     this.#drive = drive;
     const deviceId = `${DRIVE_HOST}-drive`;
-    const tls = group.certificates.files(`disk-agent-${DRIVE_HOST}`);
-    await this.mesh.process(DRIVE_HOST).restart({
-      ...group.agentConfig(DRIVE_HOST, group.address("disk-registry")),
-      listen: group.listen(DRIVE_HOST),
-      tls,
-      nats: { servers: [nats.address], tls },
-      mbus: MBUS,
-      devices: [
-        { deviceId: `${DRIVE_HOST}-device-1`, path: group.deviceFile(DRIVE_HOST, 0) },
-        { deviceId, path: drive.path },
-      ],
-    });
+    const { devices, ...config } = this.#agentConfig(DRIVE_HOST);
+    await this.mesh.process(DRIVE_HOST).restart({ ...config, devices: [...devices, { deviceId, path: drive.path }] });
     await this.done(`why device ${deviceId}`);
     await this.done(`add-host ${DRIVE_HOST} --wait`);
     await devicesReady({ ...this.mesh, hostIds: [DRIVE_HOST] });
@@ -174,6 +190,19 @@ export class StuckMesh implements AsyncDisposable {
     this.#drive?.resume();
     await this.mesh[Symbol.asyncDispose]();
     await this.#drive?.close();
+  }
+
+  #agentConfig(hostId: string) {
+    const { group, nats } = this.mesh;
+    const tls = group.certificates.files(`disk-agent-${hostId}`);
+    return {
+      ...group.agentConfig(hostId, group.address("disk-registry")),
+      listen: group.listen(hostId),
+      tls,
+      nats: { servers: [nats.address], tls },
+      mbus: MBUS,
+      devices: [{ deviceId: `${hostId}-device-1`, path: group.deviceFile(hostId, 0) }],
+    };
   }
 
   /** Beside the fleet's own, a CPI that answers nothing but what it is, and one that is not there. */

@@ -22,7 +22,7 @@ export async function explain(context: Context, request: ExplainRequest): Promis
   const subject = parseSubject(request.subject);
   const known = knownOf(context);
   return context.tablet.read((tables) =>
-    explanation(summaryOf(tables, subject), subject, (each) => causesOf(tables, each, known)),
+    explanation(summaryOf(tables, subject, known), subject, (each) => causesOf(tables, each, known)),
   );
 }
 
@@ -42,20 +42,22 @@ function parseSubject(subject: SubjectMessage | undefined): Subject {
   }
 }
 
-function knownOf({ liveness, workers, fleet, config }: Context): Known {
+function knownOf({ liveness, workers, fleet, config, refusedAgents }: Context): Known {
   return {
     whySuspected: liveness.whySuspected,
     lastHeardAtMs: (hostId) => liveness.lastHeardAtMs(hostId),
+    refusalOf: (hostId) => refusedAgents.of(hostId),
     progressOf: (device) => workers.progressOf(device),
     standsStill: fleet.standsStill,
     serialNumbersOfMany: config.serialNumbersOfMany,
   };
 }
 
-function summaryOf(tables: RegistryTables, { kind, name }: Subject): string {
+function summaryOf(tables: RegistryTables, { kind, name }: Subject, { refusalOf }: Known): string {
   if (kind === "HOST") {
     const host = tables.hosts.get(name);
     if (host !== undefined) return `host ${name} is ${host.state}${host.removalRequested ? ", to be removed" : ""}`;
+    if (refusalOf(name) !== undefined) return `host ${name} has never registered here`;
   } else if (kind === "DEVICE") {
     const device = tables.devices.get(name);
     if (device !== undefined) {

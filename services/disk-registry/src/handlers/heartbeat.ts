@@ -21,7 +21,7 @@ export async function heartbeat(
 ): Promise<HeartbeatResponse> {
   const { tablet, liveness, fleet, clock, config, workers } = context;
   const hostId = parseHostId(request.hostId);
-  requireOwnHost(call, hostId);
+  requireOwnHost(context, call, hostId);
   const bootId = parseId("boot_id", request.bootId);
   requireAtMost("changed", request.changed, config.limits.maxDevicesPerHost);
   const changed = request.changed.map(

@@ -21,7 +21,7 @@ export async function registerAgent(
 ): Promise<RegisterAgentResponse> {
   const { tablet, fleet, clock, config, liveness, workers } = context;
   const hostId = parseHostId(request.hostId);
-  requireOwnHost(call, hostId);
+  requireOwnHost(context, call, hostId);
   await context.registrationTurns.next();
   // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
   call.signal.throwIfAborted();

@@ -14,6 +14,7 @@ export type Subject =
 type Reason =
   | "STANDS_STILL"
   | "SAID_DEAD"
+  | "AGENT_REFUSED"
   | "AGENT_SILENT"
   | "MASS_SILENCE"
   | "HEARTBEATS_MISSED"
@@ -38,10 +39,21 @@ type Reason =
 
 export type Cause = CauseOf<Subject, Reason>;
 
+/** Somebody was not let in who spoke in a host's name. */
+export interface Refusal {
+  /** Who, and why. */
+  readonly message: string;
+  /** Since when the message is the same. */
+  readonly sinceMs: number;
+  readonly lastAtMs: number;
+}
+
 /** What is known beside what is stored. */
 export interface Known {
   readonly whySuspected: WhySuspected;
   readonly lastHeardAtMs: (hostId: HostId) => number | undefined;
+  /** The last one in a host's name; undefined when there was none lately. */
+  readonly refusalOf: (hostId: HostId) => Refusal | undefined;
   readonly progressOf: (device: Device) => {
     readonly nextAttemptAtMs: number | undefined;
     readonly erasedBytes: number;

@@ -6,9 +6,10 @@ import { massSilenceRan } from "./vigil.js";
 
 export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known): Cause[] {
   const host = tables.hosts.get(hostId);
-  if (host === undefined) return [];
+  if (host === undefined) return toCauses(hostId, [refused(hostId, known)]);
   const found = [
     standsStill(host, known),
+    isSilent(host, known) ? refused(hostId, known) : undefined,
     silence(tables, host, known),
     mustRegister(host),
     probation(host),
@@ -16,18 +17,40 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
     foreignDevices(host),
     removal(tables, host),
   ];
-  return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: subjectOf(host), ...cause }]));
+  return toCauses(hostId, found);
 }
 
 const SHOWN_DISKS = 3;
 
 type Found = Omit<Cause, "subject"> | undefined;
 
-const subjectOf = ({ hostId }: Pick<Host, "hostId">): Subject => ({ kind: "HOST", name: hostId });
+function toCauses(name: HostId, found: readonly Found[]): Cause[] {
+  return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: { kind: "HOST", name }, ...cause }]));
+}
 
 function standsStill({ hostId }: Host, { standsStill: message }: Known): Found {
   if (message === undefined) return undefined;
   return { reason: "STANDS_STILL", message: `host ${hostId} gets no orders: ${message}` };
+}
+
+function isSilent({ hostId, state }: Host, { whySuspected }: Known): boolean {
+  return state === "UNAVAILABLE" || whySuspected(hostId) !== undefined;
+}
+
+/** A stranger can be refused in its name, too: it is told only of a host that is not heard, as what may be its agent. */
+function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
+  const refusal = refusalOf(hostId);
+  if (refusal === undefined || refusal.lastAtMs <= (lastHeardAtMs(hostId) ?? 0)) return undefined;
+  const { message, sinceMs } = refusal;
+  const certificate = `if that is its agent, put a certificate and key of disk-agent ${hostId}, by an authority that the registry trusts (its \`tls.caFile\`), in the place of the files that \`tls\` of the agent's config names`;
+  const restart =
+    "start the agent again if what it had was not of its host, or has ended; else it takes them up by itself";
+  return {
+    reason: "AGENT_REFUSED",
+    message: `nothing is heard of the agent of host ${hostId}, and ${message}`,
+    sinceMs,
+    cures: [[`${certificate}; ${restart}`, ""]],
+  };
 }
 
 /** Why nobody counts on its agent. */

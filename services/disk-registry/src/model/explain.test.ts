@@ -16,12 +16,17 @@ const OTHER_HOST: Subject = { kind: "HOST", name: h2 };
 const known = (fields: Partial<Known> = {}): Known => ({
   whySuspected: () => undefined,
   lastHeardAtMs: () => 500,
+  refusalOf: () => undefined,
   progressOf: () => ({ nextAttemptAtMs: 900, erasedBytes: 16 * 2 ** 20, pending: undefined }),
   standsStill: undefined,
   serialNumbersOfMany: new Set(),
   ...fields,
 });
 const suspects: Partial<Known> = { whySuspected: (id) => (id === h1 ? "host h1 is suspected" : undefined) };
+const refusedAt = (lastAtMs: number): Partial<Known> => ({
+  refusalOf: (id) =>
+    id === h1 ? { message: "somebody at ADDRESS is turned away: why", sinceMs: 550, lastAtMs } : undefined,
+});
 const word = { by: "operator ada", atMs: 300, reason: "no power" };
 const published = (state: Publication["state"], fields: Partial<Publication> = {}): Publication => ({
   hostId: h2,
@@ -89,6 +94,64 @@ const ROWS: readonly [cause: string, subject: Subject, scene: Scene, expected: r
     HOST,
     { known: suspects },
     [{ reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500 }],
+  ],
+  [
+    "it is silent, and somebody was refused in its name since",
+    HOST,
+    { host: { state: "UNAVAILABLE" }, known: refusedAt(600) },
+    [
+      {
+        reason: "AGENT_REFUSED",
+        says: /nothing is heard of the agent of host h1, and somebody at ADDRESS is turned away: why/,
+        sinceMs: 550,
+      },
+      {
+        reason: "AGENT_SILENT",
+        says: /nothing is heard/,
+        sinceMs: 500,
+        commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
+      },
+    ],
+  ],
+  [
+    "heartbeats are missed, and somebody was refused in its name since",
+    HOST,
+    { known: { ...suspects, ...refusedAt(600) } },
+    [
+      { reason: "AGENT_REFUSED", says: /turned away/, sinceMs: 550 },
+      { reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500 },
+    ],
+  ],
+  [
+    "somebody was refused in its name before it was heard last",
+    HOST,
+    { known: { ...suspects, ...refusedAt(500) } },
+    [{ reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500 }],
+  ],
+  ["it is heard, and a stranger was refused in its name", HOST, { known: refusedAt(600) }, []],
+  [
+    "it is said to be dead, and somebody was refused in its name",
+    HOST,
+    { host: { state: "DEAD", saidDead: word }, known: refusedAt(600) },
+    [
+      {
+        reason: "SAID_DEAD",
+        says: /is dead/,
+        sinceMs: 300,
+        commands: ["diskmesh set-host-state online h1", "diskmesh fence-host h1 --reason WHY"],
+      },
+    ],
+  ],
+  [
+    "it was never heard, and somebody is refused in its name",
+    { kind: "HOST", name: hostId("h9") },
+    {
+      known: {
+        lastHeardAtMs: () => undefined,
+        refusalOf: () => ({ message: "somebody is turned away", sinceMs: 550, lastAtMs: 600 }),
+      },
+    },
+    [{ reason: "AGENT_REFUSED", says: /agent of host h9, and somebody/, sinceMs: 550 }],
   ],
   [
     "most hosts are silent",

@@ -4,6 +4,7 @@ import { Lifecycle, systemClock } from "@diskmesh/service";
 import { type Change, type OnDocument, Tablet, type TabletStorage } from "@diskmesh/tablet";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { grpcAgents } from "../agents/agent-clients.js";
+import { RefusedAgents } from "../agents/refused-agents.js";
 import { buildContext } from "../build-context.js";
 import { configSchema } from "../config.js";
 import type { Context } from "../context.js";
@@ -67,7 +68,8 @@ export class CountingRegistry implements AsyncDisposable {
     const lifecycle = new Lifecycle(silentLogger);
     const connectAgent = grpcAgents({ tls, defaultDeadlineMs: 5_000 });
     const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
-    const context = await buildContext(lifecycle, { config, log: silentLogger, tablet, edges });
+    const refusedAgents = new RefusedAgents(systemClock);
+    const context = await buildContext(lifecycle, { config, log: silentLogger, tablet, edges, refusedAgents });
     const server = lifecycle.use("server", new RpcServer({ tls, limits: config.rpc }));
     addServices(server, () => context);
     const address = `127.0.0.1:${await server.listen(config.listen)}`;

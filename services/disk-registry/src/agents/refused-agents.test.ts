@@ -1,0 +1,61 @@
+import { expect } from "chai";
+import { hostId } from "../testing/fleet-fixture.js";
+import { RefusedAgents } from "./refused-agents.js";
+
+describe("agents that were refused", () => {
+  let nowMs: number;
+  let refused: RefusedAgents;
+
+  beforeEach(() => {
+    nowMs = 1_000;
+    refused = new RefusedAgents({ nowMs: () => nowMs } as never);
+  });
+  const refuse = (name: string, reason = "another authority's", role: "disk-agent" | "operator" = "disk-agent") =>
+    refused.connectionRefused({ remoteAddress: "10.0.0.7", reason, claimed: { role, name } });
+  const of = (name: string) => refused.of(hostId(name));
+
+  it("by whom their certificates name; since when it is for the same reason", () => {
+    refuse("h1");
+    nowMs = 5_000;
+    refuse("h1");
+    const message = "somebody at 10.0.0.7 is turned away: another authority's";
+    expect(of("h1")).to.deep.equal({ message, sinceMs: 1_000, lastAtMs: 5_000 });
+    refuse("h1", "ended");
+    expect(of("h1")).to.include({ sinceMs: 5_000, lastAtMs: 5_000 });
+    refused.claimRefused(hostId("h1"), "disk-agent h2 speaks for it");
+    expect(of("h1")?.message).to.equal("an agent is turned away: disk-agent h2 speaks for it");
+    expect(of("h2")).to.equal(undefined);
+  });
+
+  it("not those who name nobody, no agent, or what is no id", () => {
+    refused.connectionRefused({ remoteAddress: "10.0.0.7", reason: "the handshake failed" });
+    refuse("h1", "revoked", "operator");
+    for (const name of ["", "../h1", "h1\u001b[2J", "h".repeat(65)]) {
+      refuse(name);
+      expect(refused.of(name as never), JSON.stringify(name)).to.equal(undefined);
+    }
+    expect(of("h1")).to.equal(undefined);
+  });
+
+  it("not for ever", () => {
+    refuse("h1");
+    nowMs += 600_000;
+    expect(of("h1")).not.to.equal(undefined);
+    nowMs += 1;
+    expect(of("h1")).to.equal(undefined);
+    refuse("h1");
+    expect(of("h1")).to.include({ sinceMs: nowMs });
+  });
+
+  it("whoever invents names crowds out what is older, and costs no more than that", () => {
+    refuse("h1");
+    for (let count = 0; count < 999; count++) refuse(`invented-${count}`);
+    refuse("h1");
+    for (let count = 999; count < 1_998; count++) refuse(`invented-${count}`);
+    expect(of("h1")).not.to.equal(undefined);
+    expect(of("invented-998")).to.equal(undefined);
+    refuse("one-more");
+    expect(of("h1")).to.equal(undefined);
+    expect(of("invented-999")).not.to.equal(undefined);
+  });
+});
