@@ -50,13 +50,15 @@ function route(
     readonly at?: string;
     readonly body?: string | object;
     readonly ok?: Outcome;
-    readonly again?: Outcome | undefined;
+    /** As `ok` unless given. */
+    readonly again?: Outcome | "none" | undefined;
     readonly wrong?: readonly (readonly [at: string, body: string | object, outcome: Outcome])[];
   },
 ): void {
   const text = (value: string | object): string => (typeof value === "string" ? value : JSON.stringify(value));
   if (ok !== undefined) rows.push({ kind: "ok", route: name, path: at, body: text(body), outcome: ok });
-  if (again !== undefined) rows.push({ kind: "again", route: name, path: at, body: text(body), outcome: again });
+  if (again !== undefined && again !== "none")
+    rows.push({ kind: "again", route: name, path: at, body: text(body), outcome: again });
   for (const [path, content, outcome] of wrong)
     rows.push({ kind: "wrong", route: name, path: path || at, body: text(content), outcome });
 }
@@ -418,7 +420,15 @@ act(async (mesh) => {
   await gate.reached;
   known.set("task", started.headers.location?.split("/").at(-1) ?? "");
 });
-route("DELETE /task/:id", { at: "/task/{task}", ok: [204], again: [204], wrong: [["/task/99999", "", [404, 10_000]]] });
+route("DELETE /task/:id", {
+  at: "/task/{task}",
+  ok: [204],
+  again: "none",
+  wrong: [["/task/99999", "", [404, 10_000]]],
+});
+act((mesh) => mesh.director.ended(Number(known.get("task"))));
+// Until it has ended, it would be 204.
+route("DELETE /task/:id", { at: "/task/{task}", again: [400] });
 route("POST /tasks/cancel", {
   body: "{}",
   ok: [204],
