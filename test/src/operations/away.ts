@@ -1,4 +1,4 @@
-import { readFileSync, symlinkSync } from "node:fs";
+import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import type { DatabaseProcess } from "@diskmesh/tablet/testing";
@@ -89,14 +89,20 @@ export class AwayScene {
     return { code: Number(code), output };
   }
 
-  async ends(code: number, line: string): Promise<string> {
-    const ended = await this.typed(line);
-    if (ended.code !== code) throw new Error(`${line} ended with ${ended.code}, not ${code}: ${ended.output}`);
-    return ended.output;
+  async done(line: string): Promise<string> {
+    const { code, output } = await this.typed(line);
+    if (code !== DONE) throw new Error(`${line} ended with ${code}: ${output}`);
+    return output;
   }
 
-  done(line: string): Promise<string> {
-    return this.ends(DONE, line);
+  /** All at once, since each waits for its deadline; whoever is still answered asks again. */
+  async areRefused(lines: readonly string[]): Promise<void> {
+    const asked = lines.map(
+      (line) =>
+        `(set +e; code=0; while [ $code = 0 ]; do ${line} >/dev/null 2>&1; code=$?; done; echo "$code: ${line}") &\n`,
+    );
+    const printed = await this.mesh.machine("admin").type(`${asked.join("")}wait\n`);
+    expect(printed.trim().split("\n")).to.have.members(lines.map((line) => `${UNAVAILABLE}: ${line}`));
   }
 
   /** What everybody takes part in: a disk is made, attached, detached and deleted. */
@@ -122,21 +128,29 @@ export class AwayScene {
     await this.changesAreMade();
   }
 
+  file(machine: MachineName, path: string): string {
+    return join(this.mesh.machine(machine).folder, path);
+  }
+
   unit(machine: MachineName, service: string): Unit {
     return this.mesh.machine(machine).unit(`diskmesh-${service}`);
   }
 
   async statusOf(service: string, machine: Control): Promise<string> {
-    const { output } = await this.typed("diskmesh status");
+    return this.#stateIn((await this.typed("diskmesh status")).output, service, machine);
+  }
+
+  #stateIn(status: string, service: string, machine: Control): string {
     const address = `${this.mesh.address(machine)}:`;
-    const line = output.split("\n").find((one) => one.startsWith(service) && one.includes(address));
+    const line = status.split("\n").find((one) => one.startsWith(service) && one.includes(address));
     return line?.replace(/^\S+ +\S+ +/, "") ?? "";
   }
 
   async leader(service: string): Promise<{ readonly leader: Control; readonly standby: Control }> {
     return eventually(async () => {
+      const { output } = await this.typed("diskmesh status");
       for (const leader of CONTROLS)
-        if (/^serves/.test(await this.statusOf(service, leader)))
+        if (/^serves/.test(this.#stateIn(output, service, leader)))
           return { leader, standby: leader === "control-1" ? "control-2" : "control-1" };
       throw new Error(`no ${service} leads`);
     }, PATIENCE);
@@ -182,8 +196,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
   "the database": async (scene) => {
     if (scene.database === undefined) return "it is not this test's own";
     await scene.database.kill();
-    for (const line of ["diskmesh hosts", "diskmesh tasks", "diskmesh add-host host-1"])
-      await eventually(() => scene.ends(UNAVAILABLE, line), PATIENCE);
+    await scene.areRefused(["diskmesh hosts", "diskmesh tasks", "diskmesh add-host host-1"]);
     await scene.ioGoesOn();
     await scene.database.start();
     await scene.allServe();
@@ -204,7 +217,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
 
   "both registries": (scene) =>
     without(scene, both(scene, "disk-registry"), async (end) => {
-      await scene.ends(UNAVAILABLE, "diskmesh hosts");
+      await scene.areRefused(["diskmesh hosts"]);
       await scene.done("diskmesh tasks");
       await scene.taskWaits(end);
     }),
@@ -223,7 +236,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
     without(scene, both(scene, "director"), async () => {
       await scene.done("diskmesh hosts");
       await scene.done("diskmesh add-host host-1");
-      await scene.ends(UNAVAILABLE, "diskmesh tasks");
+      await scene.areRefused(["diskmesh tasks"]);
     }),
 
   "one dispatcher": (scene) =>
@@ -255,6 +268,27 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
   "the OTLP receiver": {
     file: "packages/service/src/metrics-export.test.ts",
     title: "say once that their receiver is away, and once that it is there again",
+  },
+
+  "a certificate's file, torn": async (scene) => {
+    const { leader } = await scene.leader("disk-registry");
+    const unit = scene.unit(leader, "disk-registry");
+    const file = scene.file(leader, "etc/diskmesh/disk-registry.pem");
+    const whole = readFileSync(file);
+    writeFileSync(file, whole.subarray(0, 100));
+    await eventually(() => expect(unit.logs).to.match(/"alert":"tls_files".*disk-registry\.pem/), PATIENCE);
+    await scene.changesAreMade();
+    await unit.stop();
+    const former = unit.logs.length;
+    await unit.start();
+    await eventually(
+      () => expect(unit.logs.slice(former).match(/cannot start: \S+ \S+disk-registry\.pem/g)).to.have.length.above(1),
+      PATIENCE,
+    );
+    await scene.ioGoesOn();
+    writeFileSync(file, whole);
+    await scene.allServe();
+    return undefined;
   },
 
   "a certificate, ended": {

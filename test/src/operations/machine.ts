@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
-import { endsWithParent, onExit, temporaryFolder } from "@diskmesh/testkit";
+import { endsWithParent, onExit } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { Unit } from "./unit.js";
 
@@ -28,8 +29,10 @@ export interface Answer {
 export class Machine implements AsyncDisposable {
   readonly #units = new Map<string, Unit>();
   readonly #users = new Set<string>();
-  readonly #socketPath = join(temporaryFolder(), "ask");
+  /** Whoever else is on this computer has the port, but not this. */
+  readonly #secret = randomUUID();
   readonly #server: Server;
+  readonly #ready: Promise<void>;
   readonly #shell: ChildProcess;
   readonly #forget: () => void;
   #steps = 0;
@@ -43,14 +46,8 @@ export class Machine implements AsyncDisposable {
   ) {
     for (const part of ["home", "bin", "etc/systemd/system", "steps"])
       mkdirSync(join(folder, part), { recursive: true });
-    const program = join(repositoryFolder, "test/dist/machine-programs/main.js");
-    for (const one of PROGRAMS) {
-      const words = [process.execPath, program, this.#socketPath, one].map((word) => `'${word}'`);
-      writeFileSync(join(folder, "bin", one), `#!/bin/sh\nexec ${words.join(" ")} "$@"\n`, { mode: 0o755 });
-    }
-    this.#server = createServer({ allowHalfOpen: true }, (socket) => void this.#answer(socket)).listen(
-      this.#socketPath,
-    );
+    this.#server = createServer((socket) => void this.#answer(socket)).listen({ host: "127.0.0.1", port: 0 });
+    this.#ready = once(this.#server, "listening").then(() => this.#writePrograms());
     const [command = "", ...args] = [...endsWithParent(), "bash", "--noprofile", "--norc", "-seu"];
     // Nothing of this repository: a machine has what the document brings there.
     const others = (process.env.PATH ?? "").split(":").filter((one) => !one.startsWith(repositoryFolder));
@@ -65,6 +62,7 @@ export class Machine implements AsyncDisposable {
 
   /** Types it into the machine's shell; returns all that was printed. Throws with that when a command fails. */
   async type(script: string): Promise<string> {
+    await this.#ready;
     const [stdin, stdout] = [this.#shell.stdin, this.#shell.stdout];
     if (stdin === null || stdout === null || this.#shell.exitCode !== null)
       throw new Error(`the shell of ${this.name} has ended`);
@@ -114,14 +112,32 @@ export class Machine implements AsyncDisposable {
     this.#server.close();
   }
 
-  async #answer(socket: Socket): Promise<void> {
-    const [asked] = (await once(createInterface({ input: socket }), "line")) as [string];
-    const answer = await this.#run(asked).catch((error): Answer => ({ code: 1, output: `${error.message}\n` }));
-    socket.end(JSON.stringify(answer));
+  /** What stands for them asks this process: shells, since hundreds are started, and Node takes long to start. */
+  #writePrograms(): void {
+    const { port } = this.#server.address() as AddressInfo;
+    for (const program of PROGRAMS) {
+      const lines = [
+        "#!/usr/bin/env bash",
+        `exec 3<>/dev/tcp/127.0.0.1/${port}`,
+        `printf '%s\\0' "$#" '${this.#secret}' '${program}' "$PWD" "$@" >&3`,
+        "read -r code <&3",
+        "cat <&3",
+        'exit "$code"',
+      ];
+      writeFileSync(join(this.folder, "bin", program), `${lines.join("\n")}\n`, { mode: 0o700 });
+    }
   }
 
-  async #run(asked: string): Promise<Answer> {
-    const { program, args, folder } = JSON.parse(asked) as { program: string; args: string[]; folder: string };
+  async #answer(socket: Socket): Promise<void> {
+    socket.on("error", () => socket.destroy());
+    const { code, output } = await wordsFrom(socket)
+      .then((words) => this.#run(words))
+      .catch((error): Answer => ({ code: 1, output: `${error.message}\n` }));
+    socket.end(`${code}\n${output}`);
+  }
+
+  async #run([secret, program, folder = "", ...args]: readonly string[]): Promise<Answer> {
+    if (secret !== this.#secret) throw new Error("nobody of this test asks");
     if (program === "scp") return this.#copy(args, folder);
     if (program === "systemctl") return this.#systemctl(args);
     return program === "chown" ? this.#changeOwner(args) : this.#makeUsers(args);
@@ -192,6 +208,19 @@ export class Machine implements AsyncDisposable {
       .map(({ name, logs }) => `${this.name} ${name}:\n${logs.split("\n").slice(-8).join("\n")}`)
       .join("\n");
   }
+}
+
+/** Each ends with a NUL; the first is the number of those after the secret, the program and the folder. */
+function wordsFrom(socket: Socket): Promise<readonly string[]> {
+  return new Promise((resolve, reject) => {
+    let heard = "";
+    socket.setEncoding("utf8").on("data", (chunk: string) => {
+      heard += chunk;
+      const [count, ...words] = heard.split("\0").slice(0, -1);
+      if (words.length === Number(count) + 3) resolve(words);
+    });
+    socket.once("close", () => reject(new Error("who asked has gone")));
+  });
 }
 
 function filesOf(path: string): string[] {
