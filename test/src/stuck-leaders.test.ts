@@ -1,5 +1,10 @@
 import { PassThrough } from "node:stream";
+import { AdminServiceDefinition } from "@diskmesh/api/common";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { runCommandLine } from "@diskmesh/cli";
+import { Board, Fleet } from "@diskmesh/director/testing";
+import { createClient } from "@diskmesh/rpc";
+import { systemClock } from "@diskmesh/service";
 import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { openStore, type Store } from "./kill-test/stores.js";
@@ -14,6 +19,9 @@ describe("why, while no registry leads", function () {
   this.timeout(300_000);
   let group: ServiceGroup;
   let store: Store;
+  /** What a director has of the registry on its page. */
+  const board = new Board();
+  const looking = new AbortController();
 
   before(async function () {
     leaveToVerify(this);
@@ -23,8 +31,19 @@ describe("why, while no registry leads", function () {
     group = await ServiceGroup.prepare({ names: NAMES, hostIds: [] });
     const config = { tablet: { ...store.tablet?.("disk-registry"), lease: LEASE } };
     for (const name of NAMES) await group.start([{ name, service: "disk-registry", config, waitFor: "listening" }]);
+    const options = {
+      address: NAMES.map((name) => group.address(name)),
+      tls: group.certificates.files("director"),
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 10_000,
+    } as const;
+    const registry = createClient(DiskRegistryServiceDefinition, options);
+    const admin = createClient(AdminServiceDefinition, options);
+    for (const client of [registry, admin]) group.closeLater(client);
+    new Fleet("disk-registry", { registry, admin }, board, systemClock, looking.signal).start();
   });
   after(async () => {
+    looking.abort();
     await group?.[Symbol.asyncDispose]();
     await store?.database?.kill();
   });
@@ -42,6 +61,9 @@ describe("why, while no registry leads", function () {
   }
   const says = (kind: string, name: string, expected: RegExp) =>
     eventually(async () => expect(await why(kind, name)).to.match(expected), PATIENCE);
+  const shows = (expected: RegExp) =>
+    eventually(() => expect(board.textOf(["source disk-registry"])).to.match(expected), PATIENCE);
+  const isLive = () => shows(/^\[\["source","disk-registry",\{"state":"live"\}\]\]$/);
   const leader = () =>
     eventually(async () => {
       const told = await why("service", "disk-registry");
@@ -55,6 +77,7 @@ describe("why, while no registry leads", function () {
   it("the leader is dead -> who stands by, whose the lease is, and until when; it is started again", async () => {
     const name = await leader();
     const address = group.address(name);
+    await isLive();
     await group.process(name).kill();
     const stands = `stands by: the lease is that of the one at ${address}, and it takes over when`;
     await says(
@@ -64,8 +87,12 @@ describe("why, while no registry leads", function () {
         `^3 pool default cannot be asked about now: none of the processes .*: .*${stands}[\\s\\S]*STANDS_BY \\(since 20.*, next at 20[\\s\\S]*NO_ANSWER[\\s\\S]*${address}: the disk-registry there does not answer`,
       ),
     );
+    await shows(
+      new RegExp(`"state":"silent","trouble":"shown is what it said last; the .*${stands}.*","sinceMs":\\d+`),
+    );
     await group.process(name).start();
     await says("service", "disk-registry", /^0 disk-registry is served/);
+    await isLive();
   });
 
   it("the database is dead -> that, since when, and of whom it is told; it is told of nobody when it is back", async () => {
@@ -76,7 +103,11 @@ describe("why, while no registry leads", function () {
       "default",
       /^3 pool default cannot be asked about now: .*lacks its database: it has not answered for \d+ ms.*, since 20[\s\S]*DATABASE_AWAY[\s\S]*start the database that `tablet.storage` of its config names/,
     );
+    await shows(
+      /"state":"silent","trouble":"shown is .*lacks its database: it has not .*: start the database.*","sinceMs":\d+/,
+    );
     store.database?.signal("SIGCONT");
     await says("service", "disk-registry", /^0 disk-registry is served/);
+    await isLive();
   });
 });

@@ -51,7 +51,12 @@ describe("the fleet's rows", () => {
   });
   afterEach(() => ended.abort());
 
-  function follow(streams: { readonly hosts?: Stream; readonly devices?: Stream }): {
+  function follow(streams: {
+    readonly hosts?: Stream;
+    readonly devices?: Stream;
+    readonly explain?: () => unknown;
+    readonly read?: () => unknown;
+  }): {
     readonly board: NotingBoard;
     readonly clock: ManualClock;
   } {
@@ -65,8 +70,10 @@ describe("the fleet's rows", () => {
       watchHosts: watch(streams.hosts),
       watchDevices: watch(streams.devices),
       watchDisks: watch(),
+      listHosts: async () => streams.read?.() ?? {},
     };
-    new Fleet("disk-registry", { registry } as never, board, clock, ended.signal).start();
+    const admin = { explain: async () => streams.explain?.() ?? { summary: "", causes: [] } };
+    new Fleet("disk-registry", { registry, admin } as never, board, clock, ended.signal).start();
     return { board, clock };
   }
 
@@ -102,6 +109,61 @@ describe("the fleet's rows", () => {
     expect(tokens).to.deep.equal(["", "hosts.1", "hosts.1", "hosts.1"]);
     expect(board.sources.map(({ state }) => state)).not.to.include("silent");
     expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+  });
+
+  it("nobody leads the registry -> what a process of it lacks, since when, and what to do; until it is watched again", async () => {
+    let isLed = false;
+    const since = new Date(7_000);
+    const cures = [{ what: "start the database", command: "" }];
+    const message = "the disk-registry that was asked lacks its database: it has not answered";
+    const { board, clock } = follow({
+      hosts: async function* () {
+        if (!isLed) throw new UnavailableError("nobody leads");
+        yield* endless(begin, end("hosts.1"));
+      },
+      explain: () => ({ summary: "", causes: [{ message, since, cures }] }),
+    });
+    await clock.advance(1_000);
+    expect(board.sources.at(-1)).to.deep.equal({
+      state: "silent",
+      trouble: `shown is what it said last; ${message}: start the database`,
+      sinceMs: 7_000,
+    });
+    isLed = true;
+    await clock.advance(60_000);
+    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+  });
+
+  it("its watches stand, and it can read nothing -> the same; live once it can", async () => {
+    let canRead = true;
+    const { board, clock } = follow({
+      read: () => {
+        if (!canRead) throw new UnavailableError("the lease has ended");
+        return {};
+      },
+    });
+    await clock.advance(10_000);
+    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+    canRead = false;
+    await clock.advance(10_000);
+    const trouble = "shown is what it said last; reads: the lease has ended";
+    expect(board.sources.at(-1)).to.deep.equal({ state: "silent", trouble });
+    canRead = true;
+    await clock.advance(10_000);
+    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+  });
+
+  it("nor does any process of it answer -> why not", async () => {
+    const { board, clock } = follow({
+      hosts: () => {
+        throw new UnavailableError("no connection");
+      },
+      explain: () => {
+        throw new UnavailableError("no connection");
+      },
+    });
+    await clock.advance(1_000);
+    expect(board.sources.at(-1)?.trouble).to.match(/^shown is what it said last; hosts: no connection$/);
   });
 
   it("the registry is away and comes back -> silent, then live without any change, and what is gone is gone", async () => {

@@ -1,16 +1,24 @@
+import { SubjectKind } from "@diskmesh/api/common";
 import type { Device, Disk, Host } from "@diskmesh/api/registry";
 import { backoffMs, messageOf, TimeoutError } from "@diskmesh/domain";
 import type { DeviceLetter } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../registries.js";
 import type { Board } from "./board.js";
-import { deviceRow, diskRow, hostRow, isHeld, letterOf } from "./fleet-rows.js";
+import { about, deviceRow, diskRow, hostRow, isHeld, letterOf } from "./fleet-rows.js";
 
 const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
 /** Then the registry is asked to go on from there. */
 const WATCH_DEADLINE_MS = 3_600_000;
+/** A watch goes on in silence while its registry can read nothing: so often it is asked for something to read. */
+const READ_INTERVAL_MS = 2_000;
+const READ_DEADLINE_MS = 3_000;
+/** So long it is asked what it lacks when it cannot be watched. */
+const ITSELF_DEADLINE_MS = 2_000;
 /** Hosts whose devices change are shown together so often: each once, however many of its devices are told of. */
 const SHOW_INTERVAL_MS = 50;
+
+const READS = "reads";
 
 type Update<Thing> =
   | { readonly $case: "snapshotBegin" | "snapshotEnd" }
@@ -44,11 +52,13 @@ export class Fleet {
   readonly #unshown = new Set<string>();
   /** What is not read yet, or cannot be. */
   readonly #missing = new Map<string, string>();
+  /** What one of its processes lacks, by its own word, since it cannot be watched. */
+  #itself: { readonly trouble: string; readonly since: Date | undefined } | undefined;
 
   constructor(
     /** How people call the registry. */
     private readonly name: string,
-    private readonly clients: Pick<RegistryClients, "registry">,
+    private readonly clients: RegistryClients,
     private readonly board: Board,
     private readonly clock: Clock,
     private readonly signal: AbortSignal,
@@ -58,6 +68,7 @@ export class Fleet {
     const { registry } = this.clients;
     const { signal } = this;
     const call = { signal, deadlineMs: WATCH_DEADLINE_MS };
+    void this.#keepReading();
     void this.#follow<Host>({
       what: "hosts",
       open: (resumeToken) =>
@@ -81,6 +92,21 @@ export class Fleet {
         named(registry.watchDisks({ resumeToken }, call), "disk", "removedDiskId", ({ diskId }: Disk) => diskId),
       set: (diskId, disk) => this.#setDisk(diskId, disk),
     });
+  }
+
+  async #keepReading(): Promise<void> {
+    const { signal, clock } = this;
+    while (!signal.aborted) {
+      await clock.sleep(READ_INTERVAL_MS, signal).catch(() => {});
+      try {
+        await this.clients.registry.listHosts({ pageSize: 1 }, { signal, deadlineMs: READ_DEADLINE_MS });
+        if (this.#missing.has(READS)) this.#lacks(READS, undefined);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#lacks(READS, messageOf(error));
+        await this.#askItself();
+      }
+    }
   }
 
   async #follow<Thing>({ what, open, set }: Watched<Thing>): Promise<void> {
@@ -114,6 +140,7 @@ export class Fleet {
         const goesOn = error instanceof TimeoutError && resumeToken !== "" && !this.#missing.has(what);
         if (!goesOn) {
           this.#lacks(what, messageOf(error));
+          await this.#askItself();
           // A watch that is resumed says nothing until something changes: only a new one shows that all is known again.
           resumeToken = "";
         }
@@ -127,11 +154,33 @@ export class Fleet {
   #lacks(what: string, why: string | undefined): void {
     if (why === undefined) this.#missing.delete(what);
     else this.#missing.set(what, why);
+    if (this.#missing.size === 0) this.#itself = undefined;
+    this.#showItself();
+  }
+
+  /** Also who does not lead says what it lacks, and for whom it stands by. */
+  async #askItself(): Promise<void> {
+    const { signal } = this;
+    const subject = { kind: SubjectKind.SERVICE, name: "disk-registry" };
+    try {
+      const { causes } = await this.clients.admin.explain({ subject }, { signal, deadlineMs: ITSELF_DEADLINE_MS });
+      const [cause] = causes;
+      const cure = cause?.cures[0]?.what;
+      this.#itself = cause && { trouble: `${cause.message}${cure ? `: ${cure}` : ""}`, since: cause.since };
+    } catch {
+      // That it does not answer is what is shown.
+      this.#itself = undefined;
+    }
+    if (!signal.aborted) this.#showItself();
+  }
+
+  #showItself(): void {
     const silent = [...this.#missing].filter(([, each]) => each !== "").map(([each, text]) => `${each}: ${text}`);
     const state = silent.length > 0 ? "silent" : this.#missing.size > 0 ? "reading" : "live";
+    const { trouble, since } = this.#itself ?? { trouble: silent.join("; "), since: undefined };
     this.board.set("source", this.name, {
       state,
-      ...(silent.length > 0 && { trouble: `shown is what it said last; ${silent.join("; ")}` }),
+      ...(silent.length > 0 && about(`shown is what it said last; ${trouble}`, since)),
     });
   }
 

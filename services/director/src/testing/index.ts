@@ -1,4 +1,6 @@
 export { allRoutes } from "../http/routes.js";
+export { Board } from "../page/board.js";
+export { Fleet } from "../page/fleet.js";
 export type { NatsUsers } from "./agent-access.js";
 export { agentAccess } from "./agent-access.js";
 export { type HttpAnswer, HttpClient } from "./http-client.js";
