@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { Child, eventually, freePort, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { parse } from "yaml";
 
@@ -174,9 +174,12 @@ describe("the compose file", function () {
 
     before(() => {
       made = temporaryFolder();
+      const list = join(made, "mesh.list");
+      // A cluster of them is put up here, too.
+      const text = readFileSync(join(folder, "mesh.list"), "utf8").replace(/^nats\/.*$/gm, "$& 127.0.0.1");
+      writeFileSync(list, text);
       const [, , verb = "", ...pki] = compose.services.pki?.command ?? [];
-      const inTest = (arg: string) =>
-        arg.replace(/^\/etc\/diskmesh\/mesh\.list$/, join(folder, "mesh.list")).replace(/^\/etc\/diskmesh/, made);
+      const inTest = (arg: string) => arg.replace(/^\/etc\/diskmesh/, made);
       diskmesh("pki", verb, ...pki.map(inTest));
       const [, command = "", ...nats] = compose.services["nats-users"]?.command ?? [];
       diskmesh(command, ...nats.map(inTest));
@@ -192,20 +195,61 @@ describe("the compose file", function () {
       for (const file of files) expect(existsSync(file.replace(PKI, join(made, "pki"))), file).to.equal(true);
     });
 
+    /** What nats-server is given of one of the three; its configuration may be told to listen elsewhere. */
+    function natsServer(name: string, change = (text: string) => text) {
+      const config = join(made, `${name}.conf`);
+      writeFileSync(config, change(readFileSync(join(folder, "nats.conf"), "utf8").replaceAll("/etc/diskmesh", made)));
+      const environment = Object.entries(compose.services[name]?.environment ?? {});
+      const env = Object.fromEntries(environment.map(([key, value]) => [key, value.replace("/etc/diskmesh", made)]));
+      return { config, env };
+    }
+
+    const skipWithoutServer = (test: Mocha.Context) => {
+      if (spawnSync("nats-server", ["--version"]).error) skipBecause(test, "nats-server is not on PATH");
+    };
+
     for (const name of ["nats-1", "nats-2", "nats-3"])
       it(`has a configuration for ${name} that nats-server takes`, function () {
-        if (spawnSync("nats-server", ["--version"]).error) skipBecause(this, "nats-server is not on PATH");
-        const config = join(made, "nats.conf");
-        writeFileSync(config, readFileSync(join(folder, "nats.conf"), "utf8").replaceAll("/etc/diskmesh", made));
-        const environment = Object.entries(compose.services[name]?.environment ?? {}).map(
-          ([key, value]) => [key, value.replace("/etc/diskmesh", made)] as const,
-        );
+        skipWithoutServer(this);
+        const { config, env } = natsServer(name);
         const { status, stderr } = spawnSync("nats-server", ["--config", config, "-t"], {
-          env: { ...process.env, ...Object.fromEntries(environment) },
+          env: { ...process.env, ...env },
           encoding: "utf8",
         });
         expect(status, stderr).to.equal(0);
       });
+
+    it("has NATS servers that are a cluster, into which no other certificate of the mesh is let", async function () {
+      skipWithoutServer(this);
+      const port = await freePort(6);
+      const onLoopback = (index: number) => (text: string) =>
+        text
+          .replace("0.0.0.0:4222", `127.0.0.1:${port + index}`)
+          .replace("0.0.0.0:6222", `127.0.0.1:${port + 3 + index}`)
+          .replace(/nats-([12]):6222/g, (_, number) => `127.0.0.1:${port + 2 + Number(number)}`)
+          // Nobody is to ask the stranger.
+          .replace(/, "[^"]*nats-3:6222"/, "");
+      const run = (name: string, { config, env }: ReturnType<typeof natsServer>) =>
+        new Child({ name, command: "nats-server", args: ["-c", config], env, logFile: join(made, `${name}.log`) });
+      const own = natsServer("nats-3", (text) =>
+        onLoopback(2)(text).replace('include "nats/cluster-tls.conf"', `ca_file: "${join(made, "pki/ca.pem")}"`),
+      );
+      const [certFile, keyFile] = ["director.pem", "director-key.pem"].map((name) => join(made, "pki", name));
+      const env = { SERVER_NAME: "stranger", CERT_FILE: certFile ?? "", KEY_FILE: keyFile ?? "" };
+      const members = ["nats-1", "nats-2"].map((name, index) => run(name, natsServer(name, onLoopback(index))));
+      const stranger = run("stranger", { ...own, env });
+      try {
+        // Each also finds itself among the routes.
+        const joined = new RegExp(`127\\.0\\.0\\.1:${port + 4} - rid:\\d+ - Route connection created`);
+        await eventually(() => expect(members[0]?.output).to.match(joined));
+        for (const member of members)
+          await eventually(() => expect(member.output).to.contain("handshake error: certificate not pinned"));
+        expect(stranger.exit).to.equal(undefined);
+      } finally {
+        for (const child of [...members, stranger]) child.signal("SIGKILL");
+        await Promise.all([...members, stranger].map(({ exited }) => exited));
+      }
+    });
   });
 
   it("is one to docker compose", function () {
