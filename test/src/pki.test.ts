@@ -64,6 +64,15 @@ describe("diskmesh pki and nats-config", () => {
     expect(await typed("pki", "list")).not.to.contain("host-1");
     expect(losses).to.deep.equal([]);
     expect(second.isConnected).to.equal(true);
+
+    // Whoever has the former key has a connection that stands; the host itself comes with the new one.
+    second.onDisconnected(() => losses.push("second"));
+    await typed("pki", "revoke", "disk-agent-host-2");
+    await make();
+    await typed("nats-config", nats, "--pid-file", pidFile);
+    await eventually(() => expect(losses).to.deep.equal(["second"]));
+    await eventually(() => second.isConnected);
+    expect(director.isConnected).to.equal(true);
   });
 
   it("files that are copied to the servers of a cluster name each other's keys, and paths as they are there", async () => {

@@ -14,4 +14,10 @@ export { mbusMetrics } from "./metrics.js";
 export { mbusPermissions } from "./permissions.js";
 export { reloadServer } from "./reload-server.js";
 export { whyOutdated, whyRefused } from "./server-advisories.js";
-export { type ServerUser, serverClusterFile, serverUsersFiles } from "./server-users.js";
+export {
+  isToldOnceMore,
+  type ServerUser,
+  serverClusterFile,
+  serverTlsFile,
+  serverUsersFiles,
+} from "./server-users.js";

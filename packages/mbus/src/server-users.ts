@@ -14,26 +14,48 @@ const FILES = { authorization: "authorization.conf", tls: "tls.conf", authoritie
 const CLUSTER_FILE = "cluster-tls.conf";
 
 /**
+ * Stands among the keys for as long as nats-server is to be told once more: with each reload that changes the keys it
+ * closes connections of such as were not among the former ones (2.9 to 2.12), so of those left out now only with the next.
+ */
+const PIN_OF_NO_KEY = "0".repeat(64);
+
+/**
  * What nats-server is told, by file of the folder, of those whom it lets in: each certificate's own subjects, the keys of
  * all, and whose signatures count. verify_and_map takes the first of a certificate's e-mail addresses, DNS names and URIs
  * that is a user, so of one with two identities the first: only keys that somebody vouches for are let in.
+ *
+ * `formerTls` is what `serverTlsFile` held before; see `isToldOnceMore`.
  */
 export function serverUsersFiles(
   folder: string,
   users: readonly ServerUser[],
   authorityPems: readonly string[],
+  formerTls = "",
 ): ReadonlyMap<string, string> {
   // One may come by several certificates, and is one user.
   const identities = new Map(users.map(({ identity }) => [identityUri(identity), identity]));
   const authorities = join(folder, FILES.authorities);
   return new Map([
     [authorities, authorityPems.map((pem) => `${pem.trimEnd()}\n`).join("")],
-    [join(folder, FILES.tls), pinned(authorities, users)],
+    [serverTlsFile(folder), pinned(authorities, users, formerTls)],
     [
       join(folder, FILES.authorization),
       `users: [${[...identities.values()].map((identity) => `\n  ${userOf(identity)}`).join("")}\n]\n`,
     ],
   ]);
+}
+
+/** The one of them that names the keys. */
+export function serverTlsFile(folder: string): string {
+  return join(folder, FILES.tls);
+}
+
+/**
+ * Whether keys were left out that nats-server is to close connections of: once it has read the files it needs new ones,
+ * and is to read those.
+ */
+export function isToldOnceMore(tls: string): boolean {
+  return tls.includes(PIN_OF_NO_KEY);
 }
 
 /**
@@ -47,8 +69,10 @@ export function serverClusterFile(
   return [join(folder, CLUSTER_FILE), `verify: true\n${pinned(join(folder, FILES.authorities), servers)}`];
 }
 
-function pinned(authorities: string, holders: readonly ServerUser[]): string {
+function pinned(authorities: string, holders: readonly ServerUser[], formerTls = ""): string {
   const pins = new Set(holders.flatMap((holder) => holder.pins));
+  const formerPins = formerTls.match(/(?<=")[0-9a-f]{64}(?=")/g) ?? [];
+  if (formerPins.some((pin) => pin !== PIN_OF_NO_KEY && !pins.has(pin))) pins.add(PIN_OF_NO_KEY);
   return `ca_file: ${quote(authorities)}\npinned_certs: [${[...pins].map((pin) => `\n  ${quote(pin)}`).join("")}\n]\n`;
 }
 

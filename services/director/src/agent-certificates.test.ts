@@ -1,11 +1,20 @@
 import { execFileSync } from "node:child_process";
-import { appendFileSync, copyFileSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { X509Certificate } from "node:crypto";
+import { appendFileSync, copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AgentCertificateState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
-import { eventually, leaveToVerify, skipBecause, type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { issueCertificate, openAgentAuthority } from "@diskmesh/pki";
+import {
+  eventually,
+  leaveToVerify,
+  skipBecause,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+} from "@diskmesh/testkit";
 import { expect } from "chai";
 import { HOSTS_FOLDER } from "./testing/agent-access.js";
 import { manifest, TestDirector } from "./testing/test-director.js";
@@ -23,13 +32,18 @@ const SHORT_DAYS = 40 / 86_400;
 for (const natsUsers of ["written", "callout"] as const)
   describe(`agents with certificates of their own, NATS being told by ${natsUsers === "written" ? "files" : "auth callout"}`, () => {
     let director: TestDirector;
+    let revokedFile: string;
     let agents: VmAgent[] = [];
     const connections: NatsConnection[] = [];
 
     before(async function () {
       if (natsUsers === "callout" && !hasCallouts())
         skipBecause(this, "nats-server 2.10 or newer is not installed, and an older one knows no auth callout");
-      director = await TestDirector.start({}, { hostIds: [], natsUsers });
+      const certs = await testCertificates();
+      revokedFile = join(temporaryFolder(), "revoked");
+      writeFileSync(revokedFile, "");
+      const tls = { ...certs.files("director"), revokedFile };
+      director = await TestDirector.start({ tls }, { hostIds: [], natsUsers });
       agents = await withAgents(director, 2, () => director.deploy("web", 2));
     });
     after(async () => {
@@ -100,6 +114,45 @@ for (const natsUsers of ["written", "callout"] as const)
         await eventually(() => !connection.isConnected);
         expect(await isLetIn(files)).to.equal(false);
       });
+
+    /** Another certificate, with a key of its own, of the agent of a host. NATS is to let it in. */
+    async function hostCertificate(name: string, file: string) {
+      const { folder } = director.certs;
+      const ca = { certFile: join(folder, "ca.pem"), keyFile: join(folder, "ca-key.pem") };
+      const authority = await openAgentAuthority(ca, { makes: false });
+      const identity = { role: "disk-agent", name } as const;
+      const names = { commonName: name, dnsNames: [], ipAddresses: [], validDays: 1, usages: ["client"] } as const;
+      const { certPem, keyPem } = await issueCertificate(authority, { identity, ...names });
+      const own = temporaryFolder();
+      const files = { caFile: ca.certFile, certFile: join(own, "cert.pem"), keyFile: join(own, "key.pem") };
+      writeFileSync(files.certFile, certPem);
+      writeFileSync(files.keyFile, keyPem, { mode: 0o600 });
+      if (natsUsers === "written") writeFileSync(join(director.folder, HOSTS_FOLDER, file), certPem);
+      return { files, serialNumber: new X509Certificate(certPem).serialNumber };
+    }
+
+    it("a host's certificate that is revoked -> what it has open is closed; others of the host and its neighbours stay", async () => {
+      const others = [
+        await connectAs((await hostCertificate("stolen", "stolen-again.pem")).files),
+        await connectAs((await hostCertificate("neighbour", "neighbour.pem")).files),
+      ];
+      for (const { connection } of others) await connection.whenConnected(AbortSignal.timeout(20_000));
+      let losses = 0;
+      for (const { connection } of others) connection.onDisconnected(() => losses++);
+      // The connections are also looked through twice after a change of VMs, and that may have been just now.
+      for (const round of natsUsers === "callout" ? [1, 2, 3] : [1]) {
+        const { files, serialNumber } = await hostCertificate("stolen", `stolen-${round}.pem`);
+        const { connection, failures } = await connectAs(files);
+        await connection.whenConnected(AbortSignal.timeout(20_000));
+        const failuresBefore = failures.length;
+        appendFileSync(revokedFile, `${serialNumber} # stolen\n`);
+        await eventually(() => expect(connection.isConnected).to.equal(false));
+        await eventually(() => expect(failures).to.have.lengthOf.above(failuresBefore + 1));
+        expect(connection.isConnected).to.equal(false);
+      }
+      expect(losses).to.equal(0);
+      for (const { connection } of others) expect(connection.isConnected).to.equal(true);
+    });
 
     it("an agent may publish, subscribe and reply as nobody but itself", async () => {
       const [a, b] = agents.map(({ vm }) => vm.agentId) as [string, string];

@@ -5,7 +5,7 @@ import { type AgentAuthority, issueAgentCertificate, issueCertificate, openAgent
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { createAccount, createUser, fromPublic } from "nkeys.js";
-import { answerCallout } from "./callout-answer.js";
+import { answerCallout, parseUserName } from "./callout-answer.js";
 
 describe("the answer to nats-server's question whom to let in", () => {
   const issuer = createAccount();
@@ -46,7 +46,7 @@ describe("the answer to nats-server's question whom to let in", () => {
     const [head = "", payload = "", signature = ""] = jwt.split(".");
     const key = fromPublic(issuer.getPublicKey());
     expect(key.verify(Buffer.from(`${head}.${payload}`), Buffer.from(signature, "base64url"))).to.equal(true);
-    return JSON.parse(Buffer.from(payload, "base64url").toString()) as { readonly nats: object };
+    return JSON.parse(Buffer.from(payload, "base64url").toString()) as { readonly name: string; readonly nats: object };
   }
 
   it("the agent of a VM with a key that is recorded -> its own subjects, in the account, under its own name", async () => {
@@ -62,9 +62,19 @@ describe("the answer to nats-server's question whom to let in", () => {
     });
   });
 
-  it("the agent of a host with a certificate of the mesh's authority -> let in", async () => {
+  it("the agent of a host with a certificate of the mesh's authority -> under its name and the certificate's number", async () => {
     const { certPem } = await pair(mesh, { role: "disk-agent", name: "host-1" });
-    expect(answer([[certPem]]).error).to.equal(undefined);
+    const { serialNumber } = new X509Certificate(certPem);
+    const { name } = read(answer([[certPem]]).jwt ?? "");
+    expect(name).to.equal(`spiffe://diskmesh/disk-agent/host-1#${serialNumber}`);
+    expect(parseUserName(name)).to.deep.equal({ identity: { role: "disk-agent", name: "host-1" }, serialNumber });
+  });
+
+  it("a name that no answer gave -> nobody, or nobody's number", () => {
+    for (const name of ["", "#", "#AB", "somebody", "spiffe://diskmesh/nobody/x#AB"])
+      expect(parseUserName(name), name).to.equal(undefined);
+    const identity = { role: "director", name: "" };
+    expect(parseUserName("spiffe://diskmesh/director")).to.deep.equal({ identity, serialNumber: undefined });
   });
 
   const REFUSED: [string, () => Promise<string[][] | undefined>, string][] = [

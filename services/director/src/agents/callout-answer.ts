@@ -1,5 +1,12 @@
 import { createHash, randomUUID, X509Certificate } from "node:crypto";
-import { formatIdentity, type Identity, identityUri, messageOf, PermissionDeniedError } from "@diskmesh/domain";
+import {
+  formatIdentity,
+  type Identity,
+  identityUri,
+  messageOf,
+  PermissionDeniedError,
+  parseIdentityUri,
+} from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
 import { identifiedKey } from "@diskmesh/pki";
 import type { KeyPair } from "nkeys.js";
@@ -32,18 +39,38 @@ export function answerCallout(request: Uint8Array, gate: Gate, nowMs: number): s
     signed(gate.issuer, { ...claims, sub: user_nkey, nats: { ...nats, version: 2 } }, nowMs);
   const answer = (nats: object) => sign({ aud: server_id.id }, { type: "authorization_response", ...nats });
   try {
-    const identity = identityOf(client_tls?.verified_chains ?? [], gate);
+    const { identity, serialNumber } = whoIsLetIn(client_tls?.verified_chains ?? [], gate);
     const { publish, subscribe } = mbusPermissions(identity);
     const limits = { subs: -1, data: -1, payload: -1 };
     const user = { type: "user", pub: { allow: publish }, sub: { allow: subscribe }, ...limits };
-    return answer({ jwt: sign({ aud: gate.account, name: identityUri(identity) }, user) });
+    return answer({ jwt: sign({ aud: gate.account, name: userName(identity, serialNumber) }, user) });
   } catch (error) {
     return answer({ error: messageOf(error) });
   }
 }
 
+/** Somebody who was let in, as nats-server names him in its list of connections. */
+export interface CalloutUser {
+  readonly identity: Identity;
+  /** Of the certificate he came with, in hex. */
+  readonly serialNumber: string | undefined;
+}
+
+// nats-server keeps what it was answered for as long as the connection stands, and for all directors to see. It tells a
+// certificate's key, too, but not its number, which is what revocations name.
+function userName(identity: Identity, serialNumber: string): string {
+  return identity.role === "vm-agent" ? identityUri(identity) : `${identityUri(identity)}#${serialNumber}`;
+}
+
+/** Undefined for a name that no answer gave. */
+export function parseUserName(name: string): CalloutUser | undefined {
+  const [uri = "", serialNumber] = name.split("#");
+  const identity = parseIdentityUri(uri);
+  return identity && { identity, serialNumber };
+}
+
 /** Throws unless the certificate is one that is let in. */
-function identityOf(chains: readonly (readonly string[])[], { pinsOf, isTrusted }: Gate): Identity {
+function whoIsLetIn(chains: readonly (readonly string[])[], { pinsOf, isTrusted }: Gate) {
   const [leaf] = chains[0] ?? [];
   if (leaf === undefined) throw new PermissionDeniedError("there is no certificate that an authority vouches for");
   const certificate = new X509Certificate(leaf);
@@ -53,7 +80,7 @@ function identityOf(chains: readonly (readonly string[])[], { pinsOf, isTrusted 
       ? pinsOf(identity.name).includes(pin)
       : identity.role === "disk-agent" && isTrusted(certificate);
   if (!isAllowed) throw new PermissionDeniedError(`${formatIdentity(identity)} is not let in with this certificate`);
-  return identity;
+  return { identity, serialNumber: certificate.serialNumber };
 }
 
 function payloadOf(jwt: Uint8Array): unknown {

@@ -1,12 +1,12 @@
 import { randomUUID, type X509Certificate } from "node:crypto";
-import { type Logger, messageOf, parseIdentityUri } from "@diskmesh/domain";
+import { type Logger, messageOf } from "@diskmesh/domain";
 import type { NatsConnection } from "@diskmesh/mbus";
 import type { Clock } from "@diskmesh/service";
 import type { CurrentTls } from "@diskmesh/tls";
 import type { KeyPair } from "nkeys.js";
 import * as z from "zod";
 import type { AgentUsers } from "./agent-users.js";
-import { answerCallout } from "./callout-answer.js";
+import { answerCallout, parseUserName } from "./callout-answer.js";
 
 export interface CalloutUsersOptions {
   readonly nats: NatsConnection;
@@ -57,7 +57,7 @@ export class CalloutUsers {
   }
 
   start(): void {
-    const { nats, users } = this.#options;
+    const { nats, tls, users } = this.#options;
     const callouts = nats.subscribe(CALLOUT_SUBJECT, ({ data, reply }) => this.#answer(data, reply));
     const pages = nats.subscribe(this.#replies, ({ data }) => this.#review(data));
     const look = () => void this.#look();
@@ -67,6 +67,8 @@ export class CalloutUsers {
       users.onChange(look),
       nats.onConnected(look),
     ];
+    // Somebody may be revoked from now on.
+    tls.onChange(look);
     if (nats.isConnected) look();
   }
 
@@ -127,9 +129,12 @@ export class CalloutUsers {
   }
 
   #mayStay({ authorized_user, tls_peer_certs: [certificate] }: Connection): boolean {
-    const identity = parseIdentityUri(authorized_user);
+    const { tls, users } = this.#options;
+    const { identity, serialNumber } = parseUserName(authorized_user) ?? {};
+    // One that an earlier release let in has no number: it comes again, and is asked for its certificate.
+    if (identity?.role === "disk-agent") return serialNumber !== undefined && !tls.isRevoked(serialNumber);
     if (identity?.role !== "vm-agent") return true;
-    const pins = this.#options.users.pinsOf(identity.name);
+    const pins = users.pinsOf(identity.name);
     return certificate === undefined ? pins.length > 0 : pins.includes(certificate.spki_sha256);
   }
 }

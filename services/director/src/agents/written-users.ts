@@ -1,7 +1,7 @@
 import { mkdir, readFile } from "node:fs/promises";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { type Logger, messageOf } from "@diskmesh/domain";
-import { reloadServer, serverUsersFiles } from "@diskmesh/mbus";
+import { isToldOnceMore, reloadServer, serverTlsFile, serverUsersFiles } from "@diskmesh/mbus";
 import type { Clock } from "@diskmesh/service";
 import type { CurrentTls } from "@diskmesh/tls";
 import type { DirectorTablet } from "../stored-schema.js";
@@ -25,6 +25,8 @@ export interface WrittenUsersOptions {
 /** Changes that come sooner after each other are written together: deploys make many VMs at once. */
 const GATHER_MS = 100;
 const RETRY_MS = 2_000;
+/** Long beside what nats-server takes to read what it was told. */
+const ONCE_MORE_MS = 1_000;
 /** Certificates of others are renewed without anybody saying so. */
 const LOOK_INTERVAL_MS = 2_000;
 
@@ -36,6 +38,8 @@ export class WrittenUsers {
   /** Of those who were told last. */
   #toldOthers = "";
   #isStale = true;
+  /** What it says of keys, once nats-server was told. */
+  #toldTls: string | undefined;
   #wake = () => {};
   #running = Promise.resolve();
 
@@ -79,7 +83,8 @@ export class WrittenUsers {
             "cannot tell nats-server who its users are; tried again",
           );
       }
-      await clock.sleep(failures > 0 ? RETRY_MS : GATHER_MS, signal).catch(() => {});
+      const waitMs = isToldOnceMore(this.#toldTls ?? "") ? ONCE_MORE_MS : GATHER_MS;
+      await clock.sleep(failures > 0 ? RETRY_MS : waitMs, signal).catch(() => {});
     }
   }
 
@@ -108,13 +113,18 @@ export class WrittenUsers {
     tablet.checkMayAct();
     await mkdir(folder, { recursive: true });
     let isChanged = isStale;
-    for (const [path, text] of serverUsersFiles(folder, [...others, ...agents], [own, ...authorities]))
+    const tlsFile = serverTlsFile(folder);
+    this.#toldTls ??= await readFile(tlsFile, "utf8").catch(() => "");
+    const files = serverUsersFiles(folder, [...others, ...agents], [own, ...authorities], this.#toldTls);
+    for (const [path, text] of files)
       if (text !== (await readFile(path, "utf8").catch(() => undefined))) {
         isChanged = true;
         await replaceFile(path, text, { mode: 0o644 });
       }
     if (isChanged) await reloadServer(pidFile);
     this.#toldOthers = toldOthers;
+    this.#toldTls = files.get(tlsFile) ?? "";
+    if (isToldOnceMore(this.#toldTls)) this.#isStale = true;
     if (!isChanged) return;
     log.info({ agents: agents.length, others: others.length }, "told nats-server who its users are");
   }
