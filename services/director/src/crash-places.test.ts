@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type CallMethodRequest, type Task, TaskState } from "@diskmesh/api/director";
@@ -6,6 +6,7 @@ import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, freePort, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CrashPlaces } from "./testing/crash-places.js";
+import { httpUsers } from "./testing/http-director.js";
 import { TestDirector } from "./testing/test-director.js";
 import { TestNode } from "./testing/test-node.js";
 
@@ -168,6 +169,10 @@ const JOBS: readonly CrashJob[] = [
       (await director.problems.resolveProblems({ deployment: "web", auto: true, wait: true })).task,
   },
   {
+    name: "fetch logs",
+    ask: async ({ director }) => (await director.vms.fetchLogs({ selection: { deployment: "base" }, wait: true })).task,
+  },
+  {
     name: "a vendor's method of a node",
     ask: (world) => callVendor(world, { $case: "nodeId", value: NODE }, "turn_async", { at: 1 }),
   },
@@ -201,7 +206,9 @@ for (const findsByToken of isWhole ? [true, false] : [true])
         nodes: { registries: [{ address: `127.0.0.1:${registryPort}` }] },
         drivers: { drivers: [{ package: SAMPLE_DRIVER }] },
       };
-      director = await TestDirector.start({ agents: PATIENT_AGENTS, ...vendors }, { mainFile: CRASHING_MAIN });
+      // Where agents put their logs.
+      const http = { listen: { port: await freePort() }, users: await httpUsers({ admin: ["bosh.admin"] }) };
+      director = await TestDirector.start({ agents: PATIENT_AGENTS, http, ...vendors }, { mainFile: CRASHING_MAIN });
       node = await TestNode.start(director.certs, NODE, registryPort);
       places = new CrashPlaces(director.folder);
       director.cpi.findsByToken = findsByToken;
@@ -281,6 +288,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       await eventually(async () => expect((await director.tasks.listTasks({ states: LIVE })).tasks, at).to.be.empty);
       await eventually(async () => expect((await director.locks.listLocks({})).locks, at).to.be.empty);
       await expectRunOnce(at);
+      await expectLogsOfDone(at);
       const { deployments } = await director.deployments.listDeployments({});
       const listed = await Promise.all(
         deployments.map(({ name }) => director.deployments.listInstances({ deployment: name })),
@@ -307,6 +315,15 @@ for (const findsByToken of isWhole ? [true, false] : [true])
         for (const agent of director.agents)
           expect(agent.links.has(diskCid), `link of ${agent.agentId}: ${at}`).to.equal(agent.agentId === agentId);
       }
+    }
+
+    /** Of each task that is done there is a file, and of those that were cut off there is nothing. */
+    async function expectLogsOfDone(at: string): Promise<void> {
+      const { tasks } = await director.tasks.listTasks({ pageSize: 1_000 });
+      const done = tasks.filter(({ type, state }) => type === "fetch_logs" && state === TaskState.DONE);
+      const folder = join(director.folder, "agent-logs");
+      const files = existsSync(folder) ? readdirSync(folder) : [];
+      expect(files, `logs: ${at}`).to.have.members(done.map(({ taskId }) => `${taskId}.tgz`));
     }
 
     /** The driver of the node counts how often it was called; that of the director, which ends with it, writes it down. */
