@@ -18,6 +18,8 @@ const PATIENT_AGENTS = {
   attachTimeoutMs: 20_000,
   detachTimeoutMs: 20_000,
   readyTimeoutMs: 20_000,
+  // Of which none is swept away before the end of the longest run.
+  logs: { keptMs: 24 * 3_600_000 },
 };
 
 /** `npm run crash-test`: all places of all jobs, with both kinds of CPIs. Else of some jobs what none before came to. */
