@@ -6,6 +6,7 @@ import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { Load } from "../mesh/load.js";
 import { repositoryFolder } from "../repository-folder.js";
+import { Clocks } from "../soak/clocks.js";
 import type { DocumentedMesh, MachineName } from "./documented-mesh.js";
 import type { Unit } from "./unit.js";
 
@@ -126,6 +127,10 @@ export class AwayScene {
     await end();
     await eventually(async () => expect(await state()).to.equal("TASK_STATE_DONE"), PATIENCE);
     await this.changesAreMade();
+  }
+
+  clocks(): Clocks {
+    return new Clocks(temporaryFolder());
   }
 
   file(machine: MachineName, path: string): string {
@@ -294,6 +299,36 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
   "a certificate, ended": {
     file: "test/src/ended-certificate.test.ts",
     title: "while it leads -> it gives up the lead and ends, and says which file has ended",
+  },
+
+  "the right time": async (scene) => {
+    const clocks = scene.clocks();
+    if (clocks.problem !== undefined) return clocks.problem;
+    const { leader, standby } = await scene.leader("disk-registry");
+    const [moved, other] = [scene.unit(leader, "disk-registry"), scene.unit(standby, "disk-registry")];
+    await moved.stop();
+    moved.environment = clocks.environment("disk-registry");
+    await moved.start();
+    await scene.allServe();
+    // Which of them leads is nobody's choice: the other one's end makes it this one.
+    await other.stop();
+    await eventually(async () => expect(await scene.statusOf("disk-registry", leader)).to.match(/^serves/), PATIENCE);
+    await other.start();
+    await scene.allServe();
+    expect((await scene.leader("disk-registry")).leader).to.equal(leader);
+    for (const seconds of [6 * 3_600, -45 * 60, 0]) {
+      clocks.set("disk-registry", seconds);
+      await eventually(() => {
+        moved.signal("SIGHUP");
+        const [, said = ""] = /"(\d{4}-[^"]*Z)"[^\n]*\n$/.exec(moved.logs) ?? [];
+        expect(Date.parse(said), "the clock of the process").to.be.closeTo(Date.now() + seconds * 1_000, 120_000);
+      }, PATIENCE);
+      await scene.changesAreMade();
+      await scene.allServe();
+      expect((await scene.leader("disk-registry")).leader).to.equal(leader);
+    }
+    moved.environment = {};
+    return undefined;
   },
 };
 

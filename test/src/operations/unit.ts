@@ -17,6 +17,8 @@ const RESTART_AFTER_MS = 500;
 /** A service of systemd on a machine of a test, as its unit file says, but for the hardening. */
 export class Unit {
   readonly #settings: ReadonlyMap<string, readonly string[]>;
+  /** Beside its own, from the next start on. */
+  environment: Readonly<Record<string, string>> = {};
   #child: Child | undefined;
   #isWanted = false;
 
@@ -73,7 +75,7 @@ export class Unit {
     const environment = this.#words("Environment").map(
       (one) => one.replace(/^"|"$/g, "").split("=") as [string, string],
     );
-    const env = { TMPDIR: this.place.folder, ...Object.fromEntries(environment) };
+    const env = { TMPDIR: this.place.folder, ...Object.fromEntries(environment), ...this.environment };
     const { launcher } = this.place;
     const child = new Child({ name: this.name, command, args, launcher, env, logFile: this.logFile });
     this.#child = child;
