@@ -163,9 +163,19 @@ describe("what a mesh tells of itself", function () {
       DISKMESH_REGISTRY: mesh.group.address("disk-registry"),
       ...{ DISKMESH_CA, DISKMESH_CERT, DISKMESH_KEY },
     };
-    const names = { HOST: "host-1", DEVICE: "host-1-device-1", DISK: diskCid, POOL: "default", TASK: String(taskId) };
+    const names = {
+      HOST: "host-1",
+      DEVICE: "host-1-device-1",
+      DISK: diskCid,
+      POOL: "default",
+      TASK: String(taskId),
+      VM: instanceId,
+    };
     for (const command of new Set([...runbookSections().values()].flat())) {
-      const typed = command.replace(/\b(HOST|DEVICE|DISK|POOL|TASK)\b/g, (name) => names[name as keyof typeof names]);
+      const typed = command.replace(
+        /\b(HOST|DEVICE|DISK|POOL|TASK|VM)\b/g,
+        (name) => names[name as keyof typeof names],
+      );
       const [out, err] = [new PassThrough(), new PassThrough()];
       const [, , ...args] = typed.split(" ");
       const { signal } = new AbortController();
