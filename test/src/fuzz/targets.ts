@@ -66,7 +66,9 @@ const below = new WeakMap<Socket, Socket>();
 /** Ends a connection without a word, as the kernel of a killed process does. A Unix socket is just closed. */
 export function reset(socket: Socket): void {
   const tcp = below.get(socket) ?? socket;
-  if (tcp.remoteFamily !== undefined && !tcp.destroyed) tcp.resetAndDestroy();
+  // Node leaves the connection open, for good, when a reset fails since the end of what is written is on its way.
+  const isEnding = [socket, tcp].some(({ writableEnded, readableEnded }) => writableEnded || readableEnded);
+  if (tcp.remoteFamily !== undefined && !tcp.destroyed && !isEnding) tcp.resetAndDestroy();
   socket.destroy();
 }
 
