@@ -27,7 +27,7 @@ const commands = {
   "kill-test": () => runModule("test/dist/kill-test/main.js"),
   "crash-test": (args) => {
     process.env.DISKMESH_CRASH_PLACES = "all";
-    return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS, isLive: true });
+    return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS });
   },
   soak: () => runModule("test/dist/soak/main.js"),
   rotation: () => runModule("test/dist/rotation/main.js"),
@@ -35,7 +35,7 @@ const commands = {
   fuzz: () => runModule("test/dist/fuzz/main.js"),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),
   metrics: () => runModule("test/dist/metrics/main.js"),
-  release: () => release(root),
+  release: (args) => release(root, args),
   configuration: () => runModule("test/dist/configuration/main.js"),
   pictures: async () => {
     await runModule("test/dist/pictures/main.js");

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addHosts, devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
@@ -29,14 +29,13 @@ type BrokenCpi = keyof typeof BROKEN;
 const NAMES = Object.keys(BROKEN) as BrokenCpi[];
 
 /** One story: each step goes on where the one before it ended. */
-describe("a mesh with six broken CPIs and one that works", function () {
-  this.timeout(300_000);
-
+describe("a mesh with six broken CPIs and one that works", () => {
   const folder = temporaryFolder();
   let mesh: TestMesh;
   const tasksOf = new Map<BrokenCpi, number[]>();
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     const executables = {
       runFolder: join(folder, "runs"),
       maxStderrBytesPerSecond: 500_000,

@@ -13,7 +13,7 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import type { Client } from "@diskmesh/rpc";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { backUpRegistry } from "./mesh/back-up-registry.js";
 import { makeDeviceFile } from "./mesh/device-files.js";
@@ -27,12 +27,14 @@ const PATIENCE = { timeoutMs: 60_000 };
 const AHEAD = 2 ** 20;
 
 /** What somebody does with a registry's folder who has not read how it is backed up, while the agents stay up. */
-describe("a registry's store that was copied, and agents that stay up", function () {
-  this.timeout(240_000);
+describe("a registry's store that was copied, and agents that stay up", () => {
   let group: ServiceGroup;
   let operator: Client<typeof DiskRegistryServiceDefinition>;
   let fleet: Client<typeof FleetServiceDefinition>;
 
+  before(function () {
+    leaveToVerify(this);
+  });
   beforeEach(async () => {
     group = await ServiceGroup.prepare({ names: [FIRST, SECOND], hostIds: HOSTS });
     [operator, fleet] = clients(FIRST);

@@ -4,7 +4,7 @@ import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { connect as connectTcp, type Socket } from "node:net";
 import { join } from "node:path";
 import { HostState, ListHostsRequest } from "@diskmesh/api/registry";
-import { eventually, type ServiceProcess } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, type ServiceProcess } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
@@ -19,7 +19,8 @@ describe("crowds before real services", () => {
   let mesh: RegistryMesh;
   const open: { destroy(): void }[] = [];
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     mesh = await RegistryMesh.start({
       hostIds: ["h1", "h2"],
       agent: (hostId, folder) => {

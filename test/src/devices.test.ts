@@ -3,7 +3,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { ActionCode, AttachState, HostState } from "@diskmesh/api/registry";
-import { eventually, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile, openFiles } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
@@ -114,7 +114,8 @@ describe("the devices of a host, from its files to the registry", () => {
     expect(openFiles(pid).filter((file) => file.endsWith("(deleted)") && file.startsWith(files))).to.deep.equal([]);
   });
 
-  it("swapped while a disk is on it -> the disk keeps what it has; after a restart the other file is not held in its place", async () => {
+  it("swapped while a disk is on it -> the disk keeps what it has; after a restart the other file is not held in its place", async function () {
+    leaveToVerify(this);
     await start({ devices: LISTED, discovery: { rescanIntervalMs: 200 } });
     await eventually(() => mesh.device("listed"), PATIENCE);
     await add("listed");
@@ -163,7 +164,7 @@ describe("the devices of a host, from its files to the registry", () => {
     await until("listed", ready);
     const remove = { hostId: "h1", deviceId: "other" };
     const stuck = (await mesh.operator.removeDevice(remove)).result;
-    expect(stuck?.message).to.contain("1 devices cannot be erased: other (ERROR: ");
+    expect(stuck?.message).to.contain("1 device cannot be erased: other (ERROR: ");
     await mesh.operator.removeDevice({ ...remove, keepData: true });
     await until("other", { attachState: AttachState.DETACHED });
     rmSync(path("other"));
@@ -173,7 +174,8 @@ describe("the devices of a host, from its files to the registry", () => {
     await until("other", ready);
   });
 
-  it("one file under two listed paths -> one device is taken in, the other is refused and says why", async () => {
+  it("one file under two listed paths -> one device is taken in, the other is refused and says why", async function () {
+    leaveToVerify(this);
     const devices = [...LISTED, { deviceId: "twin", path: "FILES/twin" }];
     await start({ devices }, () => symlinkSync(path("list-1"), path("twin")));
     await eventually(() => mesh.device("twin"), PATIENCE);
@@ -186,7 +188,8 @@ describe("the devices of a host, from its files to the registry", () => {
     expect(held("list-1")).to.equal(1);
   });
 
-  it("two agents on one file -> one host's device is in operation, the other's is refused until that is removed", async () => {
+  it("two agents on one file -> one host's device is in operation, the other's is refused until that is removed", async function () {
+    leaveToVerify(this);
     mesh = await RegistryMesh.start({
       hostIds: ["h1", "h2"],
       agent: (hostId, folder) => {
@@ -241,7 +244,8 @@ describe("the devices of a host, from its files to the registry", () => {
       for (const loop of loops.splice(0)) execFileSync("losetup", ["--detach", loop]);
     });
 
-    it("ranges of a drive -> one descriptor; another drive in its slot -> ERROR until it is taken in", async () => {
+    it("ranges of a drive -> one descriptor; another drive in its slot -> ERROR until it is taken in", async function () {
+      leaveToVerify(this);
       const range = (deviceId: string, index: number) => ({
         deviceId,
         path: "FILES/slot",

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { type Disk, HostState, OnHostSilence } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
@@ -15,8 +15,7 @@ const LATE = Buffer.alloc(BLOCK, "too late");
 const PATIENCE = { timeoutMs: 60_000, everyMs: 20 };
 const TIMEOUT_MS = 5_000;
 
-describe("disks of hosts that are gone", function () {
-  this.timeout(240_000);
+describe("disks of hosts that are gone", () => {
   let mesh: RegistryMesh;
 
   beforeEach(async () => {
@@ -100,7 +99,8 @@ describe("disks of hosts that are gone", function () {
     }
   });
 
-  it("on_host_silence: FENCE, and the host dies -> fenced by itself, writable elsewhere; it returns -> nothing is served there", async () => {
+  it("on_host_silence: FENCE, and the host dies -> fenced by itself, writable elsewhere; it returns -> nothing is served there", async function () {
+    leaveToVerify(this);
     const first = await publish("h1", OnHostSilence.FENCE);
     await first.write(0, FIRST, { fua: true });
     expect((await diskX()).publication?.onHostSilence).to.equal(OnHostSilence.FENCE);
@@ -123,7 +123,8 @@ describe("disks of hosts that are gone", function () {
     await second.disconnect();
   });
 
-  it("a device of the disk is on a dead host, too -> it is named, and the disk stays where nobody can publish it", async () => {
+  it("a device of the disk is on a dead host, too -> it is named, and the disk stays where nobody can publish it", async function () {
+    leaveToVerify(this);
     const client = await publish("h1");
     await client.disconnect();
     await mesh.agent("h2").kill();

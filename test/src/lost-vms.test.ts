@@ -1,16 +1,16 @@
 import { HostState } from "@diskmesh/api/registry";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addHosts, devicesReady, provideDisk, runTask } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
 const MANIFEST = "name: web\ninstance_groups: [{name: web, azs: [z1], instances: 1}]\n";
 
-describe("a VM whose host has died", function () {
-  this.timeout(180_000);
+describe("a VM whose host has died", () => {
   let mesh: TestMesh;
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     mesh = await TestMesh.start({
       hosts: 2,
       devicesPerHost: 1,

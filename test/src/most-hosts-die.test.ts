@@ -19,8 +19,7 @@ const REASON = "the rack has no power";
 const contents = (text: string) => Buffer.alloc(BLOCK, text);
 
 /** What an operator does whose fleet loses most of its hosts at once, in README's order. */
-describe("seven of twelve hosts die", function () {
-  this.timeout(240_000);
+describe("seven of twelve hosts die", () => {
   let mesh: RegistryMesh;
 
   /** The disk of each lost host is on a device of a host that is left; one more is the other way round. */

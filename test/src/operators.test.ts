@@ -15,9 +15,7 @@ const SERVICES: Readonly<Record<string, string>> = {
   "host-1": "diskmesh.agent.v1.DiskAgentService",
 };
 
-describe("an operator with grpcurl", function () {
-  this.timeout(90_000);
-
+describe("an operator with grpcurl", () => {
   let mesh: TestMesh;
 
   before(async function () {

@@ -10,8 +10,7 @@ import { TestMesh } from "./mesh/test-mesh.js";
 const CONTENT = Buffer.alloc(4_096, "kept over VMs");
 
 /** Persistent disks of a manifest where VMs are hosts, with real agents. */
-describe("a persistent disk on hosts", function () {
-  this.timeout(180_000);
+describe("a persistent disk on hosts", () => {
   let mesh: TestMesh;
 
   before(async () => {

@@ -1,12 +1,11 @@
 import { X509Certificate } from "node:crypto";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
-import { runCommandLine } from "@diskmesh/cli";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { certificateFiles, identifiedKey } from "@diskmesh/pki";
 import { eventually, type NatsServer, startNats, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { typeCommand } from "./mesh/type-command.js";
 
 describe("diskmesh pki and nats-config", () => {
   const folder = temporaryFolder();
@@ -18,19 +17,18 @@ describe("diskmesh pki and nats-config", () => {
     await server?.kill();
   });
 
+  const run = (...args: string[]) => typeCommand(args, {}, folder);
+
   async function typed(...words: string[]): Promise<string> {
-    const [out, err] = [new PassThrough(), new PassThrough()];
-    const args = [...words, "--folder", pki];
-    const { signal } = new AbortController();
-    const code = await runCommandLine(args, { out, err, environment: {}, workingFolder: folder, signal });
-    expect(code, String(err.read())).to.equal(0);
-    return String(out.read());
+    const { code, out, err } = await run(...words, "--folder", pki);
+    expect(code, err).to.equal(0);
+    return out;
   }
 
-  async function connect(name: string): Promise<NatsConnection> {
+  async function connect(name: string, within = pki): Promise<NatsConnection> {
     const connection = await connectNats({
       servers: [server?.address ?? ""],
-      tls: certificateFiles(pki, name),
+      tls: certificateFiles(within, name),
       name,
       reconnect: { stepMs: 20, maxMs: 200 },
     });
@@ -87,4 +85,33 @@ describe("diskmesh pki and nats-config", () => {
     const reader = new X509Certificate(readFileSync(certificateFiles(pki, "director").certFile));
     expect(cluster).not.to.contain(identifiedKey(reader).pin);
   });
+
+  it("of a mesh in which nobody may come to NATS -> lets in nobody, rather than everybody", async () => {
+    const [operators, told] = [join(folder, "operators"), join(folder, "nobody")];
+    writeFileSync(join(folder, "operators.list"), "nats localhost 127.0.0.1\noperator-reader/bob\n");
+    const made = ["--folder", operators, "--list", join(folder, "operators.list")];
+    expect((await run("pki", "make", ...made)).code).to.equal(0);
+    expect((await run("nats-config", told, "--folder", operators)).out).to.contain("0 users");
+    const certs = { folder: operators, files: (name: string) => certificateFiles(operators, name) };
+    await server?.kill();
+    server = await startNats({ folder, certs, users: [], usersFolder: told });
+    const reader = await connect("operator-reader-bob", operators);
+    const whys: string[] = [];
+    reader.onChange((why) => whys.push(why ?? "it is let in"));
+    await eventually(() => expect(whys).to.have.lengthOf.above(2));
+    expect(whys).not.to.contain("it is let in");
+  });
+
+  const WRONG: readonly (readonly [args: readonly string[], said: RegExp])[] = [
+    [["pki", "make", "--folder", ""], /^diskmesh: --folder names no folder/],
+    [["pki", "make", "--folder", "pki", "--list", "."], /cannot read the list of holders "[^"]+": EISDIR/],
+    [["nats-config", "", "--folder", "pki"], /^diskmesh: no folder is named/],
+    [["nats-config", "pki", "--folder", "./pki"], /pki" has the keys of everybody/],
+  ];
+  for (const [args, said] of WRONG)
+    it(`${args.map((arg) => arg || '""').join(" ")} -> ${said.source}`, async () => {
+      const { code, err } = await run(...args);
+      expect(err).to.match(said);
+      expect(code).to.equal(2);
+    });
 });

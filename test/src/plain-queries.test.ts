@@ -17,14 +17,12 @@ const DEVICE = "host-3-device-4";
 type Database = Parameters<Parameters<typeof withDatabase>[1]>[0];
 type Found = Record<string, unknown>;
 
-describe("README's plain queries, against what a registry wrote into MongoDB", function () {
-  this.timeout(180_000);
+describe("README's plain queries, against what a registry wrote into MongoDB", () => {
   let mesh: RegistryMesh | undefined;
   let url = "";
   const queries = queriesOfReadme();
 
   before(async function () {
-    this.timeout(400_000);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
     // Of its own, because the queries name the tablet.

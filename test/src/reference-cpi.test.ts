@@ -73,7 +73,7 @@ class Setup {
 for (const version of [1, 2, 3])
   describe(`the reference CPI, speaking version ${version}`, () => {
     before(function () {
-      if (version !== 2) leaveToVerify(this);
+      leaveToVerify(this);
     });
 
     cpiContract(`an executable of version ${version}`, async () => {
@@ -96,7 +96,8 @@ describe("the reference CPI", () => {
   let certificates: TestCertificates;
   let setup: Setup;
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     certificates = await testCertificates({ hostIds: ["agent-v1", "agent-v2"] });
     setup = await Setup.start(certificates, {});
   });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type ActionResult, AttachState } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
@@ -13,8 +13,7 @@ const SECRET = Buffer.alloc(SIZE, "a former user's secret ");
 const ZEROS = Buffer.alloc(SIZE);
 const PATIENCE = { timeoutMs: 60_000, everyMs: 50 };
 
-describe("devices that leave operation, and what is on them", function () {
-  this.timeout(120_000);
+describe("devices that leave operation, and what is on them", () => {
   let mesh: RegistryMesh;
 
   beforeEach(async () => {
@@ -95,55 +94,61 @@ describe("devices that leave operation, and what is on them", function () {
     }
   });
 
-  it("keep_data -> not a byte is erased, the S_OK names the device; added again, it is erased", async () => {
-    await useAll();
-    expect((await remove("d1", true)).dependentDiskIds).to.deep.equal(["x"]);
-    await until("d1", { keepData: true, removalRequested: true });
-    await deleteDisk();
-    await until("d2", { dirty: false });
-    expect((await remove("d1", true)).code).to.equal("ACTION_CODE_E_TRY_AGAIN");
-    const removed = (await untilRemoved(() => remove("d1", true))).at(-1);
-    expect(removed?.unerasedDeviceIds).to.deep.equal(["d1"]);
-    expect(removed?.message).to.contain("not erased, and what was on them still is: d1");
-    expect(bytesOf("d1").equals(SECRET)).to.equal(true);
-    expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
-    await mesh.operator.addDevice({ hostId: "h1", deviceId: "d1" });
-    await until("d1", { attachState: AttachState.ATTACHED, dirty: false, keepData: false, removalRequested: false });
-    expect(bytesOf("d1").equals(ZEROS)).to.equal(true);
-  });
+  describe("and what keeps that from being erased", () => {
+    before(function () {
+      leaveToVerify(this);
+    });
 
-  it("registry and agent killed in the middle of the erase -> all of it is zeros all the same before it is S_OK", async () => {
-    await useAll();
-    await remove("d2");
-    await deleteDisk();
-    await eventually(async () => expect((await mesh.device("d2")).erasedBytes).to.be.above(0), PATIENCE);
-    await mesh.agent("h1").kill();
-    await mesh.registries[0]?.kill();
-    expect(bytesOf("d2").equals(ZEROS), "it was in the middle").to.equal(false);
-    await Promise.all([mesh.registries[0]?.start(), mesh.agent("h1").start()]);
-    await untilRemoved(() => remove("d2"));
-    expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
-  });
+    it("keep_data -> not a byte is erased, the S_OK names the device; added again, it is erased", async () => {
+      await useAll();
+      expect((await remove("d1", true)).dependentDiskIds).to.deep.equal(["x"]);
+      await until("d1", { keepData: true, removalRequested: true });
+      await deleteDisk();
+      await until("d2", { dirty: false });
+      expect((await remove("d1", true)).code).to.equal("ACTION_CODE_E_TRY_AGAIN");
+      const removed = (await untilRemoved(() => remove("d1", true))).at(-1);
+      expect(removed?.unerasedDeviceIds).to.deep.equal(["d1"]);
+      expect(removed?.message).to.contain("not erased, and what was on them still is: d1");
+      expect(bytesOf("d1").equals(SECRET)).to.equal(true);
+      expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
+      await mesh.operator.addDevice({ hostId: "h1", deviceId: "d1" });
+      await until("d1", { attachState: AttachState.ATTACHED, dirty: false, keepData: false, removalRequested: false });
+      expect(bytesOf("d1").equals(ZEROS)).to.equal(true);
+    });
 
-  it("a device whose drive is gone -> E_TRY_AGAIN with its error and the way out; keep_data takes it out", async () => {
-    await useAll();
-    await deleteDisk();
-    // Held files can be removed; a new start of the agent finds nothing there.
-    await mesh.agent("h1").kill();
-    rmSync(join(mesh.folder, "files", "d1"));
-    await mesh.agent("h1").start();
-    await until("d1", { health: "HEALTH_ERROR", dirty: true });
-    const stuck = await eventually(async () => {
-      const result = await remove("d1");
-      expect(result.message).to.contain("cannot be erased: d1 (ERROR: ");
-      return result;
-    }, PATIENCE);
-    expect(stuck.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
-    expect(stuck.message).to.match(/no such file.*RemoveDevice with keep_data/);
-    expect((await untilRemoved(() => remove("d1", true))).at(-1)?.unerasedDeviceIds).to.deep.equal(["d1"]);
-    // It holds the others up no more.
-    const rest = await untilRemoved(() => removeHost());
-    expect(rest.at(-1)?.message).to.contain("not erased, and what was on them still is: d1");
-    expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
+    it("registry and agent killed in the middle of the erase -> all of it is zeros all the same before it is S_OK", async () => {
+      await useAll();
+      await remove("d2");
+      await deleteDisk();
+      await eventually(async () => expect((await mesh.device("d2")).erasedBytes).to.be.above(0), PATIENCE);
+      await mesh.agent("h1").kill();
+      await mesh.registries[0]?.kill();
+      expect(bytesOf("d2").equals(ZEROS), "it was in the middle").to.equal(false);
+      await Promise.all([mesh.registries[0]?.start(), mesh.agent("h1").start()]);
+      await untilRemoved(() => remove("d2"));
+      expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
+    });
+
+    it("a device whose drive is gone -> E_TRY_AGAIN with its error and the way out; keep_data takes it out", async () => {
+      await useAll();
+      await deleteDisk();
+      // Held files can be removed; a new start of the agent finds nothing there.
+      await mesh.agent("h1").kill();
+      rmSync(join(mesh.folder, "files", "d1"));
+      await mesh.agent("h1").start();
+      await until("d1", { health: "HEALTH_ERROR", dirty: true });
+      const stuck = await eventually(async () => {
+        const result = await remove("d1");
+        expect(result.message).to.contain("cannot be erased: d1 (ERROR: ");
+        return result;
+      }, PATIENCE);
+      expect(stuck.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
+      expect(stuck.message).to.match(/no such file.*RemoveDevice with keep_data/);
+      expect((await untilRemoved(() => remove("d1", true))).at(-1)?.unerasedDeviceIds).to.deep.equal(["d1"]);
+      // It holds the others up no more.
+      const rest = await untilRemoved(() => removeHost());
+      expect(rest.at(-1)?.message).to.contain("not erased, and what was on them still is: d1");
+      expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
+    });
   });
 });

@@ -3,14 +3,17 @@ import { readFileSync } from "node:fs";
 import { createAuthority } from "@diskmesh/pki";
 import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { ReplacedFiles, RotatedMesh } from "./rotation/rotated-mesh.js";
+import { shownSerial } from "./operations/tls-asked.js";
+import { ReplacedFiles } from "./rotation/replaced-files.js";
+import { RotatedMesh } from "./rotation/rotated-mesh.js";
+import { ROTATED_HOSTS } from "./rotation/rotated-services.js";
 
 describe("certificates that are renewed under load", function () {
   this.timeout(600_000);
 
   it("also by another authority, the former ones revoked -> no failed call, heartbeat, read or write", async function () {
     leaveToVerify(this);
-    const certificates = new ReplacedFiles();
+    const certificates = new ReplacedFiles(ROTATED_HOSTS);
     const former = await createAuthority({ commonName: "authority 1", validDays: 1 });
     const next = await createAuthority({ commonName: "authority 2", validDays: 1 });
     certificates.trust(former);
@@ -23,7 +26,11 @@ describe("certificates that are renewed under load", function () {
     await rotated.step(() => certificates.trust(next));
     await rotated.step(() => certificates.revokeFormer());
     expect(rotated.failures).to.deep.equal([]);
-    const shown = new X509Certificate(readFileSync(certificates.files("disk-registry").certFile));
-    expect(rotated.mesh.registries[0]?.logs).to.contain(shown.serialNumber);
+    for (const name of ["disk-registry", "cpi-dispatcher", "director"]) {
+      const used = new X509Certificate(readFileSync(certificates.files(name).certFile));
+      expect(rotated.process(name).logs, name).to.contain(used.serialNumber);
+    }
+    const shown = await shownSerial({ ...rotated.natsPlace, isNats: true }, certificates.mbusFiles("director"));
+    expect(shown).to.equal(new X509Certificate(readFileSync(certificates.files("nats").certFile)).serialNumber);
   });
 });

@@ -17,13 +17,11 @@ const run = (file: string, args: readonly string[]) =>
   promisify(execFile)(process.execPath, [join(repositoryFolder, file), ...args]);
 
 for (const store of ["LMDB", "MongoDB"]) {
-  describe(`a registry on ${store} that is restored from a backup, while its agents stay up`, function () {
-    this.timeout(180_000);
+  describe(`a registry on ${store} that is restored from a backup, while its agents stay up`, () => {
     let mesh: RegistryMesh | undefined;
     let url = "";
 
     before(async function () {
-      this.timeout(400_000);
       if (store === "MongoDB") {
         leaveToVerify(this);
         const found = await documentDatabase();

@@ -1,24 +1,34 @@
-import { PassThrough } from "node:stream";
+import { readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
-import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
-import { runCommandLine } from "@diskmesh/cli";
-import { Board, Fleet } from "@diskmesh/director/testing";
+import { DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
+import { Board, Fleet, HttpClient, httpUsers, openPageFeed } from "@diskmesh/director/testing";
+import { MIB_BYTES } from "@diskmesh/domain";
+import type { SourceRow } from "@diskmesh/page/rows";
 import { createClient } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
-import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { openStore, type Store } from "./kill-test/stores.js";
+import { makeDeviceFile } from "./mesh/device-files.js";
 import { ServiceGroup } from "./mesh/service-group.js";
+import { metricsAt } from "./mesh/test-mesh.js";
+import { typeCommand } from "./mesh/type-command.js";
+import { type AlertTarget, AlertWatch } from "./metrics/alert-watch.js";
+import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
+const LOGIN = "admin:pw-admin";
 const NAMES = ["disk-registry-1", "disk-registry-2"] as const;
+/** Longer than a commit may take, and shorter than a leader can go without its database. */
+const STANDS_STILL_MS = 1_500;
 /** Long enough to be asked meanwhile, whatever else runs. */
 const LEASE = { timeMs: 20_000, safeTimeMs: 4_000, renewIntervalMs: 500 };
 
-describe("why, while no registry leads", function () {
-  this.timeout(300_000);
+describe("why, while no registry leads", () => {
   let group: ServiceGroup;
   let store: Store;
+  const targets: AlertTarget[] = [];
   /** What a director has of the registry on its page. */
   const board = new Board();
   const looking = new AbortController();
@@ -28,9 +38,14 @@ describe("why, while no registry leads", function () {
     const found = await openStore("mongodb", { host: "127.0.0.1", launcher: [] });
     if (typeof found === "string") skipBecause(this, found);
     store = found;
-    group = await ServiceGroup.prepare({ names: NAMES, hostIds: [] });
+    group = await ServiceGroup.prepare({ names: [...NAMES, "director"], hostIds: ["host-1"] });
     const config = { tablet: { ...store.tablet?.("disk-registry"), lease: LEASE } };
-    for (const name of NAMES) await group.start([{ name, service: "disk-registry", config, waitFor: "listening" }]);
+    for (const name of NAMES) {
+      const port = await freePort();
+      targets.push({ job: "diskmesh-disk-registry", port });
+      const own = { ...config, ...metricsAt(port) };
+      await group.start([{ name, service: "disk-registry", config: own, waitFor: "listening" }]);
+    }
     const options = {
       address: NAMES.map((name) => group.address(name)),
       tls: group.certificates.files("director"),
@@ -54,10 +69,8 @@ describe("why, while no registry leads", function () {
     const addresses = NAMES.map((each) => group.address(each)).join(",");
     const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
     const environment = { DISKMESH_DIRECTOR: addresses, DISKMESH_REGISTRY: addresses, ...files };
-    const [out, err] = [new PassThrough(), new PassThrough()];
-    const surroundings = { out, err, environment, workingFolder: group.folder, signal: AbortSignal.timeout(60_000) };
-    const code = await runCommandLine(["why", kind, name], surroundings);
-    return `${code} ${String(out.read() ?? "")}${String(err.read() ?? "")}`;
+    const { code, out, err } = await typeCommand(["why", kind, name], environment, group.folder);
+    return `${code} ${out}${err}`;
   }
   const says = (kind: string, name: string, expected: RegExp) =>
     eventually(async () => expect(await why(kind, name)).to.match(expected), PATIENCE);
@@ -97,17 +110,77 @@ describe("why, while no registry leads", function () {
 
   it("the database is dead -> that, since when, and of whom it is told; it is told of nobody when it is back", async () => {
     await leader();
+    const alerts = AlertWatch.problem() === undefined ? new AlertWatch(targets) : undefined;
+    await alerts?.fires([]);
     store.database?.signal("SIGSTOP");
     await says(
       "pool",
       "default",
-      /^3 pool default cannot be asked about now: .*lacks its database: it has not answered for \d+ ms.*, since 20[\s\S]*DATABASE_AWAY[\s\S]*start the database that `tablet.storage` of its config names/,
+      /^3 pool default cannot be asked about now: .*lacks its database: MongoDB at 127\.0\.0\.1:\d+\S* has not answered for more than \d+ ms.*, since 20[\s\S]*DATABASE_AWAY[\s\S]*start the database that `tablet.storage` of its config names/,
     );
     await shows(
-      /"state":"silent","trouble":"shown is .*lacks its database: it has not .*: start the database.*","sinceMs":\d+/,
+      /"state":"silent","trouble":"shown is .*lacks its database: MongoDB at .*: start the database.*","sinceMs":\d+/,
     );
+    await alerts?.fires(FAULT_ALERTS["the database of the disk-registry is gone"]);
     store.database?.signal("SIGCONT");
     await says("service", "disk-registry", /^0 disk-registry is served/);
     await isLive();
+  });
+
+  it("the database stands still again and again -> commits are slow, and the leader leads on", async function () {
+    const problem = AlertWatch.problem();
+    if (problem !== undefined) skipBecause(this, problem);
+    const deviceId = "host-1-device-1";
+    const path = makeDeviceFile(group.deviceFile("host-1", 0), MIB_BYTES);
+    const addresses = NAMES.map((name) => group.address(name));
+    const config = { ...group.agentConfig("host-1", addresses), devices: [{ deviceId, path }] };
+    await group.start([{ name: "host-1", service: "disk-agent", config }]);
+    const leads = await leader();
+    const registry = group.client(DiskRegistryServiceDefinition, "disk-registry", { names: NAMES });
+    const alerts = new AlertWatch(targets, "diskmesh-disk-registry");
+    await alerts.fires([]);
+    let words = 0;
+    await alerts.fires(FAULT_ALERTS["the database of the disk-registry stands still again and again"], async () => {
+      store.database?.signal("SIGSTOP");
+      const again = delay(STANDS_STILL_MS).then(() => store.database?.signal("SIGCONT"));
+      const reason = `word ${++words}`;
+      await Promise.all([again, registry.setDeviceState({ deviceIds: [deviceId], health: Health.WARNING, reason })]);
+    });
+    expect(await leader()).to.equal(leads);
+  });
+
+  it("the director's own database is dead -> its page says which, since when, and what to do, or ends its events", async () => {
+    const [port, nats] = [await freePort(), await group.startNats()];
+    const config = {
+      tablet: { ...store.tablet?.("director"), lease: LEASE },
+      http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) },
+      dispatcher: { address: "127.0.0.1:1" },
+      nats: { servers: [nats.address] },
+    };
+    await group.start([{ name: "director", service: "director", config, waitFor: "leading" }]);
+    const http = new HttpClient(group.certificates, port, LOGIN);
+    const ca = readFileSync(group.operatorFiles.caFile);
+    let feed = await openPageFeed({ port, ca, login: LOGIN });
+    const own = () => feed.rows.get("source director");
+    await eventually(() => expect(own()).to.include({ state: "live" }), PATIENCE);
+    const stoppedAtMs = Date.now();
+    store.database?.signal("SIGSTOP");
+    const away =
+      /^shown is what it said last; the director that was asked lacks its database: MongoDB at 127\.0\.0\.1:\d+\S* has not answered for .*: start the database that `tablet.storage`/;
+    await eventually(async () => {
+      const { state, trouble, sinceMs } = (await http.json("/page/self")) as SourceRow;
+      expect(state).to.equal("silent");
+      expect(trouble).to.match(away);
+      expect(sinceMs).to.be.within(stoppedAtMs, Date.now());
+      if (!feed.isEnded()) expect(own()?.trouble).to.match(away);
+      expect((await http.send("GET", "/page")).status).to.equal(200);
+    }, PATIENCE);
+    store.database?.signal("SIGCONT");
+    await eventually(async () => {
+      if (feed.isEnded()) feed = await openPageFeed({ port, ca, login: LOGIN });
+      expect(own()).to.include({ state: "live" });
+      expect((await http.json("/page/self")) as SourceRow).to.include({ state: "live" });
+    }, PATIENCE);
+    feed.close();
   });
 });

@@ -1,20 +1,19 @@
-import { spawnSync } from "node:child_process";
-import { PassThrough } from "node:stream";
-import { runCommandLine } from "@diskmesh/cli";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
-import { eventually, freePort, skipBecause } from "@diskmesh/testkit";
+import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addHosts, deployInstances, devicesReady, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
-import { alertsOn, runbookSections, samplesOf } from "./metrics/monitoring.js";
+import { typeCommand } from "./mesh/type-command.js";
+import { AlertWatch } from "./metrics/alert-watch.js";
+import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
+import { runbookSections } from "./metrics/monitoring.js";
 import { METRICS } from "./metrics/page.js";
 import { TraceCollector } from "./secrets/trace-collector.js";
 
 const PATIENCE = { timeoutMs: 120_000 };
 
-describe("what a mesh tells of itself", function () {
-  this.timeout(300_000);
+describe("what a mesh tells of itself", () => {
   let mesh: TestMesh;
   let traces: TraceCollector;
   let ports: Readonly<Record<string, number>>;
@@ -120,39 +119,26 @@ describe("what a mesh tells of itself", function () {
     await mesh.process("director").start();
   });
 
-  /** Of the processes that answer; whether one does is what Prometheus calls up. */
-  async function samples(): Promise<string[]> {
-    const told = Object.entries(ports).map(async ([name, port]) => {
-      const target = { job: `diskmesh-${name}`, instance: `127.0.0.1:${port}` };
-      const up = (value: number) => `up{job="${target.job}",instance="${target.instance}"} ${value}`;
-      const text = await scrape(name).catch(() => undefined);
-      return text === undefined ? [up(0)] : [up(1), ...samplesOf(text, target)];
-    });
-    // How busy this machine is, is not what is tested.
-    return (await Promise.all(told)).flat().filter((sample) => !/^(rpc|nodejs|target)_/.test(sample));
-  }
-
   const until = (name: string, sample: string) =>
     eventually(async () => expect(await scrape(name)).to.include(`${sample}\n`), PATIENCE);
 
   it("faults fire the alerts that they are to fire, and no other", async function () {
-    if (spawnSync("promtool", ["--version"]).error) skipBecause(this, "promtool is not on PATH");
+    leaveToVerify(this);
+    const problem = AlertWatch.problem();
+    if (problem !== undefined) skipBecause(this, problem);
+    const alerts = new AlertWatch(Object.entries(ports).map(([name, port]) => ({ job: `diskmesh-${name}`, port })));
     await until("director", "diskmesh_ready 1");
-    expect(alertsOn(await samples())).to.deep.equal([]);
+    await alerts.fires([]);
 
     await mesh.process("cpi-dispatcher").kill();
     await until("director", 'diskmesh_need{need="dispatcher"} 0');
-    expect(alertsOn(await samples())).to.deep.equal(["DiskmeshNeedMissing", "DiskmeshProcessDown"]);
+    await alerts.fires(FAULT_ALERTS["the cpi-dispatcher is gone"]);
     await mesh.process("cpi-dispatcher").start();
     await until("director", "diskmesh_ready 1");
 
     await mesh.process("host-1").kill();
     await until("disk-registry", "diskmesh_disks_without_export 1");
-    expect(alertsOn(await samples())).to.deep.equal([
-      "DiskmeshDiskNotServed",
-      "DiskmeshHostUnavailable",
-      "DiskmeshProcessDown",
-    ]);
+    await alerts.fires(FAULT_ALERTS["the host of a published disk is gone"]);
   });
 
   it("the runbook's commands can be typed as they stand there", async () => {
@@ -176,11 +162,9 @@ describe("what a mesh tells of itself", function () {
         /\b(HOST|DEVICE|DISK|POOL|TASK|VM)\b/g,
         (name) => names[name as keyof typeof names],
       );
-      const [out, err] = [new PassThrough(), new PassThrough()];
       const [, , ...args] = typed.split(" ");
-      const { signal } = new AbortController();
-      const code = await runCommandLine(args, { out, err, environment, workingFolder: mesh.group.folder, signal });
-      expect(code, `${typed}: ${out.read() ?? ""}${err.read() ?? ""}`).to.equal(0);
+      const { code, out, err } = await typeCommand(args, environment, mesh.group.folder);
+      expect(code, `${typed}: ${out}${err}`).to.equal(0);
     }
   });
 });

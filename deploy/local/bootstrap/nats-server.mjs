@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
@@ -7,6 +8,7 @@ import { Failure, runQuietly } from "./run.mjs";
 // One of which no hole is known: packages/mbus/src/server-advisories.ts has the list, by which others are refused.
 const VERSION = "v2.12.15";
 const MODULE = `github.com/nats-io/nats-server/v2@${VERSION}`;
+const CALLOUT_SINCE_MINOR = 10;
 const INSTALL_TIMEOUT_MS = 5 * 60_000;
 // Where distributions put it; PATH of an ordinary user often lacks them.
 const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
@@ -28,6 +30,19 @@ export async function ensureNatsServer(cacheFolder, systemFolders = SYSTEM_FOLDE
     );
   const folder = dirname(found);
   if (!pathFolders().includes(folder)) process.env.PATH = [...pathFolders(), folder].join(delimiter);
+}
+
+/**
+ * Makes sure that tests of auth callout have a server that knows it, where Go can make one: distributions may have an older
+ * one. They find it by DISKMESH_CALLOUT_NATS_SERVER.
+ */
+export async function ensureCalloutServer(cacheFolder) {
+  const version = execFileSync("nats-server", ["--version"], { encoding: "utf8" });
+  const [, major = 0, minor = 0] = /v?(\d+)\.(\d+)\./.exec(version) ?? [];
+  if (Number(major) > 2 || Number(minor) >= CALLOUT_SINCE_MINOR) return;
+  const folder = join(cacheFolder, `nats-server-${VERSION}`);
+  const program = join(folder, "nats-server");
+  if (isExecutable(program) || (await installByGo(folder))) process.env.DISKMESH_CALLOUT_NATS_SERVER = program;
 }
 
 function pathFolders() {

@@ -5,6 +5,7 @@ import { basename, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { bundleInto, OTHERS } from "./bundle.mjs";
+import { withLock } from "./lock.mjs";
 import { step } from "./progress.mjs";
 import { copyPackages, licencesOf } from "./release-packages.mjs";
 import { Failure, runQuietly } from "./run.mjs";
@@ -48,7 +49,8 @@ const COPIES = {
 const LEFT_OUT = /\.test\.|\/buf(?:\.gen)?\.yaml$|deliberate-breaks\.json$/;
 
 /** `npm run release`: makes `.cache/release/diskmesh-VERSION.tar.gz`, and says where it is. */
-export async function release(root) {
+export async function release(root, args) {
+  if (args.length > 0) throw new Failure(`npm run release takes no arguments, and ${args.join(" ")} was given`);
   const { file, sha256, sizeBytes } = await makeRelease(root, join(root, ".cache/release"));
   console.log(`${relative(process.cwd(), file)}: ${(sizeBytes / 1024 ** 2).toFixed(1)} MiB, SHA-256 ${sha256}`);
 }
@@ -61,8 +63,18 @@ export async function release(root) {
 export async function makeRelease(root, folder) {
   const { version } = readJson(join(root, "package.json"));
   const name = `diskmesh-${version}`;
-  mkdirSync(folder, { recursive: true });
-  mkdirSync(join(root, ".cache"), { recursive: true });
+  if (!/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))
+    throw new Failure(
+      `package.json says version ${JSON.stringify(version)}: files are named after it, so give one like 1.2.3`,
+    );
+  const missing = Object.values(COPIES).filter((from) => !existsSync(join(root, from)));
+  if (missing.length > 0) throw new Failure(`${missing.join(", ")} is missing: a release is not whole without it`);
+  for (const made of [folder, join(root, ".cache")])
+    try {
+      mkdirSync(made, { recursive: true });
+    } catch (error) {
+      throw new Failure(`there can be no folder for the release: ${error.message}`);
+    }
   // As deep below the root whoever makes it: source maps say from there where the sources are.
   const work = mkdtempSync(join(root, ".cache/making-release-"));
   try {
@@ -79,6 +91,18 @@ export async function makeRelease(root, folder) {
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
+}
+
+/**
+ * The archive in `folder`, a test run's own, which is made by the first test that asks for it.
+ * @public tests unpack it
+ */
+export async function ensureRelease(root, folder) {
+  return withLock(join(folder, "release.lock"), async () => {
+    const made = join(folder, "release.json");
+    if (!existsSync(made)) writeFileSync(made, JSON.stringify(await makeRelease(root, folder)));
+    return readJson(made);
+  });
 }
 
 /** Nobody sees half of one, nor one that is not whole after this process was killed. */
@@ -132,8 +156,7 @@ function addFiles(root, folder, { inputs, packages }) {
   const copied = copyPackages(root, packages, folder);
   writeFileSync(join(folder, "THIRD-PARTY-LICENSES.txt"), licencesOf(root, inputs, copied));
   for (const [to, from] of Object.entries(COPIES))
-    if (existsSync(join(root, from)))
-      cpSync(join(root, from), join(folder, to), { recursive: true, filter: (file) => !LEFT_OUT.test(file) });
+    cpSync(join(root, from), join(folder, to), { recursive: true, filter: (file) => !LEFT_OUT.test(file) });
   mkdirSync(join(folder, "bin"));
   const template = readFileSync(join(root, "deploy/release/program.sh"), "utf8");
   for (const [name, lib] of Object.entries(PROGRAMS)) {

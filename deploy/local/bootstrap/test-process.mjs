@@ -1,4 +1,6 @@
 import { fork } from "node:child_process";
+import { once } from "node:events";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const WORKER = fileURLToPath(new URL("./test-worker.mjs", import.meta.url));
@@ -29,37 +31,32 @@ export function startTestProcess(root, mochaArgs) {
   return child;
 }
 
-/** How the tests of a file went, and what they printed; `onFailure` and `onOutput` hear of each at once. */
-export async function runTestFile(child, file, { timeoutMs, onFailure, onOutput }) {
-  const result = { passed: 0, skipped: [], failures: [], output: "", cpuSeconds: 0 };
-  const fail = (failure) => {
-    result.failures.push(failure);
-    onFailure(failure);
-  };
+/** How the tests of a file went; `onOutput` is given at once what is printed, by the tests and of those that failed. */
+export async function runTestFile(child, file, { timeoutMs, onOutput }) {
+  let output = "";
   for (const stream of [child.stdout, child.stderr])
     stream.removeAllListeners("data").on("data", (text) => {
-      result.output += text;
+      output += text;
       onOutput(text);
     });
+  let late = "";
   const timer = setTimeout(() => {
-    fail({ title: `took longer than ${timeoutMs / 1000} s`, error: result.output });
+    late = `took longer than ${timeoutMs / 1000} s`;
     signalGroup(child, "SIGKILL");
   }, timeoutMs);
-  const counted = await new Promise((resolve) => {
-    child.removeAllListeners("message").on("message", ({ failure, counted }) => {
-      if (failure) fail(failure);
-      // What was printed before arrives before the next turn.
-      else setImmediate(resolve, counted);
-    });
-    child.removeAllListeners("close").once("close", () => resolve(undefined));
-    // That it has ended meanwhile is told by its end.
-    child.send({ file }, () => {});
-  });
+  const ended = new AbortController();
+  const first = (event) => once(child, event, { signal: ended.signal });
+  // That it has ended meanwhile is told by its end.
+  child.send({ file }, () => {});
+  const [result] = await Promise.race([first("message"), first("close").then(() => [])]);
+  ended.abort();
   clearTimeout(timer);
+  // What was printed before arrives before it.
+  await nextTurn();
+  if (result) return result;
   const why = child.signalCode ?? `exit code ${child.exitCode}`;
-  if (!counted && result.failures.length === 0)
-    fail({ title: `ended (${why}) before all its tests had run`, error: result.output });
-  return { ...result, ...counted };
+  const title = late || `ended (${why}) before all its tests had run`;
+  return { passed: 0, skipped: [], failures: [{ title, error: output }], cpuSeconds: 0 };
 }
 
 function signalGroup({ pid }, signal) {

@@ -7,6 +7,7 @@ import cli from "mocha/lib/cli/options.cjs";
 
 const { EVENT_TEST_PASS, EVENT_TEST_FAIL, EVENT_TEST_PENDING } = Mocha.Runner.constants;
 const { showDiff, generateDiff } = Mocha.reporters.Base;
+const { stringify } = Mocha.utils;
 const LEFT_OPEN_LIMIT_MS = 10_000;
 const TICKS_PER_SECOND = 100;
 
@@ -18,13 +19,14 @@ for (const stream of [process.stdout, process.stderr]) stream.write("");
 process.once("disconnect", () => process.exit());
 process.on("message", async ({ file }) => {
   const before = process.getActiveResourcesInfo();
-  const counted = { passed: 0, skipped: [], cpuSeconds: -cpuSeconds() };
-  const failed = await run(file, counted).catch((error) => fail("could not be loaded", error));
+  const result = { passed: 0, skipped: [], failures: [], cpuSeconds: -cpuSeconds() };
+  await run(file, result).catch((error) => fail(result, "could not be loaded", error));
   const left = await leftOpen(before);
   // A test that failed may not have come to closing what it opened.
-  if (left.length > 0 && failed === 0) fail("left open after its tests", [...left, ...openSockets()].join(", "));
-  counted.cpuSeconds += cpuSeconds();
-  process.send({ counted });
+  if (left.length > 0 && result.failures.length === 0)
+    fail(result, "left open after its tests", [...left, ...openSockets()].join(", "));
+  result.cpuSeconds += cpuSeconds();
+  process.send(result);
 });
 
 /** How long this process, and whatever it started and has ended, had a processor. */
@@ -33,26 +35,26 @@ function cpuSeconds() {
   return ticks.reduce((sum, some) => sum + Number(some), 0) / TICKS_PER_SECOND;
 }
 
-/** Returns how many tests and hooks failed. */
-async function run(file, counted) {
+async function run(file, result) {
   class Reporter {
     constructor(runner) {
       runner
-        .on(EVENT_TEST_PASS, () => counted.passed++)
-        .on(EVENT_TEST_PENDING, (test) => counted.skipped.push(test.fullTitle()))
-        .on(EVENT_TEST_FAIL, (test, error) => fail(test.fullTitle(), error));
+        .on(EVENT_TEST_PASS, () => result.passed++)
+        .on(EVENT_TEST_PENDING, (test) => result.skipped.push(test.fullTitle()))
+        .on(EVENT_TEST_FAIL, (test, error) => fail(result, test.fullTitle(), error));
     }
   }
   const mocha = new Mocha({ ...options, reporter: Reporter }).addFile(file);
   await mocha.loadFilesAsync();
-  const failed = await new Promise((resolve) => mocha.run(resolve));
+  await new Promise((resolve) => mocha.run(resolve));
   mocha.dispose();
-  return failed;
 }
 
-function fail(title, error) {
-  const difference = showDiff(error) ? generateDiff(error.actual, error.expected) : "";
-  process.send({ failure: { title, error: `${error?.stack ?? error}${difference}` } });
+function fail({ failures }, title, error) {
+  const difference = showDiff(error) ? generateDiff(stringify(error.actual), stringify(error.expected)) : "";
+  failures.push({ title, error: `${error?.stack ?? error}${difference}` });
+  // Whoever waits for the other tests of the file is told now.
+  console.log(`failed: ${title}\n${failures.at(-1).error}`);
 }
 
 /** What would keep a process alive that ran this file alone, once it has had time to end. */

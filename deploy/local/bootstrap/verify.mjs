@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { checkBreaks } from "./breaking.mjs";
 import { checkCopies } from "./copies.mjs";
+import { ensureCalloutServer } from "./nats-server.mjs";
 import { checkPictures } from "./pictures.mjs";
 import { step } from "./progress.mjs";
 import { Failure, runQuietly } from "./run.mjs";
@@ -23,6 +24,8 @@ export async function verify(root) {
     "the pictures show what there is": async () => checkPictures(root),
     "generated code is up to date": () => compareGenerated(root),
   };
+  // Without one, these tests say why they are skipped.
+  await ensureCalloutServer(join(root, ".cache/bin")).catch((error) => process.stderr.write(`${error.message}\n`));
   const failed = [];
   for (const [name, check] of Object.entries(checks))
     await step(name, check).catch((error) => {

@@ -2,7 +2,7 @@ import { execSync, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
@@ -38,6 +38,21 @@ function write(file: string, text: string, mode = 0o644): string {
 }
 
 describe("the set-up behind npm start and npm test", () => {
+  it("makes no release of what is not whole, nor for arguments that nobody reads, and says why", async () => {
+    const root = temporaryFolder();
+    const release = (...args: string[]) =>
+      run("release.mjs", `await m.release(${JSON.stringify(root)}, ${JSON.stringify(args)});`);
+    expect((await release("--folder", "/tmp")).output).to.match(
+      /^FAILURE npm run release takes no arguments, and --folder/,
+    );
+    write(join(root, "package.json"), '{ "version": "../1" }');
+    expect((await release()).output).to.match(
+      /^FAILURE package\.json says version "\.\.\/1": .* give one like 1\.2\.3/,
+    );
+    write(join(root, "package.json"), '{ "version": "1.2.3-rc.1" }');
+    expect((await release()).output).to.match(/^FAILURE proto, docs, .*LICENSE is missing/);
+  });
+
   let folder: string;
   beforeEach(() => {
     folder = join(temporaryFolder(), "a folder");
@@ -95,6 +110,12 @@ describe("the set-up behind npm start and npm test", () => {
         1,
         /^failed: packages\/one\/dist\/deep\/a\.test\.js: .*a\n {2}Error: torn\n[\s\S]*^1 passed, 1 failed$/m,
       ],
+      [
+        "tells what differs, line by line",
+        `it("a", () => { throw Object.assign(new Error("other"), { showDiff: true, actual: { a: 1 }, expected: { a: 2 } }); });`,
+        1,
+        /^failed: .*\n {2}Error: other\n[\s\S]*^ +- +"a": 1\n +\+ +"a": 2$/m,
+      ],
       ["fails when nothing ran", "", 1, /^no test ran[\s\S]*^0 passed, 0 failed$/m],
       [
         "fails with a test that leaves something open",
@@ -128,12 +149,13 @@ describe("the set-up behind npm start and npm test", () => {
       });
 
     it("kills a file that hangs with all that it started, names it, and runs the others", async () => {
+      const hang = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);";
       const spawning = `import { spawn } from "node:child_process";
         const { pid } = spawn("sleep", ["300"], { stdio: "inherit" });`;
       write(join(folder, "packages/one/package.json"), JSON.stringify({ type: "module" }));
       write(
         join(folder, "packages/one/dist/hangs.test.js"),
-        `${spawning} ${test('it("a", () => { console.log("started", pid); for (;;); });')}`,
+        `${spawning} ${test(`it("a", () => { console.log("started", pid); ${hang} });`)}`,
       );
       write(join(folder, "packages/one/dist/other.test.js"), test(`it("b", () => {});`));
       const { code, output } = await runTests([], outside, { fileTimeoutMs: 8_000 });
@@ -161,7 +183,8 @@ describe("the set-up behind npm start and npm test", () => {
       expect((await runTests()).output).to.match(/^3 passed, 0 failed$/m);
     });
 
-    it("runs only the files that are named, and those that the working tree touches", async () => {
+    it("runs only the files that are named, and those that the working tree touches", async function () {
+      leaveToVerify(this);
       write(join(folder, ".gitignore"), "dist\nnode_modules");
       for (const name of ["used", "unused"]) {
         write(join(folder, `packages/one/src/${name}.ts`), "");
@@ -182,7 +205,8 @@ describe("the set-up behind npm start and npm test", () => {
     });
   });
 
-  it("services are bundled anew when what they are made of has changed, and only then", async () => {
+  it("services are bundled anew when what they are made of has changed, and only then", async function () {
+    leaveToVerify(this);
     symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
     const services = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"].map((name) => `services/${name}`);
     for (const workspace of ["packages/rpc", ...services]) write(join(folder, workspace, "tsconfig.json"), "{}");
@@ -196,7 +220,8 @@ describe("the set-up behind npm start and npm test", () => {
     const main = join(folder, "services/disk-agent/bundle/main.js");
     const bundled = async () => {
       const { output } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
-      expect(output).to.equal("");
+      // How long it takes, on a machine that has no time for it.
+      expect(output.replace(/^bundling the services \(esbuild\).*\n/gm, "")).to.equal("");
       return { says: execSync(`${process.execPath} "${main}"`).toString().trim(), at: statSync(main).mtimeMs };
     };
     const first = await bundled();
@@ -239,7 +264,8 @@ describe("the set-up behind npm start and npm test", () => {
       ["a process whose id was given to another", `${process.pid} 1\n`],
       ["nobody, torn", ""],
     ])
-      it(`is taken over from ${what}`, async () => {
+      it(`is taken over from ${what}`, async function () {
+        leaveToVerify(this);
         const file = write(join(folder, "lock"), content ?? "");
         await Promise.all([1, 2, 3].map(() => run("lock.mjs", take(file))));
         expect(readFileSync(`${file}.log`, "utf8")).to.equal("+-+-+-");

@@ -85,8 +85,7 @@ describe("the container image", () => {
   });
 });
 
-describe("the compose file", function () {
-  this.timeout(60_000);
+describe("the compose file", () => {
   const folder = join(deploy, "compose");
   const text = readFileSync(join(folder, "compose.yaml"), "utf8");
   const compose: Compose = parse(text, { merge: true });
@@ -260,8 +259,7 @@ describe("the compose file", function () {
   });
 });
 
-describe("the manifests for Kubernetes", function () {
-  this.timeout(60_000);
+describe("the manifests for Kubernetes", () => {
   const folder = join(deploy, "kubernetes");
   const manifest = parse(readFileSync(join(folder, "base/disk-agent.yaml"), "utf8"));
   const pod = manifest.spec.template.spec;

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
@@ -45,8 +45,7 @@ const CIRCLES = "lint/suspicious/noImportCycles";
 const DEPENDENCIES = "lint/correctness/noUndeclaredDependencies";
 const IMPURE = "plugin";
 
-describe("the rules that the linter knows", function () {
-  this.timeout(120_000);
+describe("the rules that the linter knows", () => {
   const inModel: [string, string, string?][] = [
     ["the domain", `import { parseName } from "@diskmesh/domain"; parseName("a", "b");`],
     ["what is known of CPIs", `import { parseCid } from "@diskmesh/cpi"; parseCid("vm", "a");`],
@@ -118,8 +117,7 @@ describe("the rules that the linter knows", function () {
     });
 });
 
-describe("the check of the protos against their earlier versions", function () {
-  this.timeout(120_000);
+describe("the check of the protos against their earlier versions", () => {
   const proto = (field: string) => `syntax = "proto3";\npackage a.v1;\nmessage A {\n  ${field}\n}\n`;
   const BREAK = {
     path: "proto/a/v1/a.proto",
@@ -162,7 +160,8 @@ describe("the check of the protos against their earlier versions", function () {
     expect(found).to.include(`${BREAK.path}: ${BREAK.message} (since `).and.to.include("deliberate-breaks.json");
   });
 
-  it("finds a break since the last release, however long ago that was", async () => {
+  it("finds a break since the last release, however long ago that was", async function () {
+    leaveToVerify(this);
     const later = Array.from({ length: 9 }, (_, index) => `bytes b = 1; string c${index} = 2;`);
     const folder = commit(["string b = 1;", ...later], []);
     expect(await checkIn(folder), "before it is named").not.to.include(BREAK.message);
@@ -196,8 +195,7 @@ describe("the check of the protos against their earlier versions", function () {
   });
 });
 
-describe("the search for what is unused", function () {
-  this.timeout(120_000);
+describe("the search for what is unused", () => {
   const manifest = (name: string, more: object) =>
     JSON.stringify({ name: `@diskmesh/${name}`, type: "module", ...more });
   const built = { types: "./dist/index.d.ts", default: "./dist/index.js" };

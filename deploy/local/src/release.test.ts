@@ -12,7 +12,7 @@ import {
 import { get } from "node:https";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { eventually, freePort, leaveToVerify, onExit, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, freePort, leaveToVerify, onExit, runFolder, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { MeshLayout, PORT_SPAN } from "./layout.js";
@@ -37,14 +37,11 @@ describe("a release", function () {
   /** Node, and what every system has. */
   let path: string;
 
-  async function make(): Promise<Release> {
-    const { makeRelease } = await import(join(repository, "deploy/local/bootstrap/release.mjs"));
-    return makeRelease(repository, temporaryFolder());
-  }
+  const bootstrap = () => import(join(repository, "deploy/local/bootstrap/release.mjs"));
 
   before(async function () {
     leaveToVerify(this);
-    made = await make();
+    made = await (await bootstrap()).ensureRelease(repository, runFolder());
     const folder = join(temporaryFolder(), "a folder");
     mkdirSync(folder);
     execFileSync("tar", ["-xzf", made.file, "-C", folder]);
@@ -60,7 +57,8 @@ describe("a release", function () {
   it("is of equal bytes when it is made again, whoever makes it, and says which", async () => {
     const mask = process.umask(0o077);
     try {
-      expect((await make()).sha256).to.equal(made.sha256);
+      const again: Release = await (await bootstrap()).makeRelease(repository, temporaryFolder());
+      expect(again.sha256).to.equal(made.sha256);
     } finally {
       process.umask(mask);
     }

@@ -70,10 +70,16 @@ describe("npm start", function () {
       await eventually(async () => !(await isListening(address)) || Promise.reject(new Error(`${name} still listens`)));
   }
 
-  it("tells the whole story once, finds its state again, keeps it serving, and stops on Ctrl-C", async () => {
+  async function toldOnce(): Promise<string> {
     const once = start(["--once"]);
     expect(await once.ended, once.output).to.equal(0);
-    expect(titles(once.output)).to.deep.equal([
+    await expectAllStopped();
+    return once.output;
+  }
+
+  it("tells the whole story once, and leaves its state", async () => {
+    const output = await toldOnce();
+    expect(titles(output)).to.deep.equal([
       "mesh started",
       "hosts added",
       "devices ATTACHED",
@@ -88,11 +94,14 @@ describe("npm start", function () {
       "late write of host-1 refused",
       "checksum still equal",
     ]);
-    expect(once.output).to.match(/hosts added: host-1 S_OK, host-2 S_OK, host-3 S_OK/);
-    expect(once.output).to.match(/refused: .*is outdated/);
-    await expectAllStopped();
+    expect(output).to.match(/hosts added: host-1 S_OK, host-2 S_OK, host-3 S_OK/);
+    expect(output).to.match(/refused: .*is outdated/);
     expectStateOf(layout);
+  });
 
+  it("finds its state again, keeps it serving, and stops on Ctrl-C", async function () {
+    leaveToVerify(this);
+    await toldOnce();
     const again = start();
     await again.printed("The mesh serves until Ctrl-C");
     expect(again.output).to.match(/hosts added: host-1 S_ALREADY, host-2 S_ALREADY, host-3 S_ALREADY/);
@@ -131,7 +140,8 @@ describe("npm start", function () {
     await expectAllStopped();
   });
 
-  it("leaves no process behind when it is killed itself", async () => {
+  it("leaves no process behind when it is killed itself", async function () {
+    leaveToVerify(this);
     const launcher = start();
     await launcher.printed("mesh started");
     launcher.signal("SIGKILL");
@@ -174,7 +184,8 @@ describe("npm start", function () {
       expect(await refusal()).to.match(/^diskmesh: the state folder is corrupt: .*\.diskmesh is no folder.*--fresh/);
     });
 
-    it("that a tablet is corrupt", async () => {
+    it("that a tablet is corrupt", async function () {
+      leaveToVerify(this);
       const folder = join(layout.dataFolder("disk-registry"), "registry");
       mkdirSync(folder, { recursive: true });
       for (const name of ["data.mdb", "lock.mdb"]) writeFileSync(join(folder, name), "garbage ".repeat(1024));

@@ -63,8 +63,7 @@ describe("the systemd units", () => {
     expect(read("diskmesh-disk-agent.service").match(/^DeviceAllow=.*/gm)).to.deep.equal(["DeviceAllow=block-* rw"]);
   });
 
-  describe("as systemd reads them", function () {
-    this.timeout(60_000);
+  describe("as systemd reads them", () => {
     let folder: string;
 
     before(function () {

@@ -175,7 +175,7 @@ export class AgentClient {
       for (let delayMs = FIRST_POLL_DELAY_MS; ; delayMs *= 2) {
         const waitMs = Math.min(delayMs, this.#options.taskPollIntervalMs);
         await sleep(waitMs, undefined, { signal: call.limit.signal }).catch(() => {});
-        if (call.limit.signal.aborted) throw endOf(call, `agent ${agentId} still runs ${method}`);
+        if (call.limit.hasEnded) throw endOf(call, `agent ${agentId} still runs ${method}`);
         const reply = await this.#poll(call, taskId);
         if (reply === undefined) continue;
         if ("exception" in reply && reply.exception.includes(unknownTaskText(taskId)))
@@ -187,7 +187,7 @@ export class AgentClient {
         if (!isRunningTask(value)) return value;
       }
     } catch (error) {
-      if (call.limit.signal.aborted) this.#cancelTask(agentId, taskId);
+      if (call.limit.hasEnded) this.#cancelTask(agentId, taskId);
       throw error;
     }
   }
@@ -197,7 +197,7 @@ export class AgentClient {
     try {
       return await this.#request(call, "get_task", [taskId]);
     } catch (error) {
-      if (call.limit.signal.aborted) throw endOf(call, `agent ${call.agentId} still runs ${call.method}`);
+      if (call.limit.hasEnded) throw endOf(call, `agent ${call.agentId} still runs ${call.method}`);
       if (error instanceof DomainError && error.retryable) return undefined;
       throw error;
     }
@@ -230,16 +230,16 @@ export class AgentClient {
     });
     if (this.#pending.size >= maxPendingRequests)
       throw new ResourceExhaustedError(`${maxPendingRequests} requests to agents wait already (maxPendingRequests)`);
-    if (call.limit.signal.aborted) throw endOf(call, `agent ${agentId} was to be asked for ${method}`);
-    const limit = new TimeLimit(call.requestTimeoutMs, call.limit.signal);
+    if (call.limit.hasEnded) throw endOf(call, `agent ${agentId} was to be asked for ${method}`);
+    const limit = new TimeLimit(call.requestTimeoutMs, call.limit);
     let isSent = false;
     try {
       return await new Promise<AgentReply>((resolve, reject) => {
         const settle = (outcome: AgentReply | Error) => (outcome instanceof Error ? reject(outcome) : resolve(outcome));
         this.#pending.set(requestId, { agentId, settle, isSent: () => isSent });
-        limit.signal.addEventListener("abort", () => reject(limit.signal.reason));
-        nats
-          .whenConnected(limit.signal)
+        limit.onEnd(reject);
+        const connected = nats.isConnected ? Promise.resolve() : nats.whenConnected(limit.signal);
+        connected
           .then(() => {
             nats.publish(agentSubject(agentId), data, { reply });
             isSent = true;
@@ -248,9 +248,8 @@ export class AgentClient {
           .catch(reject);
       });
     } catch (error) {
-      if (!limit.signal.aborted) throw error;
-      if (call.limit.signal.aborted && !call.limit.isTimeUp)
-        throw endOf(call, `agent ${agentId} was asked for ${method}`);
+      if (!limit.hasEnded) throw error;
+      if (call.limit.hasEnded && !call.limit.isTimeUp) throw endOf(call, `agent ${agentId} was asked for ${method}`);
       throw isSent ? noReply(agentId, method) : notSent(agentId, method);
     } finally {
       limit.release();

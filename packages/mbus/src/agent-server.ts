@@ -15,12 +15,17 @@ import { isRunningTask, unknownMethodText } from "./running-task.js";
 import { agentSubject, heartbeatSubject, parseReplySubject, quotedSubject } from "./subjects.js";
 import { inSpan } from "./tracing.js";
 
+/** Of what a line of the log names. */
+const MAX_THING_LENGTH = 200;
+
 /** One method of the agent protocol. */
 export interface AgentMethod {
   /** Async ones are answered at once with a task, run one at a time, and polled; sync ones are answered when done. */
   readonly mode: "sync" | "async";
   /** Fewer are refused; further ones are the method's own business. */
   readonly minArguments: number;
+  /** It may change something: each request of it is a line of the log. */
+  readonly changes?: true;
   /** What it throws becomes the exception's text. The signal aborts on cancel_task and when the agent stops. */
   run(args: readonly unknown[], signal: AbortSignal): Promise<unknown>;
 }
@@ -182,12 +187,27 @@ export class AgentServer {
     const { agentId } = this.#options;
     const { method: name, args, traceHeaders } = request;
     const options = { kind: SpanKind.SERVER, agentId, traceHeaders };
+    const startedAtMs = performance.now();
     return inSpan(`mbus ${name}`, options, () => method.run(args, signal)).then(
-      (value) => redactorOf(name, args).value(value),
+      (value) => {
+        if (method.changes) this.#logChange(request, startedAtMs, { status: "OK" });
+        return redactorOf(name, args).value(value);
+      },
       (error: unknown) => {
-        throw new Error(redactorOf(name, args).text(messageOf(error)));
+        const text = redactorOf(name, args).text(messageOf(error));
+        if (method.changes) this.#logChange(request, startedAtMs, { status: "failed", error: quoted(text, 1_000) });
+        throw new Error(text);
       },
     );
+  }
+
+  /** Of arguments only the thing that is meant: any other may be, or hold, a secret. */
+  #logChange({ method, args: [thing], replyTo }: AgentRequest, startedAtMs: number, outcome: object): void {
+    const request = typeof thing === "string" ? { thing: thing.slice(0, MAX_THING_LENGTH) } : undefined;
+    const caller = `director ${parseReplySubject(replyTo)?.directorId}`;
+    const durationMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
+    const fields = { audit: "call", method: `mbus ${method}`, ...outcome, caller, durationMs, request };
+    this.#options.log.info(fields, "a request over NATS was answered that may change something");
   }
 
   #builtInMethods(): Record<string, AgentMethod> {
@@ -197,6 +217,7 @@ export class AgentServer {
       cancel_task: {
         mode: "sync",
         minArguments: 1,
+        changes: true,
         run: async ([id]) => {
           this.#tasks.cancel(taskId(id));
           return "canceled";

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import {
@@ -19,6 +20,8 @@ export interface NatsOptions {
   /** As "host:port" or "tls://host:port"; tried in turn. */
   readonly servers: readonly string[];
   readonly tls: TlsFiles;
+  /** Of the config, for messages about `tls`. */
+  readonly tlsSection?: string;
   /** Shown in the server's monitoring. */
   readonly name: string;
   readonly connectTimeoutMs?: number;
@@ -69,7 +72,7 @@ const SERVER_NAME_PATTERN = /^[a-zA-Z0-9*-]*\.nats\.bosh-internal$/;
 export async function connectNats(options: NatsOptions): Promise<NatsConnection> {
   if (options.servers.length === 0) throw new InvalidArgumentError("no NATS server is named: give at least one");
   const servers = options.servers.map(parseServer);
-  return new NatsConnection(options, servers, CurrentTls.open(options.tls, options.log));
+  return new NatsConnection(options, servers, CurrentTls.open(options.tls, options.log, options.tlsSection));
 }
 
 interface Server {
@@ -100,6 +103,8 @@ export class NatsConnection {
   #link: Link | undefined;
   /** The serial number of the certificate that the server showed last, in hex. */
   #serverSerial = "";
+  /** Of the certificate with which the link was made, in hex. */
+  #ownSerial = "";
   /** The version of the server that was last warned of. */
   #warnedOf: string | undefined;
 
@@ -112,7 +117,7 @@ export class NatsConnection {
     this.#log = options.log ?? silentLogger;
     // What changes otherwise counts for the next connection.
     tls.onChange(() => {
-      if (tls.isRevoked(this.#serverSerial)) void this.#link?.close();
+      if (tls.isRevoked(this.#serverSerial) || tls.isRevoked(this.#ownSerial)) void this.#link?.close();
     });
     void this.#keepConnected(servers);
   }
@@ -213,12 +218,14 @@ export class NatsConnection {
   /** Returns when a connection that stood was lost. */
   async #connectOnce(server: Server): Promise<void> {
     // The client is large, and an agent without an mbus starts without it.
-    const { connect } = await import("nats");
+    const { connect } = await import("./nats-client.js");
+    const { serialNumber } = new X509Certificate(this.tls.material.cert);
     const link = await connect(
       connectionOptions(this.#options, server, this.tls, (certificate) => this.#checkRevoked(certificate)),
     );
     if (this.#closing.signal.aborted) return link.close();
     await this.#checkServer(link, server);
+    this.#ownSerial = serialNumber;
     this.#link = link;
     void this.#reportErrors(link);
     for (const entry of this.#entries) this.#activate(link, entry);

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { isToldOnceMore, type ServerUser, serverTlsFile, serverUsersFiles } from "./server-users.js";
+import { isToldOnceMore, type ServerUser, serverClusterFile, serverTlsFile, serverUsersFiles } from "./server-users.js";
 
 const pin = (digit: string) => digit.repeat(64);
 
@@ -29,4 +29,13 @@ describe("the keys that nats-server is told of", () => {
       if (!expected) expect(tls).to.equal(tlsOf(told.at(-1) ?? []));
       for (const one of told.at(-1) ?? []) expect(tls).to.contain(one);
     });
+
+  it("nobody -> never an empty list, which lets in everybody; somebody then -> nothing is left of that", () => {
+    const nobody = tlsOf([]);
+    for (const text of [nobody, serverClusterFile("/etc/nats", [])[1]])
+      expect(text).to.match(/pinned_certs: \[\n {2}"f{64}"\n\]/);
+    expect(isToldOnceMore(nobody)).to.equal(false);
+    expect(tlsOf([a], nobody)).to.equal(tlsOf([a]));
+    expect(isToldOnceMore(tlsOf([], tlsOf([a])))).to.equal(true);
+  });
 });

@@ -18,6 +18,9 @@ const CLUSTER_FILE = "cluster-tls.conf";
  * closes connections of such as were not among the former ones (2.9 to 2.12), so of those left out now only with the next.
  */
 const PIN_OF_NO_KEY = "0".repeat(64);
+/** Stands there when nobody is to be let in: to nats-server an empty list is none, and it would let in everybody. */
+const PIN_OF_NOBODY = "f".repeat(64);
+const NOBODYS_PINS = [PIN_OF_NO_KEY, PIN_OF_NOBODY];
 
 /**
  * What nats-server is told, by file of the folder, of those whom it lets in: each certificate's own subjects, the keys of
@@ -72,7 +75,8 @@ export function serverClusterFile(
 function pinned(authorities: string, holders: readonly ServerUser[], formerTls = ""): string {
   const pins = new Set(holders.flatMap((holder) => holder.pins));
   const formerPins = formerTls.match(/(?<=")[0-9a-f]{64}(?=")/g) ?? [];
-  if (formerPins.some((pin) => pin !== PIN_OF_NO_KEY && !pins.has(pin))) pins.add(PIN_OF_NO_KEY);
+  if (formerPins.some((pin) => !NOBODYS_PINS.includes(pin) && !pins.has(pin))) pins.add(PIN_OF_NO_KEY);
+  if (pins.size === 0) pins.add(PIN_OF_NOBODY);
   return `ca_file: ${quote(authorities)}\npinned_certs: [${[...pins].map((pin) => `\n  ${quote(pin)}`).join("")}\n]\n`;
 }
 

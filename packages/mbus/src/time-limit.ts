@@ -1,36 +1,64 @@
-/** Why it aborts; without one, abort() makes an error with its stack each time. */
-const [TIME_IS_UP, PARENT_ABORTED, RELEASED] = ["the time is up", "the parent aborted", "all is done"];
+/** Why it ends; without one, abort() makes an error with its stack each time. */
+const [TIME_IS_UP, PARENT_ENDED, RELEASED] = ["the time is up", "the parent ended", "all is done"];
 
-/** A signal that aborts when some time is over, together with its parent, or when it is released because all is done. */
+/**
+ * Ends when some time is over, together with its parent, or when it is released because all is done. Its signal is made
+ * for who asks for it: most requests are answered before anybody has to wait for anything else.
+ */
 export class TimeLimit {
-  readonly #controller = new AbortController();
   readonly #timer: NodeJS.Timeout;
-  readonly #parent: AbortSignal | undefined;
-  readonly #onParentAbort = () => this.#controller.abort(PARENT_ABORTED);
-  #isTimeUp = false;
+  readonly #forgetParent: () => void;
+  readonly #listeners = new Set<(reason: string) => void>();
+  #signal: AbortSignal | undefined;
+  #reason: string | undefined;
 
-  constructor(timeoutMs: number, parent?: AbortSignal) {
-    this.#timer = setTimeout(() => {
-      this.#isTimeUp = true;
-      this.#controller.abort(TIME_IS_UP);
-    }, timeoutMs);
-    this.#parent = parent;
-    if (parent?.aborted) this.#controller.abort(PARENT_ABORTED);
-    else parent?.addEventListener("abort", this.#onParentAbort);
+  constructor(timeoutMs: number, parent?: AbortSignal | TimeLimit) {
+    this.#timer = setTimeout(() => this.#end(TIME_IS_UP), timeoutMs);
+    const onParentEnd = (): void => this.#end(PARENT_ENDED);
+    if (parent instanceof TimeLimit) this.#forgetParent = parent.onEnd(onParentEnd);
+    else {
+      if (parent?.aborted) onParentEnd();
+      parent?.addEventListener("abort", onParentEnd);
+      this.#forgetParent = () => parent?.removeEventListener("abort", onParentEnd);
+    }
   }
 
+  /** Aborts when this ends. */
   get signal(): AbortSignal {
-    return this.#controller.signal;
+    if (this.#signal === undefined) {
+      const controller = new AbortController();
+      this.#signal = controller.signal;
+      this.onEnd((reason) => controller.abort(reason));
+    }
+    return this.#signal;
+  }
+
+  get hasEnded(): boolean {
+    return this.#reason !== undefined;
   }
 
   /** True when this limit's own time ended it; false when its parent did, or nothing yet. */
   get isTimeUp(): boolean {
-    return this.#isTimeUp;
+    return this.#reason === TIME_IS_UP;
+  }
+
+  /** Calls back when this ends, at once if it has. Returns how to stop that. */
+  onEnd(listener: (reason: string) => void): () => void {
+    if (this.#reason !== undefined) listener(this.#reason);
+    else this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   release(): void {
     clearTimeout(this.#timer);
-    this.#parent?.removeEventListener("abort", this.#onParentAbort);
-    this.#controller.abort(RELEASED);
+    this.#forgetParent();
+    this.#end(RELEASED);
+  }
+
+  #end(reason: string): void {
+    if (this.#reason !== undefined) return;
+    this.#reason = reason;
+    for (const listener of this.#listeners) listener(reason);
+    this.#listeners.clear();
   }
 }

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask } from "./hooks.js";
+import { ask } from "./ask.js";
 import type { ActionAnswer, RowKind, Rows } from "./rows.js";
 
 interface Action {

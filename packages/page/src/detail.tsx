@@ -2,10 +2,10 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ActionButtons } from "./actions.js";
 import { type Selection, useAnswer, useTicks } from "./hooks.js";
-import { Age, State, Thing } from "./lists.js";
-import type { DeviceItem, RowKind, Rows, TimelineAnswer, WhyAnswer } from "./rows.js";
+import { Age, labelOf, State, Thing, withLabels } from "./lists.js";
+import type { Cure, DeviceItem, RowKind, Rows, TimelineAnswer, WhyAnswer } from "./rows.js";
 import type { Store } from "./store.js";
-import { clockText, heardText, sizeText } from "./text.js";
+import { clockText, heardText, kindText, sizeText } from "./text.js";
 
 /** What the services can explain, and of what they have events. */
 const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm"];
@@ -26,14 +26,15 @@ export function Detail({ selection, store }: { selection: Selection; store: Stor
     <aside aria-labelledby="detail-title" id="detail">
       <header>
         <h2 id="detail-title" tabIndex={-1} ref={heading}>
-          <span class="kind">{kind}</span> {name}
+          <span class="kind">{kindText(kind)}</span> {labelOf(kind, name)}
         </h2>
         <a class="close" href="#overview" aria-label="Close the details">
           ×
         </a>
       </header>
-      <Facts kind={kind} row={row} store={store} />
+      <Facts kind={kind} name={name} row={row} store={store} />
       <ActionButtons kind={kind} name={name} row={row} />
+      {row !== undefined && "cures" in row && <Cures cures={row.cures} />}
       {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
       {kind === "host" && <Devices host={name} mark={mark} />}
       {WITH_EVENTS.includes(kind) && <Timeline kind={kind} name={name} mark={mark} />}
@@ -45,8 +46,15 @@ function rowOf({ tables }: Store, { kind, name }: Selection): Rows[RowKind] | un
   return Object.hasOwn(tables, kind) ? tables[kind as RowKind].get(name) : undefined;
 }
 
+interface FactsProps {
+  readonly kind: string;
+  readonly name: string;
+  readonly row: Rows[RowKind] | undefined;
+  readonly store: Store;
+}
+
 /** What the lists say of it, and what they have no place for. */
-function Facts({ kind, row, store }: { kind: string; row: Rows[RowKind] | undefined; store: Store }) {
+function Facts({ kind, name, row, store }: FactsProps) {
   if (row === undefined)
     return (
       <p class="none">
@@ -57,6 +65,7 @@ function Facts({ kind, row, store }: { kind: string; row: Rows[RowKind] | undefi
   const add = (title: string, value: ComponentChildren): void => {
     if (value !== "" && value !== undefined) facts.push([title, value]);
   };
+  if (labelOf(kind, name) !== name) add("id", name);
   if ("state" in row) add("state", <State state={row.state} />);
   if ("az" in row) add("az", row.az);
   if ("rack" in row) add("rack", row.rack);
@@ -86,7 +95,7 @@ function Facts({ kind, row, store }: { kind: string; row: Rows[RowKind] | undefi
   if (row.sinceMs !== undefined) add("for", <Age sinceMs={row.sinceMs} />);
   return (
     <>
-      {row.trouble !== undefined && <p class="trouble">{row.trouble}</p>}
+      {row.trouble !== undefined && <p class="trouble">{withLabels(row.trouble)}</p>}
       <dl>
         {facts.map(([title, value]) => (
           <div key={title}>
@@ -143,10 +152,10 @@ function Why(props: AskedProps) {
                   <strong>{cause.reason}</strong> <Thing kind={cause.kind} name={cause.name} />{" "}
                   <Age sinceMs={cause.sinceMs} />
                 </p>
-                <p>{cause.message}</p>
+                <p>{withLabels(cause.message)}</p>
                 {cause.nextTryAtMs !== undefined && <p class="none">tried again at {clockText(cause.nextTryAtMs)}</p>}
                 {cause.cures.map((cure) => (
-                  <Cure key={cure.what + cure.command} {...cure} />
+                  <CureLine key={cure.what + cure.command} {...cure} />
                 ))}
               </li>
             ))}
@@ -157,7 +166,18 @@ function Why(props: AskedProps) {
   );
 }
 
-function Cure({ what, command }: { what: string; command: string }) {
+function Cures({ cures = [] }: { cures?: readonly Cure[] | undefined }) {
+  return (
+    <section aria-labelledby="cures-title">
+      <h3 id="cures-title">What helps</h3>
+      {cures.map((cure) => (
+        <CureLine key={cure.what} {...cure} />
+      ))}
+    </section>
+  );
+}
+
+function CureLine({ what, command }: Cure) {
   const copy = (): void => void navigator.clipboard?.writeText(command);
   return (
     <div class="cure">

@@ -5,7 +5,7 @@ import { Age, type Column, inOrder, List, State, Thing } from "./lists.js";
 import { DEVICE_LETTERS, type DeviceLetter, type HostRow } from "./rows.js";
 import type { Store } from "./store.js";
 
-const HOST_STATES = ["online", "warning", "unavailable", "dead"] as const;
+const HOST_STATES = ["online", "warning", "suspected", "unavailable", "dead"] as const;
 
 const COLUMNS: readonly Column<HostRow>[] = [
   { title: "host", cell: (name) => <Thing kind="host" name={name} /> },
@@ -14,21 +14,28 @@ const COLUMNS: readonly Column<HostRow>[] = [
   { title: "az", cell: (_name, { az }) => az },
   { title: "rack", cell: (_name, { rack }) => rack },
   { title: "devices", cell: (_name, { devices }) => devices.length, isNumber: true },
-  { title: "vm", cell: (_name, { vm }) => vm },
 ];
 
 /** All hosts and devices by their states. */
 export function Fleet({ store, filter }: { store: Store; filter: string }) {
-  const { host } = store.tables;
+  const { host, vm: vms } = store.tables;
   const selection = useSelection();
   const { version } = store;
   const known = useMemo(() => {
     const wanted = filter.toLowerCase();
     const matches = (name: string, row: HostRow): boolean =>
       wanted === "" || [name, row.state, row.az, row.rack, row.vm].some((text) => text.toLowerCase().includes(wanted));
-    return { rows: inOrder<"host">(host, matches), counts: countsOf(host) };
+    const instanceOf = new Map([...vms].map(([name, { cid }]) => [cid, name]));
+    return { rows: inOrder<"host">(host, matches), counts: countsOf(host), instanceOf };
   }, [host, version, filter]);
-  const { rows, counts } = known;
+  const { rows, counts, instanceOf } = known;
+  const instance: Column<HostRow> = {
+    title: "serves as",
+    cell: (_name, { vm }) => {
+      const name = vm === "" ? undefined : instanceOf.get(vm);
+      return name === undefined ? vm : <Thing kind="vm" name={name} />;
+    },
+  };
   return (
     <section aria-labelledby="fleet-title" id="fleet">
       <h2 id="fleet-title">Fleet</h2>
@@ -37,7 +44,7 @@ export function Fleet({ store, filter }: { store: Store; filter: string }) {
         <Counts what="devices" states={Object.values(DEVICE_LETTERS)} counts={counts.devices} />
       </div>
       {host.size > 0 && <FleetMap hosts={rows} selected={selection?.kind === "host" ? selection.name : undefined} />}
-      <List id="hosts" title="Hosts" rows={rows} columns={COLUMNS} none={noHosts(store, filter)} />
+      <List id="hosts" title="Hosts" rows={rows} columns={[...COLUMNS, instance]} none={noHosts(store, filter)} />
     </section>
   );
 }

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { ask } from "./ask.js";
 import { type Store, store } from "./store.js";
 
 /** What a person looks at, as the address has it. */
@@ -60,20 +61,4 @@ export function useAnswer<Answer>(path: string, mark: unknown): Asked<Answer> {
     return () => gone.abort();
   }, [path, mark]);
   return asked.path === path ? asked : {};
-}
-
-/** Throws an Error with the director's own words. */
-export async function ask<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
-  const response = await fetch(path, init);
-  const text = await response.text();
-  if (response.ok) return JSON.parse(text) as Answer;
-  throw new Error(describe(text) || `${response.status} ${response.statusText}`);
-}
-
-function describe(text: string): string {
-  try {
-    return String((JSON.parse(text) as { readonly description?: string }).description ?? "");
-  } catch {
-    return text.slice(0, 200);
-  }
 }

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { addressOf, useSelection } from "./hooks.js";
 import type { Rows } from "./rows.js";
+import { store } from "./store.js";
 import { ageText } from "./text.js";
 
 /** As many rows as are shown before somebody asks for more: what is not shown is not in the document. */
@@ -13,9 +14,19 @@ export function Thing({ kind, name, children }: { kind: string; name: string; ch
   const isCurrent = selected?.kind === kind && selected.name === name;
   return (
     <a class="thing" href={addressOf({ kind, name })} {...(isCurrent && { "aria-current": "true" as const })}>
-      {children ?? name}
+      {children ?? labelOf(kind, name)}
     </a>
   );
+}
+
+/** What users call it. */
+export function labelOf(kind: string, name: string): string {
+  return (kind === "disk" ? store.tables.label.get(name)?.text : undefined) ?? name;
+}
+
+/** A text of a service, with what users call disks where it has what their CPIs call them. */
+export function withLabels(text: string): string {
+  return text.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => labelOf("disk", word));
 }
 
 /** A state as a mark and a word: the mark's shape and colour tell the same. */

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Detail } from "./detail.js";
 import { Fleet } from "./fleet.js";
 import { useSelection, useStore, useTicks } from "./hooks.js";
-import { Age, type Column, inOrder, List, State, Thing } from "./lists.js";
+import { Age, type Column, inOrder, List, labelOf, State, Thing } from "./lists.js";
 import type { CpiRow, DiskRow, LockRow, SourceRow, TaskRow, VmRow } from "./rows.js";
 import { type Store, store } from "./store.js";
 import { clockText, heardText, sizeText } from "./text.js";
@@ -61,7 +61,7 @@ const CPIS: readonly Column<CpiRow>[] = [
 ];
 
 const SOURCES: readonly Column<SourceRow>[] = [
-  { title: "service", cell: (name) => name },
+  { title: "service", cell: (name) => <Thing kind="source" name={name} /> },
   { title: "state", cell: (_name, { state }) => <State state={state} /> },
 ];
 
@@ -99,7 +99,9 @@ function Page() {
               id="disks"
               title="Disks"
               columns={DISKS}
-              rows={inOrder<"disk">(disk, (name, row) => matches(name, row.host, row.state, row.pool, row.az))}
+              rows={inOrder<"disk">(disk, (name, row) =>
+                matches(name, labelOf("disk", name), row.host, row.state, row.pool, row.az),
+              )}
               none="No disks."
             />
             <List
@@ -135,7 +137,8 @@ function byTask([a, rowA]: readonly [string, TaskRow], [b, rowB]: readonly [stri
 }
 
 function Liveness({ known, isStale }: { known: Store; isStale: boolean }) {
-  if (known.heardAtMs === 0) return <p class="liveness">connecting…</p>;
+  if (known.heardAtMs === 0 && known.tables.source.size === 0) return <p class="liveness">connecting…</p>;
+  if (known.heardAtMs === 0) return <p class="liveness trouble">Not live. Trying again.</p>;
   if (!isStale)
     return (
       <p class="liveness live">

@@ -9,7 +9,8 @@ interface Shown {
 }
 
 export interface HostRow extends Shown {
-  readonly state: "online" | "warning" | "unavailable" | "dead";
+  /** suspected: it would be online or warning, but its heartbeats are missing now. */
+  readonly state: "online" | "warning" | "suspected" | "unavailable" | "dead";
   readonly az: string;
   readonly rack: string;
   /** The VM that it serves as, by what its CPI calls that; empty for none. */
@@ -35,6 +36,11 @@ export interface DiskRow extends Shown {
   readonly pool: string;
   readonly sizeBytes: number;
   readonly health: string;
+}
+
+/** What users call a disk, by what its CPI calls it. */
+interface LabelRow extends Shown {
+  readonly text: string;
 }
 
 /** An instance of a deployment, by DEPLOYMENT/GROUP/INDEX, with its VM. */
@@ -82,6 +88,14 @@ export interface CpiRow extends Shown {
 /** Whoever the rest is known from. */
 export interface SourceRow extends Shown {
   readonly state: "reading" | "live" | "silent";
+  /** What helps; absent where nothing is known to. */
+  readonly cures?: readonly Cure[];
+}
+
+export interface Cure {
+  readonly what: string;
+  /** Empty where it is none. */
+  readonly command: string;
 }
 
 export interface Rows {
@@ -89,6 +103,7 @@ export interface Rows {
   readonly host: HostRow;
   readonly device: DeviceRow;
   readonly disk: DiskRow;
+  readonly label: LabelRow;
   readonly vm: VmRow;
   readonly task: TaskRow;
   readonly lock: LockRow;
@@ -130,7 +145,7 @@ export interface WhyAnswer {
     readonly message: string;
     readonly sinceMs?: number;
     readonly nextTryAtMs?: number;
-    readonly cures: readonly { readonly what: string; readonly command: string }[];
+    readonly cures: readonly Cure[];
   }[];
 }
 

@@ -1,4 +1,5 @@
-import type { RowChange, RowKind, Rows } from "./rows.js";
+import { ask } from "./ask.js";
+import type { RowChange, RowKind, Rows, SourceRow } from "./rows.js";
 
 type Tables = { readonly [Kind in RowKind]: Map<string, Rows[Kind]> };
 
@@ -13,6 +14,7 @@ const emptyTables = (): Tables => ({
   host: new Map(),
   device: new Map(),
   disk: new Map(),
+  label: new Map(),
   vm: new Map(),
   task: new Map(),
   lock: new Map(),
@@ -68,8 +70,21 @@ export class Store {
     source.addEventListener("beat", () => this.#heard());
     source.addEventListener("error", () => {
       this.#setLive(false);
+      void this.#askWhy();
       if (source.readyState === EventSource.CLOSED) setTimeout(() => this.#connect(), REOPEN_MS);
     });
+  }
+
+  /** Without its events: what the director says of itself, shown on top until they come again. */
+  async #askWhy(): Promise<void> {
+    const nobody = {
+      state: "silent",
+      trouble: "nobody answers at this address: see that a director runs there",
+    } as const;
+    const row = await ask<SourceRow>("/page/self").catch((): SourceRow => nobody);
+    if (this.isLive || row.trouble === undefined) return;
+    this.tables.source.set("director", row);
+    this.#changed();
   }
 
   #heard(): void {

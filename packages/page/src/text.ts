@@ -32,3 +32,10 @@ export function sizeText(sizeBytes: number): string {
 export function countText(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
+
+const KIND_TEXTS: Readonly<Record<string, string>> = { source: "service", vm: "VM", cpi: "CPI" };
+
+/** As people call a kind of thing. */
+export function kindText(kind: string): string {
+  return KIND_TEXTS[kind] ?? kind;
+}

@@ -1,54 +1,81 @@
-import { Age, Thing } from "./lists.js";
+import { Age, Thing, withLabels } from "./lists.js";
 import type { RowKind, Rows } from "./rows.js";
 import type { Store } from "./store.js";
+import { countText, kindText } from "./text.js";
 
 /** The fleet below stays in sight; its lists have the rest, first. */
 const MAX_SHOWN = 10;
+/** So many of a kind that are in the same trouble take one line, in which the first ones are named. */
+const MANY = 4;
+const NAMED = 3;
 /** The worst first: what others wait for. */
 const KINDS: readonly RowKind[] = ["source", "host", "task", "vm", "disk", "device", "cpi"];
 
 interface Troubled {
   readonly kind: RowKind;
-  readonly name: string;
-  readonly row: Rows[RowKind] & { readonly trouble: string };
+  readonly names: readonly string[];
+  readonly trouble: string;
+  readonly sinceMs: number | undefined;
+  /** Nothing waits for a task that has failed. */
+  readonly hasEnded: boolean;
 }
 
 function troubled({ tables }: Store): Troubled[] {
-  const all = KINDS.flatMap((kind) =>
-    [...(tables[kind] as ReadonlyMap<string, Rows[RowKind]>)].flatMap(([name, row]) =>
-      row.trouble === undefined ? [] : [{ kind, name, row: { ...row, trouble: row.trouble } }],
-    ),
-  );
-  // Nothing waits for a task that has failed.
-  const hasEnded = ({ row }: Troubled) => "hasEnded" in row && row.hasEnded;
-  return [...all.filter((each) => !hasEnded(each)), ...all.filter(hasEnded)];
+  const all = KINDS.flatMap((kind) => {
+    const found = [...(tables[kind] as ReadonlyMap<string, Rows[RowKind]>)].flatMap(([name, row]): Troubled[] => {
+      const { trouble, sinceMs } = row;
+      if (trouble === undefined) return [];
+      return [{ kind, names: [name], trouble, sinceMs, hasEnded: "hasEnded" in row && row.hasEnded }];
+    });
+    return [...Map.groupBy(found, ({ names: [name = ""], trouble }) => trouble.replaceAll(name, "")).values()].flatMap(
+      (same) => (same.length < MANY ? same : [together(same)]),
+    );
+  });
+  return [...all.filter(({ hasEnded }) => !hasEnded), ...all.filter(({ hasEnded }) => hasEnded)];
+}
+
+/** The first speaks for all; the age is that of the oldest. */
+function together(same: readonly Troubled[]): Troubled {
+  const [first] = same as [Troubled];
+  const since = same.flatMap(({ sinceMs }) => (sinceMs === undefined ? [] : [sinceMs]));
+  const sinceMs = since.length === 0 ? undefined : since.reduce((oldest, each) => Math.min(oldest, each));
+  return { ...first, names: same.flatMap(({ names }) => names), sinceMs };
 }
 
 /** What is stuck, on top of all else. */
 export function Trouble({ store }: { store: Store }) {
   const found = troubled(store);
+  const count = found.reduce((sum, { names }) => sum + names.length, 0);
+  const more = found.slice(MAX_SHOWN).reduce((sum, { names }) => sum + names.length, 0);
   const isReading = [...store.tables.source.values()].some(({ state }) => state === "reading");
   const none = store.tables.source.size === 0 || isReading ? "Reading…" : "Nothing is stuck.";
   return (
     <section aria-labelledby="trouble-title" id="trouble" class={found.length > 0 ? "has-trouble" : ""}>
       <h2 id="trouble-title">
-        Needs attention <span class="count">{found.length.toLocaleString("en")}</span>
+        Needs attention <span class="count">{count.toLocaleString("en")}</span>
       </h2>
       {found.length === 0 ? (
         <p class="none">{none}</p>
       ) : (
         <ul>
-          {found.slice(0, MAX_SHOWN).map(({ kind, name, row }) => (
-            <li key={`${kind} ${name}`}>
-              <span class="kind">{kind === "source" ? "service" : kind}</span>
-              <Thing kind={kind} name={name} />
-              <span class="why">{row.trouble}</span>
-              <Age sinceMs={row.sinceMs} />
+          {found.slice(0, MAX_SHOWN).map(({ kind, names, trouble, sinceMs }) => (
+            <li key={`${kind} ${names[0]}`}>
+              <span class="kind">{names.length === 1 ? kindText(kind) : countText(names.length, kindText(kind))}</span>
+              <span>
+                {names.slice(0, NAMED).map((name) => (
+                  <span key={name} class="one">
+                    <Thing kind={kind} name={name} />
+                  </span>
+                ))}
+                {names.length > NAMED && "…"}
+              </span>
+              <span class="why">{withLabels(trouble)}</span>
+              <Age sinceMs={sinceMs} />
             </li>
           ))}
         </ul>
       )}
-      {found.length > MAX_SHOWN && <p class="none">{`and ${found.length - MAX_SHOWN} more`}</p>}
+      {more > 0 && <p class="none">{`and ${more.toLocaleString("en")} more`}</p>}
     </section>
   );
 }

@@ -1,8 +1,8 @@
-// @peculiar/x509 needs it, and leaves it to us to load.
+// @peculiar/x509 needs it, and leaves it to us to load first.
 import "reflect-metadata";
 import { createPrivateKey, createPublicKey, randomBytes, webcrypto } from "node:crypto";
 import { type Identity, InvalidArgumentError, identityUri } from "@diskmesh/domain";
-import * as x509 from "@peculiar/x509";
+import type * as X509 from "@peculiar/x509";
 
 /** A certificate and the private key that belongs to it, both as PEM text. */
 export interface KeyPair {
@@ -35,10 +35,12 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 // A certificate made on one host must be valid at once on another whose clock is a little behind.
 const CLOCK_SKEW_MS = 60 * 60 * 1000;
 
-x509.cryptoProvider.set(webcrypto);
+/** The library is large, and most processes sign nothing. */
+const library = () => import("./x509.js");
 
 /** Makes a certificate authority that can sign certificates and nothing else. */
 export async function createAuthority(options: AuthorityOptions): Promise<KeyPair> {
+  const x509 = await library();
   const keys = await generateKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
     serialNumber: newSerialNumber(),
@@ -62,6 +64,7 @@ export async function issueCertificate(authority: KeyPair, options: CertificateO
     throw new InvalidArgumentError(
       `the certificate of ${options.commonName} has no usage: give server, client or both`,
     );
+  const x509 = await library();
   const issuer = new x509.X509Certificate(authority.certPem);
   const keys = options.keyPem === undefined ? await generateKeys() : await keysOf(options.keyPem);
   const certificate = await x509.X509CertificateGenerator.create({
@@ -85,11 +88,11 @@ export async function issueCertificate(authority: KeyPair, options: CertificateO
 }
 
 const USAGE_OIDS: Record<CertificateUsage, string> = {
-  server: x509.ExtendedKeyUsage.serverAuth,
-  client: x509.ExtendedKeyUsage.clientAuth,
+  server: "1.3.6.1.5.5.7.3.1",
+  client: "1.3.6.1.5.5.7.3.2",
 };
 
-function alternativeNames(options: CertificateOptions): x509.JsonGeneralNames {
+function alternativeNames(options: CertificateOptions): X509.JsonGeneralNames {
   return [
     { type: "url", value: identityUri(options.identity) },
     ...options.dnsNames.map((value) => ({ type: "dns" as const, value })),
@@ -110,7 +113,7 @@ async function keysOf(keyPem: string): Promise<webcrypto.CryptoKeyPair> {
   };
 }
 
-function commonNameOf(commonName: string): x509.JsonName {
+function commonNameOf(commonName: string): X509.JsonName {
   return [{ CN: [commonName] }];
 }
 
@@ -126,7 +129,7 @@ function newSerialNumber(): string {
   return bytes.toString("hex");
 }
 
-function pemOf(certificate: x509.X509Certificate): string {
+function pemOf(certificate: X509.X509Certificate): string {
   return `${certificate.toString("pem").trimEnd()}\n`;
 }
 

@@ -12,7 +12,9 @@ export interface Holder {
 }
 
 const MAX_HOLDERS = 100_000;
-const DNS_NAME = /^(?=.{1,253}$)(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
+/** A name does not end in a number alone: what does is an address with a slip in it. */
+const DNS_NAME =
+  /^(?=.{1,253}$)(?!.*(?:^|\.)\d+$)(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
 /** Agents of VMs have certificates of the director. */
 const LISTED_ROLES = ROLES.filter((role) => role !== "vm-agent");
 const NAMED_ROLES: readonly string[] = ["disk-agent", ...LISTED_ROLES.filter((role) => role.startsWith("operator-"))];
@@ -53,6 +55,8 @@ function holderOf(who: string): Pick<Holder, "identity" | "name"> {
   if (name === "" && NAMED_ROLES.includes(role))
     throw new InvalidArgumentError(`${role} needs a name, as in ${role}/${role === "disk-agent" ? "host-1" : "alice"}`);
   if (name !== "") parseId("the name", name);
+  // NAME-key.pem is a key's file: this one's certificate would take the place of another one's key.
+  if (name.endsWith("-key")) throw new InvalidArgumentError(`${quoted(who)} ends in -key: give it another name`);
   return { identity: { role, name }, name: name === "" ? role : `${role}-${name}` };
 }
 

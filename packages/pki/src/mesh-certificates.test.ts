@@ -129,6 +129,18 @@ describe("certificates of a mesh", () => {
     expect(await make()).to.deep.equal(all("kept"));
   });
 
+  it("are not made by an authority with an RSA key, nor read beside certificates of others: both are named", async () => {
+    const made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "ca-key.pem"];
+    execFileSync("openssl", [...made, "-out", "ca.pem"], { cwd: folder, stdio: "pipe" });
+    expect((await rejection(open, InvalidArgumentError)).message).to.contain("ca-key.pem is no key for ECDSA on P-256");
+    const other = read("ca.pem");
+    for (const file of ["ca.pem", "ca-key.pem"]) rmSync(join(folder, file));
+    await make();
+    writeFileSync(join(folder, "other.pem"), other);
+    const { message } = await rejection(async () => (await open()).list(), InvalidArgumentError);
+    expect(message).to.contain(`${join(folder, "other.pem")} is none of a mesh's`);
+  });
+
   const WRONG: readonly (readonly [text: string, said: string])[] = [
     ["king", 'line 1: "king" is nobody'],
     ["\nvm-agent/a", 'line 2: "vm-agent/a" is nobody'],
@@ -136,6 +148,8 @@ describe("certificates of a mesh", () => {
     ["operator-disks", "operator-disks needs a name"],
     ["disk-agent/../x", "is nobody"],
     ["disk-agent/..", "the name"],
+    ["director 10.0.0.300", '"10.0.0.300" is neither'],
+    ["operator/alice\noperator/alice-key", '"operator/alice-key" ends in -key'],
     ["director 10.0.0.256/8", '"10.0.0.256/8" is neither'],
     ["operator/reader-bob\noperator-reader/bob", "has the same files as operator reader-bob"],
   ];

@@ -14,9 +14,10 @@ import {
 import { createAuthority, issueCertificate, type KeyPair } from "./authority.js";
 import { certificateFiles, NATS_COMMON_NAME } from "./development.js";
 import type { Holder } from "./holders.js";
-import { identifiedKey, onlyUriOf } from "./identified-key.js";
+import { type IdentifiedKey, identifiedKey, onlyUriOf } from "./identified-key.js";
 
 const AUTHORITY_DAYS = 3650;
+const AUTHORITY_CURVE = "prime256v1";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 /** What is renewed once only this part of its life is left. */
 const DUE_PART = 1 / 3;
@@ -80,6 +81,11 @@ export class MeshCertificates {
     const certificate = authorities.find((each) => isKeyOf(each, keyPem));
     if (certificate === undefined)
       throw new InvalidArgumentError(`${keyFile} is the key of no authority in ${caFile}: put back the right one`);
+    const { asymmetricKeyDetails: details } = createPrivateKey(keyPem);
+    if (details?.namedCurve !== AUTHORITY_CURVE)
+      throw new InvalidArgumentError(
+        `${keyFile} is no key for ECDSA on P-256: an authority of another kind cannot sign here`,
+      );
     return new MeshCertificates(folder, { certPem: certificate.toString(), keyPem, certificate }, authorities);
   }
 
@@ -111,7 +117,7 @@ export class MeshCertificates {
     for (const name of names.sort()) {
       const [certificate] = certificatesOf(await readFile(this.#file(`${name}.pem`), "utf8"), `${name}.pem`);
       if (certificate === undefined) continue;
-      const { identity } = identifiedKey(certificate);
+      const { identity } = identified(certificate, this.#file(`${name}.pem`));
       held.push({ name, identity, certificate, isCurrent: this.#hasSigned(certificate) });
     }
     return held;
@@ -177,8 +183,8 @@ export class MeshCertificates {
   async #heldKeys(roles: readonly Role[], nowMs: number): Promise<readonly HeldKeys[]> {
     const revoked = await this.#revoked();
     const users = new Map<string, { identity: Identity; pins: Set<string> }>();
-    for (const { certificate } of [...(await this.list()), ...(await this.#former())]) {
-      const { identity, pin } = identifiedKey(certificate);
+    for (const { name, certificate } of [...(await this.list()), ...(await this.#former())]) {
+      const { identity, pin } = identified(certificate, `a certificate of ${name}`);
       if (
         !roles.includes(identity.role) ||
         revoked.has(certificate.serialNumber) ||
@@ -279,6 +285,17 @@ function certificatesOf(pem: string, file: string): X509Certificate[] {
     return found.map((one) => new X509Certificate(one));
   } catch (error) {
     throw new InvalidArgumentError(`${file} holds no certificate that can be read: ${messageOf(error)}`);
+  }
+}
+
+function identified(certificate: X509Certificate, where: string): IdentifiedKey {
+  try {
+    return identifiedKey(certificate);
+  } catch (error) {
+    if (!(error instanceof InvalidArgumentError)) throw error;
+    throw new InvalidArgumentError(`${where} is none of a mesh's, take it out of the folder: ${error.message}`, {
+      cause: error,
+    });
   }
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Identity, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
-import { CurrentTls, type TlsFiles } from "@diskmesh/tls";
+import { CurrentTls, type TlsFiles, WatchedFiles } from "@diskmesh/tls";
 import { expect } from "chai";
 import { Bench, deferred, eventually, type Note } from "./testing/note-bench.js";
 
@@ -36,7 +36,7 @@ describe("certificates that change while connections stand", () => {
   /** Returns once all who have the files open have taken them up. */
   async function takenUp(name: string): Promise<void> {
     const tls = CurrentTls.open(files(name));
-    CurrentTls.reloadAll();
+    WatchedFiles.lookAtAll();
     const said = () =>
       [files(name).certFile, files(name).caFile, revokedFile].map((file) => readFileSync(file, "utf8"));
     await eventually(async () => {

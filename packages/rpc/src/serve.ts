@@ -13,7 +13,7 @@ import type { ActiveCall, CallContext } from "./call-context.js";
 import type { AdmittedCall, CallGate, GatedMethod } from "./call-gate.js";
 import { describeCall } from "./tracing.js";
 
-type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
+export type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 type ServerStreamHandler = (request: unknown, call: CallContext) => AsyncIterable<unknown>;
 type ClientStreamHandler = (requests: AsyncIterable<unknown>, call: CallContext) => Promise<unknown>;
 type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
@@ -35,14 +35,15 @@ export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buf
 }
 
 /** The one request of a call, told of in its span. */
-function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
+export function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
   const only = decoded(request, path);
   active.request = only;
   describeCall(traced, only, active.requestId);
   return only;
 }
 
-function decoded(request: unknown, path: string): unknown {
+/** Throws InvalidArgumentError for what could not be decoded. */
+export function decoded(request: unknown, path: string): unknown {
   if (request instanceof Undecodable)
     throw new InvalidArgumentError(`the request of ${path} cannot be decoded: ${request.reason}`, {
       about: { method: path },
@@ -108,7 +109,8 @@ function serveClientStream(
   };
 }
 
-async function answerOnce(
+/** Runs a handler of an admitted call, and calls back with its encoded answer, unless that has failed before. */
+export async function answerOnce(
   admitted: AdmittedCall,
   method: ServedMethod,
   callback: (error: null, response: Buffer) => void,

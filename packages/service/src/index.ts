@@ -27,7 +27,7 @@ export type { Term, Waiting } from "./leadership.js";
 export { startLeadingService } from "./leading-service.js";
 export { Lifecycle } from "./lifecycle.js";
 export { processMetrics } from "./process-metrics.js";
-export { Readiness } from "./readiness.js";
+export { Readiness, type ReadinessReport } from "./readiness.js";
 export { createRpcServer } from "./rpc-server.js";
 export { runService } from "./run-service.js";
 export { shownRequest } from "./shown-request.js";

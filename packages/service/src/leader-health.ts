@@ -5,8 +5,8 @@ import type { Readiness } from "./readiness.js";
 export interface LeaderHealthOptions {
   readonly readiness: Readiness;
   readonly clock: Clock;
-  /** A database that has not answered for so long is away; undefined where the state is in a folder. */
-  readonly databaseSilentMs: number | undefined;
+  /** One that has not answered for so long is away; undefined where the state is in a folder. */
+  readonly database: { readonly name: string; readonly silentMs: number } | undefined;
 }
 
 const LOOK_INTERVAL_MS = 250;
@@ -70,10 +70,12 @@ export class LeaderHealth {
   }
 
   #look(): void {
-    const { clock, readiness, databaseSilentMs = Number.POSITIVE_INFINITY } = this.#options;
+    const { clock, readiness, database } = this.#options;
     const silentMs = clock.monotonicMs() - this.#answeredAtMs;
-    if (Number.isFinite(silentMs) && silentMs >= databaseSilentMs)
-      this.databaseFails(`it has not answered for ${Math.round(silentMs)} ms; check that it runs and has a primary`);
+    if (database !== undefined && Number.isFinite(silentMs) && silentMs >= database.silentMs)
+      this.databaseFails(
+        `${database.name} has not answered for more than ${database.silentMs} ms; check that it runs and has a primary`,
+      );
     if (this.#checkMayAct === undefined) return;
     try {
       this.#checkMayAct();

@@ -19,7 +19,7 @@ class Scene {
     service: "disk-registry",
     standsBy: false,
     server: { abortCalls: ({ message }) => this.aborted.push(message) },
-    health: new LeaderHealth({ readiness: this.readiness, clock: this.clock, databaseSilentMs: undefined }),
+    health: new LeaderHealth({ readiness: this.readiness, clock: this.clock, database: undefined }),
     onFailure: (error) => this.failures.push(error),
     clock: this.clock,
     random: () => 1,

@@ -17,12 +17,14 @@ export interface LeadingServiceConfig extends RpcServerConfig {
 export interface LeadingService<Context> {
   /** For messages, e.g. "disk-registry". */
   readonly service: string;
-  /** Whether another process can lead meanwhile. */
-  readonly standsBy: boolean;
+  /** What people call the database of its state, in which another process can lead meanwhile; undefined for a folder. */
+  readonly databaseName: string | undefined;
   /** `current` throws UnavailableError while this process does not lead. */
   readonly addServices: (server: RpcServer, current: () => Context, readiness: Readiness) => void;
   /** Waits until this process may lead, then builds what serves at `address`. */
   readonly lead: (scope: Lifecycle, waiting: Waiting, address: string, readiness: Readiness) => Promise<Term<Context>>;
+  /** Opens further faces beside gRPC, before this process leads or stands by; what it adds is stopped first. */
+  readonly openFaces?: () => Promise<void>;
   /** Is told of every connection that was not let in, beside the log. */
   readonly onRefused?: (refused: RefusedConnection) => void;
   /** What a leader needs beside its lease and its database. */
@@ -34,19 +36,20 @@ export async function startLeadingService<Context>(
   lifecycle: Lifecycle,
   config: LeadingServiceConfig,
   log: Logger,
-  { service, standsBy, addServices, lead, onRefused, needs = [] }: LeadingService<Context>,
+  { service, databaseName, addServices, lead, openFaces, onRefused, needs = [] }: LeadingService<Context>,
 ): Promise<void> {
   const readiness = new Readiness({ needs: ["certificate", "leader", "database", ...needs], log });
   // One to whom nobody talks must not lead: another one can, and takes the lease as soon as it is given back.
   const onCertificateEnded = (error: Error): void => lifecycle.fail(error);
   const server = await createRpcServer(lifecycle, config, log, readiness, { onCertificateEnded, onRefused });
-  const databaseSilentMs = standsBy ? config.tablet.lease.safeTimeMs : undefined;
+  const silentMs = config.tablet.lease.safeTimeMs;
+  const database = databaseName === undefined ? undefined : { name: databaseName, silentMs };
   let address = "";
   const leadership = new Leadership<Context>({
     service,
-    standsBy,
+    standsBy: databaseName !== undefined,
     server,
-    health: new LeaderHealth({ readiness, clock: systemClock, databaseSilentMs }),
+    health: new LeaderHealth({ readiness, clock: systemClock, database }),
     onFailure: (error) => lifecycle.fail(error),
     clock: systemClock,
     random: Math.random,
@@ -61,5 +64,6 @@ export async function startLeadingService<Context>(
   lifecycle.use("leadership", leadership);
   // Added last, so stopped first: calls under way end while everything that they need still runs.
   lifecycle.use("calls under way", () => server.drain());
+  await openFaces?.();
   await leadership.start();
 }

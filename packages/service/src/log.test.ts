@@ -25,13 +25,28 @@ describe("createLogger", () => {
     expect(Date.parse(String(lines[0]?.time))).to.be.closeTo(Date.now(), 5000);
   });
 
-  it("blanks secrets by name, at any usual depth", () => {
+  it("blanks secrets by name, at any depth, in lists and in errors, whatever they are", () => {
+    const error = Object.assign(new Error("x"), { about: { env: { key: "p6" } } });
     log.info(
-      { password: "p1", cpi: { token: "p2", blobstore: { secret: "p3", options: { keyPem: "p4" } } }, port: 1 },
+      {
+        password: "p1",
+        cpi: { token: "p2", blobstore: { secret: "p3", options: { keyPem: "p4", more: { private_key: ["p5"] } } } },
+        users: [{ name: "n", passwd: 4_711 }, { credentials: null }],
+        error,
+        port: 1,
+      },
       "a line",
     );
-    expect(JSON.stringify(lines)).not.to.match(/p[1-4]/);
-    expect(lines[0]).to.include({ password: "<redacted>", port: 1 }, "a line");
+    expect(JSON.stringify(lines)).not.to.match(/p[1-6]|4711/);
+    expect(lines[0]).to.include({ password: "<redacted>", port: 1, message: "a line" });
+    expect(lines[0]?.users).to.deep.equal([{ name: "n", passwd: "<redacted>" }, { credentials: "<redacted>" }]);
+    expect(lines[0]?.error).to.deep.include({ message: "x", about: { env: "<redacted>" } });
+  });
+
+  it("leaves texts that only speak of a secret's name as they are", () => {
+    const said = '{"password":"p"}';
+    log.info({ said, tokens: 3, passwords: 1 }, 'the "token": none');
+    expect(lines[0]).to.include({ said, tokens: 3, passwords: 1, message: 'the "token": none' });
   });
 
   it("hides the secrets that it is told of, wherever they appear, and stays JSON", () => {

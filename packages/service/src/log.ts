@@ -13,8 +13,8 @@ import type { LogLevel } from "./config/service-config.js";
 
 const BACKLOG_SIZE_BYTES = 1024 * 1024;
 
-// To this depth: a second net below the rule that nobody logs secrets.
-const SECRET_PATHS = ["", "*.", "*.*.", "*.*.*."].flatMap((depth) => SECRET_NAMES.map((name) => `${depth}${name}`));
+// A second net below the rule that nobody logs secrets. In JSON a quote and a colon end nothing but a name.
+const SECRET_FIELD = new RegExp(`"(?:${SECRET_NAMES.join("|")})":`);
 
 export interface LoggerOptions {
   readonly service: string;
@@ -91,7 +91,6 @@ function loggerTo(output: DestinationStream, options: LoggerOptions): ServiceLog
 
 function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
   const { redactor } = options;
-  const safe = redactor ? { write: (line: string) => output.write(withoutSecrets(line, redactor)) } : output;
   return pino(
     {
       level: options.level,
@@ -102,16 +101,21 @@ function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
       // A text, or an error with its stack.
       serializers: { error: (error: unknown) => (error instanceof Error ? stdSerializers.err(error) : error) },
       formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: SECRET_PATHS, censor: REDACTED },
       mixin: traceIds,
     },
-    safe,
+    { write: (line: string) => output.write(withoutSecrets(line, redactor)) },
   );
 }
 
-/** Looks for them in the whole line, and hides them within its values, so that it stays JSON. */
-function withoutSecrets(line: string, redactor: Redactor): string {
-  return redactor.text(line) === line ? line : `${JSON.stringify(redactor.value(JSON.parse(line)))}\n`;
+/**
+ * Looks for them in the whole line, and hides them within its values, so that it stays JSON. Hardly any line has one: to
+ * look for each at each depth, as pino's own redaction does, took most of the time of a line, and so of a small call.
+ */
+function withoutSecrets(line: string, redactor: Redactor | undefined): string {
+  if (!SECRET_FIELD.test(line) && (redactor === undefined || redactor.text(line) === line)) return line;
+  const named = (name: string, value: unknown) => (SECRET_NAMES.includes(name) ? REDACTED : value);
+  const value: unknown = JSON.parse(line, named);
+  return `${JSON.stringify(redactor ? redactor.value(value) : value)}\n`;
 }
 
 function traceIds(): Record<string, string> {

@@ -53,9 +53,8 @@ async function eventually(check: () => boolean): Promise<void> {
   while (!check()) await delay(20);
 }
 
-describe("metrics of a process", function () {
+describe("metrics of a process", () => {
   // The SDK is large, and a busy machine loads it slowly.
-  this.timeout(60_000);
   const folder = mkdtempSync(join(tmpdir(), "dm-metrics-"));
   let telemetry: Telemetry | undefined;
   let lines: Record<string, unknown>[] = [];

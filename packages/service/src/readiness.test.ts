@@ -47,11 +47,13 @@ describe("Readiness", () => {
   });
 });
 
+const DATABASE = { name: "MongoDB at db-1", silentMs: 4_000 };
+
 describe("LeaderHealth", () => {
-  function scene(databaseSilentMs: number = 4_000) {
+  function scene({ isFolder = false } = {}) {
     const clock = new ManualClock();
     const readiness = new Readiness({ needs: ["leader", "database"], log: silentLogger });
-    const health = new LeaderHealth({ readiness, clock, databaseSilentMs });
+    const health = new LeaderHealth({ readiness, clock, database: isFolder ? undefined : DATABASE });
     const stop = new AbortController();
     void health.watch(stop.signal);
     return { clock, readiness, health, stop };
@@ -85,7 +87,7 @@ describe("LeaderHealth", () => {
       expect(isMet(), begin).to.equal(true);
       await clock.advance(400);
       expect(isMet(), begin).to.equal(false);
-      expect(readiness.report().why).to.contain("it has not answered for 4000 ms");
+      expect(readiness.report().why).to.contain("MongoDB at db-1 has not answered for more than 4000 ms");
       health.answered();
       expect(isMet(), begin).to.equal(true);
       stop.abort();
@@ -93,7 +95,7 @@ describe("LeaderHealth", () => {
   });
 
   it("a state in a folder is there for as long as the term lasts, however long nothing is heard", async () => {
-    const { clock, readiness, health, stop } = scene(Number.POSITIVE_INFINITY);
+    const { clock, readiness, health, stop } = scene({ isFolder: true });
     health.leads(() => {});
     await clock.advance(3_600_000);
     expect(readiness.report().ready).to.equal(true);

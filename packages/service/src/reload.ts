@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { messageOf } from "@diskmesh/domain";
-import { CurrentTls } from "@diskmesh/tls";
+import { WatchedFiles } from "@diskmesh/tls";
 import type { LoadedConfig } from "./config/load.js";
 import { isMapping } from "./config/places.js";
 import type { ServiceConfig } from "./config/service-config.js";
@@ -23,7 +23,7 @@ export class Reload {
 
   /** A config that is wrong changes nothing. What needs a restart is named. */
   run(): void {
-    CurrentTls.reloadAll();
+    WatchedFiles.lookAtAll();
     let config: ServiceConfig;
     let warnings: readonly string[];
     try {

@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createAuthority } from "@diskmesh/pki";
+import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { EXIT_CODES } from "./exit-codes.js";
 
@@ -131,7 +132,8 @@ describe("runService", () => {
       expect(messages(err)[0]).to.match(/^sample has failed: TypeError: (later|rejected)$/);
     });
 
-  it("exits at stopTimeoutMs when a part does not stop, and at once on a second signal", async () => {
+  it("exits at stopTimeoutMs when a part does not stop, and at once on a second signal", async function () {
+    leaveToVerify(this);
     const slow = start({ behaviour: "stuck", stopTimeoutMs: 300, log: { level: "silent" } });
     await until(slow.out, "started");
     slow.child.kill("SIGTERM");
@@ -214,7 +216,8 @@ describe("runService", () => {
       ["bug", 70],
       ["throw-later", 70],
     ] as const)
-      it(`ends with exit code ${code} on ${behaviour}, as it would have`, async () => {
+      it(`ends with exit code ${code} on ${behaviour}, as it would have`, async function () {
+        leaveToVerify(this);
         expect(await startWithFullLog({ behaviour }).ended).to.deep.equal([code, null]);
       });
 

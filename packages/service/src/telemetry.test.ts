@@ -18,10 +18,8 @@ const optionsOf = (given: Partial<TelemetryOptions>): TelemetryOptions => ({
   ...given,
 });
 
-describe("startTelemetry", function () {
+describe("startTelemetry", () => {
   // The SDK is large, and a busy machine loads it slowly.
-  this.timeout(60_000);
-
   // Other tests of this process have their own.
   afterEach(() => {
     for (const api of [trace, context, propagation, metrics]) api.disable();

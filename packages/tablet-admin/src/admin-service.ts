@@ -11,9 +11,11 @@ import type { Schema, Tablet } from "@diskmesh/tablet";
 import { type ProcessReport, serviceCauses } from "./explain-service.js";
 import { explanation } from "./explanation.js";
 
-export interface AdminOptions {
+export interface AdminOptions<Context> {
   /** The service's name. */
   readonly service: string;
+  /** Makes durable that somebody asked for a backup, before anything of it is sent. */
+  readonly noteBackup: (context: Context, call: CallContext) => Promise<unknown>;
   /** What the process says of itself; absent where nobody keeps that. */
   readonly report?: (() => ProcessReport) | undefined;
   /** Who may ask why beside operators, to join the answer with its own. */
@@ -25,11 +27,15 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
   server: Pick<RpcServer, "addService">,
   current: () => Context,
   explain: (context: Context, request: ExplainRequest, call: CallContext) => Promise<ExplainResponse>,
-  { others = [], ...itself }: AdminOptions,
+  { others = [], noteBackup, ...itself }: AdminOptions<Context>,
 ): void {
   offer(server, AdminServiceDefinition, () => current, {
     // It takes everything away.
-    createBackup: allowChange(["operator"], (now) => createBackup(now())),
+    createBackup: allowChange(["operator"], async function* (now, _request, call) {
+      const context = now();
+      await noteBackup(context, call);
+      yield* createBackup(context);
+    }),
     // Of itself a process that does not lead has most to tell.
     explain: allow([...OPERATOR_ROLES, ...others], async (now, request, call) =>
       request.subject?.kind === SubjectKind.SERVICE
@@ -39,7 +45,10 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
   });
 }
 
-function explainItself(name: string, { service, report }: AdminOptions): ExplainResponse {
+function explainItself(
+  name: string,
+  { service, report }: Pick<AdminOptions<never>, "service" | "report">,
+): ExplainResponse {
   if (name !== service) throw new NotFoundError(`this is the ${service}`, { about: { field: "subject.name" } });
   if (report === undefined) throw new NotImplementedError(`nobody keeps what this ${service} says of itself`);
   const now = report();

@@ -1,3 +1,4 @@
+import type { Logger } from "@diskmesh/domain";
 import type { Waiting } from "@diskmesh/service";
 import { openStorage, type Schema, Tablet } from "@diskmesh/tablet";
 
@@ -9,8 +10,8 @@ export interface TabletConfig {
   readonly lease: { readonly timeMs: number; readonly safeTimeMs: number; readonly renewIntervalMs: number };
 }
 
-export function storageOf({ storage, name, lease }: TabletConfig): ReturnType<typeof openStorage> {
-  return openStorage(storage, name, { mongo: { leaseTimeMs: lease.timeMs, safeLeaseTimeMs: lease.safeTimeMs } });
+export function storageOf({ storage, name, lease }: TabletConfig, log: Logger): ReturnType<typeof openStorage> {
+  return openStorage(storage, name, { mongo: { leaseTimeMs: lease.timeMs, safeLeaseTimeMs: lease.safeTimeMs }, log });
 }
 
 /** Waits until this process may lead, and claims the service's tablet. */
@@ -19,8 +20,9 @@ export function openServiceTablet<S extends Schema>(
   schema: S,
   address: string,
   waiting: Waiting,
+  log: Logger,
 ): Promise<Tablet<S>> {
   const { name, lease } = config;
   const limits = { renewIntervalMs: lease.renewIntervalMs };
-  return Tablet.open({ name, schema, storage: storageOf(config), address, limits, ...waiting });
+  return Tablet.open({ name, schema, storage: storageOf(config, log), address, limits, ...waiting });
 }

@@ -18,13 +18,18 @@ export interface Batch {
   readonly reject: (reason: Error) => void;
 }
 
-/** Adds the changes of a transaction: of two of one key the later one counts, in place of what the earlier one replaced. */
-export function addToBatch(batch: Batch, changes: readonly StoredChange[], sizeBytes: number): void {
+/** Adds changes: of two of one key the later one counts, in place of what the earlier one replaced. */
+export function addChanges(added: Map<string, StoredChange>, changes: readonly StoredChange[]): void {
   for (const change of changes) {
     const id = `${change.table}\0${change.key}`;
-    const earlier = batch.changes.get(id);
-    batch.changes.set(id, earlier === undefined ? change : { ...change, previous: earlier.previous });
+    const earlier = added.get(id);
+    added.set(id, earlier === undefined ? change : { ...change, previous: earlier.previous });
   }
+}
+
+/** Adds the changes of a transaction. */
+export function addToBatch(batch: Batch, changes: readonly StoredChange[], sizeBytes: number): void {
+  addChanges(batch.changes, changes);
   batch.sizeBytes += sizeBytes;
   batch.transactions++;
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError, NotImplementedError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { openEventLog, openStorage } from "./open-storage.js";
+import { databaseName, openEventLog, openStorage } from "./open-storage.js";
 
 describe("openStorage", () => {
   it("gives each tablet and each event log its own folder under one path", async () => {
@@ -24,6 +24,13 @@ describe("openStorage", () => {
       .to.throw(NotImplementedError, "postgres://... is not supported")
       .with.property("message")
       .that.does.not.contain("secret");
+  });
+
+  it("calls a database by where it is, without user and password, and a folder by nothing", () => {
+    const address = "mongodb://user:secret@db-1:27017,db-2:27017/fleet?replicaSet=rs0";
+    expect(databaseName(address)).to.equal("MongoDB at db-1:27017,db-2:27017/fleet");
+    expect(databaseName("mongodb+srv://db.example/fleet")).to.equal("MongoDB at db.example/fleet");
+    expect(databaseName("/var/lib/diskmesh")).to.equal(undefined);
   });
 
   it("refuses names that would lead elsewhere", () => {

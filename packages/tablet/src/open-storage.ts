@@ -1,5 +1,5 @@
 import { join, resolve } from "node:path";
-import { InvalidArgumentError, NotImplementedError } from "@diskmesh/domain";
+import { InvalidArgumentError, type Logger, NotImplementedError } from "@diskmesh/domain";
 import { openLmdbEventLog } from "./lmdb/lmdb-event-log.js";
 import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 import type { MongoStorageLimits } from "./mongo/mongo-storage.js";
@@ -8,28 +8,35 @@ import type { EventLog, TabletStorage } from "./storage.js";
 
 /**
  * The storage of a tablet: `url` is the address of a MongoDB-compatible database, `mongodb://...`, or the path of a
- * folder. Several tablets can be in one.
+ * folder. Several tablets can be in one. The log is told of TLS files that an address names, when they change.
  */
 export function openStorage(
   url: string,
   tabletName: string,
-  options: { readonly mongo?: Partial<MongoStorageLimits> } = {},
+  options: { readonly mongo?: Partial<MongoStorageLimits>; readonly log?: Logger } = {},
 ): TabletStorage {
   checkName(tabletName);
-  if (isDatabaseUrl(url)) return openMongoStorage({ url, tabletName, limits: options.mongo });
+  if (isDatabaseUrl(url)) return openMongoStorage({ url, tabletName, limits: options.mongo, log: options.log });
   return openLmdbStorage({ folder: folderOf(url, tabletName) });
 }
 
 /** The event log that goes with a tablet, beside it in the same database or folder. */
-export function openEventLog(url: string, tabletName: string): EventLog {
+export function openEventLog(url: string, tabletName: string, log?: Logger): EventLog {
   checkName(tabletName);
-  if (isDatabaseUrl(url)) return openMongoEventLog({ url, tabletName });
+  if (isDatabaseUrl(url)) return openMongoEventLog({ url, tabletName, log });
   return openLmdbEventLog({ folder: folderOf(url, `${tabletName}-events`) });
 }
 
 /** Whether several processes can have it, of which one leads and the others stand by; a folder is one process's own. */
 export function isDatabaseUrl(url: string): boolean {
   return /^mongodb(\+srv)?:\/\//.test(url);
+}
+
+/** What people call a database: where it is and its name, without user and password; undefined for a folder. */
+export function databaseName(url: string): string | undefined {
+  if (!isDatabaseUrl(url)) return undefined;
+  const [address = ""] = url.split("?");
+  return `MongoDB at ${address.slice(Math.max(address.indexOf("//") + 2, address.lastIndexOf("@") + 1))}`;
 }
 
 function checkName(tabletName: string): void {

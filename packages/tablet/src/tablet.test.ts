@@ -197,6 +197,14 @@ describe("Tablet", () => {
       expect(storage.commits.map((changes) => changes.length)).to.deep.equal([100]);
     });
 
+    it("commits what several callbacks of one turn transact at once", async () => {
+      const first = put("h1");
+      // As the next call of those that came together: behind all that the first one set going.
+      for (let tick = 0; tick < 5; tick++) await new Promise<void>((resolve) => process.nextTick(resolve));
+      await Promise.all([first, put("h2")]);
+      expect(storage.commits.map((changes) => changes.length)).to.deep.equal([2]);
+    });
+
     it("piles what comes during a commit into the next one, with the last word on each key", async () => {
       storage.stop();
       const all = [put("first")];

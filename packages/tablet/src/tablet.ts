@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   DomainError,
   InvalidArgumentError,
@@ -10,7 +9,7 @@ import {
 } from "@diskmesh/domain";
 import { backupPieces } from "./backup/backup-file.js";
 import { addToBatch, type Batch, type CommitListener, newBatch } from "./batch.js";
-import { monotonicClock, type TabletClock } from "./clock.js";
+import { lateAnswers, monotonicClock, type TabletClock } from "./clock.js";
 import { commitSized } from "./commit-sized.js";
 import { loadDocument } from "./load-document.js";
 import { MemoryTables } from "./memory-tables.js";
@@ -51,9 +50,6 @@ export interface TabletOptions<S extends Schema> extends Omit<ClaimOptions, "sch
 
 /** Far beyond what claims and restores can reach, and far enough below where numbers lose their last digit. */
 const GENERATION_MAX = 2 ** 52;
-
-/** An answer that is there may take so many turns of the event loop to come through a driver. */
-const LATE_ANSWER_TURNS = 5;
 
 /** The one leader's state in memory, every change of which is durable before anyone hears of it. */
 export class Tablet<S extends Schema> implements AsyncDisposable {
@@ -187,6 +183,15 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     return result;
   }
 
+  /**
+   * What is in memory at this moment, which may be lost yet: only for who does nothing about it before a transaction or a
+   * read of later has resolved. Throws as `checkMayAct` does.
+   */
+  ahead<T>(fn: (tables: Tables<S>) => T): T {
+    this.checkMayAct();
+    return fn(this.#memory.tables);
+  }
+
   /** From now on this ends each transaction that changes something. */
   concludeWith(conclude: Conclude<S>): void {
     this.#conclude = conclude;
@@ -317,8 +322,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.#pendingTransactions++;
     if (this.#committing) return;
     this.#committing = true;
-    // One microtask later: what the same turn still transacts shares the commit.
-    queueMicrotask(() => void this.#commitAll());
+    // Calls that came together are served one by one: begun with the first, a commit would leave out the others.
+    this.#clock.afterTurn(() => void this.#commitAll());
   }
 
   async #commitAll(): Promise<void> {
@@ -349,7 +354,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     const timeout = new Promise<never>((_, reject) => {
       // A process that was busy runs the timer before it hears of what has long been done.
       const onTimeout = (): Promise<void> =>
-        turns(LATE_ANSWER_TURNS).then(() => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`)));
+        lateAnswers().then(() => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`)));
       cancel = this.#clock.after(commitTimeoutMs, () => void onTimeout());
     });
     try {
@@ -406,8 +411,4 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     const message = `tablet ${this.#name}: whether the change is durable is not known: ${messageOf(cause)}`;
     return new UnavailableError(message, { cause, outcome: "unknown" });
   }
-}
-
-async function turns(count: number): Promise<void> {
-  for (let turn = 0; turn < count; turn++) await nextTurn();
 }

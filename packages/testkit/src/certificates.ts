@@ -1,4 +1,6 @@
-import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { certificateFiles, createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
 import type { TlsFiles } from "@diskmesh/rpc";
 import { temporaryFolder } from "./folders.js";
 
@@ -23,4 +25,25 @@ export async function testCertificates(
   making = made.catch(() => {});
   await made;
   return { folder: into, files: (name) => certificateFiles(into, name) };
+}
+
+type Holder = Omit<Parameters<typeof issueCertificate>[1], "dnsNames" | "ipAddresses" | "validDays"> & {
+  readonly ipAddresses?: readonly string[];
+};
+
+/** One more certificate of the authority whose certificates are in that folder, in files of that name beside them. */
+export async function anotherCertificate(folder: string, name: string, holder: Holder): Promise<TlsFiles> {
+  const read = (file: string) => readFileSync(join(folder, file), "utf8");
+  const authority = { certPem: read("ca.pem"), keyPem: read("ca-key.pem") };
+  const { ipAddresses = [], ...options } = holder;
+  const made = await issueCertificate(authority, {
+    ...options,
+    dnsNames: [],
+    ipAddresses: [...ipAddresses],
+    validDays: 1,
+  });
+  const files = certificateFiles(folder, name);
+  writeFileSync(files.certFile, made.certPem);
+  writeFileSync(files.keyFile, made.keyPem, { mode: 0o600 });
+  return files;
 }

@@ -14,7 +14,7 @@ export async function eventually<Result>(
   check: () => Result | Promise<Result>,
   options: EventuallyOptions = {},
 ): Promise<Result> {
-  const { timeoutMs = 30_000, everyMs } = options;
+  const { timeoutMs = 120_000, everyMs } = options;
   const startedMs = performance.now();
   for (;;) {
     let failure: unknown;

@@ -3,6 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onExit } from "./on-exit.js";
 
+/** What the files of one `npm test` share; by hand each process has one of its own. */
+export function runFolder(): string {
+  process.env.DISKMESH_RUN_FOLDER ??= temporaryFolder();
+  return process.env.DISKMESH_RUN_FOLDER;
+}
+
 /** A new empty folder, removed when this process exits. Its path is short enough for Unix sockets below it. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "dm-"));

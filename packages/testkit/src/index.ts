@@ -1,9 +1,9 @@
-export { type TestCertificates, testCertificates } from "./certificates.js";
+export { anotherCertificate, type TestCertificates, testCertificates } from "./certificates.js";
 export { Child } from "./child-process.js";
 export { endsWithParent } from "./ends-with-parent.js";
 export { eventually } from "./eventually.js";
 export { fakeHandlers } from "./fake-handlers.js";
-export { temporaryFolder } from "./folders.js";
+export { runFolder, temporaryFolder } from "./folders.js";
 export { COLLECTS_ON_SIGUSR2, collectGarbage, type Held, heldFile, tellsHeldIn } from "./garbage.js";
 export { Gate } from "./gate.js";
 export { methodsOfRole, methodsThatLook } from "./methods-of-role.js";

@@ -32,6 +32,8 @@ export interface NatsOptions {
   readonly port?: number;
   /** Where it listens; 127.0.0.1 when it is left out. */
   readonly host?: string | undefined;
+  /** Another program than the one on PATH. */
+  readonly command?: string;
   /** Runs it and becomes it, e.g. `nsenter` with its options. */
   readonly launcher?: readonly string[] | undefined;
 }
@@ -74,7 +76,7 @@ export class NatsServer {
     writeFileSync(configFile, natsConfig(this.options, this.address));
     const child = new Child({
       name: "nats-server",
-      command: "nats-server",
+      command: this.options.command ?? "nats-server",
       args: ["-c", configFile],
       launcher: this.options.launcher,
       logFile: join(this.options.folder, `nats-${this.port}.log`),

@@ -7,6 +7,7 @@ import { InvalidArgumentError, type Logger, silentLogger } from "@diskmesh/domai
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { expect } from "chai";
 import { CurrentTls } from "./current-tls.js";
+import { WatchedFiles } from "./watched-files.js";
 
 describe("CurrentTls", () => {
   let folder: string;
@@ -61,7 +62,7 @@ describe("CurrentTls", () => {
     let changes = 0;
     tls.onChange(() => changes++);
     writeFileSync(join(folder, "tls.key"), second.keyPem);
-    CurrentTls.reloadAll();
+    WatchedFiles.lookAtAll();
     await until(() => lines.length > 0);
     expect(lines[0]).to.match(/^tls\.keyFile .*tls\.key is not the key .*; what was in use before stays so/);
     expect(String(tls.material.key)).to.equal(first.keyPem);
@@ -130,7 +131,7 @@ describe("CurrentTls", () => {
     other.onChange(() => heard.push("other"));
     one.close();
     writeFileSync(join(folder, "revoked"), `${serialNumber}\n`);
-    CurrentTls.reloadAll();
+    WatchedFiles.lookAtAll();
     await until(() => other.isRevoked(serialNumber.toLowerCase()));
     expect(heard).to.deep.equal(["other"]);
     expect(other.isTrusted(new X509Certificate(made.certPem))).to.equal(false);

@@ -1,14 +1,9 @@
 import { X509Certificate } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import type { Logger } from "@diskmesh/domain";
 import { normalSerial, parseRevoked } from "./revoked.js";
-import { type Found, takeUp } from "./take-up.js";
-import { cannotRead, certificatesIn, readTlsFiles, type TlsFiles, type TlsMaterial } from "./tls-files.js";
-
-/** Files are read rather than watched: what a mount or a link hides from a watch is seen all the same. */
-const LOOK_INTERVAL_MS = 1_000;
-/** What is being written reads differently then; what reads the same again is taken for written. */
-const LOOK_AGAIN_MS = 200;
+import { takeUp } from "./take-up.js";
+import { certificatesIn, readTlsFiles, type TlsFiles, type TlsMaterial } from "./tls-files.js";
+import { type Found, WatchedFiles } from "./watched-files.js";
 
 /** Of each set of files, one for the process. */
 const readers = new Map<string, TlsReader>();
@@ -40,11 +35,6 @@ export class CurrentTls {
     reader.log ??= log;
     reader.users += 1;
     return new CurrentTls(reader);
-  }
-
-  /** Has all files that are open looked at now, and what is wrong with them told again. */
-  static reloadAll(): void {
-    for (const reader of readers.values()) reader.reload();
   }
 
   get material(): TlsMaterial {
@@ -89,11 +79,7 @@ class TlsReader {
   log: Logger | undefined;
   material: TlsMaterial;
   revoked: ReadonlySet<string>;
-  #pending: Found | undefined;
-  #told = "";
-  #isLooking = false;
-  #isClosed = false;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #watched: WatchedFiles<keyof TlsMaterial>;
 
   constructor(
     readonly files: TlsFiles,
@@ -102,17 +88,16 @@ class TlsReader {
   ) {
     this.material = readTlsFiles(files, section);
     this.revoked = this.#parseRevoked();
-    this.#lookIn(LOOK_INTERVAL_MS);
-  }
-
-  reload(): void {
-    this.#told = "";
-    this.#lookIn(0);
+    const { caFile, certFile, keyFile, revokedFile } = files;
+    this.#watched = new WatchedFiles({
+      files: { ca: caFile, cert: certFile, key: keyFile, revoked: revokedFile },
+      inUse: () => this.material,
+      onOther: (found) => this.#takeUp(found),
+    });
   }
 
   close(): void {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
+    this.#watched.close();
     this.onClosed();
   }
 
@@ -121,44 +106,9 @@ class TlsReader {
     return revokedFile === undefined ? new Set() : parseRevoked(this.material.revoked, revokedFile);
   }
 
-  #lookIn(delayMs: number): void {
-    clearTimeout(this.#timer);
-    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#look(), delayMs).unref();
-  }
-
-  async #look(): Promise<void> {
-    // A look that a file system keeps is not joined by others.
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    const found = await this.#read();
-    this.#isLooking = false;
-    if (this.#isClosed) return;
-    const isSettled = this.#pending !== undefined && isSame(this.#pending, found);
-    const isNews = !isSame(this.material, found);
-    this.#pending = isNews ? found : undefined;
-    if (!isNews) this.#told = "";
-    else if (isSettled) this.#takeUp(found);
-    this.#lookIn(isNews && !isSettled ? LOOK_AGAIN_MS : LOOK_INTERVAL_MS);
-  }
-
-  async #read(): Promise<Found> {
-    const { caFile, certFile, keyFile, revokedFile } = this.files;
-    const read = (file: string) => readFile(file).catch((error: unknown) => cannotRead(file, error));
-    const [ca, cert, key, revoked] = await Promise.all([
-      read(caFile),
-      read(certFile),
-      read(keyFile),
-      revokedFile === undefined ? this.material.revoked : read(revokedFile),
-    ]);
-    return { ca, cert, key, revoked };
-  }
-
-  #takeUp(found: Found): void {
+  #takeUp(found: Found<keyof TlsMaterial>): void {
     const { material, changes, problems } = takeUp(this.material, found, this.files, Date.now(), this.section);
-    const told = problems.join("; ");
-    if (told !== "" && told !== this.#told)
-      this.log?.error({ alert: "tls_files" }, `${told}; what was in use before stays so until that is mended`);
-    this.#told = told;
+    this.#watched.tell(this.log, problems.join("; "));
     if (changes.length === 0) return;
     this.material = material;
     this.revoked = this.#parseRevoked();
@@ -167,13 +117,4 @@ class TlsReader {
     this.log?.warn({ serialNumber, endsAt }, `${changes.join(" and ")}: changed, and in use from now on`);
     for (const listener of [...this.listeners]) listener();
   }
-}
-
-function isSame(one: Found, other: Found): boolean {
-  return (["ca", "cert", "key", "revoked"] as const).every((part) => {
-    const [a, b] = [one[part], other[part]];
-    if (a instanceof Error || b instanceof Error)
-      return a instanceof Error && b instanceof Error && a.message === b.message;
-    return a.equals(b);
-  });
 }

@@ -7,3 +7,4 @@ export {
   type TlsFiles,
   type TlsMaterial,
 } from "./tls-files.js";
+export { type Contents, type Found, readFiles, WatchedFiles } from "./watched-files.js";

@@ -2,8 +2,9 @@ import { InvalidArgumentError, type Role } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { expect } from "chai";
 import { normalSerial, parseRevoked } from "./revoked.js";
-import { type Found, takeUp } from "./take-up.js";
+import { takeUp } from "./take-up.js";
 import type { TlsMaterial } from "./tls-files.js";
+import type { Found } from "./watched-files.js";
 
 const HOUR_MS = 3_600_000;
 const FILES = { caFile: "/ca.pem", certFile: "/cert.pem", keyFile: "/key.pem", revokedFile: "/revoked" };
@@ -29,7 +30,8 @@ describe("what is taken up of TLS files", () => {
     renewed = await issue("director", 1);
   });
 
-  const take = (found: Partial<Found>, nowMs = Date.now()) => takeUp(current, { ...current, ...found }, FILES, nowMs);
+  const take = (found: Partial<Found<keyof TlsMaterial>>, nowMs = Date.now()) =>
+    takeUp(current, { ...current, ...found }, FILES, nowMs);
 
   it("a certificate with its key; neither without the other", () => {
     const both = take(renewed);
@@ -47,7 +49,7 @@ describe("what is taken up of TLS files", () => {
   });
 
   it("no certificate that is torn, away, has ended, is yet to begin, or is somebody else's", async () => {
-    const refused = (found: Partial<Found>, text: string, nowMs?: number) => {
+    const refused = (found: Partial<Found<keyof TlsMaterial>>, text: string, nowMs?: number) => {
       const { material, problems } = take(found, nowMs);
       expect(material).to.equal(current);
       expect(problems.join()).to.contain(text);

@@ -3,9 +3,7 @@ import { formatIdentity, InvalidArgumentError, messageOf } from "@diskmesh/domai
 import { identityOfAlternativeNames } from "./identity.js";
 import { parseRevoked } from "./revoked.js";
 import { checkAuthorities, checkNotEnded, checkPair, type TlsFiles, type TlsMaterial } from "./tls-files.js";
-
-/** What the files say now; an error where one cannot be read. */
-export type Found = { readonly [Part in keyof TlsMaterial]: Buffer | Error };
+import type { Found } from "./watched-files.js";
 
 export interface TakenUp {
   /** What is in use from now on. */
@@ -20,7 +18,13 @@ export interface TakenUp {
  * Decides what of the files is taken up. Authorities, certificate with key, and revoked serial numbers are three parts: one
  * that is not whole keeps its former content and holds up no other. `section` of the config names them.
  */
-export function takeUp(current: TlsMaterial, found: Found, files: TlsFiles, nowMs: number, section = "tls"): TakenUp {
+export function takeUp(
+  current: TlsMaterial,
+  found: Found<keyof TlsMaterial>,
+  files: TlsFiles,
+  nowMs: number,
+  section = "tls",
+): TakenUp {
   const changes: string[] = [];
   const problems: string[] = [];
   let material = current;
@@ -46,7 +50,7 @@ export function takeUp(current: TlsMaterial, found: Found, files: TlsFiles, nowM
   });
   if (revokedFile !== undefined)
     part(["revoked"], `the revoked serial numbers in ${section}.revokedFile ${revokedFile}`, (next) =>
-      parseRevoked(next.revoked, revokedFile),
+      parseRevoked(next.revoked, revokedFile, section),
     );
   return { material, changes, problems };
 }

@@ -35,16 +35,24 @@ export function readServerTlsFiles(files: TlsFiles, nowMs: number, section = SEC
 
 /** All that is wrong with what a server is to identify itself with. */
 export function problemsOfTlsFiles(files: TlsFiles, nowMs: number): string[] {
-  const { caFile, revokedFile } = files;
+  const { revokedFile } = files;
   return [
-    ...problemsIn(() => checkAuthorities(caFile, readPem(caFile))),
     ...problemsOfPair(files, nowMs),
     ...problemsIn(() => revokedFile !== undefined && parseRevoked(readPem(revokedFile), revokedFile)),
   ];
 }
 
-/** What is wrong with a certificate and its key: the first thing, or each file that cannot be read. */
-export function problemsOfPair(files: Pick<TlsFiles, "certFile" | "keyFile">, nowMs: number): string[] {
+/** What is wrong with the authorities, if any, and with a certificate and its key: the first thing, or each file that cannot be read. */
+export function problemsOfPair(
+  files: Pick<TlsFiles, "certFile" | "keyFile"> & { readonly caFile?: string | undefined },
+  nowMs: number,
+): string[] {
+  const { caFile } = files;
+  const ofAuthorities = problemsIn(() => caFile !== undefined && checkAuthorities(caFile, readPem(caFile)));
+  return [...ofAuthorities, ...problemsOfCertificate(files, nowMs)];
+}
+
+function problemsOfCertificate(files: Pick<TlsFiles, "certFile" | "keyFile">, nowMs: number): string[] {
   const unread = [files.certFile, files.keyFile].flatMap((file) => problemsIn(() => readPem(file)));
   if (unread.length > 0) return unread;
   return problemsIn(() => {
@@ -71,7 +79,7 @@ export function readTlsFiles(files: TlsFiles, section = SECTION): TlsMaterial {
   const { caFile, certFile, keyFile, revokedFile } = files;
   const revoked = revokedFile === undefined ? Buffer.alloc(0) : readPem(revokedFile);
   // A list that is not understood refuses nobody.
-  if (revokedFile !== undefined) parseRevoked(revoked, revokedFile);
+  if (revokedFile !== undefined) parseRevoked(revoked, revokedFile, section);
   const material = { ca: readPem(caFile), cert: readPem(certFile), key: readPem(keyFile), revoked };
   checkAuthorities(caFile, material.ca, section);
   checkPair(files, material, section);

@@ -31,8 +31,7 @@ const MISBEHAVIOURS = ["garbage", "crash", "orphans", "endless", "noise", "deaf"
 const MUST_BE_CANCELLED = ["deaf", "hangs"];
 const SUCCEEDS_ANYWAY = ["orphans", "noise"];
 
-describe("a thousand calls of CPI executables", function () {
-  this.timeout(300_000);
+describe("a thousand calls of CPI executables", () => {
   let certificates: TestCertificates;
 
   before(async function () {

@@ -16,12 +16,12 @@ import {
   testCertificates,
 } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { HOSTS_FOLDER } from "./testing/agent-access.js";
+import { CALLOUT_SERVER, HOSTS_FOLDER } from "./testing/agent-access.js";
 import { manifest, TestDirector } from "./testing/test-director.js";
 import { certOf, type VmAgent, withAgents } from "./testing/vm-agents.js";
 
 function hasCallouts(): boolean {
-  const version = /v?(\d+)\.(\d+)\./.exec(execFileSync("nats-server", ["--version"], { encoding: "utf8" }));
+  const version = /v?(\d+)\.(\d+)\./.exec(execFileSync(CALLOUT_SERVER, ["--version"], { encoding: "utf8" }));
   return Number(version?.[1]) > 2 || Number(version?.[2]) >= 10;
 }
 
@@ -33,6 +33,8 @@ for (const natsUsers of ["written", "callout"] as const)
   describe(`agents with certificates of their own, NATS being told by ${natsUsers === "written" ? "files" : "auth callout"}`, () => {
     let director: TestDirector;
     let revokedFile: string;
+    /** The director's own files, to be replaced. */
+    let own: { readonly caFile: string; readonly certFile: string; readonly keyFile: string };
     let agents: VmAgent[] = [];
     const connections: NatsConnection[] = [];
 
@@ -42,8 +44,12 @@ for (const natsUsers of ["written", "callout"] as const)
       const certs = await testCertificates();
       revokedFile = join(temporaryFolder(), "revoked");
       writeFileSync(revokedFile, "");
-      const tls = { ...certs.files("director"), revokedFile };
-      director = await TestDirector.start({ tls }, { hostIds: [], natsUsers });
+      const { caFile, certFile, keyFile } = certs.files("director");
+      const folder = temporaryFolder();
+      own = { caFile, certFile: join(folder, "director.pem"), keyFile: join(folder, "director-key.pem") };
+      copyFileSync(certFile, own.certFile);
+      copyFileSync(keyFile, own.keyFile);
+      director = await TestDirector.start({ tls: { ...own, revokedFile } }, { hostIds: [], natsUsers });
       agents = await withAgents(director, 2, () => director.deploy("web", 2));
     });
     after(async () => {
@@ -154,6 +160,44 @@ for (const natsUsers of ["written", "callout"] as const)
       for (const { connection } of others) expect(connection.isConnected).to.equal(true);
     });
 
+    if (natsUsers === "callout")
+      it("a former certificate of the director that is revoked -> what is open with it is closed; agents stay", async () => {
+        const [agent] = agents as [VmAgent];
+        let losses = 0;
+        const { connection: bystander } = await connectAs(agent.files);
+        await bystander.whenConnected(AbortSignal.timeout(20_000));
+        bystander.onDisconnected(() => losses++);
+        const formerFiles = director.certs.files("director");
+        const { connection: thief } = await connectAs(formerFiles);
+        await thief.whenConnected(AbortSignal.timeout(20_000));
+        let cuts = 0;
+        thief.onDisconnected(() => cuts++);
+        const ca = { certFile: formerFiles.caFile, keyFile: join(director.certs.folder, "ca-key.pem") };
+        const authority = await openAgentAuthority(ca, { makes: false });
+        const { certPem, keyPem } = await issueCertificate(authority, {
+          identity: { role: "director", name: "" },
+          commonName: "director",
+          dnsNames: ["localhost"],
+          ipAddresses: ["127.0.0.1"],
+          validDays: 1,
+          usages: ["server", "client"],
+        });
+        const { logs } = director.process;
+        writeFileSync(own.keyFile, keyPem);
+        writeFileSync(own.certFile, certPem);
+        const since = () => director.process.logs.slice(logs.length);
+        await eventually(() => expect(since()).to.contain("changed, and in use from now on"));
+        expect(cuts).to.equal(0);
+        const former = new X509Certificate(readFileSync(formerFiles.certFile)).serialNumber;
+        appendFileSync(revokedFile, `${former} # its holder was burgled\n`);
+        // Whether it may come again is for nats-server to say, which knows of no revocations.
+        await eventually(() => expect(cuts).to.be.above(0));
+        await eventually(() => expect(since()).to.contain("connected to NATS"));
+        await thief.close();
+        expect(losses).to.equal(0);
+        expect(bystander.isConnected).to.equal(true);
+      });
+
     it("an agent may publish, subscribe and reply as nobody but itself", async () => {
       const [a, b] = agents.map(({ vm }) => vm.agentId) as [string, string];
       const { connection, refused } = await connectAs((agents[0] as VmAgent).files);
@@ -240,7 +284,8 @@ for (const natsUsers of ["written", "callout"] as const)
       director.nats.signal("SIGHUP");
     }
 
-    it("another authority -> each agent gets a certificate of it and keeps its VM; then the former one is forgotten", async () => {
+    it("another authority -> each agent gets a certificate of it and keeps its VM; then the former one is forgotten", async function () {
+      leaveToVerify(this);
       const before = await authorities();
       expect(before.map(({ signs }) => signs)).to.deep.equal([true]);
       const [former] = agents.filter(({ vm }) => director.cpi.vms.has(vm.vmCid)) as [VmAgent];
@@ -271,7 +316,8 @@ for (const natsUsers of ["written", "callout"] as const)
 
     // How NATS learns of it makes no difference to who is left behind.
     if (natsUsers === "written")
-      it("an agent that sleeps through it -> the former authority stays, until somebody names who is left behind", async () => {
+      it("an agent that sleeps through it -> the former authority stays, until somebody names who is left behind", async function () {
+        leaveToVerify(this);
         const [awake, asleep] = await withAgents(director, 2, () => director.deploy("web", 3));
         if (awake === undefined || asleep === undefined) throw new Error("there are not two new VMs");
         agents.push(awake, asleep);

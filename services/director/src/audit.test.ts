@@ -1,3 +1,4 @@
+import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { type Event, ResurrectionServiceDefinition, TaskState } from "@diskmesh/api/director";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -6,8 +7,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
 
-describe("what calls of the director leave behind", function () {
-  this.timeout(60_000);
+describe("what calls of the director leave behind", () => {
   let director: TestDirector;
   let instanceId: string;
 
@@ -37,6 +37,22 @@ describe("what calls of the director leave behind", function () {
     ["DeleteConfig", (of) => director.configs.deleteConfig({ type: "mine", name: "x" }, of), "delete config/mine x OK"],
     ["Ignore", (of) => director.lifecycle.ignore({ selection }, of), "ignore instance web/db OK"],
     ["Unignore", (of) => director.lifecycle.unignore({ selection }, of), "unignore instance web/db OK"],
+    [
+      "CreateBackup",
+      async (of) => {
+        const { address, certs } = director;
+        const options = { address, tls: certs.files("operator"), serverRole: "director" } as const;
+        const client = createClient(AdminServiceDefinition, { ...options, defaultDeadlineMs: 60_000 });
+        try {
+          // It is durable before anything is taken away.
+          for await (const _ of client.createBackup({}, of))
+            expect(await eventsOf(of.requestId ?? "")).to.have.length(1);
+        } finally {
+          client.close();
+        }
+      },
+      "create backup  OK",
+    ],
     [
       "UpdateResurrection",
       async (of) => {

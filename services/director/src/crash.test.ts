@@ -4,8 +4,7 @@ import { expect } from "chai";
 import { manifest, TestDirector } from "./testing/test-director.js";
 
 /** The director is killed while one call is under way, before or after its effect, and started again. */
-describe("a director killed between two steps", function () {
-  this.timeout(120_000);
+describe("a director killed between two steps", () => {
   let director: TestDirector;
   let first: string;
   let nextDisk = 0;
@@ -42,7 +41,7 @@ describe("a director killed between two steps", function () {
   for (const method of ["createDisk", "attachDisk", "setDiskMetadata"] as const) {
     for (const when of ["before", "after"] as const) {
       it(`provide, killed ${when} the effect of ${method} -> done once`, async function () {
-        if (method !== "createDisk") leaveToVerify(this);
+        leaveToVerify(this);
         const disksBefore = director.cpi.disks.size;
         const taskId = await crashAt(director.cpi.gate(method, when), provide);
         const task = await director.ended(taskId);
@@ -56,7 +55,8 @@ describe("a director killed between two steps", function () {
     }
   }
 
-  it("provide, killed while the agent is told -> done once, the agent told", async () => {
+  it("provide, killed while the agent is told -> done once, the agent told", async function () {
+    leaveToVerify(this);
     const taskId = await crashAt(director.agent("host-1").gate(), provide);
     expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 2 });
     const { disk } = await director.disks.getDisk({ diskName: name });
@@ -128,7 +128,8 @@ describe("a director killed between two steps", function () {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 
-  it("cancelling when it was killed -> cancelled", async () => {
+  it("cancelling when it was killed -> cancelled", async function () {
+    leaveToVerify(this);
     const gate = director.cpi.gate("createDisk", "after");
     const { task } = await provide();
     await gate.reached;

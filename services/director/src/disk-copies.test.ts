@@ -10,8 +10,7 @@ disk_types: [{name: small, disk_size: 64, cloud_properties: {type: hdd}}, {name:
 `;
 
 /** CPIs that neither resize nor update disks, and agents as stock VMs have them. */
-describe("a persistent disk of another type, where only the agent can copy it", function () {
-  this.timeout(90_000);
+describe("a persistent disk of another type, where only the agent can copy it", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -107,7 +106,8 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect([...director.cpi.disks.keys()]).to.deep.equal([cid]);
   });
 
-  it("the copy fails -> an error; asked again -> copied; taken back instead -> the new disk is deleted", async () => {
+  it("the copy fails -> an error; asked again -> copied; taken back instead -> the new disk is deleted", async function () {
+    leaveToVerify(this);
     const cid = await deployed();
     const copier = await agent();
     for (const next of ["small", "fast"]) {
@@ -132,7 +132,8 @@ describe("a persistent disk of another type, where only the agent can copy it", 
         await expectCopied(cid);
       });
 
-  it("a CPI that finds nothing by a token -> copied; killed in create_disk -> copied, and one is possibly left behind", async () => {
+  it("a CPI that finds nothing by a token -> copied; killed in create_disk -> copied, and one is possibly left behind", async function () {
+    leaveToVerify(this);
     director.cpi.findsByToken = false;
     try {
       const cid = await deployed();
@@ -162,7 +163,8 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect(copier.calls.filter((call) => call.startsWith("migrate"))).to.have.length(1);
   });
 
-  it("the instance goes while it is copied -> both disks are left over, and none is attached", async () => {
+  it("the instance goes while it is copied -> both disks are left over, and none is attached", async function () {
+    leaveToVerify(this);
     const cid = await deployed();
     const copier = await agent();
     copier.failureOf.set("migrate", new Error("the device is broken"));

@@ -5,8 +5,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
 
-describe("events of the director", function () {
-  this.timeout(60_000);
+describe("events of the director", () => {
   let director: TestDirector;
   let instanceId: string;
 
@@ -135,7 +134,8 @@ describe("events of the director", function () {
       expect(found[0]?.eventId).to.equal(before.eventId + changes.length);
       return found;
     });
-    expect(all.length).to.be.within(100, 111);
+    // They are forgotten in steps of a tenth, and those that were written together with the last one stay.
+    expect(all.length).to.be.within(100, 120);
     expect(all.map(({ eventId }) => eventId)).to.deep.equal(all.map((_, index) => (all[0] as Event).eventId - index));
   });
 });

@@ -18,8 +18,7 @@ const SCOPES = {
 const LIMITS = { timeoutMs: 4_000, maxBytesPerAgent: 4_000, maxKeptBytes: 6_000, keptMs: 3_600_000 };
 const LOGS = "/deployments/web/jobs/db";
 
-describe("logs of instances", function () {
-  this.timeout(120_000);
+describe("logs of instances", () => {
   let mesh: HttpDirector;
   let ca: Buffer;
   let instanceIds: string[];
@@ -149,6 +148,12 @@ describe("logs of instances", function () {
     expect(secret).to.match(/^Bearer .{40}/);
     expect(log.includes(secret.slice(7)), "in the log").to.equal(false);
     expect(log).to.include("fetch_logs_with_signed_url");
+    const told = log.split("\n").filter((line) => /"audit":"call".*:upload"/.test(line));
+    expect(
+      told.every((line) => /"method":"PUT".*"status":201/.test(line)),
+      told.join("\n"),
+    ).to.equal(true);
+    expect(told).not.to.deep.equal([]);
   });
 
   const WRONG: readonly [what: string, answer: (wanted: AskedLogs) => unknown, told: string][] = [

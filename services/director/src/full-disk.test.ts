@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, SmallDisk, skipBecause, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, SmallDisk, skipBecause, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
 
@@ -56,7 +56,8 @@ describe("a director whose disk is full", () => {
     expect(director.process.logs).not.to.contain("backup");
   });
 
-  it("keeps what tasks say until there is room for it, and their ends as long", async () => {
+  it("keeps what tasks say until there is room for it, and their ends as long", async function () {
+    leaveToVerify(this);
     const storage = join(temporaryFolder(), "state");
     mkdirSync(storage);
     mkdirSync(join(disk.folder, "events"));
@@ -80,7 +81,8 @@ describe("a director whose disk is full", () => {
     }
   });
 
-  it("says so to whoever uploads a stemcell, and keeps nothing of it", async () => {
+  it("says so to whoever uploads a stemcell, and keeps nothing of it", async function () {
+    leaveToVerify(this);
     const folder = join(disk.folder, "stemcells");
     director = await TestDirector.start({ stemcells: { folder } });
     disk.fill(1024 * 1024);

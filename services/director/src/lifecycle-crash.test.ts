@@ -16,8 +16,7 @@ interface Moment {
 }
 
 /** The director is killed at each call of an agent that an operation makes, which one run of it tells. */
-describe("a director killed while jobs are stopped and started", function () {
-  this.timeout(300_000);
+describe("a director killed while jobs are stopped and started", () => {
   let director: TestDirector;
 
   before(async function () {

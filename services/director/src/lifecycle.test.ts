@@ -15,8 +15,7 @@ const STOP = ["script pre-stop", "drain shutdown", "stop", "script post-stop"];
 const START = ["script pre-start", "start", "get_state", "script post-start"];
 
 /** What operators do to instances that are deployed; their agents run jobs as BOSH's do, unless said otherwise. */
-describe("the lifecycle of instances", function () {
-  this.timeout(120_000);
+describe("the lifecycle of instances", () => {
   let director: TestDirector;
 
   before(async () => {

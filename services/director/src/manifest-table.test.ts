@@ -533,8 +533,7 @@ describe("what a manifest may say, row by row", () => {
   });
 });
 
-describe("what a group must say of its VMs", function () {
-  this.timeout(60_000);
+describe("what a group must say of its VMs", () => {
   const NETWORKS = "networks: [{name: any}]";
   const ALL = `stemcell: s, vm_type: small, ${NETWORKS}`;
   const ROWS: [string, RegExp | undefined][] = [

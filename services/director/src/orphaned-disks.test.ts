@@ -1,13 +1,13 @@
 import { TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
+import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
 const CLOUD = "azs: [{name: z1}, {name: z2}]\ndisk_types: [{name: fast, disk_size: 64}]\n";
 
-describe("disks, VMs and deployments that operators take apart", function () {
-  this.timeout(60_000);
+describe("disks, VMs and deployments that operators take apart", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -100,7 +100,8 @@ describe("disks, VMs and deployments that operators take apart", function () {
     });
 
     for (const method of ["detachDisk", "attachDisk"] as const)
-      it(`killed after the effect of ${method} -> the next director finishes, and no disk is lost`, async () => {
+      it(`killed after the effect of ${method} -> the next director finishes, and no disk is lost`, async function () {
+        leaveToVerify(this);
         await deploy(WITH_DISK);
         await deploy(WITHOUT_DISK);
         const [orphan] = await orphans();
@@ -321,7 +322,8 @@ describe("disks, VMs and deployments that operators take apart", function () {
       expect((await take())?.result).to.contain("there is no instance in deployment `web`");
     });
 
-    it("an answer that is lost -> an error, and possibly left behind; the director is killed -> taken anew", async () => {
+    it("an answer that is lost -> an error, and possibly left behind; the director is killed -> taken anew", async function () {
+      leaveToVerify(this);
       await deploy(WITH_DISK);
       director.cpi.failNext("snapshotDisk", new TimeoutError("the CPI did not answer"), "after");
       expect((await take())?.result).to.match(/did not answer/);

@@ -5,8 +5,7 @@ import { AgentProcess } from "./testing/agent-process.js";
 import { TestDirector } from "./testing/test-director.js";
 
 /** Agents in the manner of BOSH's: adds are queued, removals are done at once. */
-describe("what an agent that was away has yet to forget", function () {
-  this.timeout(60_000);
+describe("what an agent that was away has yet to forget", () => {
   let director: TestDirector;
   let first: string;
   let second: string;

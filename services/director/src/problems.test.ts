@@ -1,6 +1,7 @@
 import { type Problem, type Task, TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
+import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
@@ -11,8 +12,7 @@ instance_groups:
 - {name: app, instances: 1, azs: [z1]}
 `;
 
-describe("a deployment that is not as recorded", function () {
-  this.timeout(120_000);
+describe("a deployment that is not as recorded", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -253,7 +253,8 @@ describe("a deployment that is not as recorded", function () {
     });
   }
 
-  it("VM and disk references -> are forgotten with what may be left behind listed; a deploy makes others", async () => {
+  it("VM and disk references -> are forgotten with what may be left behind listed; a deploy makes others", async function () {
+    leaveToVerify(this);
     await (await agentOf("app")).stop();
     const { vmCid } = await instanceOf("app");
     director.cpi.disks.clear();
@@ -299,7 +300,8 @@ describe("a deployment that is not as recorded", function () {
     await director.lifecycle.unignore({ selection: select("db") });
   });
 
-  it("one resolution fails -> the others are done, the task fails, and the problem stays with the reason", async () => {
+  it("one resolution fails -> the others are done, the task fails, and the problem stays with the reason", async function () {
+    leaveToVerify(this);
     killVm((await instanceOf("db")).vmCid);
     await (await agentOf("app")).stop();
     director.cpi.failNext("rebootVm", new InvalidStateError("the plug is stuck"));

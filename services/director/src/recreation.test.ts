@@ -15,8 +15,7 @@ networks: [{name: any, type: dynamic}, {name: private, type: manual, subnets: [{
 const STEMCELLS = 'stemcells: [{alias: a, name: ubuntu, version: "latest"}]';
 
 /** VMs that are to be other than they are, or are not there any more. */
-describe("a deploy to VMs that must be made anew", function () {
-  this.timeout(120_000);
+describe("a deploy to VMs that must be made anew", () => {
   let director: TestDirector;
 
   before(async () => {

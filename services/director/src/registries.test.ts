@@ -40,7 +40,6 @@ describe("the disk registries that a director asks", () => {
   });
 
   it("why of a VM whose registry cannot be asked -> says so", async function () {
-    this.timeout(120_000);
     leaveToVerify(this);
     const director = await TestDirector.start({
       nodes: { registries: [{ address: `127.0.0.1:${await freePort()}` }] },

@@ -14,14 +14,12 @@ import { TestDirector } from "./testing/test-director.js";
 const RESTORE = fileURLToPath(new URL("./restore.js", import.meta.url));
 
 for (const store of ["LMDB", "MongoDB"])
-  describe(`a director on ${store} that is restored from a backup`, function () {
-    this.timeout(180_000);
+  describe(`a director on ${store} that is restored from a backup`, () => {
     let director: TestDirector;
     let folder: string;
     let remove: () => Promise<void> = async () => {};
 
     before(async function () {
-      this.timeout(400_000);
       if (store === "MongoDB") leaveToVerify(this);
       folder = mkdtempSync(join(tmpdir(), "diskmesh-restore-"));
       if (store === "LMDB") {
@@ -108,7 +106,8 @@ for (const store of ["LMDB", "MongoDB"])
       expect(next.taskId).to.be.above(after.taskId + 2 ** 31);
     });
 
-    it("restored a second time from the same backup -> claims above what the dispatcher has seen", async () => {
+    it("restored a second time from the same backup -> claims above what the dispatcher has seen", async function () {
+      leaveToVerify(this);
       const seen = director.dispatcher.fences.at(-1) as number;
       for (let restart = 0; restart < 2; restart++) await director.process.restart();
       await eventually(() => (director.dispatcher.fences.at(-1) as number) > seen + 1);

@@ -1,10 +1,9 @@
-import { ResurrectionServiceDefinition, TaskState } from "@diskmesh/api/director";
+import { TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { type Client, createClient } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { TestDirector } from "./testing/test-director.js";
+import { type ResurrectingDirector, startResurrecting } from "./testing/resurrecting-director.js";
 
 /** One is free; in "api" there are too few for a crowd of their own. */
 const INSTANCES = { web: 5, api: 3 } as const;
@@ -14,31 +13,15 @@ const SILENT_AFTER_MS = 5_000;
 /** A busy machine takes its time. */
 const PATIENT = { timeoutMs: 90_000 };
 
-describe("VMs that are gone", function () {
-  this.timeout(240_000);
-  let director: TestDirector;
-  let resurrection: Client<typeof ResurrectionServiceDefinition>;
+describe("VMs that are gone", () => {
+  let director: ResurrectingDirector["director"];
+  let resurrection: ResurrectingDirector["resurrection"];
 
   before(async () => {
-    const limits = { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 };
-    director = await TestDirector.start(
-      {
-        agents: { ...limits, lostAfterMs: 500 },
-        resurrection: { silentAfterMs: SILENT_AFTER_MS, deadAfterMs: 3_600_000, checkIntervalMs: 100 },
-      },
-      { hostIds: HOST_IDS },
-    );
-    resurrection = createClient(ResurrectionServiceDefinition, {
-      address: director.address,
-      tls: director.certs.files("operator"),
-      serverRole: "director",
-      defaultDeadlineMs: 20_000,
-    });
-    for (const agent of director.agents) {
-      agent.heartbeatIntervalMs = 200;
-      await agent.stop();
-      await agent.start();
-    }
+    ({ director, resurrection } = await startResurrecting(
+      { silentAfterMs: SILENT_AFTER_MS, deadAfterMs: 3_600_000 },
+      HOST_IDS,
+    ));
     for (const [deployment, count] of Object.entries(INSTANCES)) await director.deploy(deployment, count);
   });
   after(async () => {
@@ -80,7 +63,8 @@ describe("VMs that are gone", function () {
   ];
   for (const [what, { web, api }, because] of CROWDS)
     it(`are not made anew when more than half ${what} fall silent at once, and operators are told why`, async () => {
-      const listed = async () => [...(await instances()), ...(await instances("api"))].map(({ vmCid }) => vmCid);
+      const all = async () => [...(await instances()), ...(await instances("api"))];
+      const listed = async () => (await all()).map(({ vmCid }) => vmCid);
       const [before, begun] = [await listed(), (await resurrections()).length];
       const { vms } = director.cpi;
       const silent = [...(await instances()).slice(0, web), ...(await instances("api")).slice(0, api)];
@@ -93,8 +77,12 @@ describe("VMs that are gone", function () {
         expect(reasons).to.have.length(web + api);
         for (const reason of reasons) expect(reason).to.include(because);
       }, PATIENT);
+      // They come back one after the other, and the last ones are no crowd any more.
+      await switchTo(false);
       for (const vm of gone) vms.set(vm.vmCid, vm);
       await Promise.all(victims.map((victim) => victim.start()));
+      await eventually(async () => (await all()).every(({ vmState }) => vmState === "running"), PATIENT);
+      await switchTo(true);
       await eventually(async () => (await silentVms()).length === 0, PATIENT);
       expect(await listed()).to.deep.equal(before);
       expect(await resurrections()).to.have.length(begun);

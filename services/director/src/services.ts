@@ -71,6 +71,7 @@ import { uploadStemcell } from "./handlers/upload-stemcell.js";
 import { callMethod, getNode, listDrivers, listMethods } from "./handlers/vendor-passthru.js";
 import { watchTask } from "./handlers/watch-task.js";
 import { checkRole, type Operation, POLICY } from "./policy.js";
+import { askerOf } from "./workers/tasks.js";
 import { CPI } from "./yaml/cpi-configs.js";
 
 const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
@@ -100,6 +101,10 @@ const permitting = <Request, Response>(
     return handler(context, request, call);
   };
 };
+/** It takes everything away, and changes nothing that would tell of it. */
+const noteBackup = ({ events }: Context, call: CallContext) =>
+  events.record({ action: "create", objectType: "backup", objectName: "" }, { ...askerOf(call), answer: "OK" });
+
 const configSecrets = ({ type }: GetConfigRequest) => (type === CPI ? "readCpiConfigs" : undefined);
 const outputSecrets = ({ type }: GetTaskOutputRequest) =>
   type === "debug" || type === "cpi" ? "getTaskDebugOutput" : undefined;
@@ -198,5 +203,5 @@ export function addServices(
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),
   });
-  addAdminService(server, current, explain, { service: "director", report });
+  addAdminService(server, current, explain, { service: "director", report, noteBackup });
 }

@@ -15,13 +15,14 @@ import {
   type Term,
   type Waiting,
 } from "@diskmesh/service";
-import { isDatabaseUrl } from "@diskmesh/tablet";
+import { databaseName } from "@diskmesh/tablet";
 import { keepAgentAccess } from "./agents/agent-access.js";
 import { AgentCertificates } from "./agents/agent-certificates.js";
 import { agentSettingsOf, logsUrlOf } from "./agents/agent-settings.js";
 import type { DirectorConfig } from "./config.js";
-import { type Connections, type Context, createDirector, openState } from "./context.js";
+import type { Context } from "./context.js";
 import { type Dispatcher, Dispatchers } from "./cpi/dispatchers.js";
+import { type Connections, createDirector, openState } from "./create-director.js";
 import { HttpServer } from "./http/http-server.js";
 import { Nodes } from "./passthru/nodes.js";
 import { Registries } from "./registries.js";
@@ -36,18 +37,19 @@ export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig
   const httpServers: HttpServer[] = [];
   await startLeadingService<Context>(lifecycle, config, log, {
     service: "director",
-    standsBy: isDatabaseUrl(config.tablet.storage),
+    databaseName: databaseName(config.tablet.storage),
     addServices: (server, current, readiness) => {
-      addServices(server, current, () => readiness.report());
-      const whyNotReady = () => readiness.report().why;
-      if (config.http !== undefined)
-        httpServers.push(new HttpServer({ config, current, whyNotReady, log }, config.http));
+      const report = () => readiness.report();
+      addServices(server, current, report);
+      if (config.http !== undefined) httpServers.push(new HttpServer({ config, current, report, log }, config.http));
     },
     needs: ["nats", "dispatcher"],
+    // Stopped first: what is under way needs all the rest.
+    openFaces: async () => {
+      for (const server of httpServers) await lifecycle.use("HTTPS face", server).listen();
+    },
     lead: (scope, waiting, address, readiness) => lead(scope, config, address, waiting, readiness, log),
   });
-  // Stopped first: what is under way needs all the rest.
-  for (const server of httpServers) await lifecycle.use("HTTPS face", server).listen();
 }
 
 async function lead(
@@ -58,11 +60,13 @@ async function lead(
   readiness: Readiness,
   log: Logger,
 ): Promise<Term<Context>> {
-  const state = await openState(config, address, scope, waiting);
-  const agentCertificates = await AgentCertificates.open(config);
+  const state = await openState(config, address, scope, waiting, log);
+  const agentCertificates = await AgentCertificates.open(config, log);
+  if (agentCertificates) scope.use("authorities of NATS", agentCertificates);
   const { nats, ...clients } = await connect(config, scope, readiness, log);
   const agentSettings = await agentSettingsOf(config);
-  const connections = { ...clients, agentCertificates, agentSettings, logsUrl: logsUrlOf(config, address) };
+  const own = { agentCertificates, agentSettings, logsUrl: logsUrlOf(config, address) };
+  const connections = { ...clients, ...own, report: () => readiness.report() };
   if (agentCertificates) await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log);
   const {
@@ -116,7 +120,8 @@ async function connect(
   log: Logger,
 ): Promise<Pick<Connections, "dispatchers" | "agents" | "nodes" | "registries"> & { readonly nats: NatsConnection }> {
   const dispatchers = connectDispatchers(config, lifecycle, readiness, log);
-  const nats = await connectNats({ ...config.nats, tls: config.nats.tls ?? config.tls, name: "director", log });
+  const natsTls = { tls: config.nats.tls ?? config.tls, tlsSection: config.nats.tls ? "nats.tls" : "tls" };
+  const nats = await connectNats({ ...config.nats, ...natsTls, name: "director", log });
   lifecycle.use("NATS connection", nats);
   const forget = nats.onChange((why) => (why === undefined ? readiness.met("nats") : readiness.missing("nats", why)));
   // Before the connection closes, which is no news then.
@@ -169,7 +174,7 @@ function connectFleet(
   const nodes = new Nodes({
     registries: clients.map(({ registry }) => registry),
     connect: (nodeId, address) => {
-      const of = { ...common, address, serverRole: "disk-agent", serverName: nodeId } as const;
+      const of = { ...common, address, serverRole: "disk-agent", serverName: nodeId, carried: true } as const;
       return createClient(AgentDriverServiceDefinition, of);
     },
     limits,

@@ -43,6 +43,7 @@ const deployment = shapeOf<Deployment>()({
   manifest: text,
   deleting: flag,
   checkedByTaskId: whole,
+  cloudConfigIds: z.array(whole).readonly().optional(),
   teams: z.array(text).readonly().optional(),
 });
 

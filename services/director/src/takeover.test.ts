@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { DynamicDiskServiceDefinition, TaskServiceDefinition, TaskState } from "@diskmesh/api/director";
 import { hashPassword } from "@diskmesh/pki/password-hash";
 import { createClient } from "@diskmesh/rpc";
@@ -9,6 +11,7 @@ import {
   skipBecause,
   spawnService,
   temporaryFolder,
+  testCertificates,
 } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { HttpClient } from "./testing/http-client.js";
@@ -19,8 +22,7 @@ const LEASE_TIME_MS = 4_000;
 /** Another address of this machine: both listen for HTTPS at one port, as directors on two machines do. */
 const STANDBY_HOST = "127.0.0.2";
 
-describe("two directors on one database", function () {
-  this.timeout(120_000);
+describe("two directors on one database", () => {
   let first: TestDirector;
   let httpPort: number;
   let users: object[];
@@ -28,7 +30,6 @@ describe("two directors on one database", function () {
   let remove: () => Promise<void> = async () => {};
 
   before(async function () {
-    this.timeout(400_000);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
     const [url, name] = [databaseUrl(found.url), newTabletName()];
@@ -117,6 +118,51 @@ describe("two directors on one database", function () {
       expect(seen.body.length).to.be.above(0);
     } finally {
       for (const client of [disks, tasks, ofStandby]) client.close();
+    }
+  });
+});
+
+describe("a director that waits for the first word of its database", () => {
+  it("has its HTTPS face open, which says that it serves nothing yet", async () => {
+    const held = new Set<Socket>();
+    const silent = createServer((socket) => held.add(socket.on("error", () => {}))).listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    const storage = `mongodb://127.0.0.1:${(silent.address() as AddressInfo).port}/silent?serverSelectionTimeoutMS=100000`;
+    const [certs, port, httpPort] = [await testCertificates(), await freePort(), await freePort()];
+    const tls = certs.files("director");
+    const config = {
+      listen: { host: "127.0.0.1", port },
+      tls,
+      tablet: { storage },
+      dispatcher: { address: "127.0.0.1:1" },
+      nats: { servers: ["127.0.0.1:1"] },
+      http: {
+        listen: { host: "127.0.0.1", port: httpPort },
+        users: [{ name: "admin", passwordHash: await hashPassword("pw") }],
+      },
+    };
+    const health = { address: `127.0.0.1:${port}`, tls: certs.files("operator"), serverRole: "director" } as const;
+    const folder = temporaryFolder();
+    const director = await spawnService({
+      name: "waiting",
+      mainFile: MAIN_FILE,
+      folder,
+      config,
+      health,
+      waitFor: "nothing",
+    });
+    try {
+      const http = new HttpClient(certs, httpPort, "");
+      const answered = eventually(() => {
+        expect(director.exit, director.logs).to.equal(undefined);
+        return http.send("GET", "/healthz");
+      });
+      expect((await answered).status).to.equal(200);
+      expect((await http.send("GET", "/info")).status).to.equal(503);
+    } finally {
+      await director.kill();
+      for (const socket of held) socket.destroy();
+      silent.close();
     }
   });
 });

@@ -1,7 +1,7 @@
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { manifest, TestDirector } from "./testing/test-director.js";
 
@@ -127,7 +127,8 @@ describe("tasks", () => {
     director.cpi.endsCalls = true;
   });
 
-  it("cancelled while the dispatcher does not end its call -> cut off in the end, and said so", async () => {
+  it("cancelled while the dispatcher does not end its call -> cut off in the end, and said so", async function () {
+    leaveToVerify(this);
     director.cpi.endsCalls = false;
     const gate = director.cpi.gate("createDisk", "before");
     const taskId = await startProvide(name, first);
@@ -238,8 +239,7 @@ describe("tasks", () => {
   });
 });
 
-describe("what a task has put out", function () {
-  this.timeout(120_000);
+describe("what a task has put out", () => {
   let director: TestDirector;
   let first: string;
 
@@ -327,7 +327,8 @@ describe("limits of tasks", () => {
     for (const taskId of ids) await director.ended(taskId);
   });
 
-  it("many ended tasks -> the oldest are forgotten, with their events", async () => {
+  it("many ended tasks -> the oldest are forgotten, with their events", async function () {
+    leaveToVerify(this);
     for (let index = 0; index < 15; index++) await director.provide("e", first);
     const tasks = await eventually(async () => {
       const page = await director.tasks.listTasks({});

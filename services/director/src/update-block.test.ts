@@ -11,8 +11,7 @@ disk_types: [{name: fast, disk_size: 1024}]
 `;
 
 /** How many VMs are away at once, and what becomes of the others when one fails. */
-describe("a deploy by its update block", function () {
-  this.timeout(120_000);
+describe("a deploy by its update block", () => {
   let director: TestDirector;
 
   before(async () => {

@@ -163,7 +163,8 @@ describe("VMs and disks of deployments", () => {
     expect(director.cpi.calls).to.deep.equal([]);
   });
 
-  it("killed while static addresses are swapped -> the next director finishes", async () => {
+  it("killed while static addresses are swapped -> the next director finishes", async function () {
+    leaveToVerify(this);
     await director.configs.updateConfig({
       type: "cloud",
       content: CLOUD.replace("static: [10.0.0.5]", "static: [10.0.0.4-10.0.0.6]"),
@@ -211,7 +212,11 @@ describe("VMs and disks of deployments", () => {
     await deployed(manifest("persistent_disk: 512"));
     const [disk] = await disks();
     const cid = disk?.diskCid ?? "";
-    expect((await deleteOrphan(cid))?.result).to.match(/is the persistent disk of db\/.*: remove it from the manifest/);
+    await rejection(
+      deleteOrphan(cid),
+      InvalidStateError,
+      /is the persistent disk of db\/.*: remove it from the manifest/,
+    );
     await deployed(manifest("persistent_disk: 0"));
     expect(director.agent("host-1").calls.slice(-2)).to.deep.equal([`unmount ${cid}`, `remove_persistent ${cid}`]);
     expect((await disks(true)).map((each) => [each.diskCid, each.vmCid])).to.deep.equal([[cid, ""]]);
@@ -334,7 +339,7 @@ describe("VMs and disks of deployments", () => {
     await rejection(deleteOrphan("../x"), Error, /disk_cid "\.\.\/x" is malformed/);
     await director.provide("data", (await instances())[0]?.instanceId ?? "");
     const { disk } = await director.disks.getDisk({ diskName: "data" });
-    expect((await deleteOrphan(disk?.diskCid ?? ""))?.result).to.match(/is the dynamic disk `data`/);
+    await rejection(deleteOrphan(disk?.diskCid ?? ""), InvalidStateError, /is the dynamic disk `data`/);
     await director.detach("data");
     await director.delete("data");
     await rejection(director.disks.getDisk({ diskName: "data" }), NotFoundError);

@@ -61,7 +61,7 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
 }
 
 function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: AgentContext) {
-  const linksIn = (folder: string) => new DiskLinks({ folder, findExport: (diskId) => exports.find(diskId) });
+  const linksIn = (folder: string) => new DiskLinks({ folder, findExport: (diskId) => exports.findSettled(diskId) });
   return { dynamicDisks: linksIn(dynamicDisks), persistentDisks: linksIn(persistentDisks) };
 }
 
@@ -153,6 +153,7 @@ export async function startHolding(
   const { folders, edges, log } = options;
   const now = { nowMs: edges.clock.nowMs(), files: edges.cacheFiles, log };
   const { ledger, cacheIsLost } = await openLedger(config.hostId, folders, now);
+  lifecycle.use("cache", ledger);
   const context = makeContext(config, ledger, await edges.machineBootId(), options);
   const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs));
@@ -340,6 +341,7 @@ async function serveDirectorFace(
   const nats = await connectNats({
     ...natsConfig,
     tls: natsConfig.tls ?? config.tls,
+    tlsSection: natsConfig.tls ? "nats.tls" : "tls",
     name: `disk-agent-${hostId}`,
     log,
   });

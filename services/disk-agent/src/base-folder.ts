@@ -1,6 +1,7 @@
-import { chmod, mkdir, rm } from "node:fs/promises";
+import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { removeFile } from "./remove-file.js";
 
 export interface BaseFolder {
   readonly cacheFile: string;
@@ -26,7 +27,7 @@ export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
     await chmod(folders.exports, 0o700);
     await mkdir(folders.dynamicDisks, { recursive: true });
     await mkdir(folders.persistentDisks, { recursive: true });
-    await rm(`${folders.cacheFile}.new`, { force: true });
+    await removeFile(`${folders.cacheFile}.new`);
   } catch (error) {
     const text = `base folder ${JSON.stringify(baseFolder)} cannot be used`;
     const noRoom = diskFullError(error, text, baseFolder);

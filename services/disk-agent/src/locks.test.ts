@@ -4,7 +4,14 @@ import { join } from "node:path";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { Outsider } from "@diskmesh/file-lock/testing";
 import { createClient } from "@diskmesh/rpc";
-import { eventually, skipBecause, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import {
+  eventually,
+  leaveToVerify,
+  skipBecause,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+} from "@diskmesh/testkit";
 import { expect } from "chai";
 import { countDescriptors, startTestAgent, type TestAgent } from "./testing/agent-process.js";
 import { makeDeviceFile } from "./testing/device-fixture.js";
@@ -78,7 +85,8 @@ describe("device files between processes", () => {
     expect((await list(first))[0]?.healthMessage).to.contain(`process ${second.process.pid} (`);
   });
 
-  it("another program has locked a file -> ERROR with its pid, and the agent's other devices are fine", async () => {
+  it("another program has locked a file -> ERROR with its pid, and the agent's other devices are fine", async function () {
+    leaveToVerify(this);
     const other = makeDeviceFile(folder, "b", SIZE);
     await using outsider = await Outsider.lock(path, "ofd");
     const agent = await start("host-1", [
@@ -103,7 +111,8 @@ describe("device files between processes", () => {
     execFileSync("qemu-io", ["-f", "raw", "-r", "-c", "read 0 4096", path]);
   });
 
-  it("one agent with overlapping devices by a link -> the second is ERROR with both names; disjoint ones share", async () => {
+  it("one agent with overlapping devices by a link -> the second is ERROR with both names; disjoint ones share", async function () {
+    leaveToVerify(this);
     const link = join(folder, "link");
     const symlink = join(folder, "symlink");
     linkSync(path, link);

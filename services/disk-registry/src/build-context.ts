@@ -69,7 +69,10 @@ export async function buildContext(
     disks: changesOf("disks", disksSeenOtherwise),
   };
   const lists = lifecycle.use("lists", new KeptLists<RegistryTables>(tablet, config.paging));
-  const workers = lifecycle.use("workers", new Workers(work));
+  const workers = lifecycle.use(
+    "workers",
+    new Workers(work, { suspicionChanged: (hostIds) => tableChanges.hosts.touch(hostIds) }),
+  );
   lifecycle.use(
     "metrics of work",
     observeWork(() => workers.counts),

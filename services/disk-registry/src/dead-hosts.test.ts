@@ -9,7 +9,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { TestAgent } from "./testing/test-agent.js";
 import { TestRegistry } from "./testing/test-registry.js";
@@ -17,10 +17,9 @@ import { TestRegistry } from "./testing/test-registry.js";
 const DEAD = HostState.DEAD;
 const BACK = HostState.ONLINE;
 
-describe("dead hosts", function () {
-  this.timeout(240_000);
+describe("dead hosts", () => {
   let registry: TestRegistry;
-  afterEach(() => registry.stop());
+  afterEach(() => registry?.stop());
 
   const hostOf = async (hostId: string): Promise<Host> => {
     const { host } = await registry.operator.getHost({ hostId });
@@ -43,7 +42,8 @@ describe("dead hosts", function () {
   const createDisk = (diskId: string, hostId: string) =>
     registry.operator.createDisk({ diskId, sizeBytes: MIB_BYTES, hostId });
 
-  it("two heartbeats missed -> nothing new goes there, until it is heard", async () => {
+  it("two heartbeats missed -> nothing new goes there, until it is heard", async function () {
+    leaveToVerify(this);
     registry = await TestRegistry.start({
       heartbeat: { intervalMs: 500, timeoutMs: 60_000, missedUntilSuspected: 2 },
     });

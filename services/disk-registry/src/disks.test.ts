@@ -78,7 +78,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     await fleet.add();
     await fleet.inState("d1", AttachState.ATTACHED);
     const error = await rejection(fleet.createDisk("x"), ResourceExhaustedError);
-    expect(error.message).to.contain("1 devices are being erased");
+    expect(error.message).to.contain("1 device is being erased");
     expect(error.retryAfterMs).to.equal(1_000);
     agent.beforeErase = async () => undefined;
     await fleet.clean("d1");

@@ -1,3 +1,4 @@
+import { AdminServiceDefinition } from "@diskmesh/api/common";
 import {
   type DiskRegistryServiceDefinition,
   type Event,
@@ -14,10 +15,12 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 
-type Methods = (typeof DiskRegistryServiceDefinition)["methods"] & (typeof FleetServiceDefinition)["methods"];
+type Methods = (typeof DiskRegistryServiceDefinition)["methods"] &
+  (typeof FleetServiceDefinition)["methods"] &
+  (typeof AdminServiceDefinition)["methods"];
 /** The compiler asks for a line of each method that is no read. */
 type Changes = {
-  readonly [Name in Exclude<keyof Methods, `${"get" | "list" | "watch"}${string}`>]: (
+  readonly [Name in Exclude<keyof Methods, `${"get" | "list" | "watch" | "explain"}${string}`>]: (
     of: CallOptions,
   ) => Promise<unknown>;
 };
@@ -43,18 +46,25 @@ describe("the event log", () => {
   it("each method that changes something -> one event of its name, of who called, with what changed, and one line", async () => {
     const { registry } = fleet;
     const { operator } = registry;
-    const fleets = createClient(FleetServiceDefinition, {
+    const options = {
       address: registry.address,
       tls: registry.certificates.files("operator"),
       serverRole: "disk-registry",
       defaultDeadlineMs: 60_000,
-    });
+    } as const;
+    const fleets = createClient(FleetServiceDefinition, options);
+    const admin = createClient(AdminServiceDefinition, options);
     const agent = await registry.agent("h1", ["d1", "d2", "d3"]);
     await agent.register();
     agent.startHeartbeats(50);
     await fleet.readyAgent("h2", ["e1"]);
     const d3 = { hostId: "h1", deviceId: "d3" };
     const changes: Changes = {
+      createBackup: async (of) => {
+        const noted = () => events(of.requestId === undefined ? {} : { requestId: of.requestId });
+        // It is durable before anything is taken away.
+        for await (const _ of admin.createBackup({}, of)) expect(await noted()).to.have.length(1);
+      },
       addHost: (of) => operator.addHost({ hostId: "h1" }, of),
       removeDevice: (of) => operator.removeDevice({ ...d3, keepData: true }, of),
       addDevice: (of) => operator.addDevice(d3, of),
@@ -109,6 +119,7 @@ describe("the event log", () => {
       }
     } finally {
       fleets.close();
+      admin.close();
     }
     expect(await newest({ action: "CreateDisk" })).to.deep.include({
       diskIds: ["a"],

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OrderOutcome } from "@diskmesh/api/agent";
 import { type ActionResult, AttachState, HostState } from "@diskmesh/api/registry";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { TestAgent } from "./testing/test-agent.js";
 import { TestRegistry } from "./testing/test-registry.js";
@@ -64,7 +64,8 @@ describe("disk-registry, as its operators see it", () => {
     expect(erasing.nextAttemptAt).to.equal(undefined);
   });
 
-  it("a silent host -> when its removal times out; back -> WARNING, nothing placed on it, then ONLINE", async () => {
+  it("a silent host -> when its removal times out; back -> WARNING, nothing placed on it, then ONLINE", async function () {
+    leaveToVerify(this);
     registry = await TestRegistry.start({
       heartbeat: { ...HEARD, probationMs: 2_500 },
       unavailableRemovalTimeoutMs: 60_000,
@@ -104,7 +105,8 @@ describe("disk-registry, as its operators see it", () => {
     await registry.operator.createDisk({ diskId: "x", sizeBytes: MIB, az: "z1" });
   });
 
-  it("a start that a later one replaced registers again -> refused while that one is heard, taken when it is silent", async () => {
+  it("a start that a later one replaced registers again -> refused while that one is heard, taken when it is silent", async function () {
+    leaveToVerify(this);
     registry = await TestRegistry.start({ heartbeat: { ...HEARD, probationMs: 0 } });
     const agent = await registry.agent("h1", ["d1"]);
     await agent.register();
@@ -183,7 +185,8 @@ describe("disk-registry, as its operators see it", () => {
     expect(agent.received.length).to.equal(ordersBefore);
   });
 
-  it("disks on the devices -> every E_TRY_AGAIN names them, also after a restart and by path; no generation is used", async () => {
+  it("disks on the devices -> every E_TRY_AGAIN names them, also after a restart and by path; no generation is used", async function () {
+    leaveToVerify(this);
     registry = await TestRegistry.start();
     await readyAgent("h1", ["d1", "d2"]);
     for (const diskId of ["x", "y"]) await registry.operator.createDisk({ diskId, sizeBytes: MIB, az: "z1" });

@@ -12,14 +12,12 @@ const LEASE = { timeMs: 8_000, safeTimeMs: 7_000, renewIntervalMs: 500 };
 const ORDER_BACKOFF_MS = 1_500;
 const PATIENCE = { timeoutMs: 60_000 };
 
-describe("a registry that is paused between having read an order and sending it", function () {
-  this.timeout(180_000);
+describe("a registry that is paused between having read an order and sending it", () => {
   let url: string;
   let database: DatabaseProcess;
   let registries: TestRegistries | undefined;
 
   before(async function () {
-    this.timeout(400_000);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
     if (found.process === undefined) return skipBecause(this, "the database server is not this test's to stop");

@@ -72,7 +72,7 @@ describe("disk-registry says what agents wait for", () => {
     await fleet.add();
     await eventually(async () => expectHang((await fleet.registry.device("d1")).pending));
     expect((await fleet.remove())?.message).to.match(
-      /are being erased.*waits for: .* 3 operations in flight, for 4\d s/,
+      /is being erased.*waits for: .* 3 operations in flight, for 4\d s/,
     );
   });
 });

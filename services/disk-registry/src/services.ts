@@ -41,7 +41,7 @@ import { unpublishDisk } from "./handlers/unpublish-disk.js";
 import { watchDevices } from "./handlers/watch-devices.js";
 import { watchDisks } from "./handlers/watch-disks.js";
 import { watchHosts } from "./handlers/watch-hosts.js";
-import { changing, noted } from "./requests/changing.js";
+import { changing, noteBackup, noted } from "./requests/changing.js";
 
 const INFRASTRUCTURE: readonly Role[] = ["operator", "operator-hosts"];
 /** What changes the whole fleet at once, after a disaster. */
@@ -105,5 +105,10 @@ export function addServices(
     registerAgent: allow(AGENTS, registerAgent),
     heartbeat: allow(AGENTS, heartbeat),
   });
-  addAdminService(server, current, explain, { service: "disk-registry", report, others: ["director"] });
+  addAdminService(server, current, explain, {
+    service: "disk-registry",
+    report,
+    noteBackup,
+    others: ["director"],
+  });
 }

@@ -1,6 +1,6 @@
 import type { Logger } from "@diskmesh/domain";
 import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
-import { isDatabaseUrl } from "@diskmesh/tablet";
+import { databaseName } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import { grpcAgents } from "./agents/agent-clients.js";
 import { RefusedAgents } from "./agents/refused-agents.js";
@@ -16,7 +16,7 @@ export function start(lifecycle: Lifecycle, config: Config, log: Logger): Promis
   const refusedAgents = new RefusedAgents(systemClock);
   return startLeadingService(lifecycle, config, log, {
     service: "disk-registry",
-    standsBy: isDatabaseUrl(config.tablet.storage),
+    databaseName: databaseName(config.tablet.storage),
     addServices: (server, current: () => Context, readiness) => addServices(server, current, () => readiness.report()),
     lead: (scope, waiting, address) => lead(scope, config, address, waiting, log, refusedAgents),
     onRefused: (refused) => refusedAgents.connectionRefused(refused),
@@ -31,7 +31,7 @@ async function lead(
   log: Logger,
   refusedAgents: RefusedAgents,
 ): Promise<Term<Context>> {
-  const tablet = await openServiceTablet(config.tablet, storedSchema, address, waiting);
+  const tablet = await openServiceTablet(config.tablet, storedSchema, address, waiting, log);
   const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.requestTimeoutMs });
   const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
   const context = await buildContext(scope, { config, log, tablet, edges, refusedAgents });

@@ -172,6 +172,7 @@ const vigil = shapeOf<Vigil>()({
   name: z.literal(VIGIL),
   awakeAtMs: z.number(),
   massSilence: z.literal(true).optional(),
+  massSilenceSinceMs: z.number().optional(),
 });
 
 export type RegistryTablet = Tablet<RegistrySchema>;

@@ -24,10 +24,10 @@ export class TableChanges {
   constructor(
     tablet: Pick<RegistryTablet, "watch">,
     maxRemembered: number,
-    private readonly keysOf: (change: StoredChange) => readonly string[],
+    keysOf: (change: StoredChange) => readonly string[],
   ) {
     this.#max = maxRemembered;
-    this.#unwatch = tablet.watch((changes) => this.#add(changes));
+    this.#unwatch = tablet.watch((changes) => this.touch(changes.flatMap((change) => keysOf(change))));
   }
 
   /** Where the next change will be. */
@@ -53,9 +53,10 @@ export class TableChanges {
     this.#unwatch();
   }
 
-  #add(changes: readonly StoredChange[]): void {
+  /** These look otherwise by what is in memory only. */
+  touch(keys: Iterable<string>): void {
     const before = this.#keys.length;
-    for (const change of changes) this.#keys.push(...this.keysOf(change));
+    for (const key of keys) this.#keys.push(key);
     if (this.#keys.length === before) return;
     // In large steps: moving what remains costs as much as what is dropped.
     if (this.#keys.length > 2 * this.#max) {

@@ -13,8 +13,7 @@ import { type RegistryClient, TestRegistries } from "./testing/test-registries.j
 const LEASE_TIME_MS = 4_000;
 const LEASE = { timeMs: LEASE_TIME_MS, safeTimeMs: 3_600, renewIntervalMs: 300 };
 
-describe("two disk-registries on one database", function () {
-  this.timeout(400_000);
+describe("two disk-registries on one database", () => {
   let serverUrl: string;
   let registries: TestRegistries;
   let operator: RegistryClient;
@@ -114,7 +113,8 @@ describe("two disk-registries on one database", function () {
     await inState("d1", AttachState.DETACHED);
   });
 
-  it("callers during a takeover -> every call that was not under way at the kill succeeds, later", async () => {
+  it("callers during a takeover -> every call that was not under way at the kill succeeds, later", async function () {
+    leaveToVerify(this);
     await start();
     await registries.agent("h1", ["d1"]);
     await add("h1");
@@ -157,7 +157,8 @@ describe("two disk-registries on one database", function () {
     expect(failures.length).to.be.below(9);
   });
 
-  it("a leader that is paused and goes on -> sends nothing more, stands by, and leads again when it is its turn", async () => {
+  it("a leader that is paused and goes on -> sends nothing more, stands by, and leads again when it is its turn", async function () {
+    leaveToVerify(this);
     await start();
     const agent = await registries.agent("h1", ["d1"]);
     agent.before = async (kind) => (kind === "attach" ? OrderOutcome.IO_ERROR : undefined);
@@ -184,7 +185,8 @@ describe("two disk-registries on one database", function () {
     expect((await device("d1")).tabletGeneration).to.be.above(old + 1);
   });
 
-  it("SIGTERM of the leader -> the standby leads at once, however long the lease is", async () => {
+  it("SIGTERM of the leader -> the standby leads at once, however long the lease is", async function () {
+    leaveToVerify(this);
     const leaseTimeMs = 120_000;
     await start({ timeMs: leaseTimeMs, safeTimeMs: leaseTimeMs - 1_000, renewIntervalMs: 1_000 });
     await add("h9");

@@ -139,6 +139,19 @@ describe("WatchHosts and WatchDisks", () => {
     await eventually(() => all.seen.includes("-h2"));
   });
 
+  it("a host misses heartbeats, and beats again -> told as suspected, and as no more, though nothing is stored", async () => {
+    await fleet.startOwn({ heartbeat: { intervalMs: 100, timeoutMs: 600_000, missedUntilSuspected: 2 } });
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    const all = watchHosts();
+    agent.stopHeartbeats();
+    await eventually(() => all.seen.includes("h1 ONLINE, suspected"));
+    const seen = all.seen.length;
+    await eventually(async () => {
+      await agent.heartbeat();
+      expect(all.seen.slice(seen)).to.include("h1 ONLINE");
+    });
+  });
+
   it("disks as they are, by host, with each publication, and what becomes of their health", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     await fleet.readyAgent("h2", ["e1"]);

@@ -68,7 +68,7 @@ async function measuredIn(
   if (firstPaint === undefined) throw new Error("the browser does not say when it painted");
   const changes: number[] = [];
   for (let change = 0; change < CHANGES; change++)
-    changes.push(await changeMs(page, mesh, stormHostId(change * 1_999)));
+    changes.push(await changeMs(page, mesh, stormHostId(change * 1_999), `change ${change}`));
   report(`idle for ${IDLE_MS / 1_000} s`);
   await sleep(SETTLE_MS);
   const session = await browser.newBrowserCDPSession();
@@ -99,10 +99,13 @@ async function shows(page: Page, selector: string, text: string): Promise<void> 
   await page.locator(selector).filter({ hasText: text }).waitFor();
 }
 
-/** From the answer to whoever changed something, which comes after the commit, until it is seen. */
-async function changeMs(page: Page, mesh: TestMesh, hostId: string): Promise<number> {
+/**
+ * From the answer to whoever changed something, which comes after the commit, until it is seen. Each has a reason of its own:
+ * hosts in the same trouble share a line, which names the first of them alone.
+ */
+async function changeMs(page: Page, mesh: TestMesh, hostId: string, reason: string): Promise<number> {
   const seen = shows(page, "#trouble", `${hostId}said dead`);
-  await mesh.clients.registry.setHostState({ hostIds: [hostId], state: "HOST_STATE_DEAD", reason: "bench" });
+  await mesh.clients.registry.setHostState({ hostIds: [hostId], state: "HOST_STATE_DEAD", reason });
   const committedMs = performance.now();
   await seen;
   return performance.now() - committedMs;

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import {
@@ -11,11 +11,19 @@ import {
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { httpUsers } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { certificateFiles, createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
+import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
-import { type NatsServer, type ServiceProcess, stemcellFile, tellsHeldIn, temporaryFolder } from "@diskmesh/testkit";
+import {
+  anotherCertificate,
+  type NatsServer,
+  type ServiceProcess,
+  stemcellFile,
+  tellsHeldIn,
+  temporaryFolder,
+} from "@diskmesh/testkit";
 import { makeDeviceFile } from "../mesh/device-files.js";
 import { ServiceGroup, type ServicePlan } from "../mesh/service-group.js";
+import { newUaaKeys } from "./surfaces/meant-tokens.js";
 import { type Caller, Targets } from "./targets.js";
 import { VICTIM_AZ, VICTIM_DEVICES, VICTIM_HOST } from "./vocabulary.js";
 
@@ -52,6 +60,8 @@ export class FuzzMesh implements AsyncDisposable {
   readonly hostIds = [HOST];
   readonly clients;
   readonly targets: Targets;
+  /** Whose tokens the director believes. */
+  readonly uaa = newUaaKeys();
 
   private constructor(
     readonly group: ServiceGroup,
@@ -84,7 +94,11 @@ export class FuzzMesh implements AsyncDisposable {
     try {
       const strangers = temporaryFolder();
       await createDevelopmentCertificates(strangers, { hostIds: [] });
-      const bystander = await bystanderFiles(group.certificates.folder);
+      const bystander = await anotherCertificate(group.certificates.folder, "bystander", {
+        identity: { role: "operator", name: "bystander" },
+        commonName: "bystander",
+        usages: ["client"],
+      });
       const mesh = new FuzzMesh(group, await group.startNats(), strangers, bystander);
       // So that what the processes hold can be told from what they have not cleared away yet.
       const collecting = (plan: ServicePlan): ServicePlan => ({ ...plan, env: tellsHeldIn(group.folder) });
@@ -191,7 +205,11 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
         dispatcher: { address: group.address("cpi-dispatcher") },
         nats: { servers: [nats.address] },
         dynamicDisks: { enabled: true },
-        http: { listen: group.listen("https"), users },
+        http: {
+          listen: group.listen("https"),
+          users,
+          tokens: { url: "https://127.0.0.1:1", keyFile: this.#uaaFile() },
+        },
         boshRegistry: { listen: group.listen("vm-registry"), ...VM_REGISTRY },
       },
     };
@@ -200,6 +218,12 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
       service,
       config: { log, ...configs[service] },
     }));
+  }
+
+  #uaaFile(): string {
+    const path = join(this.group.folder, "uaa.pem");
+    writeFileSync(path, this.uaa.publicPem);
+    return path;
   }
 
   #agent(): ServicePlan {
@@ -220,23 +244,4 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
     const config = { ...group.agentConfig(VICTIM_HOST, group.address("disk-registry"), VICTIM_AZ), ...own };
     return { name: VICTIM_HOST, service: "disk-agent", config, waitFor: "listening" };
   }
-}
-
-async function bystanderFiles(folder: string): Promise<TlsFiles> {
-  const [certPem, keyPem] = ["ca.pem", "ca-key.pem"].map((name) => readFileSync(join(folder, name), "utf8"));
-  const made = await issueCertificate(
-    { certPem: certPem as string, keyPem: keyPem as string },
-    {
-      identity: { role: "operator", name: "bystander" },
-      commonName: "bystander",
-      dnsNames: [],
-      ipAddresses: [],
-      validDays: 1,
-      usages: ["client"],
-    },
-  );
-  const files = certificateFiles(folder, "bystander");
-  writeFileSync(files.certFile, made.certPem);
-  writeFileSync(files.keyFile, made.keyPem, { mode: 0o600 });
-  return files;
 }

@@ -54,6 +54,7 @@ describe("fuzz", function () {
     for (const name of ["http2", "nbd"]) expect(counts.get(name)?.get("answered"), name).to.be.above(0);
     expect([...(counts.get("registry-http")?.keys() ?? [])].join()).to.match(/200|401|404/);
     expect([...(counts.get("https")?.keys() ?? [])].join()).to.match(/20\d|404|400/);
+    expect(counts.get("https")?.get("forged tokens refused"), "forged tokens").to.be.above(0);
     expect(counts.get("stemcells")?.get("taken"), "stemcells taken").to.be.above(0);
   });
 

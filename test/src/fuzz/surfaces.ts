@@ -36,7 +36,7 @@ const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise
       agent: mesh.filesOf("disk-agent"),
     }),
   "registry-http": ({ mesh }) => new RegistryHttpSurface(mesh.targets, { port: mesh.vmRegistryPort, ...VM_REGISTRY }),
-  https: ({ mesh }) => new HttpsSurface(mesh.targets, { port: mesh.httpsPort, login: HTTPS_LOGIN }),
+  https: ({ mesh }) => new HttpsSurface(mesh.targets, { port: mesh.httpsPort, login: HTTPS_LOGIN, uaa: mesh.uaa }),
   configs: ({ mesh }) => new ConfigsSurface(mesh.clients),
   stemcells: ({ mesh }) => new StemcellsSurface(mesh.clients.stemcells),
   "cpi-answers": ({ mesh }) => new CpiAnswersSurface(mesh),

@@ -27,8 +27,8 @@ export class Targets {
   }
 
   /** A connection without TLS, opened in its own time; its errors are nobody's. */
-  tcp(port: number): Socket {
-    return quiet(connectTcp({ port, host: "127.0.0.1", localAddress: FUZZ_ADDRESS }));
+  tcp(port: number, localAddress = FUZZ_ADDRESS): Socket {
+    return quiet(connectTcp({ port, host: "127.0.0.1", localAddress }));
   }
 
   /** A TLS connection with the certificate of a caller, or none. */

@@ -14,6 +14,8 @@ export interface TestMeshOptions {
   readonly deviceSizeBytes: number;
   /** Laid over the config of each service of that name. */
   readonly overrides?: Partial<Record<ServiceName, object>>;
+  /** Where processes tell their metrics, by name. */
+  readonly metricsPorts?: ReadonlyMap<string, number>;
   /** Of every process, beside its own. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -65,7 +67,7 @@ export class TestMesh implements AsyncDisposable {
     return this.group[Symbol.asyncDispose]();
   }
 
-  #services({ overrides, env = {} }: TestMeshOptions): ServicePlan[] {
+  #services({ overrides, metricsPorts, env = {} }: TestMeshOptions): ServicePlan[] {
     const { group, nats } = this;
     const configs = {
       "disk-registry": {
@@ -88,15 +90,22 @@ export class TestMesh implements AsyncDisposable {
     return (Object.keys(configs) as (keyof typeof configs)[]).map((service) => ({
       name: service,
       service,
-      config: { ...configs[service], ...overrides?.[service] },
+      config: { ...configs[service], ...metricsAt(metricsPorts?.get(service)), ...overrides?.[service] },
       env,
     }));
   }
 
-  #agent(hostId: string, { devicesPerHost, deviceSizeBytes, overrides, env }: TestMeshOptions): ServicePlan {
+  #agent(hostId: string, options: TestMeshOptions): ServicePlan {
     const { group, nats } = this;
+    const { devicesPerHost, deviceSizeBytes, overrides, metricsPorts, env } = options;
     const registry = group.address("disk-registry");
     const plan = group.hostAgent(hostId, { registry, devices: devicesPerHost, deviceSizeBytes, nats });
-    return { ...plan, env: { ...plan.env, ...env }, config: { ...plan.config, ...overrides?.["disk-agent"] } };
+    const config = { ...plan.config, ...metricsAt(metricsPorts?.get(hostId)), ...overrides?.["disk-agent"] };
+    return { ...plan, env: { ...plan.env, ...env }, config };
   }
+}
+
+/** The part of a config by which a process tells its metrics there. */
+export function metricsAt(port: number | undefined): { readonly metrics?: object } {
+  return port === undefined ? {} : { metrics: { listen: { port } } };
 }

@@ -1,8 +1,6 @@
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parse, stringify } from "yaml";
+import { parse } from "yaml";
 import { repositoryFolder } from "../repository-folder.js";
 
 export const monitoringFolder = join(repositoryFolder, "deploy/monitoring");
@@ -43,27 +41,4 @@ export function samplesOf(text: string, target: { readonly job: string; readonly
     const [, name = "", , labels = "", value = ""] = /^(\w+)(\{(.*)\})? (\S+)$/.exec(line) ?? [];
     return `${name}{${[own, labels].filter(Boolean).join(",")}} ${value}`;
   });
-}
-
-/** The alerts that fire when these samples stay as they are for an hour; promtool evaluates the rules. */
-export function alertsOn(samples: readonly string[]): string[] {
-  const folder = mkdtempSync(join(tmpdir(), "dm-alerts-"));
-  try {
-    const alerts = alertsIn().map(({ alert }) => alert);
-    const series = samples.map((sample) => {
-      const at = sample.lastIndexOf(" ");
-      return { series: sample.slice(0, at), values: `${Number(sample.slice(at + 1))}+0x120` };
-    });
-    const rules = alerts.map((alertname) => ({ eval_time: "2h", alertname, exp_alerts: [] }));
-    const tests = [{ interval: "1m", input_series: series, alert_rule_test: rules }];
-    const file = join(folder, "test.yml");
-    writeFileSync(file, stringify({ rule_files: [join(monitoringFolder, "alerts.yml")], tests }));
-    const { stdout, stderr } = spawnSync("promtool", ["test", "rules", file], { encoding: "utf8" });
-    const said = `${stdout}${stderr}`;
-    if (!/SUCCESS|FAILED/.test(said) || /parse|unmarshal/.test(said)) throw new Error(said);
-    // None was expected: those that are told of fire.
-    return alerts.filter((alert) => said.includes(`alertname: ${alert},`)).sort();
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }

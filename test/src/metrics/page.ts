@@ -7,6 +7,9 @@ import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
 import { rpcMetrics } from "@diskmesh/rpc";
 import { processMetrics } from "@diskmesh/service";
 import { tabletMetrics } from "@diskmesh/tablet-admin";
+import { FASTER } from "./alert-watch.js";
+import { FAULT_ALERTS } from "./fault-alerts.js";
+import { alertsIn } from "./monitoring.js";
 
 /** Who tells what. */
 export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Map([
@@ -17,6 +20,13 @@ export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Ma
   ["cpi-dispatcher", Object.values(dispatcherMetrics)],
   ["disk-agent", Object.values(nbdMetrics)],
 ]);
+
+const ALERTS_HEAD = `## Alerts
+
+promtool runs every rule of \`deploy/monitoring/alerts.yml\` on synthetic series. Beside that, tests make faults on a mesh of real
+processes, scrape all of them, and have Prometheus's code evaluate the rules on what they told, by a clock that is
+${FASTER.toLocaleString("en")} times as fast: exactly these alerts fire, and no other is about to.
+`;
 
 const HEAD = `# Metrics
 
@@ -30,10 +40,28 @@ instrument keeps 2,000 combinations of them at most.
 
 /** docs/metrics.md */
 export function metricsPage(): string {
+  return [...sections(), alertsSection()].join("\n");
+}
+
+/** How it is known of each alert that it fires on what it is for. */
+function alertsSection(): string {
+  const rows = alertsIn().map(({ alert }) => {
+    const faults = Object.entries(FAULT_ALERTS).filter(([, alerts]) => alerts.some((each) => each === alert));
+    return `- \`${alert}\`: ${faults.map(([fault]) => fault).join("; ") || "by synthetic series only"}`;
+  });
+  const quiet = Object.entries(FAULT_ALERTS).filter(([, alerts]) => alerts.length === 0);
+  return `${ALERTS_HEAD}
+${rows.join("\n")}
+
+On these nothing fires, since nothing is broken or nobody waits for it yet; page and \`why\` tell them: ${quiet.map(([fault]) => fault).join("; ")}.
+`;
+}
+
+function sections(): string[] {
   const parts = [...METRICS].map(
     ([who, metrics]) => `## ${who}\n\n${metrics.map((declaration) => entryOf(declaration)).join("\n")}`,
   );
-  return [HEAD, ...parts].join("\n");
+  return [HEAD, ...parts];
 }
 
 function entryOf(declaration: MetricDeclaration): string {

@@ -1,182 +1,13 @@
-import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
-import type { DatabaseProcess } from "@diskmesh/tablet/testing";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { Load } from "../mesh/load.js";
 import { repositoryFolder } from "../repository-folder.js";
-import { Clocks } from "../soak/clocks.js";
-import type { DocumentedMesh, MachineName } from "./documented-mesh.js";
+import { type AwayScene, BLOCK_BYTES, CONTROLS, HOSTS, PATIENCE } from "./away-scene.js";
+import type { MachineName } from "./documented-mesh.js";
 import type { Unit } from "./unit.js";
 
-const BLOCK_BYTES = 4_096;
-const PATIENCE = { timeoutMs: 180_000, everyMs: 500 };
 const NATS = ["control-1", "control-2", "control-3"] as const;
-const CONTROLS = ["control-1", "control-2"] as const;
-type Control = (typeof CONTROLS)[number];
-const HOSTS = ["host-1", "host-2", "host-3"] as const;
-/** Exit codes of the command. */
-const [DONE, UNAVAILABLE] = [0, 3];
-
-/** A whole mesh in which a disk is written and read all the time, and from which parts are taken. */
-export class AwayScene {
-  #io: Load | undefined;
-  #nbd: NbdClient | undefined;
-
-  constructor(
-    private readonly mesh: DocumentedMesh,
-    /** Undefined when it is not the test's own. */
-    readonly database: DatabaseProcess | undefined,
-  ) {}
-
-  /** Gives the first instance a disk, and begins to write and read it. */
-  async begin(): Promise<void> {
-    await this.done("diskmesh provide kept $INSTANCE --size 1MiB");
-    await this.openDisk();
-  }
-
-  async stopIo(): Promise<void> {
-    await this.#io?.stop();
-  }
-
-  async end(): Promise<void> {
-    await this.stopIo();
-    await this.#nbd?.disconnect().catch(() => {});
-  }
-
-  /** Where the disk is served, and on whose drive it lies. */
-  async diskHosts(): Promise<{ readonly serving: MachineName; readonly holding: MachineName; readonly cid: string }> {
-    const [disk] = JSON.parse(await this.done("diskmesh disks --json")) as {
-      diskId: string;
-      deviceIds: string[];
-      publication: { hostId: string };
-    }[];
-    const holding = HOSTS.find((host) => disk?.deviceIds[0]?.startsWith(host));
-    const serving = HOSTS.find((host) => host === disk?.publication.hostId);
-    if (holding === undefined || serving === undefined) throw new Error(`the disk is nowhere: ${JSON.stringify(disk)}`);
-    return { serving, holding, cid: disk?.diskId ?? "" };
-  }
-
-  /** `look` is shown what the disk begins with. */
-  async openDisk(look?: (found: Buffer) => void): Promise<void> {
-    const { serving, cid } = await this.diskHosts();
-    // Addresses of sockets are short.
-    const link = join(temporaryFolder(), "disks");
-    symlinkSync(join(this.mesh.machine(serving).folder, "var/lib/diskmesh-disk-agent/data/dynamic_disks"), link);
-    const nbd = await eventually(() => NbdClient.connect({ socketPath: join(link, cid) }), PATIENCE);
-    this.#nbd = nbd;
-    look?.(await nbd.read(0, BLOCK_BYTES));
-    this.#io = new Load(async (number) => {
-      const bytes = Buffer.alloc(BLOCK_BYTES, `round ${number}`);
-      await nbd.write(0, bytes, { fua: true });
-      expect((await nbd.read(0, BLOCK_BYTES)).equals(bytes)).to.equal(true);
-    });
-  }
-
-  get nbd(): NbdClient {
-    if (this.#nbd === undefined) throw new Error("no disk is open");
-    return this.#nbd;
-  }
-
-  async ioGoesOn(): Promise<void> {
-    await this.#io?.anotherRound();
-    expect(this.#io?.failures).to.deep.equal([]);
-  }
-
-  async typed(line: string): Promise<{ readonly code: number; readonly output: string }> {
-    const printed = await this.mesh.machine("admin").type(`if ${line}; then echo exit 0; else echo exit $?; fi\n`);
-    const [, output = "", code] = /^([\s\S]*)exit (\d+)\n$/.exec(printed) ?? [];
-    return { code: Number(code), output };
-  }
-
-  async done(line: string): Promise<string> {
-    const { code, output } = await this.typed(line);
-    if (code !== DONE) throw new Error(`${line} ended with ${code}: ${output}`);
-    return output;
-  }
-
-  /** All at once, since each waits for its deadline; whoever is still answered asks again. */
-  async areRefused(lines: readonly string[]): Promise<void> {
-    const asked = lines.map(
-      (line) =>
-        `(set +e; code=0; while [ $code = 0 ]; do ${line} >/dev/null 2>&1; code=$?; done; echo "$code: ${line}") &\n`,
-    );
-    const printed = await this.mesh.machine("admin").type(`${asked.join("")}wait\n`);
-    expect(printed.trim().split("\n")).to.have.members(lines.map((line) => `${UNAVAILABLE}: ${line}`));
-  }
-
-  /** What everybody takes part in: a disk is made, attached, detached and deleted. */
-  async changesAreMade(): Promise<void> {
-    await eventually(() => this.done("diskmesh provide probe $INSTANCE --size 1MiB"), PATIENCE);
-    await eventually(() => this.done("diskmesh detach probe"), PATIENCE);
-    await eventually(() => this.done("diskmesh delete-disk probe"), PATIENCE);
-  }
-
-  /** A task is taken while it cannot be done; it is done once `end` has brought back what it waits for. */
-  async taskWaits(end: () => Promise<void>): Promise<void> {
-    const [, task] = /task (\d+)/.exec(await this.done("diskmesh provide probe $INSTANCE --size 1MiB --no-wait")) ?? [];
-    const state = async (): Promise<string> => {
-      const tasks = JSON.parse(await this.done("diskmesh tasks --recent --json")) as {
-        taskId: number;
-        state: string;
-      }[];
-      return tasks.find(({ taskId }) => taskId === Number(task))?.state ?? "";
-    };
-    expect(await state()).to.match(/QUEUED|PROCESSING/);
-    await end();
-    await eventually(async () => expect(await state()).to.equal("TASK_STATE_DONE"), PATIENCE);
-    await this.changesAreMade();
-  }
-
-  clocks(): Clocks {
-    return new Clocks(temporaryFolder());
-  }
-
-  file(machine: MachineName, path: string): string {
-    return join(this.mesh.machine(machine).folder, path);
-  }
-
-  unit(machine: MachineName, service: string): Unit {
-    return this.mesh.machine(machine).unit(`diskmesh-${service}`);
-  }
-
-  async statusOf(service: string, machine: Control): Promise<string> {
-    return this.#stateIn((await this.typed("diskmesh status")).output, service, machine);
-  }
-
-  #stateIn(status: string, service: string, machine: Control): string {
-    const address = `${this.mesh.address(machine)}:`;
-    const line = status.split("\n").find((one) => one.startsWith(service) && one.includes(address));
-    return line?.replace(/^\S+ +\S+ +/, "") ?? "";
-  }
-
-  async leader(service: string): Promise<{ readonly leader: Control; readonly standby: Control }> {
-    return eventually(async () => {
-      const { output } = await this.typed("diskmesh status");
-      for (const leader of CONTROLS)
-        if (/^serves/.test(this.#stateIn(output, service, leader)))
-          return { leader, standby: leader === "control-1" ? "control-2" : "control-1" };
-      throw new Error(`no ${service} leads`);
-    }, PATIENCE);
-  }
-
-  /** One of the directors says that it is not ready for want of something. */
-  async directorLacks(need: string): Promise<void> {
-    await eventually(async () => {
-      const { output } = await this.typed("diskmesh status");
-      expect(output).to.match(new RegExp(`^director .*not serving.*for want of .*${need}`, "m"));
-    }, PATIENCE);
-  }
-
-  async allServe(): Promise<void> {
-    await this.done("diskmesh status --wait 180");
-    await eventually(async () => {
-      const online = await this.done("diskmesh hosts --state-is online");
-      for (const host of HOSTS) expect(online).to.match(new RegExp(`^${host} `, "m"));
-    }, PATIENCE);
-  }
-}
 
 /** A test that there is elsewhere. */
 interface Proof {
@@ -255,7 +86,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
     }),
 
   "an agent": async (scene) => {
-    const { serving } = await scene.diskHosts();
+    const { serving } = await scene.disk();
     await scene.stopIo();
     const written = await scene.nbd.read(0, BLOCK_BYTES);
     return agentAway(scene, serving, async () => {
@@ -264,7 +95,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
   },
 
   "a host": async (scene) => {
-    const { serving, holding } = await scene.diskHosts();
+    const { serving, holding } = await scene.disk();
     const other = HOSTS.find((host) => host !== serving && host !== holding);
     if (other === undefined) throw new Error("every host has to do with the disk");
     return agentAway(scene, other, () => scene.ioGoesOn());
@@ -364,11 +195,7 @@ async function withoutStandby(scene: AwayScene, service: string): Promise<undefi
 async function agentAway(scene: AwayScene, host: MachineName, afterwards: () => Promise<void>): Promise<undefined> {
   const agent = scene.unit(host, "disk-agent");
   await agent.kill();
-  await eventually(
-    async () =>
-      expect(await scene.done("diskmesh hosts --state-is unavailable")).to.match(new RegExp(`^${host} `, "m")),
-    PATIENCE,
-  );
+  await scene.isUnavailable(host);
   await scene.done("diskmesh hosts");
   await agent.start();
   await scene.allServe();

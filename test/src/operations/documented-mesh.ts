@@ -1,26 +1,15 @@
 import { mkdirSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { isPrinted, type Step } from "./document.js";
 import { Machine } from "./machine.js";
+import { ADDRESSES, type Site } from "./site.js";
 
-/** The machines of the document, and the addresses that it gives them. */
-const ADDRESSES = {
-  "control-1": "10.0.0.11",
-  "control-2": "10.0.0.12",
-  "control-3": "10.0.0.13",
-  "host-1": "10.0.0.21",
-  "host-2": "10.0.0.22",
-  "host-3": "10.0.0.23",
-  "host-4": "10.0.0.24",
-} as const;
 export type MachineName = keyof typeof ADDRESSES | "admin";
+export const MACHINES = ["admin", ...(Object.keys(ADDRESSES) as (keyof typeof ADDRESSES)[])] as const;
 /** All but the one that is added later. */
 const EVERYWHERE = "every machine";
 const ADDED = "host-4";
-const PORTS = [4222, 6222, 7010, 7020, 7030, 7040, 25555];
-const ATTEMPTS = 50;
 
 export interface DocumentedMeshOptions {
   /** Values of variables of the document, in place of its own. */
@@ -29,28 +18,25 @@ export interface DocumentedMeshOptions {
   readonly prepare: (machine: Machine) => void;
 }
 
-/** The machines that a document speaks of, on the loopback interface of this one, and what is typed there. */
+/** The machines that a document speaks of, and what is typed there. */
 export class DocumentedMesh implements AsyncDisposable {
   readonly folder = temporaryFolder();
   readonly #machines = new Map<string, Machine>();
   readonly #addresses: ReadonlyMap<string, string>;
 
-  private constructor(
-    subnet: string,
+  constructor(
+    site: Site,
     private readonly options: DocumentedMeshOptions,
   ) {
-    this.#addresses = new Map(Object.values(ADDRESSES).map((given) => [given, `${subnet}.${given.split(".")[3]}`]));
-    for (const name of ["admin", ...Object.keys(ADDRESSES)]) {
+    this.#addresses = new Map(Object.values(ADDRESSES).map((given) => [given, site.address(given)]));
+    for (const name of MACHINES) {
       const folder = join(this.folder, name);
       mkdirSync(folder);
-      const machine = new Machine(name, folder, {}, (address) => this.#at(address));
+      const launcher = site.launcher(name);
+      const machine = new Machine(name, { folder, launcher, testHost: site.ownHost }, (address) => this.#at(address));
       this.#machines.set(name, machine);
       options.prepare(machine);
     }
-  }
-
-  static async start(options: DocumentedMeshOptions): Promise<DocumentedMesh> {
-    return new DocumentedMesh(await freeSubnet(), options);
   }
 
   machine(name: MachineName): Machine {
@@ -114,28 +100,4 @@ export class DocumentedMesh implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.machines.map((machine) => machine[Symbol.asyncDispose]()));
   }
-}
-
-/** The beginning of addresses of the loopback interface on which nobody has any of the ports. Linux has all of 127.0.0.0/8. */
-async function freeSubnet(): Promise<string> {
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const subnet = `127.${100 + Math.floor(Math.random() * 100)}.${Math.floor(Math.random() * 256)}`;
-    const free = await Promise.all(
-      Object.values(ADDRESSES).flatMap((given) =>
-        PORTS.map((port) => isFree(`${subnet}.${given.split(".")[3]}`, port)),
-      ),
-    );
-    if (!free.includes(false)) return subnet;
-  }
-  throw new Error(
-    `the ports ${PORTS.join(", ")} are in use on all addresses of the loopback interface that were tried`,
-  );
-}
-
-function isFree(host: string, port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once("error", () => resolve(false));
-    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)));
-  });
 }

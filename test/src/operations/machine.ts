@@ -22,9 +22,19 @@ export interface Answer {
   readonly output: string;
 }
 
+/** Where a machine of a test is. */
+export interface MachinePlace {
+  /** In place of its file system. */
+  readonly folder: string;
+  /** Runs a program where the machine has its address, and becomes it. */
+  readonly launcher: readonly string[];
+  /** Where its programs find this process. */
+  readonly testHost: string;
+}
+
 /**
- * A machine of a test: a folder in place of its file system, an address of the loopback interface, a shell that lasts, and
- * services as systemd would run them. It ends with this process.
+ * A machine of a test: a folder in place of its file system, an address, a shell that lasts, and services as systemd would
+ * run them. It ends with this process.
  */
 export class Machine implements AsyncDisposable {
   readonly #units = new Map<string, Unit>();
@@ -39,25 +49,29 @@ export class Machine implements AsyncDisposable {
 
   constructor(
     readonly name: string,
-    readonly folder: string,
-    environment: Readonly<Record<string, string>>,
+    private readonly place: MachinePlace,
     /** The machine with an address, for what is copied there. */
     private readonly at: (address: string) => Machine,
   ) {
+    const { folder, launcher, testHost } = place;
     for (const part of ["home", "bin", "etc/systemd/system", "steps"])
       mkdirSync(join(folder, part), { recursive: true });
-    this.#server = createServer((socket) => void this.#answer(socket)).listen({ host: "127.0.0.1", port: 0 });
+    this.#server = createServer((socket) => void this.#answer(socket)).listen({ host: testHost, port: 0 });
     this.#ready = once(this.#server, "listening").then(() => this.#writePrograms());
-    const [command = "", ...args] = [...endsWithParent(), "bash", "--noprofile", "--norc", "-seu"];
+    const [command = "", ...args] = [...endsWithParent(), ...launcher, "bash", "--noprofile", "--norc", "-seu"];
     // Nothing of this repository: a machine has what the document brings there.
     const others = (process.env.PATH ?? "").split(":").filter((one) => !one.startsWith(repositoryFolder));
     const PATH = [join(folder, "bin"), ...others].join(":");
     this.#shell = spawn(command, args, {
       cwd: join(folder, "home"),
-      env: { PATH, HOME: join(folder, "home"), TMPDIR: folder, LANG: "C.UTF-8", ...environment },
+      env: { PATH, HOME: join(folder, "home"), TMPDIR: folder, LANG: "C.UTF-8" },
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#forget = onExit(() => this.#shell.kill("SIGKILL"));
+  }
+
+  get folder(): string {
+    return this.place.folder;
   }
 
   /** Types it into the machine's shell; returns all that was printed. Throws with that when a command fails. */
@@ -83,7 +97,7 @@ export class Machine implements AsyncDisposable {
     lines.close();
     const output = existsSync(printed) ? readFileSync(printed, "utf8") : "";
     if (how === "done") return output;
-    throw new Error(`${this.name}: ${how}:\n${script}\nprinted:\n${output}\n${this.#lastWords()}`);
+    throw new Error(`${this.name}: ${how}:\n${script}\nprinted:\n${output}\n${this.lastWords}`);
   }
 
   unit(name: string): Unit {
@@ -91,7 +105,7 @@ export class Machine implements AsyncDisposable {
     if (found !== undefined) return found;
     const file = join(this.folder, "etc/systemd/system", `${name}.service`);
     if (!existsSync(file)) throw new Error(`${this.name} has no unit ${name}`);
-    const unit = new Unit(name, file, { folder: this.folder, launcher: [], path: (path) => this.path(path) });
+    const unit = new Unit(name, file, { ...this.place, path: (path) => this.path(path) });
     this.#units.set(name, unit);
     return unit;
   }
@@ -118,7 +132,7 @@ export class Machine implements AsyncDisposable {
     for (const program of PROGRAMS) {
       const lines = [
         "#!/usr/bin/env bash",
-        `exec 3<>/dev/tcp/127.0.0.1/${port}`,
+        `exec 3<>/dev/tcp/${this.place.testHost}/${port}`,
         `printf '%s\\0' "$#" '${this.#secret}' '${program}' "$PWD" "$@" >&3`,
         "read -r code <&3",
         "cat <&3",
@@ -203,7 +217,8 @@ export class Machine implements AsyncDisposable {
     return { code: output.length === 0 ? 0 : 1, output: output.join("") };
   }
 
-  #lastWords(): string {
+  /** The ends of its services' logs. */
+  get lastWords(): string {
     return this.units
       .map(({ name, logs }) => `${this.name} ${name}:\n${logs.split("\n").slice(-8).join("\n")}`)
       .join("\n");

@@ -9,11 +9,11 @@ import type { TlsFiles } from "@diskmesh/rpc";
 interface Asked {
   readonly host: string;
   readonly port: number;
+  /** For clients: then the server speaks first, in plain text. */
+  readonly isNats?: boolean;
 }
 
 const TIMEOUT_MS = 10_000;
-/** There the server speaks first, in plain text; to another server it does not. */
-const NATS_PORT = 4222;
 
 /** Of the certificate that the server shows. */
 export function shownSerial(asked: Asked, files: TlsFiles): Promise<string> {
@@ -36,7 +36,7 @@ export async function isLetIn(asked: Asked, files: TlsFiles): Promise<boolean> {
 const HUNG_UP = "the server hung up";
 
 async function connected(
-  { host, port }: Asked,
+  { host, port, isNats }: Asked,
   { caFile, certFile, keyFile }: TlsFiles,
   use: (socket: ReturnType<typeof connect>, heard: (what: string) => void) => void,
 ): Promise<string> {
@@ -44,7 +44,7 @@ async function connected(
   const limit = AbortSignal.timeout(TIMEOUT_MS);
   try {
     await once(plain, "connect", { signal: limit });
-    if (port === NATS_PORT) await once(plain, "data", { signal: limit });
+    if (isNats) await once(plain, "data", { signal: limit });
     return await new Promise((resolve, reject) => {
       const [ca, cert, key] = [caFile, certFile, keyFile].map((file) => readFileSync(file));
       const socket = connect({ socket: plain, ca, cert, key, checkServerIdentity: () => undefined });

@@ -1,6 +1,5 @@
-import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
 import {
   ConfigServiceDefinition,
   DeploymentServiceDefinition,
@@ -12,13 +11,13 @@ import {
   type Task,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
-import { runCommandLine } from "@diskmesh/cli";
-import { agentAccess, httpUsers, type NatsUsers } from "@diskmesh/director/testing";
+import { agentAccess, HttpClient, httpUsers, type NatsUsers } from "@diskmesh/director/testing";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createAuthority } from "@diskmesh/pki";
 import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
 import { eventually, type NatsServer, stemcellFile } from "@diskmesh/testkit";
 import { ServiceGroup } from "../mesh/service-group.js";
+import { type Ended, typeCommand } from "../mesh/type-command.js";
 import { uploadOf } from "../mesh/upload-of.js";
 
 const LIMITS = { defaultDeadlineMs: 240_000 };
@@ -33,14 +32,22 @@ networks: [{ name: any, type: dynamic }]
 export interface ProcessVmsOptions {
   /** Properties of the CPI about agents. */
   readonly agent?: { readonly path?: string; readonly heartbeat_interval_ms?: number };
+  /** Of the dispatcher, before the CPI of processes: the first one is the default. */
+  readonly moreCpis?: readonly object[];
   /** Laid over the director's config; `agents` over its agents. */
-  readonly director?: { readonly agents?: object };
+  readonly director?: { readonly agents?: object; readonly metrics?: object };
+  /** The `tablet` part of the director's config, of a store that two can share: then another one stands by. */
+  readonly sharedTablet?: object;
   /** How NATS learns of the agents' certificates; written by default. */
   readonly natsUsers?: NatsUsers;
 }
 
+/** Where the HTTPS face of the director that leads first is, if another stands by at the same port of 127.0.0.1. */
+const LEADER_HOST = "127.0.0.2";
+
 interface DirectorSettings {
   readonly agents: { readonly certificates?: object };
+  readonly http?: object;
 }
 
 /** A director and a dispatcher whose CPI is the process CPI: VMs are agents in folders. */
@@ -55,17 +62,24 @@ export class ProcessVmsMesh implements AsyncDisposable {
     this.stateFolder = join(group.folder, "process-cpi");
   }
 
-  static async start({ agent, director, natsUsers = "written" }: ProcessVmsOptions = {}): Promise<ProcessVmsMesh> {
-    const group = await ServiceGroup.prepare({ names: ["director", "https", "cpi-dispatcher"], hostIds: [] });
+  static async start(options: ProcessVmsOptions = {}): Promise<ProcessVmsMesh> {
+    const { agent = {}, moreCpis = [], director, natsUsers = "written", sharedTablet } = options;
+    const names = ["director", "standby", "https", "cpi-dispatcher"];
+    const host = (name: string) => (name === "director" && sharedTablet !== undefined ? LEADER_HOST : "127.0.0.1");
+    const group = await ServiceGroup.prepare({ names, hostIds: [], places: { host, launcher: () => [] } });
     const access = await agentAccess(group.folder, group.certificates, natsUsers);
     const nats = await group.startNats([], access?.nats);
+    // Of several directors none may make one for itself.
+    if (sharedTablet !== undefined) await makeAgentAuthority(group.folder);
     const mesh = new ProcessVmsMesh(group, nats);
     try {
-      await mesh.#start(agent ?? {}, {
+      await mesh.#start(agent, moreCpis, {
         ...access?.config,
+        ...(sharedTablet && { tablet: sharedTablet }),
         ...director,
         agents: { ...access?.config.agents, ...director?.agents },
       });
+      if (sharedTablet !== undefined) await mesh.#startStandby();
       return mesh;
     } catch (error) {
       await mesh[Symbol.asyncDispose]();
@@ -73,7 +87,7 @@ export class ProcessVmsMesh implements AsyncDisposable {
     }
   }
 
-  async #start(agent: object, director: DirectorSettings): Promise<void> {
+  async #start(agent: object, moreCpis: readonly object[], director: DirectorSettings): Promise<void> {
     const { group, nats, stateFolder } = this;
     const execPath = join(group.folder, "bin", "cpi");
     installCpi(execPath);
@@ -86,7 +100,10 @@ export class ProcessVmsMesh implements AsyncDisposable {
       dispatcher: { address: group.address("cpi-dispatcher") },
       nats: { servers: [nats.address] },
       dynamicDisks: { enabled: true },
-      http: { listen: group.listen("https"), users: await httpUsers({ admin: ["bosh.admin"] }) },
+      http: {
+        listen: { host: group.listen("director").host, port: group.listen("https").port },
+        users: await httpUsers({ admin: ["bosh.admin"] }),
+      },
       ...director,
       agents: { ...director.agents, settings, certificates },
     };
@@ -97,12 +114,20 @@ export class ProcessVmsMesh implements AsyncDisposable {
         service: "cpi-dispatcher",
         config: {
           registry: { address: "127.0.0.1:1" },
-          cpis: [{ name: "process", type: "process", execPath, properties }],
+          cpis: [...moreCpis, { name: "process", type: "process", execPath, properties }],
           executables: { runFolder: join(group.folder, "run") },
         },
       },
       { name: "director", service: "director", config },
     ]);
+  }
+
+  async #startStandby(): Promise<void> {
+    const config = { ...this.#director, http: { ...this.#director.http, listen: this.group.listen("https") } };
+    await this.group.start([{ name: "standby", service: "director", config, waitFor: "listening" }]);
+    // It opens its HTTPS face after the one that is asked for its health.
+    const http = new HttpClient(this.group.certificates, this.group.listen("https").port, "");
+    await eventually(() => http.send("GET", "/info"));
   }
 
   /** Has the director sign the certificates of agents by another authority, which it makes. */
@@ -112,9 +137,13 @@ export class ProcessVmsMesh implements AsyncDisposable {
     await this.group.process("director").start();
   }
 
-  /** Has agents know NATS by one more authority; from now on their certificates are valid for so long. */
-  async addNatsAuthority(validDays = 90): Promise<void> {
+  /** Has agents know NATS by one more authority. */
+  async addNatsAuthority(): Promise<void> {
     appendFileSync(this.#natsCaFile, (await createAuthority({ commonName: "another", validDays: 1 })).certPem);
+  }
+
+  /** From now on certificates of agents are valid for so long. */
+  async restartWithValidDays(validDays: number): Promise<void> {
     const { agents, ...others } = this.#director;
     const config = { ...others, agents: { ...agents, certificates: { ...agents.certificates, validDays } } };
     const { group } = this;
@@ -141,7 +170,7 @@ export class ProcessVmsMesh implements AsyncDisposable {
   }
 
   /** Runs a command line of `diskmesh`, as an operator, in the folder of the mesh. */
-  async typed(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  typed(...args: string[]): Promise<Ended> {
     const { caFile, certFile, keyFile } = this.group.operatorFiles;
     const environment = {
       DISKMESH_DIRECTOR: this.group.address("director"),
@@ -149,10 +178,7 @@ export class ProcessVmsMesh implements AsyncDisposable {
       DISKMESH_CERT: certFile,
       DISKMESH_KEY: keyFile,
     };
-    const [out, err] = [new PassThrough(), new PassThrough()];
-    const signal = AbortSignal.timeout(120_000);
-    const code = await runCommandLine(args, { out, err, environment, workingFolder: this.group.folder, signal });
-    return { code, out: String(out.read() ?? ""), err: String(err.read() ?? "") };
+    return typeCommand(args, environment, this.group.folder);
   }
 
   /** Uploads what deployments need. */
@@ -208,6 +234,12 @@ export class ProcessVmsMesh implements AsyncDisposable {
     await this.group[Symbol.asyncDispose]();
     await powerOffAll(this.stateFolder);
   }
+}
+
+async function makeAgentAuthority(folder: string): Promise<void> {
+  const { certPem, keyPem } = await createAuthority({ commonName: "agents", validDays: 1 });
+  writeFileSync(join(folder, "agents-ca.pem"), certPem);
+  writeFileSync(join(folder, "agents-ca-key.pem"), keyPem, { mode: 0o600 });
 }
 
 /** The task, which must have ended well. */

@@ -1,7 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { messageOf } from "@diskmesh/domain";
 import { createAuthority } from "@diskmesh/pki";
-import { ReplacedFiles, RotatedMesh } from "./rotated-mesh.js";
+import { ReplacedFiles } from "./replaced-files.js";
+import { RotatedMesh } from "./rotated-mesh.js";
+import { ROTATED_HOSTS } from "./rotated-services.js";
 
 const USAGE = "npm run rotation -- [--minutes N] [--valid-seconds N]";
 /** A certificate is replaced when so much of its time is over. */
@@ -17,7 +20,7 @@ function positive(name: string, text: string): number {
 
 /** Rotates short-lived certificates of all processes for so long, while they work. Answers what failed. */
 async function rotate(minutes: number, validSeconds: number): Promise<readonly string[]> {
-  const certificates = new ReplacedFiles(validSeconds / 86_400);
+  const certificates = new ReplacedFiles(ROTATED_HOSTS, validSeconds / 86_400);
   let authorities = 1;
   const another = () => createAuthority({ commonName: `authority ${authorities++}`, validDays: 1 });
   let authority = await another();
@@ -29,28 +32,32 @@ async function rotate(minutes: number, validSeconds: number): Promise<readonly s
   const beganAtMs = performance.now();
   for (let rotation = 1; performance.now() - beganAtMs < minutes * 60_000; rotation++) {
     await delay(Math.max(0, issuedAtMs + validSeconds * 1_000 * REPLACED_AFTER - performance.now()));
-    if (rotation % ROTATIONS_OF_AN_AUTHORITY === 0) {
-      const former = authority;
-      authority = await another();
-      await rotated.step(() => certificates.trust(former, authority));
-    }
     const atMs = performance.now();
-    await rotated.step(() => certificates.issueAll(authority));
-    const ageSeconds = Math.round((performance.now() - issuedAtMs) / 1_000);
-    issuedAtMs = atMs;
-    if (rotation % ROTATIONS_OF_AN_AUTHORITY === 0) {
-      await rotated.step(() => certificates.trust(authority));
-      await rotated.step(() => certificates.revokeFormer());
+    const isOfAnother = rotation % ROTATIONS_OF_AN_AUTHORITY === 0;
+    try {
+      if (isOfAnother) {
+        const former = authority;
+        authority = await another();
+        await rotated.step(() => certificates.trust(former, authority));
+      }
+      await rotated.step(() => certificates.issueAll(authority));
+      const ageSeconds = Math.round((performance.now() - issuedAtMs) / 1_000);
+      issuedAtMs = atMs;
+      if (isOfAnother) {
+        await rotated.step(() => certificates.trust(authority));
+        await rotated.step(() => certificates.revokeFormer());
+      }
+      process.stdout.write(
+        `${secondsSince(beganAtMs)} s: rotation ${rotation}${isOfAnother ? ", by another authority" : ""}, the former in use for ${ageSeconds} s; ${rotated.figures}\n`,
+      );
+    } catch (error) {
+      return [`rotation ${rotation} after ${secondsSince(beganAtMs)} s: ${messageOf(error)}`, ...rotated.failures];
     }
-    const elapsed = Math.round((performance.now() - beganAtMs) / 1_000);
-    const { io, calls, failures } = rotated;
-    process.stdout.write(
-      `${elapsed} s: rotation ${rotation}, the former in use for ${ageSeconds} s; ` +
-        `${io.rounds} writes and reads, ${calls.rounds} calls, ${failures.length} failures\n`,
-    );
   }
   return rotated.failures;
 }
+
+const secondsSince = (atMs: number): number => Math.round((performance.now() - atMs) / 1_000);
 
 const { values } = parseArgs({
   options: {

@@ -1,151 +1,212 @@
-import { X509Certificate } from "node:crypto";
-import { renameSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import {
+  AgentCertificateState,
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  StemcellServiceDefinition,
+  TaskServiceDefinition,
+  VmServiceDefinition,
+} from "@diskmesh/api/director";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
-import { type Identity, MIB_BYTES } from "@diskmesh/domain";
-import { issueCertificate, type KeyPair } from "@diskmesh/pki";
-import { type Client, createClient } from "@diskmesh/rpc";
-import { eventually, type ServiceProcess, temporaryFolder } from "@diskmesh/testkit";
-import { makeDeviceFile } from "../mesh/device-files.js";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually, type ServiceProcess, stemcellFile } from "@diskmesh/testkit";
 import { Load } from "../mesh/load.js";
-import { RegistryMesh } from "../mesh/registry-mesh.js";
+import { uploadOf } from "../mesh/upload-of.js";
+import { done } from "../process-vms/process-vms-mesh.js";
+import { Beats } from "./beats.js";
+import type { ReplacedFiles } from "./replaced-files.js";
+import { ROTATED_HOSTS, type RotatedServices, startRotatedServices } from "./rotated-services.js";
 
-const HOSTS = ["h1", "h2"] as const;
-const BLOCK = 4_096;
+const BLOCK_BYTES = 4_096;
 const PATIENCE = { timeoutMs: 120_000 };
-const IDENTITIES: Readonly<Record<string, Identity>> = {
-  operator: { role: "operator", name: "" },
-  "disk-registry": { role: "disk-registry", name: "" },
-  ...Object.fromEntries(HOSTS.map((name) => [`disk-agent-${name}`, { role: "disk-agent", name } as const])),
-};
+const LIMITS = { defaultDeadlineMs: 120_000 };
+const LAST_LINES = 5;
+/** Sets of TLS files of a process: whoever is on NATS has others there. */
+const SETS: Readonly<Record<string, number>> = { "cpi-dispatcher": 1, "disk-registry": 1 };
 
-/** The files of a mesh, which are replaced as an operator's tool would. */
-export class ReplacedFiles {
-  readonly folder = temporaryFolder();
+const CLOUD_CONFIG = `
+azs: [{ name: z1, cpi: fleet }, { name: z2, cpi: process }]
+disk_types: [{ name: default, disk_size: 1 }]
+vm_types: [{ name: small }]
+networks: [{ name: any, type: dynamic }]
+`;
+const MANIFEST = `
+name: rotated
+stemcells: [{ alias: system, os: ubuntu-noble, version: latest }]
+instance_groups:
+- { name: host, instances: 1, azs: [z1] }
+- { name: vm, instances: 1, azs: [z2], stemcell: system, vm_type: small, networks: [{ name: any }] }
+`;
 
-  constructor(private readonly validDays = 1) {}
-
-  readonly #former: string[] = [];
-  readonly #revoked: string[] = [];
-
-  files(name: string) {
-    const path = (file: string) => join(this.folder, file);
-    const [caFile, revokedFile] = [path("ca.pem"), path("revoked")];
-    return { caFile, certFile: path(`${name}.pem`), keyFile: path(`${name}-key.pem`), revokedFile };
-  }
-
-  trust(...authorities: readonly KeyPair[]): void {
-    this.#replace("ca.pem", authorities.map(({ certPem }) => certPem).join(""));
-  }
-
-  async issueAll(authority: KeyPair): Promise<void> {
-    for (const [name, identity] of Object.entries(IDENTITIES)) {
-      const names = { commonName: name, dnsNames: [], ipAddresses: [] };
-      const made = await issueCertificate(authority, {
-        identity,
-        ...names,
-        validDays: this.validDays,
-        usages: ["server", "client"],
-      });
-      this.#replace(`${name}-key.pem`, made.keyPem);
-      this.#replace(`${name}.pem`, made.certPem);
-      this.#former.push(new X509Certificate(made.certPem).serialNumber);
-    }
-  }
-
-  /** All but those that are in use. */
-  revokeFormer(): void {
-    const inUse = Object.keys(IDENTITIES).length;
-    this.#revoked.push(...this.#former.splice(0, this.#former.length - inUse));
-    this.#replace("revoked", this.#revoked.join("\n"));
-  }
-
-  #replace(name: string, text: string): void {
-    writeFileSync(join(this.folder, `${name}.next`), text, { mode: 0o600 });
-    renameSync(join(this.folder, `${name}.next`), join(this.folder, name));
-  }
-}
-
-/** Two hosts and a registry: reads and writes of a disk from one host to the other, and calls, without a pause. */
+/**
+ * A whole mesh, a VM whose agent has a certificate of the director's, and work without a pause: reads and writes of a disk
+ * from one host to the other, calls of registry and director, and disks that are given to a host and to a VM and taken again.
+ */
 export class RotatedMesh implements AsyncDisposable {
+  private readonly loads: ReadonlyMap<string, Load>;
+  readonly #operator;
+
   private constructor(
-    readonly mesh: RegistryMesh,
-    private readonly operator: Client<typeof DiskRegistryServiceDefinition>,
+    private readonly services: RotatedServices,
+    private readonly certificates: ReplacedFiles,
+    operator: ReturnType<typeof operatorOf>,
     private readonly nbd: NbdClient,
-    readonly io: Load,
-    readonly calls: Load,
-  ) {}
+    instanceIds: readonly string[],
+    private readonly beats: Beats,
+  ) {
+    this.#operator = operator;
+    this.loads = new Map([
+      ["writes and reads", new Load((number) => this.#writeAndRead(number))],
+      ["calls of the registry", new Load(() => operator.registry.listHosts({}))],
+      ["calls of the director", new Load(() => operator.tasks.listTasks({ pageSize: 10 }))],
+      ...instanceIds.map((id, index): [string, Load] => [
+        `disks given to ${index === 0 ? "a host" : "a VM"}`,
+        new Load(() => this.#giveDisk(`given-${index}`, id)),
+      ]),
+    ]);
+  }
 
   static async start(certificates: ReplacedFiles): Promise<RotatedMesh> {
-    const mesh = await RegistryMesh.start({
-      hostIds: HOSTS,
-      certificates,
-      agent: (hostId, folder) => ({
-        devices: [{ deviceId: `${hostId}-d`, path: makeDeviceFile(join(folder, "files", hostId), MIB_BYTES) }],
-        timeouts: { heartbeatTimeoutMs: 60_000, remoteIoTimeoutMs: 120_000 },
-      }),
-      registry: { heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 500 } },
-    });
-    const operator = createClient(DiskRegistryServiceDefinition, {
-      address: mesh.address("disk-registry-1"),
-      tls: certificates.files("operator"),
-      serverRole: "disk-registry",
-      defaultDeadlineMs: 120_000,
-    });
-    for (const hostId of HOSTS) {
-      await eventually(() => operator.addHost({ hostId }), PATIENCE);
-      await eventually(async () => !(await mesh.device(`${hostId}-d`)).dirty, PATIENCE);
+    const services = await startRotatedServices(certificates);
+    const { group } = services;
+    try {
+      const operator = operatorOf(services);
+      for (const hostId of ROTATED_HOSTS) await eventually(() => operator.registry.addHost({ hostId }), PATIENCE);
+      // Its bytes are on the other host: each read and write goes over a stream between two agents.
+      const disk = { diskId: "x", sizeBytes: MIB_BYTES, hostId: "h2" };
+      await eventually(() => operator.registry.createDisk(disk), PATIENCE);
+      const published = await eventually(() => operator.registry.publishDisk({ diskId: "x", hostId: "h1" }), PATIENCE);
+      const nbd = await NbdClient.connect({ socketPath: published.disk?.publication?.exportPath ?? "" });
+      group.closeLater({ close: () => nbd.disconnect().catch(() => {}) });
+      const beats = await Beats.listen(services.nats.address, certificates.mbusFiles("director"));
+      group.closeLater(beats);
+      await operator.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+      await done(operator.stemcells.uploadStemcell(uploadOf(stemcellFile())));
+      await done(operator.deployments.deploy({ manifest: MANIFEST, wait: true }));
+      const { instances } = await operator.deployments.listInstances({ deployment: "rotated" });
+      const ids = ["z1", "z2"].map((az) => instances.find((one) => one.az === az)?.instanceId ?? "");
+      return new RotatedMesh(services, certificates, operator, nbd, ids, beats);
+    } catch (error) {
+      await group[Symbol.asyncDispose]();
+      throw error;
     }
-    // Its bytes are on the other host: each read and write goes over a stream between two agents.
-    await eventually(() => operator.createDisk({ diskId: "x", sizeBytes: MIB_BYTES, hostId: "h2" }), PATIENCE);
-    const { disk } = await eventually(() => operator.publishDisk({ diskId: "x", hostId: "h1" }), PATIENCE);
-    const nbd = await NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
-    const io = new Load(async (number) => {
-      const bytes = Buffer.alloc(BLOCK, `round ${number}`);
-      await nbd.write(0, bytes, { fua: true });
-      if (!(await nbd.read(0, BLOCK)).equals(bytes)) throw new Error(`round ${number} reads otherwise than it wrote`);
-    });
-    return new RotatedMesh(mesh, operator, nbd, io, new Load(() => operator.listHosts({})));
+  }
+
+  process(name: string): ServiceProcess {
+    return this.services.group.process(name);
+  }
+
+  get natsPlace(): { readonly host: string; readonly port: number } {
+    return { host: "127.0.0.1", port: this.services.nats.port };
   }
 
   /** Resolves when each process has taken up what was changed, and each load and heartbeat has gone on with it. */
   async step(change: () => unknown): Promise<void> {
-    const processes = this.#processes;
-    const before = processes.map(changesOf);
+    const before = this.#processes.map(({ process }) => changesOf(process));
+    const trusted = this.#trusted();
     await change();
-    for (const [index, process] of processes.entries())
-      await eventually(() => changesOf(process) > (before[index] ?? 0), PATIENCE);
+    for (const [index, { process, sets }] of this.#processes.entries())
+      await eventually(() => changesOf(process) >= (before[index] ?? 0) + sets, PATIENCE);
+    await this.#natsKnows();
+    if (this.#trusted() !== trusted) await this.#agentsOfVmsKnow();
     for (let rounds = 0; rounds < 2; rounds++) {
       const beats = await this.#lastHeartbeats();
       const beatAgain = async () => (await this.#lastHeartbeats()).every((at, index) => at > (beats[index] ?? 0));
       await eventually(beatAgain, PATIENCE);
     }
-    await Promise.all([this.io.anotherRound(), this.calls.anotherRound()]);
+    await Promise.all([...this.loads.values()].map((load) => load.anotherRound()));
+    await this.beats.another();
   }
 
-  /** What failed so far: calls, reads and writes, heartbeats and registrations. */
+  /** What failed so far: calls, reads and writes, heartbeats and registrations, and processes that ended. */
   get failures(): string[] {
-    const lost = [...this.mesh.agents.values()].flatMap(({ logs }) =>
-      logs.split("\n").filter((line) => line.includes("a heartbeat failed") || line.includes("not registered")),
+    const ended = [...this.services.group.processes]
+      .filter(([, process]) => process.exit !== undefined)
+      .map(([name, { logs }]) => `${name} ended: ${logs.trimEnd().split("\n").slice(-LAST_LINES).join("\n")}`);
+    const loads = [...this.loads].flatMap(([what, { failures }]) => failures.map((failure) => `${what}: ${failure}`));
+    const lost = ROTATED_HOSTS.flatMap((hostId) =>
+      this.services.group
+        .process(hostId)
+        .logs.split("\n")
+        .filter((line) => line.includes("a heartbeat failed") || line.includes("not registered")),
     );
-    return [...this.io.failures, ...this.calls.failures, ...lost];
+    return [...ended, ...loads, ...lost, ...this.beats.failures];
+  }
+
+  /** What went well so far, in words. */
+  get figures(): string {
+    const rounds = [...this.loads].map(([what, load]) => `${load.rounds} ${what}`);
+    const beats = `${this.beats.count} heartbeats on NATS, ${this.beats.longestMs} ms at most between two of an agent`;
+    return `${[...rounds, beats].join(", ")}; ${this.failures.length} failures`;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([this.io.stop(), this.calls.stop()]);
-    await this.nbd.disconnect();
-    this.operator.close();
-    await this.mesh[Symbol.asyncDispose]();
+    await Promise.all([...this.loads.values()].map((load) => load.stop()));
+    await this.services.group[Symbol.asyncDispose]();
   }
 
-  get #processes(): readonly ServiceProcess[] {
-    return [...this.mesh.registries, ...this.mesh.agents.values()];
+  get #processes(): { readonly process: ServiceProcess; readonly sets: number }[] {
+    return [...this.services.group.processes].map(([name, process]) => ({ process, sets: SETS[name] ?? 2 }));
+  }
+
+  /** All authorities of the mesh. */
+  #trusted(): string {
+    return readFileSync(this.certificates.files("nats").caFile, "utf8");
+  }
+
+  /** It takes up its own certificate when it is told to, as by an operator, and authorities from the director. */
+  async #natsKnows(): Promise<void> {
+    const { nats, usersFolder } = this.services;
+    const told = () => readFileSync(join(usersFolder, "ca.pem"), "utf8");
+    await eventually(() => told().startsWith(this.#trusted()), PATIENCE);
+    const reloads = () => nats.logs.split("Reloaded server configuration").length;
+    const before = reloads();
+    nats.signal("SIGHUP");
+    await eventually(() => reloads() > before, PATIENCE);
+  }
+
+  /** NATS shows a certificate of another authority only to those who have been told of that. */
+  async #agentsOfVmsKnow(): Promise<void> {
+    await eventually(async () => {
+      const { certificates } = await this.#operator.vms.listAgentCertificates({});
+      return certificates.every(({ state }) => state === AgentCertificateState.VALID);
+    }, PATIENCE);
+  }
+
+  async #writeAndRead(number: number): Promise<void> {
+    const bytes = Buffer.alloc(BLOCK_BYTES, `round ${number}`);
+    await this.nbd.write(0, bytes, { fua: true });
+    const found = await this.nbd.read(0, BLOCK_BYTES);
+    if (!found.equals(bytes)) throw new Error(`round ${number} reads otherwise than it wrote`);
+  }
+
+  async #giveDisk(diskName: string, instanceId: string): Promise<void> {
+    const { disks } = this.#operator;
+    const wanted = { diskName, instanceId, diskPoolName: "default", sizeBytes: MIB_BYTES, wait: true };
+    await done(disks.provideDisk(wanted));
+    await done(disks.detachDisk({ diskName, wait: true }));
+    await done(disks.deleteDisk({ diskName, wait: true }));
   }
 
   async #lastHeartbeats(): Promise<number[]> {
-    return (await this.operator.listHosts({})).hosts.map(({ lastHeartbeatAt }) => lastHeartbeatAt?.getTime() ?? 0);
+    const { hosts } = await this.#operator.registry.listHosts({});
+    return hosts.map(({ lastHeartbeatAt }) => lastHeartbeatAt?.getTime() ?? 0);
   }
+}
+
+function operatorOf({ group }: RotatedServices) {
+  return {
+    registry: group.client(DiskRegistryServiceDefinition, "disk-registry", LIMITS),
+    configs: group.client(ConfigServiceDefinition, "director", LIMITS),
+    deployments: group.client(DeploymentServiceDefinition, "director", LIMITS),
+    disks: group.client(DynamicDiskServiceDefinition, "director", LIMITS),
+    stemcells: group.client(StemcellServiceDefinition, "director", LIMITS),
+    tasks: group.client(TaskServiceDefinition, "director", LIMITS),
+    vms: group.client(VmServiceDefinition, "director", LIMITS),
+  };
 }
 
 function changesOf({ logs }: ServiceProcess): number {

@@ -252,21 +252,27 @@ function ioError(): Error {
 }
 
 interface Inode {
+  readonly ino: number;
   text: string;
   /** What is on the disk; undefined when nothing of it is. */
   synced: string | undefined;
 }
 
+const SECTOR_BYTES = 512;
+
 /** The file system that holds the cache: what was not synced may be lost with the machine, and only then. */
 class CacheDisk {
   #names = new Map<string, Inode>();
   #syncedNames = new Map<string, Inode>();
+  #inodes = 0;
 
   constructor(private readonly world: World) {}
 
   files(process: SimProcess): CacheFileSystem {
+    const open = async (path: string, flags: "r" | "w" | "r+") =>
+      flags === "r+" ? this.#openThere(process, path) : this.#open(process, path, flags);
     return {
-      open: async (path, flags) => this.#open(process, path, flags),
+      open: open as CacheFileSystem["open"],
       readFile: async (path) => {
         await this.#later(process);
         const inode = this.#names.get(path);
@@ -279,7 +285,17 @@ class CacheDisk {
         this.#names.delete(from);
         this.#names.set(to, inode);
       },
+      stat: async (path) => {
+        const inode = this.#names.get(path);
+        if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: "ENOENT" });
+        return { dev: 1, ino: inode.ino };
+      },
     };
+  }
+
+  #newInode(text: string, synced: string | undefined): Inode {
+    this.#inodes += 1;
+    return { ino: this.#inodes, text, synced };
   }
 
   /** One file is gone, or torn; or all are gone: a repaired or a reinstalled machine. */
@@ -289,7 +305,7 @@ class CacheDisk {
     if (random.chance(0.25)) this.#names.clear();
     else if (random.chance(0.5)) this.#names.delete(path);
     else if (inode)
-      this.#names.set(path, { text: inode.text.slice(0, random.below(inode.text.length)), synced: undefined });
+      this.#names.set(path, this.#newInode(inode.text.slice(0, random.below(inode.text.length)), undefined));
     this.#syncedNames = new Map(this.#names);
   }
 
@@ -306,18 +322,51 @@ class CacheDisk {
       // An entry of a directory that was not synced may have reached the disk all the same.
       const inode = (random.chance(0.5) ? this.#names : this.#syncedNames).get(path);
       if (inode === undefined) continue;
-      const text = inode.synced ?? inode.text.slice(0, random.below(inode.text.length));
-      left.set(path, { text, synced: text });
+      const text = this.#left(inode);
+      left.set(path, this.#newInode(text, text));
     }
     this.#names = left;
     this.#syncedNames = new Map(left);
   }
 
-  #open(process: SimProcess, path: string, flags: "r" | "w"): Awaited<ReturnType<CacheFileSystem["open"]>> {
+  /** Of what was written in its place and not synced, each sector is on the disk or not. */
+  #left({ synced, text }: Inode): string {
+    const { random } = this.world;
+    if (synced === undefined) return text.slice(0, random.below(text.length));
+    if (synced === text) return text;
+    let left = "";
+    for (let at = 0; at < text.length; at += SECTOR_BYTES)
+      left += (random.chance(0.5) ? synced : text).slice(at, at + SECTOR_BYTES);
+    return left;
+  }
+
+  #fail(): void {
     const { random, faults } = this.world;
-    const fail = (): void => {
-      if (random.chance(faults.failedCacheWrite)) throw new Error("ENOSPC: no space left on device");
+    if (random.chance(faults.failedCacheWrite)) throw new Error("ENOSPC: no space left on device");
+  }
+
+  /** To be written in its place. */
+  #openThere(process: SimProcess, path: string) {
+    const inode = this.#names.get(path);
+    if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: "ENOENT" });
+    return {
+      write: async (text: string, position: number) => {
+        this.#fail();
+        inode.text = inode.text.slice(0, position) + text + inode.text.slice(position + text.length);
+        return { bytesWritten: text.length };
+      },
+      datasync: async () => {
+        await this.#later(process);
+        this.#fail();
+        inode.synced = inode.text;
+      },
+      stat: async () => ({ dev: 1, ino: inode.ino }),
+      close: async () => {},
     };
+  }
+
+  #open(process: SimProcess, path: string, flags: "r" | "w") {
+    const fail = (): void => this.#fail();
     if (flags === "r") {
       const sync = async (): Promise<void> => {
         const names = new Map(this.#names);
@@ -326,10 +375,10 @@ class CacheDisk {
       };
       return { writeFile: () => Promise.reject(new Error("EISDIR")), sync, close: async () => {} };
     }
-    const inode: Inode = { text: "", synced: undefined };
+    const inode = this.#newInode("", undefined);
     this.#names.set(path, inode);
     return {
-      writeFile: async (text) => {
+      writeFile: async (text: string) => {
         fail();
         inode.text = text;
       },

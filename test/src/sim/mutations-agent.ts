@@ -5,16 +5,17 @@ type Ledger = Awaited<ReturnType<Modules["disk-agent/cache/open-ledger"]["openLe
 /** What it remembers is never waited for. */
 const forgetful = (ledger: Ledger): Ledger => changed(ledger, { durable: async () => ledger.memory });
 
-/** Whatever is opened that way is never synced by the agent. */
-const notSynced = (unsynced: "r" | "w"): Replacement =>
+/** Whatever is opened in these ways is never synced by the agent. */
+const notSynced = (...unsynced: readonly string[]): Replacement =>
   inPlaceOf("disk-agent/agent", "startHolding", ({ startHolding }) => (lifecycle, config, options) => {
     const { edges } = options;
     const { cacheFiles } = edges;
-    const open: typeof cacheFiles.open = async (path, flags, mode) => {
-      const handle = await cacheFiles.open(path, flags, mode);
-      return flags === unsynced ? changed(handle, { sync: async () => {} }) : handle;
+    const open = async (...given: Parameters<typeof cacheFiles.open>) => {
+      const handle = await cacheFiles.open(...given);
+      const nothing = { sync: async () => {}, datasync: async () => {} };
+      return unsynced.includes(given[1]) ? changed(handle, nothing) : handle;
     };
-    const unsafe = { ...edges, cacheFiles: changed(cacheFiles, { open }) };
+    const unsafe = { ...edges, cacheFiles: changed(cacheFiles, { open: open as typeof cacheFiles.open }) };
     return startHolding(lifecycle, config, { ...options, edges: unsafe });
   });
 
@@ -131,16 +132,16 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "cache-not-synced",
-    mistake: "the agent's cache is renamed into its place before its contents are on the disk",
+    mistake: "the agent acts on what is written into its cache, or renamed into its place, before that is on the disk",
     withinSeeds: 600,
     foundBy: 5,
-    replaced: [notSynced("w")],
+    replaced: [notSynced("w", "r+")],
   },
   {
     name: "cache-folder-not-synced",
     mistake: "the agent does not wait until the new name of its cache is on the disk",
     withinSeeds: 600,
-    foundBy: 38,
+    foundBy: 22,
     replaced: [notSynced("r")],
   },
   {

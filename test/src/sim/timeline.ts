@@ -114,6 +114,12 @@ export class SimProcess implements Clock, TabletClock {
     return this.timeline.after(delayMs, this, "", action);
   }
 
+  /** Whatever else is due at this moment is another turn. */
+  afterTurn(action: () => void): void {
+    // A tick that is queued among microtasks comes after all of them.
+    queueMicrotask(() => process.nextTick(action));
+  }
+
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {

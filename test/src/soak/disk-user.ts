@@ -10,6 +10,8 @@ const RETRY_MS = 300;
 /** Longer than a drive hangs, and than I/O on another host waits. */
 const IO_TIMEOUT_MS = 90_000;
 const BLOCKS_READ_AT_ONCE = 64;
+/** An agent that has registered exports the disks of its host again within that. */
+const EXPORTED_AGAIN_MS = 15_000;
 
 /** A program on a host that has a disk open, and opens it again when its server went away. */
 export class DiskUser {
@@ -17,6 +19,7 @@ export class DiskUser {
 
   constructor(
     private readonly soak: Soak,
+    private readonly hostId: string,
     private readonly socketPath: string,
     private readonly content: DiskContent,
   ) {}
@@ -50,8 +53,13 @@ export class DiskUser {
   }
 
   /** Opens the disk, compares it with what was written, writes some blocks more, and closes it. */
-  static async once(soak: Soak, socketPath: string, content: DiskContent, worker: Worker): Promise<void> {
-    const user = new DiskUser(soak, socketPath, content);
+  static async once(
+    soak: Soak,
+    { hostId, socketPath }: { readonly hostId: string; readonly socketPath: string },
+    content: DiskContent,
+    worker: Worker,
+  ): Promise<void> {
+    const user = new DiskUser(soak, hostId, socketPath, content);
     try {
       await user.verify();
       await user.write(1 + worker.random.below(MOST_WRITES), worker);
@@ -73,9 +81,10 @@ export class DiskUser {
     return underWay(`${name} through ${this.socketPath}`, async (wentWrong) => {
       for (;;) {
         try {
-          return await this.soak.measures.time(name, () => this.#tryIt(act));
+          return await this.soak.measures.time(name, () => this.#tryIt(act), toBeRepeated);
         } catch (error) {
           wentWrong(error);
+          this.#check(name, error);
           await this.close();
           if (performance.now() > untilMs)
             throw new Error(`${name} through ${this.socketPath} failed for ${PATIENCE_MS} ms: ${messageOf(error)}`);
@@ -85,11 +94,24 @@ export class DiskUser {
     });
   }
 
+  /** Where faults are restarts alone, nobody's I/O fails but that of programs on the host whose agent restarts. */
+  #check(name: string, error: unknown): void {
+    const { mesh, violations, hasOnlyRestarts } = this.soak;
+    const upForMs = mesh.supervised.get(this.hostId)?.upForMs ?? 0;
+    if (hasOnlyRestarts && upForMs > EXPORTED_AGAIN_MS)
+      violations.add(
+        `I/O fails where an agent restarts alone: ${name} through ${this.socketPath}, whose agent of ${this.hostId} is up for ${Math.round(upForMs)} ms: ${messageOf(error)}`,
+      );
+  }
+
   async #tryIt<T>(act: (client: NbdClient) => Promise<T>): Promise<T> {
     this.#client ??= await within(IO_TIMEOUT_MS, NbdClient.connect({ socketPath: this.socketPath }));
     return within(IO_TIMEOUT_MS, act(this.#client));
   }
 }
+
+/** An I/O client connects again and repeats what was not answered; what is read otherwise then is a violation. */
+const toBeRepeated = () => "to be repeated" as const;
 
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

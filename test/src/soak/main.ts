@@ -2,10 +2,11 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { fetchDocumentDatabase } from "@diskmesh/tablet/testing";
 import { STORE_NAMES, type StoreName } from "../kill-test/stores.js";
+import { isIsolated, isolationProblem } from "../namespaces/isolation.js";
 import { repositoryFolder } from "../repository-folder.js";
 import { FAULTS } from "./faults/index.js";
 import { buildLastRelease, otherVersion } from "./faults/other-version.js";
-import { isIsolated, isolationProblem, runIsolated } from "./isolation.js";
+import { runIsolated } from "./isolated-soak.js";
 import { tables } from "./report.js";
 import { runSoak, writeReport } from "./run.js";
 

@@ -8,9 +8,16 @@ export interface Figures {
   readonly longestMs: number;
 }
 
+/**
+ * What an error was to whoever asked: told to try again, as the answer's reason documents, or failed. Who is told to try
+ * again does, and a try that never succeeds is a violation.
+ */
+export type Ending = "to be repeated" | "failed";
+
 export interface ErrorCount {
   readonly name: string;
   readonly kind: string;
+  readonly ending: Ending;
   readonly count: number;
   /** The first that was seen. */
   readonly example: string;
@@ -27,20 +34,21 @@ export class Measures {
     else all.push(ms);
   }
 
-  failed(name: string, kind: string, example: string): void {
-    const key = `${name} ${kind}`;
+  failed(name: string, kind: string, example: string, ending: Ending = "failed"): void {
+    const key = `${name} ${kind} ${ending}`;
     const known = this.#errors.get(key);
-    this.#errors.set(key, known ? { ...known, count: known.count + 1 } : { name, kind, count: 1, example });
+    const counted = known ? { ...known, count: known.count + 1 } : { name, kind, ending, count: 1, example };
+    this.#errors.set(key, counted);
   }
 
-  async time<T>(name: string, work: () => Promise<T>): Promise<T> {
+  async time<T>(name: string, work: () => Promise<T>, endingOf = endingOfCall): Promise<T> {
     const startedAtMs = performance.now();
     try {
       const result = await work();
       this.took(name, performance.now() - startedAtMs);
       return result;
     } catch (error) {
-      this.failed(name, kindOf(error), error instanceof Error ? error.message : String(error));
+      this.failed(name, kindOf(error), error instanceof Error ? error.message : String(error), endingOf(error));
       throw error;
     }
   }
@@ -66,6 +74,10 @@ export function figuresOf(name: string, tookMs: readonly number[]): Figures {
 
 function byName(a: { readonly name: string }, b: { readonly name: string }): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}
+
+function endingOfCall(error: unknown): Ending {
+  return error instanceof DomainError && error.retryable ? "to be repeated" : "failed";
 }
 
 /** The reason of a domain error, the code of a system's, else what it calls itself. */

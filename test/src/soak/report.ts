@@ -1,5 +1,5 @@
 import type { Had } from "./fault-runner.js";
-import type { ErrorCount, Figures } from "./measures.js";
+import type { Ending, ErrorCount, Figures } from "./measures.js";
 import type { Held, Sample } from "./resources.js";
 import type { OwnExit } from "./supervised.js";
 
@@ -45,10 +45,8 @@ export function tables(report: SoakReport): string {
       ["operation or call", "done", "p50 ms", "p99 ms", "longest ms"],
       report.operations.map((one) => [one.name, `${one.done}`, ms(one.p50Ms), ms(one.p99Ms), ms(one.longestMs)]),
     ),
-    table(
-      ["error of", "kind", "count", "the first"],
-      report.errors.map((one) => [one.name, one.kind, `${one.count}`, shortened(one.example)]),
-    ),
+    errorTable("told to try again, of", report, "to be repeated"),
+    errorTable("failed for its caller", report, "failed"),
     table(
       ["fault", "times", "targets", ""],
       report.faults.map((one) => [
@@ -73,6 +71,15 @@ export function tables(report: SoakReport): string {
     report.violations.map(({ at, text }) => `VIOLATION ${at}: ${text}`).join("\n"),
   ];
   return parts.filter((part) => part !== "").join("\n\n");
+}
+
+function errorTable(title: string, { errors }: SoakReport, ending: Ending): string {
+  const rows = errors.filter((one) => one.ending === ending);
+  if (rows.length === 0) return `${title}: none`;
+  return table(
+    [title, "kind", "count", "the first"],
+    rows.map((one) => [one.name, one.kind, `${one.count}`, shortened(one.example)]),
+  );
 }
 
 function exitLine({ at, name, excuse, lastLines }: SoakReport["exits"][number]): string {

@@ -11,6 +11,7 @@ import { mustConverge } from "./convergence.js";
 import { FaultRunner } from "./fault-runner.js";
 import type { Fault } from "./faults/fault.js";
 import { FAULTS } from "./faults/index.js";
+import { otherVersion } from "./faults/other-version.js";
 import { Measures } from "./measures.js";
 import { cms, OPERATIONS, repairs } from "./operations/index.js";
 import { prepare } from "./prepare.js";
@@ -60,7 +61,9 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const mesh = await SoakMesh.start({ store: options.store, measures, onOwnExit });
   if (typeof mesh === "string") throw new Error(`${options.store} was not tested: ${mesh}`);
   let [isOver, isDone] = [false, false];
-  const soak: Soak = { mesh, measures, violations, isOver: () => isOver };
+  const hasOnlyRestarts =
+    options.onlyFaults.length > 0 && options.onlyFaults.every((name) => name === otherVersion.name);
+  const soak: Soak = { mesh, measures, violations, hasOnlyRestarts, isOver: () => isOver };
   try {
     await prepare(soak);
     using resources = new Resources(() => mesh.pids());

@@ -7,14 +7,14 @@ import { eventually, type NatsServer, type ServiceProcess } from "@diskmesh/test
 import { openStore, type Store, type StoreName } from "../kill-test/stores.js";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
 import { ServiceGroup, type ServicePlan } from "../mesh/service-group.js";
+import { isIsolated } from "../namespaces/isolation.js";
 import { agentClients, operatorClients } from "./clients.js";
 import { Clocks } from "./clocks.js";
 import { Drive } from "./drive.js";
-import { isIsolated } from "./isolation.js";
 import type { Measures } from "./measures.js";
-import { Network } from "./network.js";
 import { agentLimits, directorLimits, registryLimits } from "./service-limits.js";
 import { SmallDisk } from "./small-disk.js";
+import { SoakNetwork } from "./soak-network.js";
 import { type OwnExit, Supervised } from "./supervised.js";
 
 /** Where VMs and disks are. */
@@ -62,7 +62,7 @@ export class SoakMesh implements AsyncDisposable {
     readonly directors: readonly string[],
     readonly registries: readonly string[],
     /** Undefined where all share that of the machine. */
-    readonly network: Network | undefined,
+    readonly network: SoakNetwork | undefined,
     readonly nats: NatsServer,
     measures: Measures,
   ) {
@@ -85,7 +85,7 @@ export class SoakMesh implements AsyncDisposable {
     const names = [...directors, "cpi-dispatcher", ...registries];
     const hostIds = [...WORK_HOSTS, ...CMS_HOSTS];
     const others = ["nats", "database"];
-    const places = isIsolated ? new Network([...names, ...hostIds, ...others]) : undefined;
+    const places = isIsolated ? new SoakNetwork([...names, ...hostIds, ...others]) : undefined;
     const place = { host: places?.host("database") ?? "127.0.0.1", launcher: places?.launcher("database") ?? [] };
     const store = await openStore(options.store, place);
     if (typeof store === "string") return store;

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { UnavailableError } from "@diskmesh/domain";
 import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { Random } from "../random.js";
@@ -104,6 +105,7 @@ describe("the figures of a soak", () => {
       {
         get: (value: number) => Promise.resolve(value),
         fail: () => Promise.reject(new RangeError("out of it")),
+        wait: () => Promise.reject(new UnavailableError("it starts")),
         watch: () => [1, 2],
       },
       "service",
@@ -111,10 +113,12 @@ describe("the figures of a soak", () => {
     );
     expect(await client.get(7)).to.equal(7);
     for (let times = 0; times < 2; times++) await client.fail().catch(() => {});
+    await client.wait().catch(() => {});
     expect(client.watch()).to.deep.equal([1, 2]);
     expect(measures.figures.map(({ name, done }) => [name, done])).to.deep.equal([["service.Get", 1]]);
     expect(measures.errors).to.deep.equal([
-      { name: "service.Fail", kind: "RangeError", count: 2, example: "out of it" },
+      { name: "service.Fail", kind: "RangeError", ending: "failed", count: 2, example: "out of it" },
+      { name: "service.Wait", kind: "UNAVAILABLE", ending: "to be repeated", count: 1, example: "it starts" },
     ]);
   });
 

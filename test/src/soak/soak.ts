@@ -12,6 +12,8 @@ export interface Soak {
   readonly mesh: SoakMesh;
   readonly measures: Measures;
   readonly violations: Violations;
+  /** Whether all that happens to it is that processes are replaced. */
+  readonly hasOnlyRestarts: boolean;
   /** Whether no more is to be begun. */
   readonly isOver: () => boolean;
 }

@@ -25,6 +25,7 @@ export class Supervised implements Disposable {
   #wasKilled = false;
   #starting = false;
   #logsBefore: number;
+  #lastDownMs = performance.now();
   starts = 1;
 
   constructor(
@@ -34,12 +35,19 @@ export class Supervised implements Disposable {
   ) {
     this.#onOwnExit = onOwnExit;
     this.#logsBefore = 0;
-    this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS);
+    this.#timer = setInterval(() => {
+      if (!this.isUp) this.#lastDownMs = performance.now();
+      void this.#look();
+    }, LOOK_EVERY_MS);
   }
 
   /** Whether its present run has served or stood by, and goes on. */
   get isUp(): boolean {
     return this.process.exit === undefined && this.#holds === 0 && this.#wasUp();
+  }
+
+  get upForMs(): number {
+    return this.isUp ? performance.now() - this.#lastDownMs : 0;
   }
 
   /** Kills it; it stays away until what this returns is called. */

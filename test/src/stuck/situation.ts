@@ -1,9 +1,10 @@
+import type { Fault } from "../metrics/fault-alerts.js";
 import type { StuckMesh } from "./stuck-mesh.js";
 
 /** A way in which something is stuck, made on a mesh that is well, and by its cure well again. */
 export interface Situation {
-  /** What an operator would call it. */
-  readonly title: string;
+  /** What an operator would call it; `FAULT_ALERTS` says which alerts fire then. */
+  readonly title: Fault;
   /** Why it cannot be made here; undefined when it can. */
   readonly problem?: () => string | undefined;
   make(mesh: StuckMesh): Promise<Stuck>;
@@ -17,14 +18,14 @@ export interface Stuck {
   readonly root: RegExp;
   /** In the causes, in this order, beside others. */
   readonly reasons: readonly string[];
-  /** What the page has on top; absent where it has that only in the details of the thing. */
-  readonly row?: readonly [row: string, trouble: RegExp];
+  /** What the page has on top. */
+  readonly row: readonly [row: string, trouble: RegExp];
   /** Of the ways out that `why` names, the one that is taken: what it is good for, and its command if it has one. */
   readonly cure: RegExp;
   /** What the cure says, where it is no command; or what it says to do after it. */
-  readonly follow?: () => Promise<void>;
+  readonly follow?: () => Promise<unknown>;
   /** Throws while it is not well again; by default it is once no cause is told any more. */
-  readonly cured?: () => Promise<void>;
+  readonly cured?: () => Promise<unknown>;
   /** Leaves the mesh as it was found. */
-  readonly after?: () => Promise<void>;
+  readonly after?: () => Promise<unknown>;
 }

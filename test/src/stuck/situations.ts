@@ -1,12 +1,15 @@
 import { readFileSync, rmSync } from "node:fs";
+import { MIB_BYTES } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { deleteDisk, detachDisk, provideDisk } from "../mesh/steps.js";
 import { Drive } from "../soak/drive.js";
 import type { Situation } from "./situation.js";
-import { NOT_ADDED, type StuckMesh, WIDEST_MIB } from "./stuck-mesh.js";
+import { FREE_MIB, NOT_ADDED, type StuckMesh } from "./stuck-mesh.js";
 
+/** An alert is told of calls and tasks that fail again and again. */
+const FAILURES = 3;
 const PATIENCE = { timeoutMs: 60_000 };
 
 const MOST = ["host-1", "host-2", "host-3", "host-4", "host-5", "host-6"] as const;
@@ -116,19 +119,21 @@ export const SITUATIONS: readonly Situation[] = [
   {
     title: "full pool",
     async make(stuck) {
-      const provide = `provide wide ${instanceOn(stuck, "host-1")} --size ${WIDEST_MIB}MiB --pool default`;
+      await stuck.mesh.clients.registry.createDisk({ diskId: "most", az: "z1", sizeBytes: FREE_MIB * MIB_BYTES });
+      const provide = `provide last ${instanceOn(stuck, "host-1")} --size 1MiB --pool default`;
       const failed = await stuck.typed(provide);
       expect(failed.code, failed.out).to.equal(1);
       return {
         asked: ["task", await stuck.lastTask()],
-        root: /has failed: of pool default \d+ MiB are free, .*1 MiB on devices that nobody has added/,
+        root: /has failed: of pool default 0 bytes are free, .*1 MiB on devices that nobody has added/,
         reasons: ["NO_SPACE", "POOL_ROOM"],
         row: [`task ${await stuck.lastTask()}`, /does not fit into pool default of az z1/],
         cure: new RegExp(`^take in what nobody has added: diskmesh add-host ${NOT_ADDED}$`),
         cured: async () => expect((await stuck.typed(provide)).code).to.equal(0),
         after: async () => {
-          await detachDisk(stuck.mesh, "wide");
-          await deleteDisk(stuck.mesh, "wide");
+          await detachDisk(stuck.mesh, "last");
+          await deleteDisk(stuck.mesh, "last");
+          await stuck.mesh.clients.registry.deleteDisk({ diskId: "most" });
         },
       };
     },
@@ -169,7 +174,8 @@ export const SITUATIONS: readonly Situation[] = [
     title: "CPI missing",
     async make(stuck) {
       rmSync(stuck.cpiFile("gone"), { force: true });
-      const taskId = await stuck.deploy("gone", "az-gone");
+      let taskId = "";
+      for (let failure = 0; failure < FAILURES; failure++) taskId = await stuck.deploy("gone", "az-gone");
       return {
         asked: ["task", taskId],
         root: /has failed: CPI info failed: the CPI's executable .*gone cannot be run \(ENOENT\).*CPI 'gone'.*, since 20/,
@@ -218,6 +224,10 @@ export const SITUATIONS: readonly Situation[] = [
         asked: ["host", "host-2"],
         root: /^host host-2 is ONLINE: host host-2 is suspected of silence: \d+ heartbeats in a row are missing; so are most others.*, since 20/,
         reasons: ["MASS_SILENCE"],
+        row: [
+          "source disk-registry",
+          /^6 of 10 hosts are silent: .* see to the network, or to the power; or say which are dead: diskmesh set-host-state dead HOST --reason WHY$/,
+        ],
         cure: /^see to the network, or to the power$/,
         follow: async () => {
           for (const hostId of MOST) mesh.process(hostId).signal("SIGCONT");

@@ -1,33 +1,30 @@
 import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
 import type { ExplainResponse } from "@diskmesh/api/common";
-import { runCommandLine } from "@diskmesh/cli";
 import { HttpClient, httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { WhyAnswer } from "@diskmesh/page/rows";
 import { eventually, freePort } from "@diskmesh/testkit";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
-import { TestMesh } from "../mesh/test-mesh.js";
+import { metricsAt, TestMesh } from "../mesh/test-mesh.js";
+import { type Ended, typeCommand } from "../mesh/type-command.js";
+import { AlertWatch } from "../metrics/alert-watch.js";
 import { Drive } from "../soak/drive.js";
 
+const SERVICES = ["director", "cpi-dispatcher", "disk-registry"] as const;
 const HOSTS = 10;
 /** Nobody has taken it into operation. */
 export const NOT_ADDED = `host-${HOSTS}`;
 const DRIVE_HOST = "host-8";
 const FULL_HOST = "host-1";
-/** A disk of so many MiB fits once all hosts are added. */
-export const WIDEST_MIB = HOSTS - 1;
+/** Until all hosts are added, beside what fills one of them. */
+export const FREE_MIB = HOSTS - 2;
 const LOGIN = "admin:pw-admin";
-const COMMAND_TIMEOUT_MS = 60_000;
+const PATIENCE_MS = 60_000;
 const INFO = `'{"result":{"api_version":2,"needs_vm_spec":false},"error":null,"log":""}'`;
 const MBUS = { heartbeatIntervalMs: 500 };
 
-export interface Ended {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
+const jobOf = (name: string) => `diskmesh-${SERVICES.find((service) => service === name) ?? "disk-agent"}`;
 
 /** A mesh of ten hosts with three CPIs, whose operator has the command and the page. */
 export class StuckMesh implements AsyncDisposable {
@@ -36,6 +33,7 @@ export class StuckMesh implements AsyncDisposable {
 
   private constructor(
     readonly mesh: TestMesh,
+    private readonly metricsPorts: ReadonlyMap<string, number>,
     private readonly http: HttpClient,
     /** Of the VM on each host, in order of hosts. */
     readonly instanceIds: readonly string[],
@@ -44,10 +42,14 @@ export class StuckMesh implements AsyncDisposable {
   static async start(): Promise<StuckMesh> {
     const port = await freePort();
     const users = await httpUsers({ admin: ["bosh.admin"] });
+    const hostIds = Array.from({ length: HOSTS }, (_, index) => `host-${index + 1}`);
+    const metricsPorts = new Map<string, number>();
+    for (const name of [...SERVICES, ...hostIds]) metricsPorts.set(name, await freePort());
     const mesh = await TestMesh.start({
       hosts: HOSTS,
       devicesPerHost: 1,
       deviceSizeBytes: MIB_BYTES,
+      metricsPorts,
       overrides: {
         director: {
           http: { listen: { port }, users },
@@ -62,7 +64,7 @@ export class StuckMesh implements AsyncDisposable {
       await addHosts(added);
       await devicesReady(added);
       const http = new HttpClient(mesh.group.certificates, port, LOGIN);
-      const stuck = new StuckMesh(mesh, http, await deployInstances(mesh));
+      const stuck = new StuckMesh(mesh, metricsPorts, http, await deployInstances(mesh));
       await stuck.#configure();
       // What the VM of the first host is given lies on others, which answer when that host does not.
       await mesh.clients.registry.createDisk({ diskId: "filler", hostId: FULL_HOST, sizeBytes: MIB_BYTES });
@@ -71,6 +73,11 @@ export class StuckMesh implements AsyncDisposable {
       await mesh[Symbol.asyncDispose]();
       throw error;
     }
+  }
+
+  /** Whoever is told which alerts fire. */
+  alerts(): AlertWatch {
+    return new AlertWatch([...this.metricsPorts].map(([name, port]) => ({ job: jobOf(name), port })));
   }
 
   /** What an operator types, with or without the command's name. */
@@ -85,11 +92,7 @@ export class StuckMesh implements AsyncDisposable {
       DISKMESH_CERT: certFile,
       DISKMESH_KEY: keyFile,
     };
-    const [out, err] = [new PassThrough(), new PassThrough()];
-    const signal = AbortSignal.timeout(COMMAND_TIMEOUT_MS);
-    const args = line.replace(/^diskmesh /, "").split(" ");
-    const code = await runCommandLine(args, { out, err, environment, workingFolder: group.folder, signal });
-    return { code, out: String(out.read() ?? ""), err: String(err.read() ?? "") };
+    return typeCommand(line.replace(/^diskmesh /, "").split(" "), environment, group.folder);
   }
 
   /** Once it ends well. */
@@ -100,7 +103,7 @@ export class StuckMesh implements AsyncDisposable {
         if (code !== 0) throw new Error(`${line} ended with ${code}: ${out}${err}`);
         return out;
       },
-      { timeoutMs: COMMAND_TIMEOUT_MS },
+      { timeoutMs: PATIENCE_MS },
     );
   }
 
@@ -132,6 +135,13 @@ export class StuckMesh implements AsyncDisposable {
     const manifest = `name: ${name}\ninstance_groups:\n- { name: vm, instances: 1, azs: [${az}] }\n`;
     const { task } = await this.mesh.clients.deployments.deploy({ manifest });
     return String(task?.taskId);
+  }
+
+  /** Of calls that were cut off: whatever they made is not there. */
+  async forgetOrphans(): Promise<void> {
+    const { deployments } = this.mesh.clients;
+    const { possibleOrphans } = await deployments.listPossibleOrphans({});
+    for (const { token } of possibleOrphans) await deployments.forgetPossibleOrphan({ token });
   }
 
   cpiFile(name: string): string {
@@ -174,9 +184,9 @@ export class StuckMesh implements AsyncDisposable {
   /** Has a host's agent hold a device on a drive that can be made to hang. */
   async withDrive(): Promise<{ readonly drive: Drive; readonly hostId: string; readonly deviceId: string }> {
     const { group } = this.mesh;
+    const deviceId = `${DRIVE_HOST}-drive`;
     const drive = await Drive.open(join(group.folder, "drive"), MIB_BYTES);
     this.#drive = drive;
-    const deviceId = `${DRIVE_HOST}-drive`;
     const { devices, ...config } = this.#agentConfig(DRIVE_HOST);
     await this.mesh.process(DRIVE_HOST).restart({ ...config, devices: [...devices, { deviceId, path: drive.path }] });
     await this.done(`why device ${deviceId}`);
@@ -201,6 +211,7 @@ export class StuckMesh implements AsyncDisposable {
       tls,
       nats: { servers: [nats.address], tls },
       mbus: MBUS,
+      ...metricsAt(this.metricsPorts.get(hostId)),
       devices: [{ deviceId: `${hostId}-device-1`, path: group.deviceFile(hostId, 0) }],
     };
   }

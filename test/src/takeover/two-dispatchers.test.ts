@@ -1,5 +1,5 @@
 import { TaskState } from "@diskmesh/api/director";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TakeoverMesh } from "./takeover-mesh.js";
 
@@ -8,7 +8,8 @@ const PATIENCE = { timeoutMs: 120_000 };
 describe("a director with two dispatchers", function () {
   this.timeout(600_000);
   let mesh: TakeoverMesh;
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     mesh = await TakeoverMesh.start({ directors: ["director"] });
     const { task } = await mesh.deploy("base", 1, true);
     expect(task?.state, task?.result).to.equal(TaskState.DONE);

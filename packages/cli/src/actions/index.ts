@@ -8,6 +8,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   devices: async () => (await import("./devices.js")).devices,
   disks: async () => (await import("./disks.js")).disks,
   instances: async () => (await import("./instances.js")).instances,
+  agents: async () => (await import("./agents.js")).agents,
   tasks: async () => (await import("./tasks.js")).tasks,
   locks: async () => (await import("./locks.js")).locks,
   configs: async () => (await import("./configs.js")).configs,

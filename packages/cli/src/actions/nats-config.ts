@@ -2,8 +2,10 @@ import { mkdir, readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { replaceFile } from "@diskmesh/atomic-file";
+import { quoted } from "@diskmesh/domain";
 import { type Action, type ActionCall, textOption } from "../action.js";
-import { open } from "./pki.js";
+import { UsageError } from "../exit-codes.js";
+import { folderOf, open } from "./pki.js";
 
 /** Long beside what nats-server takes to read what it was told. */
 const ONCE_MORE_MS = 1_000;
@@ -19,7 +21,7 @@ export const natsConfig: Action = {
   example: "diskmesh nats-config /etc/nats/diskmesh --folder pki --pid-file /run/nats-server.pid",
   run: async (call) => {
     const { isToldOnceMore, reloadServer, serverTlsFile } = await import("@diskmesh/mbus");
-    const folder = resolve(call.args[0] ?? "");
+    const folder = targetOf(call);
     const pidFile = textOption(call.options, "pidFile");
     const first = await write(call, folder);
     if (pidFile !== "") await reloadServer(resolve(pidFile));
@@ -37,6 +39,15 @@ export const natsConfig: Action = {
     call.output.answer({ changed, users, told: pidFile !== "" }, `${what}: ${users} users${told}`);
   },
 };
+
+/** Copied to NATS servers as a whole, it must not be that with the keys. */
+function targetOf({ args: [given = ""], options }: ActionCall): string {
+  if (given === "") throw new UsageError("no folder is named: give the one that nats-server's files go to");
+  const folder = resolve(given);
+  if (folder === folderOf(options))
+    throw new UsageError(`${quoted(folder)} has the keys of everybody: give a folder for nats-server alone`);
+  return folder;
+}
 
 async function write(
   call: ActionCall,

@@ -57,7 +57,9 @@ export async function open({ options }: Pick<ActionCall, "options">, makes: bool
   return MeshCertificates.open(folderOf(options), { makes });
 }
 
-function folderOf(options: ActionCall["options"]): string {
+export function folderOf(options: ActionCall["options"]): string {
+  // As of a variable that nobody has set: an authority that is made elsewhere is another mesh's.
+  if (options.folder === "") throw new UsageError("--folder names no folder: give one, or leave it out for pki");
   return resolve(textOption(options, "folder") || "pki");
 }
 
@@ -67,7 +69,7 @@ async function make(call: ActionCall, names: readonly string[], all: boolean): P
   const { parseHolders } = await import("@diskmesh/pki");
   const file = resolve(textOption(options, "list") || join(folderOf(options), "mesh.list"));
   const text = await readFile(file, "utf8").catch((error: unknown) => {
-    throw new UsageError(`cannot read the list of holders: ${messageOf(error)}`);
+    throw new UsageError(`cannot read the list of holders ${quoted(file)}: ${messageOf(error)}`);
   });
   const holders = parseHolders(text, file);
   const missing = names.find((name) => !holders.some((holder) => holder.name === name));

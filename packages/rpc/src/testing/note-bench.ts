@@ -9,7 +9,7 @@ import type { TlsFiles } from "@diskmesh/tls";
 import type { CallContext } from "../call-context.js";
 import type { RpcFailure } from "../call-gate.js";
 import type { ClientOptions } from "../client.js";
-import type { Client, Handlers } from "../definition.js";
+import type { Client, Handlers, ServiceDefinition } from "../definition.js";
 import { createClient } from "../following.js";
 import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "../limits.js";
 import type { RefusedConnection } from "../secure-listener.js";
@@ -143,7 +143,14 @@ export class Bench {
   }
 
   client(options: Partial<ClientOptions> = {}): Client<typeof NoteService> {
-    const client = createClient(NoteService, {
+    return this.clientOf(NoteService, options);
+  }
+
+  clientOf<Definition extends ServiceDefinition>(
+    definition: Definition,
+    options: Partial<ClientOptions> = {},
+  ): Client<Definition> {
+    const client = createClient(definition, {
       address: `127.0.0.1:${this.port}`,
       tls: this.files("operator"),
       serverRole: "disk-registry",

@@ -26,8 +26,7 @@ const SECRET = "hunter2-hunter2";
 describe("a config and the files that it names", () => {
   const folder = mkdtempSync(join(tmpdir(), "dm-check-"));
   const file = join(folder, "sample.yaml");
-  before(async function () {
-    this.timeout(60_000);
+  before(async () => {
     await createDevelopmentCertificates(folder, { hostIds: [] });
   });
   after(() => rmSync(folder, { recursive: true }));
@@ -46,23 +45,28 @@ describe("a config and the files that it names", () => {
   }
 
   it("that are good -> nothing is wrong", () => {
-    expect(check({ http: { tls: { certFile, keyFile } } })).to.deep.include({ problems: [], warnings: [] });
+    for (const tls of [
+      { certFile, keyFile },
+      { certFile, keyFile, caFile },
+    ])
+      expect(check({ http: { tls } })).to.deep.include({ problems: [], warnings: [] });
   });
 
   it("several things wrong -> all are told of, in the config and in the files", () => {
     const { problems } = check({
       listen: { host: "a", port: 70_000 },
       tls: { ...TLS, caFile: "nowhere.pem", keyFile: certificateFiles("", "disk-registry").keyFile },
-      http: { tls: { certFile: "sample.yaml", keyFile } },
+      http: { tls: { certFile: "sample.yaml", keyFile, caFile: "nothing.pem" } },
       colour: "red",
     });
-    expect(problems).to.have.length(5);
+    expect(problems).to.have.length(6);
     const all = problems.join("\n");
     for (const part of [
       /^listen\.port: 70000 does not fit: .*65535/m,
       /^colour: this key is not known/m,
       /^tls: cannot read the TLS file .*nowhere\.pem/m,
       /^tls: tls\.keyFile .* is not the key of the certificate/m,
+      /^http\.tls: cannot read the TLS file .*nothing\.pem/m,
       /^http\.tls: tls\.certFile .* holds no certificate in PEM/m,
     ])
       expect(all).to.match(part);

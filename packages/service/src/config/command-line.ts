@@ -35,6 +35,8 @@ export function commandOf(argv: readonly string[], env: Readonly<Record<string, 
   const checked = given["check-config"];
   if (checked !== undefined) {
     if (given.config !== undefined) throw new ConfigError(`both --config and --check-config: ${USAGE}`);
+    // As of a variable that nobody has set.
+    if (checked === "") throw new ConfigError(`--check-config names no file: ${USAGE}`);
     return { does: "check", file: resolve(checked) };
   }
   const file = given.config ?? env.DISKMESH_CONFIG;

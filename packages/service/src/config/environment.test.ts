@@ -88,6 +88,12 @@ describe("the environment, beside a config", () => {
       /DISKMESH_DISK_AGENT_LOG_LEVLE: no key has this variable; did you mean DISKMESH_DISK_AGENT_LOG_LEVEL\?/,
     ],
     [
+      "two letters in the other order",
+      { DISKMESH_DISK_AGENT_LISTEN_PROT: "1" },
+      /LISTEN_PROT: no key has this variable; did you mean DISKMESH_DISK_AGENT_LISTEN_PORT\?/,
+    ],
+    ["a variable that is like no other", { DISKMESH_DISK_AGENT_COLOUR: "red" }, /COLOUR: no key .*; unset it/],
+    [
       "a value that does not fit",
       { DISKMESH_DISK_AGENT_LISTEN_PORT: "many" },
       /listen\.port \(of DISKMESH_DISK_AGENT_LISTEN_PORT\): "many" does not fit; it takes: whole number/,

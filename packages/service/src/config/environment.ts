@@ -51,8 +51,10 @@ export function overridden(content: unknown, service: string, schema: z.core.$Zo
     if (text === undefined || !name.startsWith(prefix) || OF_KUBERNETES.test(name.slice(prefix.length))) continue;
     const variable = variables.get(name);
     if (variable === undefined) {
-      const nearest = nearestOf(name.slice(0, 200), variables.keys());
-      problems.push(`${name}: no key has this variable; ${nearest ? `did you mean ${nearest}?` : "unset it"}`);
+      // All have the prefix, which makes none of them likelier.
+      const known = [...variables.keys()].map((each) => each.slice(prefix.length));
+      const nearest = nearestOf(name.slice(prefix.length, 200), known);
+      problems.push(`${name}: no key has this variable; ${nearest ? `did you mean ${prefix}${nearest}?` : "unset it"}`);
       continue;
     }
     try {

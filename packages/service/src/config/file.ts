@@ -1,24 +1,44 @@
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readSync } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
 import { parseDocument } from "yaml";
 import { ConfigError } from "./config-error.js";
 
 /** A config is a few hundred lines; another file, given by mistake, must not keep a start waiting. */
-const MAX_CONFIG_LENGTH = 128 * 1024;
+const MAX_CONFIG_BYTES = 128 * 1024;
 
 /** What a config file says. Throws ConfigError, which never quotes the file. */
 export function readConfigFile(file: string): unknown {
-  let text: string;
+  let bytes: Buffer;
   try {
-    text = readFileSync(file, "utf8");
+    bytes = readBeginning(file);
   } catch (error) {
     throw new ConfigError(`cannot read the config file ${file}: ${messageOf(error)}`, { cause: error });
   }
-  if (text.length > MAX_CONFIG_LENGTH)
-    throw new ConfigError(
-      `config ${file} has ${text.length} characters, more than the ${MAX_CONFIG_LENGTH} of any config`,
-    );
-  return parseYaml(text, `config ${file}`) ?? {};
+  if (bytes.length > MAX_CONFIG_BYTES)
+    throw new ConfigError(`config ${file} has more than the ${MAX_CONFIG_BYTES} bytes of any config`);
+  return parseYaml(textOf(bytes, file), `config ${file}`) ?? {};
+}
+
+/** One byte more than a config may have: a device has no end. */
+function readBeginning(file: string): Buffer {
+  const bytes = Buffer.alloc(MAX_CONFIG_BYTES + 1);
+  const descriptor = openSync(file, "r");
+  try {
+    let length = 0;
+    for (let read = -1; read !== 0 && length < bytes.length; length += read)
+      read = readSync(descriptor, bytes, length, bytes.length - length, null);
+    return bytes.subarray(0, length);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function textOf(bytes: Buffer, file: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (error) {
+    throw new ConfigError(`config ${file} is no text in UTF-8: save it as that`, { cause: error });
+  }
 }
 
 /** Throws ConfigError, which never quotes the text: it may hold secrets. */
@@ -26,12 +46,15 @@ export function parseYaml(text: string, what: string): unknown {
   // Neither pretty errors nor warnings: both quote the text, and take time for each error.
   const document = parseDocument(text, { prettyErrors: false, logLevel: "error" });
   const [error] = document.errors;
+  if (error?.code === "RESOURCE_EXHAUSTION") throw new ConfigError(`${what} is nested deeper than any config`);
   if (error) throw new ConfigError(`${what} is not valid YAML: ${error.message} ${placeIn(text, error.pos[0])}`);
   try {
     return document.toJS();
   } catch {
     // What was thrown quotes the alias, which may be a password that begins with a star.
-    throw new ConfigError(`${what} has an alias that nothing is named by: put values that begin with * in quotes`);
+    throw new ConfigError(
+      `${what} has an alias that nothing is named by, or far too many: put values that begin with * in quotes`,
+    );
   }
 }
 

@@ -53,7 +53,9 @@ class Described {
       return `this key is missing; it takes: ${type}${orFile}`;
     }
     if (issue.code === "custom") return issue.message;
-    const given = isSecretAt(this.schema, path) ? "this" : shown(issue.input);
+    // A text that is no config at all may be a key's file, given by mistake.
+    const isHidden = (path.length === 0 && typeof issue.input === "string") || isSecretAt(this.schema, path);
+    const given = isHidden ? "this" : shown(issue.input);
     if (issue.code === "invalid_type" || issue.code === "invalid_union" || issue.code === "invalid_value")
       return `${given} does not fit; it takes: ${type || issue.message}`;
     return `${given} does not fit: ${withSmallFirstLetter(issue.message)}`;

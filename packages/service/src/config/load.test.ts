@@ -24,13 +24,19 @@ listen: { host: 127.0.0.1, port: 7030 }
 tls: { caFile: certs/ca.pem, certFile: ../cert.pem, keyFile: /etc/key.pem }
 `;
 
+/** A list of ten lists of ten lists, and so on. */
+const BOMB = ["b", "c", "d", "e"].reduce((text, name, index) => {
+  const former = "abcd"[index];
+  return `${text}${name}: &${name} [${Array(10).fill(`*${former}`).join(", ")}]\n`;
+}, "a: &a [x, x, x, x, x, x, x, x, x, x]\n");
+
 describe("loadConfig", () => {
   const folder = mkdtempSync(join(tmpdir(), "dm-config-"));
   const file = join(folder, "etc", "registry.yaml");
   before(() => mkdirSync(join(folder, "etc")));
   after(() => rmSync(folder, { recursive: true }));
 
-  function load(text: string): z.output<typeof schema> {
+  function load(text: string | Buffer): z.output<typeof schema> {
     writeFileSync(file, text);
     return loadConfig(schema, { service: "sample", file, env: {} }).config;
   }
@@ -96,7 +102,7 @@ describe("loadConfig", () => {
         tablet: tabletConfig("registry"),
       }),
     );
-    const load = (text: string) => {
+    const load = (text: string | Buffer) => {
       writeFileSync(file, `listen: { host: 0.0.0.0, port: 7030 }\n${text}`);
       return loadConfig(leader, { service: "sample", file, env: {} }).config;
     };
@@ -105,7 +111,7 @@ describe("loadConfig", () => {
     expect(() => load("tablet: { storage: mongodb://db/state }")).to.throw(ConfigError, "advertisedAddress: give one");
   });
 
-  const wrong: readonly [string, string, string[]][] = [
+  const wrong: readonly [string, string | Buffer, string[]][] = [
     ["an unknown key", `${GOOD}listne: 1`, ["listne: this key is not known; did you mean listen?"]],
     [
       "an unknown key inside",
@@ -127,7 +133,15 @@ describe("loadConfig", () => {
     ["no YAML", "listen: [", ["not valid YAML", "line"]],
     ["an alias of nothing", `${GOOD}log: *secret`, ["an alias", "quotes"]],
     ["a key given twice", `${GOOD}listen: { host: b, port: 1 }`, ["not valid YAML"]],
-    ["a file that is no config", "[".repeat(500_000), ["500000 characters"]],
+    ["a file that is no config", "[".repeat(500_000), ["more than the 131072 bytes"]],
+    ["lists without end", `${GOOD}log: ${"[".repeat(20_000)}`, ["nested deeper than any config"]],
+    ["aliases without end", `${BOMB}${GOOD}`, ["far too many"]],
+    [
+      "a key's file",
+      "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n",
+      ["the file: this does not fit"],
+    ],
+    ["UTF-16", Buffer.from(`\ufeff${GOOD}`, "utf16le"), ["no text in UTF-8"]],
     ["an empty file", "", ["listen: this key is missing; it takes: mapping"]],
     ["a list", "[1]", ["the file: a list does not fit; it takes: mapping"]],
   ];

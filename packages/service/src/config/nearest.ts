@@ -23,7 +23,7 @@ function likeness(one: string, other: string): number {
 
 const wordsOf = (name: string): string[] =>
   name
-    .split(/(?=[A-Z])|[._[\]]+/)
+    .split(/(?<=[a-z0-9])(?=[A-Z])|[._[\]]+/)
     .filter((word) => word !== "")
     .map((word) => word.toLowerCase());
 

@@ -58,13 +58,19 @@ export const tlsConfig = withFacts(
   { checkFiles: (files: TlsFiles) => problemsOfTlsFiles(files, Date.now()) },
 );
 
-/** A certificate and its private key, where whom to trust is of no account. */
+/** A certificate and its private key, and who knows it by what, where that is not what `tls` says. */
 export const keyPairConfig = withFacts(
   z.strictObject({
     certFile: pathConfig.describe("PEM: the certificate."),
     keyFile: privateFileConfig.describe("PEM: its private key, without a passphrase."),
+    caFile: pathConfig
+      .optional()
+      .describe("PEM: the authorities that sign it, where these are neither public ones nor those of `tls`."),
   }),
-  { checkFiles: (files: Pick<TlsFiles, "certFile" | "keyFile">) => problemsOfPair(files, Date.now()) },
+  {
+    checkFiles: (files: Pick<TlsFiles, "certFile" | "keyFile"> & { caFile?: string | undefined }) =>
+      problemsOfPair(files, Date.now()),
+  },
 );
 
 /** The NATS servers that director and agents talk over. */

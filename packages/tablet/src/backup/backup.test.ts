@@ -2,7 +2,7 @@ import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { documentDatabase } from "../mongo/testing/document-database.js";
 import { databaseUrl, newTabletName, removeTablet } from "../mongo/testing/test-location.js";
@@ -30,8 +30,7 @@ describe("backup and restore", () => {
   let folder: string;
   let file: string;
 
-  before(async function () {
-    this.timeout(400_000);
+  before(async () => {
     const found = await documentDatabase();
     if (typeof found !== "string") database = databaseUrl(found.url);
   });
@@ -117,7 +116,8 @@ describe("backup and restore", () => {
     });
   }
 
-  it("tells all incarnations that a tablet comes from, the nearest first", async () => {
+  it("tells all incarnations that a tablet comes from, the nearest first", async function () {
+    leaveToVerify(this);
     let tablet = await make(join(folder, "0"));
     const incarnations = [tablet.incarnation];
     for (let n = 1; n < 4; n++) {
@@ -149,7 +149,8 @@ describe("backup and restore", () => {
     }
   });
 
-  it("leaves nothing that serves when it is cut off", async () => {
+  it("leaves nothing that serves when it is cut off", async function () {
+    leaveToVerify(this);
     const tablet = await make(join(folder, "from"));
     await backUp(tablet);
     await tablet.close();

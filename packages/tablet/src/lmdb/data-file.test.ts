@@ -89,8 +89,7 @@ class DataFile {
   }
 }
 
-describe("the check of a data file", function () {
-  this.timeout(300_000);
+describe("the check of a data file", () => {
   let folder: string;
   let path: string;
   let sound: Buffer;

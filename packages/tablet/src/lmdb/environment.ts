@@ -2,7 +2,7 @@ import { mkdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
-import { type Database, open, type RootDatabase } from "lmdb";
+import { type Database, IF_EXISTS, open, type RootDatabase } from "lmdb";
 import { newerFormat, STORE_FORMAT } from "../format.js";
 import { checkDataFile, type OnEntry } from "./data-file.js";
 import { hadEarlierLife, markEarlierLife, refuseLostData } from "./earlier-life.js";
@@ -105,6 +105,22 @@ export class LmdbEnvironment {
     try {
       // A child transaction, because a plain one commits what was put before a throw.
       return await this.#root.childTransaction(action);
+    } catch (error) {
+      throw await causeOf(error);
+    }
+  }
+
+  /**
+   * The same of an `action` that puts and removes, and neither reads nor throws: it is run at once, and LMDB's own thread
+   * writes what came of it, without waiting for this one again. With `ifThere`, only where the meta database has that key:
+   * else nothing is written, and it resolves with false.
+   */
+  async writeBlindly(sizeBytes: number, action: () => void, ifThere?: Buffer): Promise<boolean> {
+    this.#room.check(sizeBytes);
+    try {
+      return await (ifThere === undefined
+        ? this.#root.batch(action)
+        : this.#meta.ifVersion(ifThere, IF_EXISTS, action));
     } catch (error) {
       throw await causeOf(error);
     }

@@ -33,7 +33,8 @@ describe("A full disk and LMDB", () => {
     });
 
     for (const what of ["nothing", "no lock file", "a tablet"])
-      it(`is named on opening a folder that holds ${what}, and leaves nothing there`, async () => {
+      it(`is named on opening a folder that holds ${what}, and leaves nothing there`, async function () {
+        leaveToVerify(this);
         let full = 0;
         let served = 0;
         for (const pages of [0, 1, 2, 3, 4, 6, 300]) {

@@ -39,6 +39,8 @@ export function openLmdbEventLog(options: LmdbOptions): EventLog {
 class LmdbEventLog implements EventLog {
   readonly #options: LmdbOptions;
   #opened: Promise<Opened> | undefined;
+  /** By stream, while lines of it are being written: the index of the next one, and how many appends there are. */
+  readonly #appending = new Map<string, { next: number; count: number }>();
 
   constructor(options: LmdbOptions) {
     this.#options = options;
@@ -51,11 +53,20 @@ class LmdbEventLog implements EventLog {
     let sizeBytes = CHANGE_BYTES;
     // In a row, so that only the last page of theirs is not full.
     for (const line of lines) sizeBytes += LINE_BYTES + Buffer.byteLength(line);
-    return this.#write(environment, sizeBytes, () => {
-      let next = nextIndex(database, stream);
-      for (const line of lines) database.putSync(lineKey(stream, next++), line);
+    const appending = this.#appending.get(stream) ?? { next: nextIndex(database, stream), count: 0 };
+    this.#appending.set(stream, appending);
+    appending.count++;
+    let next = appending.next;
+    const write = (): void => {
+      for (const line of lines) void database.put(lineKey(stream, next++), line);
+      appending.next = next;
+    };
+    try {
+      await this.#writing(() => environment.writeBlindly(sizeBytes, write));
       return next;
-    });
+    } finally {
+      if (--appending.count === 0) this.#appending.delete(stream);
+    }
   }
 
   async read(
@@ -154,9 +165,13 @@ class LmdbEventLog implements EventLog {
     return this.#opened;
   }
 
-  async #write<T>(environment: LmdbEnvironment, sizeBytes: number, action: () => T): Promise<T> {
+  #write<T>(environment: LmdbEnvironment, sizeBytes: number, action: () => T): Promise<T> {
+    return this.#writing(() => environment.write(sizeBytes, action));
+  }
+
+  async #writing<T>(write: () => Promise<T>): Promise<T> {
     try {
-      return await environment.write(sizeBytes, action);
+      return await write();
     } catch (error) {
       const noRoom = noRoomError(error, "cannot write to the event log", this.#options.folder, "unknown");
       throw (

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { FencedError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
+import { addChanges } from "../batch.js";
 import { type Checked, checksumAt, StateSums, type StoredSums } from "../checksums.js";
 import { CURE, STORE_FORMAT } from "../format.js";
 import { type Place, placeOf } from "../place.js";
@@ -41,6 +42,8 @@ interface Write {
 const CLAIM = "claim";
 const TABLES = "tables";
 const SUMS = "sums";
+/** Before the writer of the latest claim: a commit is made only where that is there. */
+const LEADS = "leads ";
 
 /** LMDB opens few databases quickly and many slowly; a tablet has a dozen. */
 const TABLES_MAX = 60;
@@ -85,6 +88,7 @@ class LmdbStorage implements TabletStorage {
         address: leader.address,
       };
       this.#put(meta, CLAIM, claim);
+      this.#noteLeads(meta, claim);
       if (last === undefined) this.#put(meta, SUMS, {});
       return claim;
     });
@@ -131,11 +135,15 @@ class LmdbStorage implements TabletStorage {
     if (this.#sums === undefined) {
       throw new InvalidStateError(`the tablet in ${this.#options.folder} is used before it was loaded`);
     }
-    // Everything that can be wrong with the changes is found before the transaction.
+    // Everything that can be wrong is found before the transaction, of which nothing is done where another process has
+    // claimed by then. Nobody else writes, so that what it replaces is what is there now.
+    this.#refuseFenced(environment, claim);
+    const byKey = new Map<string, StoredChange>();
+    addChanges(byKey, changes);
     const names = [...new Set(changes.map((change) => change.table))];
     const sums = new StateSums(this.#sums);
     let sizeBytes = 0;
-    const writes = changes.map((change): Write => {
+    const writes = Array.from(byKey.values(), (change): Write => {
       const { document, version } = change;
       const [table, keyBytes] = [this.#table(change.table), Buffer.from(change.key)];
       const record = document === null ? undefined : table.records.encode(keyBytes, { document, version });
@@ -143,17 +151,19 @@ class LmdbStorage implements TabletStorage {
       sizeBytes += CHANGE_BYTES + keyBytes.length + (record?.bytes.length ?? 0);
       return { change, table, keyBytes, bytes: record?.bytes };
     });
-    await this.#write(sizeBytes, () => {
-      this.#refuseFenced(environment, claim);
-      this.#rememberTables(environment.meta, names);
-      for (const write of writes) {
-        this.#removeReplaced(sums, write);
-        const { table, keyBytes, bytes } = write;
-        if (bytes === undefined) table.database.removeSync(keyBytes);
-        else table.database.putSync(keyBytes, bytes);
+    for (const write of writes) this.#removeReplaced(sums, write);
+    const tables = this.#tablesWith(environment.meta, names);
+    const write = (): void => {
+      if (tables !== undefined) this.#put(environment.meta, TABLES, { names: tables });
+      for (const { table, keyBytes, bytes } of writes) {
+        if (bytes === undefined) void table.database.remove(keyBytes);
+        else void table.database.put(keyBytes, bytes);
       }
       this.#put(environment.meta, SUMS, sums.stored());
-    });
+    };
+    const isDone = await this.#writing(() => environment.writeBlindly(sizeBytes, write, leadsKey(claim)));
+    if (!isDone) this.#refuseFenced(environment, claim);
+    if (!isDone) throw new InvalidStateError(`the tablet in ${this.#options.folder} does not say who leads; ${CURE}`);
     this.#sums = sums;
   }
 
@@ -231,9 +241,13 @@ class LmdbStorage implements TabletStorage {
     return table;
   }
 
-  async #write<T>(sizeBytes: number, action: () => T): Promise<T> {
+  #write<T>(sizeBytes: number, action: () => T): Promise<T> {
+    return this.#writing(() => (this.#environment as LmdbEnvironment).write(sizeBytes, action));
+  }
+
+  async #writing<T>(write: () => Promise<T>): Promise<T> {
     try {
-      return await (this.#environment as LmdbEnvironment).write(sizeBytes, action);
+      return await write();
     } catch (error) {
       if (error instanceof FencedError || error instanceof InvalidStateError) throw error;
       const damage = damageOr(error, this.#options.folder);
@@ -260,10 +274,11 @@ class LmdbStorage implements TabletStorage {
     return this.#get<{ names: string[] }>(meta, TABLES)?.names ?? [];
   }
 
-  #rememberTables(meta: TextDatabase, names: readonly string[]): void {
+  /** All tables, where these are not among them yet. */
+  #tablesWith(meta: TextDatabase, names: readonly string[]): readonly string[] | undefined {
     const known = this.#storedTables(meta);
     const unknown = names.filter((name) => !known.includes(name));
-    if (unknown.length > 0) this.#put(meta, TABLES, { names: [...known, ...unknown] });
+    return unknown.length === 0 ? undefined : [...known, ...unknown];
   }
 
   #get<T>(meta: TextDatabase, name: string): T | undefined {
@@ -280,7 +295,13 @@ class LmdbStorage implements TabletStorage {
 
   #put(meta: TextDatabase, name: string, document: object): void {
     const key = Buffer.from(name);
-    meta.putSync(key, this.#metaRecords.encode(key, { document, version: 1 }).bytes.toString());
+    void meta.put(key, this.#metaRecords.encode(key, { document, version: 1 }).bytes.toString());
+  }
+
+  #noteLeads(meta: TextDatabase, claim: StoredClaim): void {
+    const former = [...meta.getKeys({ start: Buffer.from(LEADS), end: Buffer.from(`${LEADS}~`) })];
+    for (const key of former) void meta.remove(key);
+    void meta.put(leadsKey(claim), `${claim.generation}`);
   }
 
   #decodeMeta(name: string, text: string): Checked {
@@ -294,4 +315,8 @@ class LmdbStorage implements TabletStorage {
       throw damagedDocument(this.#options.folder, table, key.toString(), error);
     }
   }
+}
+
+function leadsKey({ writer }: Leader): Buffer {
+  return Buffer.from(LEADS + writer);
 }

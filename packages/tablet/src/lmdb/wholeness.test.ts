@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { InvalidStateError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type Database, open as openLmdb } from "lmdb";
 import { randomOf } from "../contract/random.js";
@@ -187,7 +187,8 @@ describe("a folder that is not whole", () => {
     "its transaction": [152, 8],
   };
   for (const [field, [offset, sizeBytes]] of Object.entries(metaFields)) {
-    it(`ends no process without a word when both meta pages are damaged in ${field}`, async () => {
+    it(`ends no process without a word when both meta pages are damaged in ${field}`, async function () {
+      leaveToVerify(this);
       for (const byte of [0xff, 0x11, 0]) {
         const bytes = Buffer.alloc(sizeBytes, byte);
         await expectWord(bytes, [offset, PAGE_SIZE_BYTES + offset]);
@@ -195,7 +196,8 @@ describe("a folder that is not whole", () => {
     });
   }
 
-  it("ends no process without a word, whatever the heads of its other pages hold", async () => {
+  it("ends no process without a word, whatever the heads of its other pages hold", async function () {
+    leaveToVerify(this);
     const random = randomOf(4_711);
     const pages = readFileSync(join(folder, "data.mdb")).length / PAGE_SIZE_BYTES;
     const outcomes: string[] = [];

@@ -76,7 +76,6 @@ describe("connecting to MongoDB", () => {
     let server: DocumentDatabase;
 
     before(async function () {
-      this.timeout(400_000);
       const found = await documentDatabase();
       if (typeof found === "string") return skipBecause(this, found);
       server = found;
@@ -95,7 +94,6 @@ describe("connecting to MongoDB", () => {
     let url: string;
 
     before(async function () {
-      this.timeout(400_000);
       const found = await documentDatabase();
       if (typeof found === "string") return skipBecause(this, found);
       url = databaseUrl(found.url, DATABASE);
@@ -133,7 +131,6 @@ describe("connecting to MongoDB", () => {
     let old: DocumentDatabase;
 
     before(async function () {
-      this.timeout(400_000);
       if (!hasJavaServer()) return skipBecause(this, "java and mvn are not on PATH");
       old = await startJavaServer("old");
     });

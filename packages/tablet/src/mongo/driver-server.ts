@@ -1,4 +1,4 @@
-import { InvalidArgumentError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { InvalidStateError, type Logger, messageOf, silentLogger, UnavailableError } from "@diskmesh/domain";
 import {
   type AnyBulkWriteOperation,
   type ClientSession,
@@ -7,17 +7,16 @@ import {
   type Db,
   type Filter,
   MongoBulkWriteError,
-  MongoClient,
   MongoCompatibilityError,
   MongoError,
   MongoInvalidArgumentError,
   MongoServerError,
   MongoServerSelectionError,
-  ReadConcern,
 } from "mongodb";
+import { newClient, tlsPathsOf } from "./client.js";
 import type { IsOurs } from "./collections.js";
+import { CurrentDatabase, databaseOf, type UseDatabase } from "./current-database.js";
 import {
-  CONNECTIONS_MAX,
   type DocumentChange,
   type DocumentReader,
   type DocumentServer,
@@ -31,11 +30,6 @@ import {
 import { unfitCollection, unfitEngine } from "./fitness.js";
 import { checkUrlOptions } from "./url.js";
 
-/** How long the driver looks for a server that takes writes, per try, unless the address says otherwise. */
-const SELECTION_TIMEOUT_MS = 5_000;
-const CONNECT_TIMEOUT_MS = 10_000;
-/** A connection on which nothing comes for so long while an answer is due counts as broken. */
-const SOCKET_TIMEOUT_MS = 20_000;
 const DEFAULT_DATABASE = "diskmesh";
 
 const DUPLICATE_KEY = 11_000;
@@ -48,52 +42,39 @@ const REFUSED_CODES: readonly unknown[] = [2, 9, 13, 14, 18, 20, 40, 59, 72, 73,
  */
 const NOT_DONE_CODES: readonly unknown[] = [121, 8_000, 12_501, 14_031, 16_500];
 
-type Documents = Collection<StoredDocument>;
-
-/** Connects, or rejects with what is wrong. No message shows a user name or a password. */
-export async function connectToMongo(url: string, isOurs: IsOurs = () => false): Promise<DocumentServer> {
+/**
+ * Connects, or rejects with what is wrong. No message shows a user name or a password. Other TLS files are taken up when
+ * those that the address names have changed, which is told to the log.
+ */
+export async function connectToMongo(
+  url: string,
+  isOurs: IsOurs = () => false,
+  log: Logger = silentLogger,
+): Promise<DocumentServer> {
   checkUrlOptions(url);
   const client = newClient(url);
-  const database = /^[^/]*\/\/[^/]*\/([^?]+)/.exec(url)?.[1] ?? DEFAULT_DATABASE;
-  const { hosts, srvHost } = client.options;
-  const name = `${srvHost ?? hosts.map(String).join(",")}/${database}`;
+  const path = /^[^/]*\/\/[^/]*\/([^?]+)/.exec(url)?.[1] ?? DEFAULT_DATABASE;
+  const { hosts, srvHost, replicaSet } = client.options;
+  const name = `${srvHost ?? hosts.map(String).join(",")}/${path}`;
+  const explain = (error: unknown): Error => whyNot(error, name, replicaSet ?? null);
+  const current = await CurrentDatabase.connect({
+    url,
+    databaseName: decodeURIComponent(path),
+    name,
+    paths: tlsPathsOf(client),
+    tryOut: (database) => DriverServer.on(database, name).collections(""),
+    explain,
+    log,
+  });
   try {
-    await client.connect();
-    // The driver connects without talking to the database: this finds out whether it may.
-    const server = new DriverServer(client, decodeURIComponent(database), name);
-    await server.collections("");
+    const server = new DriverServer({ name, use: current.use, close: () => current.close() });
     await server.lookForSessions();
     await server.refuseUnfitEngine();
     await server.refuseUnfitCollections(isOurs);
     return server;
   } catch (error) {
-    await client.close().catch(() => {});
-    throw whyNot(error, name, client.options.replicaSet ?? null);
-  }
-}
-
-function newClient(url: string): MongoClient {
-  try {
-    return new MongoClient(url, {
-      ...(/[?&]appName=/i.test(url) ? {} : { appName: "diskmesh" }),
-      // What a lost answer means is decided by the tablet's protocol, not by the driver.
-      retryWrites: false,
-      retryReads: false,
-      ...(/[?&]serverSelectionTimeoutMS=/i.test(url) ? {} : { serverSelectionTimeoutMS: SELECTION_TIMEOUT_MS }),
-      connectTimeoutMS: CONNECT_TIMEOUT_MS,
-      socketTimeoutMS: SOCKET_TIMEOUT_MS,
-      maxPoolSize: CONNECTIONS_MAX,
-      // What is sent at once shall arrive at once, also at first: the probe needs it.
-      maxConnecting: CONNECTIONS_MAX,
-      ignoreUndefined: true,
-    });
-  } catch (error) {
-    // The driver quotes parts of the address, in which there may be a password.
-    const reason = messageOf(error);
-    const shown = /[@/]/.test(reason) ? "the driver cannot parse it" : reason;
-    throw new InvalidArgumentError(
-      `the address of MongoDB is malformed: ${shown}; it must be like mongodb://host:27017/database`,
-    );
+    await current.close().catch(() => {});
+    throw explain(error);
   }
 }
 
@@ -103,7 +84,7 @@ function whyNot(error: unknown, name: string, replicaSet: string | null): Error 
   if (error instanceof MongoCompatibilityError || /wire version/i.test(reason)) {
     return new InvalidStateError(`MongoDB at ${name} is too old: ${reason}; use version 4.4 or newer`);
   }
-  if (error instanceof InvalidStateError) return error;
+  if (error instanceof InvalidStateError || error instanceof UnavailableError) return error;
   if (cause instanceof MongoServerError) return refusal(name, "to serve", cause);
   // The driver leaves out servers of other sets, and then says only that it found none.
   if (replicaSet !== null && cause instanceof MongoServerSelectionError && cause.reason?.servers.size === 0)
@@ -127,47 +108,55 @@ function refusal(name: string, what: string, error: unknown): InvalidStateError 
   );
 }
 
+interface DriverServerOptions {
+  readonly name: string;
+  readonly use: UseDatabase;
+  readonly close: () => Promise<void>;
+  /** Of reads that come in order. */
+  readonly session?: ClientSession | undefined;
+}
+
 /** The operations by the official driver. */
 class DriverServer implements DocumentServer {
-  readonly name: string;
-  readonly #client: MongoClient;
-  readonly #database: Db;
-  /** Of reads that come in order. */
-  readonly #session: ClientSession | undefined;
+  readonly #options: DriverServerOptions;
   #hasSessions = false;
 
-  constructor(client: MongoClient, database: string, name: string, session?: ClientSession) {
-    this.name = name;
-    this.#client = client;
-    this.#session = session;
-    this.#database = client.db(database, {
-      writeConcern: { w: "majority", journal: true },
-      readConcern: new ReadConcern("majority"),
-      readPreference: "primary",
-    });
+  constructor(options: DriverServerOptions) {
+    this.#options = options;
+  }
+
+  /** Whoever has the database closes it. */
+  static on(database: Db, name: string, session?: ClientSession): DriverServer {
+    return new DriverServer({ name, use: (operation) => operation(database), close: async () => {}, session });
+  }
+
+  get name(): string {
+    return this.#options.name;
   }
 
   /** Finds out whether its reads can be had in order. */
   async lookForSessions(): Promise<void> {
-    const hello = await this.#askIfAllowed("telling whether it has sessions", {}, () =>
-      this.#database.command({ hello: 1 }),
+    const hello = await this.#askIfAllowed("telling whether it has sessions", {}, (database) =>
+      database.command({ hello: 1 }),
     );
     this.#hasSessions = typeof (hello as Fields).logicalSessionTimeoutMinutes === "number";
   }
 
   readInOrder<T>(read: (reader: DocumentReader) => Promise<T>): Promise<T> {
     if (!this.#hasSessions) return read(this);
-    const { databaseName } = this.#database;
-    return this.#client.withSession({ causalConsistency: true }, (session) =>
-      read(new DriverServer(this.#client, databaseName, this.name, session)),
+    // A session is of one client.
+    return this.#options.use(({ client, databaseName }) =>
+      client.withSession({ causalConsistency: true }, (session) =>
+        read(DriverServer.on(databaseOf(client, databaseName), this.name, session)),
+      ),
     );
   }
 
   /** InvalidStateError when it is known to be of a kind that no tablet can be on. */
   async refuseUnfitEngine(): Promise<void> {
     // One that does not say is found out by the probe.
-    const buildInfo = await this.#askIfAllowed("telling its version", {}, () =>
-      this.#database.command({ buildInfo: 1 }),
+    const buildInfo = await this.#askIfAllowed("telling its version", {}, (database) =>
+      database.command({ buildInfo: 1 }),
     );
     const unfit = unfitEngine(buildInfo);
     if (unfit !== undefined) throw new InvalidStateError(`MongoDB at ${this.name} cannot hold a tablet: ${unfit}`);
@@ -175,14 +164,14 @@ class DriverServer implements DocumentServer {
 
   /** InvalidStateError when one of them would not keep what a tablet writes. */
   async refuseUnfitCollections(isOurs: IsOurs): Promise<void> {
-    const listed = await this.#ask("listing collections", () =>
-      this.#database.listCollections<CollectionInfo>({}, { nameOnly: false }).toArray(),
+    const listed = await this.#ask("listing collections", (database) =>
+      database.listCollections<CollectionInfo>({}, { nameOnly: false }).toArray(),
     );
     const ours = listed.filter(({ name }) => isOurs(name));
     const shardKeys = ours.length > 0 ? await this.#shardKeys() : new Map<string, Fields>();
     for (const { name, type, options } of ours) {
-      const indexes = await this.#askIfAllowed(`listing the indexes of ${name}`, [], () =>
-        type === "view" || type === "timeseries" ? Promise.resolve([]) : this.#database.collection(name).indexes(),
+      const indexes = await this.#askIfAllowed(`listing the indexes of ${name}`, [], (database) =>
+        type === "view" || type === "timeseries" ? Promise.resolve([]) : database.collection(name).indexes(),
       );
       const unfit = unfitCollection({ type, options: options as Fields, indexes, shardKey: shardKeys.get(name) });
       if (unfit === undefined) continue;
@@ -192,26 +181,27 @@ class DriverServer implements DocumentServer {
 
   /** By collection. None where nothing is sharded, and for users who may not read that. */
   async #shardKeys(): Promise<Map<string, Fields>> {
-    const prefix = `${this.#database.databaseName}.`;
-    const range = { _id: { $gte: prefix, $lt: `${prefix}\uffff` } };
-    const sharded = await this.#askIfAllowed("reading how collections are sharded", [], () =>
-      this.#client.db("config").collection<StoredDocument & { _id: string }>("collections").find(range).toArray(),
-    );
-    // Old servers keep those that were dropped.
-    const live = sharded.filter(({ dropped }) => dropped !== true);
-    return new Map(live.map(({ _id, key }) => [String(_id).slice(prefix.length), key as Fields]));
+    return this.#askIfAllowed("reading how collections are sharded", new Map(), async ({ client, databaseName }) => {
+      const prefix = `${databaseName}.`;
+      const range = { _id: { $gte: prefix, $lt: `${prefix}\uffff` } };
+      const collections = client.db("config").collection<StoredDocument & { _id: string }>("collections");
+      const sharded = await collections.find(range).toArray();
+      // Old servers keep those that were dropped.
+      const live = sharded.filter(({ dropped }) => dropped !== true);
+      return new Map(live.map(({ _id, key }) => [String(_id).slice(prefix.length), key as Fields]));
+    });
   }
 
   collections(prefix: string): Promise<string[]> {
-    return this.#ask("listing collections", async () => {
-      const all = await this.#database.listCollections({}, { nameOnly: true, ...this.#inSession() }).toArray();
+    return this.#ask("listing collections", async (database) => {
+      const all = await database.listCollections({}, { nameOnly: true, ...this.#inSession() }).toArray();
       return all.map(({ name }) => name).filter((name) => name.startsWith(prefix));
     });
   }
 
   get(collection: string, id: string | number): Promise<StoredDocument | undefined> {
-    return this.#ask(`reading ${collection}`, async () => {
-      const document = await this.#documents(collection).findOne({ _id: id }, this.#inSession());
+    return this.#ask(`reading ${collection}`, async (database) => {
+      const document = await documents(database, collection).findOne({ _id: id }, this.#inSession());
       return (document as StoredDocument | null) ?? undefined;
     });
   }
@@ -220,8 +210,8 @@ class DriverServer implements DocumentServer {
     collection: string,
     { limit, descending = false, ...range }: Range & { readonly limit: number; readonly descending?: boolean },
   ): Promise<StoredDocument[]> {
-    return this.#ask(`reading ${collection}`, async () => {
-      const found = this.#documents(collection)
+    return this.#ask(`reading ${collection}`, async (database) => {
+      const found = documents(database, collection)
         .find(filterOf(range), { batchSize: limit, ...this.#inSession() })
         .sort({ _id: descending ? -1 : 1 })
         .limit(limit);
@@ -230,9 +220,9 @@ class DriverServer implements DocumentServer {
   }
 
   insert(collection: string, document: StoredDocument): Promise<boolean> {
-    return this.#ask(`inserting into ${collection}`, async () => {
+    return this.#ask(`inserting into ${collection}`, async (database) => {
       try {
-        await this.#documents(collection).insertOne(document);
+        await documents(database, collection).insertOne(document);
         return true;
       } catch (error) {
         if (error instanceof MongoServerError && error.code === DUPLICATE_KEY) return false;
@@ -242,18 +232,18 @@ class DriverServer implements DocumentServer {
   }
 
   update(collection: string, id: string, where: Fields, { set, increment }: DocumentChange): Promise<boolean> {
-    return this.#ask(`updating ${collection}`, async () => {
+    return this.#ask(`updating ${collection}`, async (database) => {
       // An empty $set is an error on old servers.
       const change = { $inc: { [increment]: 1 }, ...(Object.keys(set).length > 0 ? { $set: set } : {}) };
-      const { matchedCount } = await this.#documents(collection).updateOne({ ...where, _id: id }, change as Fields);
+      const { matchedCount } = await documents(database, collection).updateOne({ ...where, _id: id }, change as Fields);
       return matchedCount === 1;
     });
   }
 
   write(collection: string, writes: readonly ViewWrite[]): Promise<WriteResult> {
-    return this.#ask(`writing to ${collection}`, async () => {
+    return this.#ask(`writing to ${collection}`, async (database) => {
       try {
-        await this.#documents(collection).bulkWrite(writes.map(operationOf), { ordered: false });
+        await documents(database, collection).bulkWrite(writes.map(operationOf), { ordered: false });
         return { present: [] };
       } catch (error) {
         return resultOf(error, writes);
@@ -262,31 +252,28 @@ class DriverServer implements DocumentServer {
   }
 
   delete(collection: string, range: Range): Promise<void> {
-    return this.#ask(`deleting from ${collection}`, async () => {
-      await this.#documents(collection).deleteMany(filterOf(range));
+    return this.#ask(`deleting from ${collection}`, async (database) => {
+      await documents(database, collection).deleteMany(filterOf(range));
     });
   }
 
   index(collection: string, fields: readonly string[]): Promise<void> {
-    return this.#ask(`making an index of ${collection}`, async () => {
-      await this.#documents(collection).createIndex(Object.fromEntries(fields.map((field) => [field, 1])));
+    return this.#ask(`making an index of ${collection}`, async (database) => {
+      await documents(database, collection).createIndex(Object.fromEntries(fields.map((field) => [field, 1])));
     });
   }
 
   async close(): Promise<void> {
-    await this.#client.close();
+    await this.#options.close();
   }
 
   #inSession(): { readonly session?: ClientSession } {
-    return this.#session === undefined ? {} : { session: this.#session };
-  }
-
-  #documents(collection: string): Documents {
-    return this.#database.collection<StoredDocument>(collection);
+    const { session } = this.#options;
+    return session === undefined ? {} : { session };
   }
 
   /** As `#ask`, for what is good to know: `otherwise` from servers that do not say it, or not to this user. */
-  async #askIfAllowed<T>(what: string, otherwise: T, operation: () => Promise<T>): Promise<T> {
+  async #askIfAllowed<T>(what: string, otherwise: T, operation: (database: Db) => Promise<T>): Promise<T> {
     try {
       return await this.#ask(what, operation);
     } catch (error) {
@@ -295,9 +282,9 @@ class DriverServer implements DocumentServer {
     }
   }
 
-  async #ask<T>(what: string, operation: () => Promise<T>): Promise<T> {
+  async #ask<T>(what: string, operation: (database: Db) => Promise<T>): Promise<T> {
     try {
-      return await operation();
+      return await this.#options.use(operation);
     } catch (error) {
       if (isRefusal(error)) {
         throw refusal(this.name, what, error);
@@ -305,6 +292,10 @@ class DriverServer implements DocumentServer {
       throw new LostAnswerError(`${what}: ${messageOf(error)}`, { cause: error });
     }
   }
+}
+
+function documents(database: Db, collection: string): Collection<StoredDocument> {
+  return database.collection<StoredDocument>(collection);
 }
 
 function filterOf({ after, below, kinds }: Range): Filter<StoredDocument> {

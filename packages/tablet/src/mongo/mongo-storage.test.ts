@@ -1,4 +1,4 @@
-import { skipBecause } from "@diskmesh/testkit";
+import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { eventLogContract } from "../contract/event-log-contract.js";
 import { storageContract } from "../contract/storage-contract.js";
 import { openMongoEventLog } from "./open-mongo.js";
@@ -9,7 +9,7 @@ describe("MongoDB", () => {
   let server: DocumentDatabase;
 
   before(async function () {
-    this.timeout(400_000);
+    leaveToVerify(this);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
     server = found;

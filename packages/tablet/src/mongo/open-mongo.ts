@@ -1,4 +1,4 @@
-import { UnavailableError } from "@diskmesh/domain";
+import { type Logger, UnavailableError } from "@diskmesh/domain";
 import type { EventLog, TabletStorage } from "../storage.js";
 import type { IsOurs } from "./collections.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
@@ -11,26 +11,28 @@ export interface MongoOptions {
   readonly url: string;
   readonly tabletName: string;
   readonly limits?: Partial<MongoStorageLimits> | undefined;
+  /** Is told of TLS files that the address names, when they change. */
+  readonly log?: Logger | undefined;
 }
 
 /** A tablet in collections of a MongoDB-compatible database, for several processes of which one leads. */
-export function openMongoStorage({ url, tabletName, limits }: MongoOptions): TabletStorage {
-  return new MongoStorage({ tabletName, limits, connect: (isOurs) => connectAndProbe(url, isOurs) });
+export function openMongoStorage({ url, tabletName, limits, log }: MongoOptions): TabletStorage {
+  return new MongoStorage({ tabletName, limits, connect: (isOurs) => connectAndProbe(url, isOurs, log) });
 }
 
 /** The event log that goes with a tablet. */
-export function openMongoEventLog({ url, tabletName }: MongoOptions): EventLog {
-  return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connect(url) });
+export function openMongoEventLog({ url, tabletName, log }: MongoOptions): EventLog {
+  return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connect(url, undefined, log) });
 }
 
 /** The driver is loaded only when it is used: it is large, and a tablet on one machine starts without it. */
-async function connect(url: string, isOurs?: IsOurs): Promise<DocumentServer> {
+async function connect(url: string, isOurs: IsOurs | undefined, log: Logger | undefined): Promise<DocumentServer> {
   const { connectToMongo } = await import("./driver-server.js");
-  return connectToMongo(url, isOurs);
+  return connectToMongo(url, isOurs, log);
 }
 
-async function connectAndProbe(url: string, isOurs: IsOurs): Promise<DocumentServer> {
-  const server = await connect(url, isOurs);
+async function connectAndProbe(url: string, isOurs: IsOurs, log: Logger | undefined): Promise<DocumentServer> {
+  const server = await connect(url, isOurs, log);
   try {
     await probe(server);
     return server;

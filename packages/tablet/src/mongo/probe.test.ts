@@ -55,7 +55,7 @@ describe("the probe", () => {
         return ideal.update(...args);
       },
     });
-    await probe(server, { monotonicMs: () => nowMs, after: () => () => {} });
+    await probe(server, { monotonicMs: () => nowMs, after: () => () => {}, afterTurn: setImmediate });
     expect(updates).to.equal(2 * CONNECTIONS_MAX);
   });
 

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { FencedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { table } from "../schema.js";
 import type { ClaimOptions } from "../storage.js";
@@ -36,7 +36,6 @@ describe("a tablet on MongoDB", () => {
   let opened: CounterTablet[];
 
   before(async function () {
-    this.timeout(400_000);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
     server = found;
@@ -139,7 +138,8 @@ describe("a tablet on MongoDB", () => {
     });
   });
 
-  it("goes on when somebody's unique index refuses its view, says so, claims nothing, and catches up without it", async () => {
+  it("goes on when somebody's unique index refuses its view, says so, claims nothing, and catches up without it", async function () {
+    leaveToVerify(this);
     const troubles: (string | undefined)[] = [];
     const tablet = await open(undefined, { onTrouble: (trouble) => troubles.push(trouble) });
     await put(tablet, "a", 1);
@@ -196,7 +196,8 @@ describe("a tablet on MongoDB", () => {
     expect(standby.documentsRead).to.be.below(20);
   });
 
-  it("lets a standby give up waiting", async () => {
+  it("lets a standby give up waiting", async function () {
+    leaveToVerify(this);
     await open();
     const giveUp = new AbortController();
     const opening = open("127.0.0.1:2", { signal: giveUp.signal });
@@ -205,7 +206,8 @@ describe("a tablet on MongoDB", () => {
     expect((await rejection(opening)).message).to.equal("stopped");
   });
 
-  it("is lost by a leader whose lease another one took", async () => {
+  it("is lost by a leader whose lease another one took", async function () {
+    leaveToVerify(this);
     const tablet = await open();
     await withDatabase(url, async (database) => {
       const leases = database.collection<{ _id: string }>("tablets");
@@ -245,7 +247,7 @@ describe("a tablet on MongoDB", () => {
     });
 
     it("is killed and started again, goes on, and nothing that was acknowledged is lost", async function () {
-      this.timeout(400_000);
+      leaveToVerify(this);
       // A busy machine takes long to start it.
       const patience = { leaseTimeMs: LONG_LEASE_TIME_MS, giveUpAfterMs: 100_000, commitTimeoutMs: 100_000 };
       const tablet = await open(undefined, {}, patience);

@@ -15,6 +15,11 @@ export class ManualClock implements TabletClock {
     return () => this.#timers.delete(timer);
   }
 
+  afterTurn(action: () => void): void {
+    // A tick that is queued among microtasks comes after all of them.
+    queueMicrotask(() => process.nextTick(action));
+  }
+
   async passTo(atMs: number): Promise<void> {
     for (; this.#now < atMs; this.#now++) {
       for (const timer of [...this.#timers].filter((each) => each.atMs <= this.#now)) {

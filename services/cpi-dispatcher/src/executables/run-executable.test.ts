@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { CpiUnusableError, InvalidCpiResponseError } from "@diskmesh/cpi";
 import { CancelledError, DiskFullError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -317,9 +317,8 @@ describe("the run folder", () => {
     writeFileSync(join(runs, names[0] as string, "group"), "");
     await RunFolder.open(runs);
     expect(readdirSync(runs)).to.deep.equal([]);
-    await sleep(50);
-    const alive = pids.filter((pid) => environmentOf(pid) !== "");
-    expect(alive, "only the one that is not marked").to.have.length(1);
+    const alive = () => pids.filter((pid) => environmentOf(pid) !== "");
+    await eventually(() => expect(alive(), "only the one that is not marked").to.have.length(1));
     controller.abort(new CancelledError("enough"));
     await Promise.all(calls);
   });

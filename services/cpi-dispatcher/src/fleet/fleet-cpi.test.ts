@@ -78,6 +78,16 @@ describe("the fleet CPI, with a registry and two agents", () => {
     expect(await director.info({ context })).to.deep.include({ findsByToken: true, stemcellFormats: [] });
   });
 
+  it("places a disk on its VM's own host where that has as good devices as others", async () => {
+    const { vmCid, agentId } = await createVm("agent-1");
+    const diskCids = await Promise.all([1, 2, 3, 4].map(() => createDisk({ vmCid })));
+    const { devices } = await fleet.registry().listDevices({ hostId: agentId });
+    const there = devices.map(({ diskId }) => diskId).filter((diskId) => diskId !== "");
+    expect(there).to.have.members(diskCids);
+    for (const diskCid of diskCids) await cpi.deleteDisk(diskCid, newCall());
+    await cpi.deleteVm(vmCid, newCall());
+  });
+
   it("remembers metadata as labels, and replaces it", async () => {
     const diskCid = await createDisk({});
     const labels = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk?.labels;

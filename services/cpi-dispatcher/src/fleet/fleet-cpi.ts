@@ -102,8 +102,8 @@ export class FleetCpi implements Cpi {
     const { pool, spreadRacks } = parseFleetDiskProperties(disk.cloudProperties);
     const sizeBytes = sizeBytesOf(disk.sizeMib);
     const diskId = diskIdOf(disk.token === "" ? randomUUID() : disk.token);
-    const az = await this.#azFor(disk, call);
-    const request = { diskId, sizeBytes, az, pool, spreadRacks };
+    const { az, nearHostId } = await this.#placeOf(disk, call);
+    const request = { diskId, sizeBytes, az, pool, spreadRacks, nearHostId };
     await asNoDiskSpace(diskId, () => this.#registry.createDisk(request, optionsOf(call)));
     return diskId;
   }
@@ -181,15 +181,15 @@ export class FleetCpi implements Cpi {
     throw notImplemented("calculate_vm_cloud_properties", "hosts are as large as they are");
   }
 
-  /** The az of the VM near which the disk shall be, or else the one named. */
-  async #azFor(disk: NewDisk, call: CpiCall): Promise<string> {
+  /** The host and az of the VM near which the disk shall be, or else the az named. */
+  async #placeOf(disk: NewDisk, call: CpiCall): Promise<{ readonly az: string; readonly nearHostId: string }> {
     const { vmCid, az } = disk;
     if (vmCid === "" && az === "") throw new InvalidArgumentError("vm_cid and az are both empty: a disk needs an az");
-    if (vmCid === "") return az;
+    if (vmCid === "") return { az, nearHostId: "" };
     const host = await this.#hostOf(vmCid, call);
     if (az !== "" && az !== host.az)
       throw new InvalidArgumentError(`the disk is wanted in az ${az}, but VM ${vmCid} is in az ${host.az}`);
-    return host.az;
+    return { az: host.az, nearHostId: host.hostId };
   }
 
   async #hostOf(vmCid: string, call: CpiCall): Promise<Host> {

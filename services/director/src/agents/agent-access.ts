@@ -38,7 +38,11 @@ export async function keepAgentAccess(parts: Parts, certificates: AgentCertifica
     const issuer = await openCalloutIssuer(issuerSeedFile, { makes: !isDatabaseUrl(config.tablet.storage) });
     log.info({ issuer: issuer.getPublicKey(), account }, "answers nats-server whom to let in");
     const checkMayAct = () => tablet.checkMayAct();
-    const callout = new CalloutUsers({ nats, issuer, account, tls, users, checkMayAct, clock, log });
+    const ownTls = lifecycle.use(
+      "TLS files of the NATS connection",
+      CurrentTls.open(config.nats.tls ?? config.tls, log),
+    );
+    const callout = new CalloutUsers({ nats, issuer, account, tls, ownTls, users, checkMayAct, clock, log });
     lifecycle.use("NATS users", callout);
     callout.start();
     return;

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import type { Logger } from "@diskmesh/domain";
 import { type AgentAuthority, issueAgentCertificate, openAgentAuthority } from "@diskmesh/pki";
 import { isDatabaseUrl } from "@diskmesh/tablet";
+import { CurrentTls } from "@diskmesh/tls";
 import type { DirectorConfig } from "../config.js";
 import type { AgentKey, AgentTrust } from "../model/agent-key.js";
 
@@ -17,31 +18,50 @@ export interface IssuedCertificate {
   readonly cert: MbusCert;
 }
 
-/** Signs certificates for the agents of VMs. The private key of each is with its caller alone. */
+/**
+ * Signs certificates for the agents of VMs; the private key of each is with its caller alone. The authorities by which
+ * agents know NATS are taken up when their file changes.
+ */
 export class AgentCertificates {
+  #read: { readonly ca: Buffer; readonly trusted: string } | undefined;
+
   private constructor(
     readonly authority: AgentAuthority,
-    readonly trust: AgentTrust,
-    private readonly natsCa: string,
+    private readonly nats: CurrentTls,
     private readonly validDays: number,
   ) {}
 
   /** Undefined when the config says nothing of it: then agents have what `agents.settings` gives to all. */
-  static async open({ agents, tls, tablet }: DirectorConfig): Promise<AgentCertificates | undefined> {
+  static async open({ agents, tls, tablet }: DirectorConfig, log: Logger): Promise<AgentCertificates | undefined> {
     const { certificates: config } = agents;
     if (config === undefined) return undefined;
     // Directors on a database may be many, and all need the same.
     const authority = await openAgentAuthority(config.authority, { makes: !isDatabaseUrl(tablet.storage) });
-    const ca = await readFile(config.natsCaFile ?? tls.caFile, "utf8");
-    const trusted = createHash("sha256").update(ca).digest("hex");
-    const trust = { authority: authority.id, trusted };
-    return new AgentCertificates(authority, trust, ca, config.validDays);
+    const { natsCaFile, validDays } = config;
+    const nats =
+      natsCaFile === undefined
+        ? CurrentTls.open(tls, log)
+        : CurrentTls.open({ ...tls, caFile: natsCaFile }, log, "agents.certificates");
+    return new AgentCertificates(authority, nats, validDays);
+  }
+
+  /** What a certificate is outdated by that says otherwise. */
+  get trust(): AgentTrust {
+    const { ca } = this.nats.material;
+    if (this.#read?.ca !== ca) this.#read = { ca, trusted: createHash("sha256").update(ca).digest("hex") };
+    return { authority: this.authority.id, trusted: this.#read.trusted };
   }
 
   async issue(agentId: string): Promise<IssuedCertificate> {
     const issuedAtMs = Date.now();
+    const { trust } = this;
+    const ca = String(this.nats.material.ca);
     const { certPem, keyPem, pin, endsAtMs } = await issueAgentCertificate(this.authority, agentId, this.validDays);
-    const cert = { ca: this.natsCa, certificate: certPem, private_key: keyPem };
-    return { key: { pin, ...this.trust, issuedAtMs, endsAtMs }, cert };
+    const cert = { ca, certificate: certPem, private_key: keyPem };
+    return { key: { pin, ...trust, issuedAtMs, endsAtMs }, cert };
+  }
+
+  close(): void {
+    this.nats.close();
   }
 }

@@ -13,7 +13,7 @@ const OWN_FOLDER = "/var/vcap/micro_bosh/data/cache";
 export async function agentSettingsOf({ agents, http, tls }: DirectorConfig): Promise<AgentSettings> {
   const { settings, logs } = agents;
   if (http === undefined || settings.blobstores !== undefined) return settings as AgentSettings;
-  const ca = await readFile(logs.caFile ?? tls.caFile, "utf8");
+  const ca = await readFile(logs.caFile ?? http.tls?.caFile ?? tls.caFile, "utf8");
   const options = { blobstore_path: OWN_FOLDER, tls: { cert: { ca } } };
   return { ...(settings as AgentSettings), blobstores: [{ provider: "local", options }] };
 }

@@ -26,7 +26,9 @@ const agentCertificatesConfig = z.strictObject({
       keyFile: privateFileConfig.describe("PEM: its private key."),
     })
     .describe("Signs them. Where the tablet is a folder it is made when neither file is there."),
-  natsCaFile: pathConfig.optional().describe("The authorities by which agents know NATS; `tls.caFile` by default."),
+  natsCaFile: pathConfig
+    .optional()
+    .describe("The authorities by which agents know NATS, taken up when the file changes; `tls.caFile` by default."),
   validDays: z
     .number()
     .min(1e-4)
@@ -126,7 +128,9 @@ export const agentsConfig = groupConfig("The agents in VMs.", {
       ),
     caFile: pathConfig
       .optional()
-      .describe("PEM: the authorities by which agents know its certificate; `tls.caFile` by default."),
+      .describe(
+        "PEM: the authorities by which agents know its certificate; by default `http.tls.caFile`, or `tls.caFile` without that.",
+      ),
     timeoutMs: durationMsConfig.default(900_000).describe("How long an agent may take to pack and send them."),
     maxBytesPerAgent: largeSizeBytes.default(GIB_BYTES).describe("Logs of one agent, packed."),
     maxKeptBytes: largeSizeBytes

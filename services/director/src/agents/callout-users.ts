@@ -1,6 +1,7 @@
-import { randomUUID, type X509Certificate } from "node:crypto";
+import { randomUUID, X509Certificate } from "node:crypto";
 import { type Logger, messageOf } from "@diskmesh/domain";
 import type { NatsConnection } from "@diskmesh/mbus";
+import { pinOf } from "@diskmesh/pki";
 import type { Clock } from "@diskmesh/service";
 import type { CurrentTls } from "@diskmesh/tls";
 import type { KeyPair } from "nkeys.js";
@@ -14,6 +15,8 @@ export interface CalloutUsersOptions {
   readonly account: string;
   /** Says whose certificates count that are no VM agents'. */
   readonly tls: CurrentTls;
+  /** What this director comes with itself. */
+  readonly ownTls: CurrentTls;
   readonly users: AgentUsers;
   /** Throws while another director may lead. */
   readonly checkMayAct: () => void;
@@ -26,6 +29,9 @@ const CONNECTIONS_SUBJECT = "$SYS.REQ.SERVER.PING.CONNZ";
 const PAGE = 1_024;
 /** One that was let in just before it lost its right may be listed only after. */
 const LOOK_AGAIN_MS = 2_000;
+
+/** Of certificates that this director has come with; the oldest go first. */
+const MAX_OWN_KEYS = 100;
 
 const connectionsPage = z.object({
   server: z.object({ id: z.string().regex(/^[A-Z0-9]{1,100}$/) }),
@@ -45,11 +51,13 @@ const connectionsPage = z.object({
 });
 type Connection = NonNullable<z.output<typeof connectionsPage>["data"]["connections"]>[number];
 
-/** Answers nats-server, which asks whether to let somebody in, and has it close what agents have open that it would not. */
+/** Answers nats-server, which asks whether to let somebody in, and has it close what is open with a certificate that counts no more. */
 export class CalloutUsers {
   readonly #options: CalloutUsersOptions;
   readonly #replies = `director.${randomUUID()}.connections`;
   readonly #closed = new AbortController();
+  /** By the certificates' serial numbers, as `pinOf` has them: of a connection nats-server tells the key alone. */
+  readonly #ownKeys = new Map<string, string>();
   #ends: (() => void)[] = [];
 
   constructor(options: CalloutUsersOptions) {
@@ -57,7 +65,7 @@ export class CalloutUsers {
   }
 
   start(): void {
-    const { nats, tls, users } = this.#options;
+    const { nats, tls, ownTls, users } = this.#options;
     const callouts = nats.subscribe(CALLOUT_SUBJECT, ({ data, reply }) => this.#answer(data, reply));
     const pages = nats.subscribe(this.#replies, ({ data }) => this.#review(data));
     const look = () => void this.#look();
@@ -67,8 +75,10 @@ export class CalloutUsers {
       users.onChange(look),
       nats.onConnected(look),
     ];
+    this.#noteOwnKey();
+    ownTls.onChange(() => this.#noteOwnKey());
     // Somebody may be revoked from now on.
-    tls.onChange(look);
+    for (const files of [tls, ownTls]) files.onChange(look);
     if (nats.isConnected) look();
   }
 
@@ -123,7 +133,10 @@ export class CalloutUsers {
         const request = Buffer.from(JSON.stringify({ cid: connection.cid }));
         // A request without a reply is not heeded. Nobody hears this one: whoever is left is listed again.
         nats.publish(`$SYS.REQ.SERVER.${server.id}.KICK`, request, { reply: `${this.#replies}.closed` });
-        log.info({ user: connection.authorized_user }, "had nats-server close the connection of an agent");
+        log.info(
+          { user: connection.authorized_user },
+          "had nats-server close a connection whose certificate counts no more",
+        );
       }
     if (found.offset + PAGE < found.total) this.#ask(found.offset + PAGE);
   }
@@ -133,8 +146,23 @@ export class CalloutUsers {
     const { identity, serialNumber } = parseUserName(authorized_user) ?? {};
     // One that an earlier release let in has no number: it comes again, and is asked for its certificate.
     if (identity?.role === "disk-agent") return serialNumber !== undefined && !tls.isRevoked(serialNumber);
+    if (identity?.role === "director") return !this.#isRevokedKey(certificate?.spki_sha256);
     if (identity?.role !== "vm-agent") return true;
     const pins = users.pinsOf(identity.name);
     return certificate === undefined ? pins.length > 0 : pins.includes(certificate.spki_sha256);
+  }
+
+  #noteOwnKey(): void {
+    const certificate = new X509Certificate(this.#options.ownTls.material.cert);
+    this.#ownKeys.set(certificate.serialNumber, pinOf(certificate));
+    const [oldest] = this.#ownKeys.keys();
+    if (oldest !== undefined && this.#ownKeys.size > MAX_OWN_KEYS) this.#ownKeys.delete(oldest);
+  }
+
+  /** Whether all certificates of this director that have the key are revoked. */
+  #isRevokedKey(pin: string | undefined): boolean {
+    const { tls, ownTls } = this.#options;
+    const serials = [...this.#ownKeys].filter(([, key]) => key === pin).map(([serial]) => serial);
+    return serials.length > 0 && serials.every((serial) => tls.isRevoked(serial) || ownTls.isRevoked(serial));
   }
 }

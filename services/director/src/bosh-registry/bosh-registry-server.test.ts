@@ -7,6 +7,7 @@ import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "../testing/test-director.js";
 
 const PASSWORD = "registry-pa55";
+const WRONG_PASSWORD = "gue55ed-password";
 const CANARY = "canary-s3ttings";
 const BASIC = `Basic ${Buffer.from(`admin:${PASSWORD}`).toString("base64")}`;
 
@@ -236,11 +237,43 @@ describe("the bosh-registry", () => {
       });
     }
 
+    it("each PUT and DELETE -> one line of the log tells which instance's, without the settings", async () => {
+      const lines = () =>
+        director.process.logs.split("\n").filter((line) => /"audit":"call".*"instance":"other"/.test(line));
+      const before = lines().length;
+      await call("DELETE", "/instances/other/settings");
+      await put("other", { agent_id: "b", secret: CANARY });
+      await eventually(() => expect(lines()).to.have.length(before + 2));
+      for (const [index, method] of ["DELETE", "PUT"].entries()) {
+        const line = JSON.parse(lines()[before + index] ?? "") as Readonly<Record<string, unknown>>;
+        expect(line).to.include({ method, code: 200, remoteAddress: "127.0.0.1" });
+        expect(JSON.stringify(line)).to.not.contain(CANARY);
+      }
+    });
+
     it("what was refused -> a line of the log says why, and none is an error", async () => {
       await eventually(() =>
         expect(director.process.logs).to.match(/"code":507.*"the bosh-registry refused a request"/),
       );
       expect(director.process.logs).to.not.contain('"level":"error"');
+    });
+
+    it("who is not let in -> a line of the log says from where and why; who goes on guessing waits, and so does the right one", async () => {
+      const lines = () => director.process.logs.split("\n").filter((line) => line.includes('"audit":"refused"'));
+      const wrong = `Basic ${Buffer.from(`admin:${WRONG_PASSWORD}`).toString("base64")}`;
+      await eventually(async () => {
+        await get("mine", wrong);
+        expect((await get("mine")).code, "nobody learns whether a guess was right").to.equal(429);
+      });
+      await eventually(async () => expect((await get("mine")).code).to.equal(200));
+      await eventually(() => {
+        const told = lines().map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
+        const by = (code: number, error: string) => told.filter((each) => each.code === code && each.error === error);
+        expect(by(401, "name or password are wrong")).not.to.be.empty;
+        const [late] = by(429, "logins from this address failed too often: wait before the next one");
+        expect(late).to.include({ method: "GET", instance: "mine", remoteAddress: "127.0.0.1", level: "warn" });
+      });
+      expect(director.process.logs).to.not.contain(WRONG_PASSWORD).and.not.contain(wrong.split(" ")[1]);
     });
 
     it("after all that -> no log of the director holds a secret", async () => {

@@ -1,4 +1,3 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import {
@@ -9,11 +8,13 @@ import {
   parseJson,
   UnavailableError,
 } from "@diskmesh/domain";
-
+import type { Clock } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
+import { RefusalLog } from "../http/refusal-log.js";
 import { agentIdOf, type BoshRegistrySettings, ipsOf } from "../model/bosh-registry-settings.js";
 import type { JsonObject } from "../model/json.js";
 import type { DirectorTablet } from "../stored-schema.js";
+import { type Denial, RegistryLogin } from "./registry-login.js";
 
 type BoshRegistryConfig = NonNullable<DirectorConfig["boshRegistry"]>;
 
@@ -21,18 +22,26 @@ export interface BoshRegistryServerOptions {
   /** Undefined when operators want none. */
   readonly config: BoshRegistryConfig | undefined;
   readonly tablet: DirectorTablet;
+  readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Logger;
 }
 
 interface Answer {
   readonly code: number;
+  /** Of who is not let in. Only the log says why. */
+  readonly denial?: Denial;
   /** `message` is ours: CPIs look at the code alone. */
   readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 
 const OK: Answer = { code: 200, body: { status: "ok" } };
 const NOT_FOUND: Answer = { code: 404, body: { status: "not_found" } };
-const DENIED: Answer = { code: 401, body: { status: "access_denied" } };
+const denied = (denial: Denial): Answer => ({
+  code: denial.retryAfterMs === undefined ? 401 : 429,
+  denial,
+  body: { status: "access_denied" },
+});
+const NO_LOGIN: Denial = { why: "no credentials were given, and the address is not that of the instance's VM" };
 const refused = (code: number, message: string): Answer => ({ code, body: { status: "error", message } });
 
 // Chosen by CPIs; a key of a table and part of a URL, nothing else.
@@ -47,12 +56,14 @@ const MAX_LOOK_INTERVAL_MS = 5_000;
  */
 export class BoshRegistryServer {
   readonly #options: BoshRegistryServerOptions;
+  readonly #refusals: RefusalLog;
   readonly #ips = new WeakMap<BoshRegistrySettings, readonly string[]>();
   #serving: Promise<Server> | undefined;
   #closed = false;
 
   constructor(options: BoshRegistryServerOptions) {
     this.#options = options;
+    this.#refusals = new RefusalLog(options.log, "the bosh-registry refused a request");
   }
 
   /** At the start, because of VMs that use it. */
@@ -87,7 +98,7 @@ export class BoshRegistryServer {
   }
 
   async #listen(): Promise<Server> {
-    const { config, log } = this.#options;
+    const { config, clock, log } = this.#options;
     if (config === undefined || this.#closed) {
       throw new InvalidStateError("the bosh-registry is off: add `boshRegistry` to the director's config");
     }
@@ -95,8 +106,9 @@ export class BoshRegistryServer {
     // Node looks at times only so often; the whole request's limit holds for its headers too.
     const times = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs };
     const looks = { connectionsCheckingInterval: Math.min(requestTimeoutMs, MAX_LOOK_INTERVAL_MS) };
+    const login = new RegistryLogin(config, clock);
     const server = createServer({ ...times, ...looks }, (request, response) => {
-      void this.#serve(config, request, response);
+      void this.#serve(config, login, request, response);
     });
     server.maxConnections = config.maxConnections;
     const { host, port } = config.listen;
@@ -112,16 +124,40 @@ export class BoshRegistryServer {
     return server;
   }
 
-  async #serve(config: BoshRegistryConfig, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const answer = await this.#answer(config, request).catch((error: unknown) => this.#answerTo(error));
-    const { message: reason } = answer.body;
-    if (reason !== undefined)
-      this.#options.log.warn({ code: answer.code, reason }, "the bosh-registry refused a request");
+  async #serve(
+    config: BoshRegistryConfig,
+    login: RegistryLogin,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const startedAtMs = performance.now();
+    const answer = await this.#answer(config, login, request).catch((error: unknown) => this.#answerTo(error));
+    this.#tell(request, answer, performance.now() - startedAtMs);
     const headers: Record<string, string> = { "content-type": "application/json" };
     if (answer.code === 401) headers["www-authenticate"] = 'Basic realm="Registry"';
+    const { retryAfterMs } = answer.denial ?? {};
+    if (retryAfterMs !== undefined) headers["retry-after"] = String(Math.ceil(retryAfterMs / 1_000));
     response.writeHead(answer.code, headers).end(JSON.stringify(answer.body));
     // The body of a request that was refused unread must not be waited for.
     if (!request.complete) request.destroy();
+  }
+
+  /** Each request that may have changed something is one line, and so is each of whom was not let in. */
+  #tell({ method, url, socket }: IncomingMessage, { code, denial, body }: Answer, tookMs: number): void {
+    const { log } = this.#options;
+    const { message: reason } = body;
+    const instance = idOf(url ?? "");
+    const { remoteAddress } = socket;
+    if (denial !== undefined) {
+      this.#refusals.refused({ method, instance, remoteAddress, code, error: denial.why });
+      return;
+    }
+    const mayChange = (method === "PUT" || method === "DELETE") && instance !== undefined;
+    const durationMs = Math.round(tookMs * 10) / 10;
+    const about = { audit: "call", method, instance, remoteAddress, durationMs };
+    const fields = { ...(mayChange && about), code };
+    if (reason !== undefined) log.warn({ ...fields, reason }, "the bosh-registry refused a request");
+    else if (mayChange) log.info(fields, "a request to the bosh-registry was answered that may change something");
   }
 
   #answerTo(error: unknown): Answer {
@@ -131,27 +167,34 @@ export class BoshRegistryServer {
     return { code: 500, body: { status: "error" } };
   }
 
-  async #answer(config: BoshRegistryConfig, request: IncomingMessage): Promise<Answer> {
+  async #answer(config: BoshRegistryConfig, login: RegistryLogin, request: IncomingMessage): Promise<Answer> {
     const id = idOf(request.url ?? "");
     if (id === undefined) return NOT_FOUND;
-    const authorized = isAuthorized(config, request.headers.authorization);
-    if (request.method === "GET") return this.#get(id, authorized, request);
-    if (!authorized) return DENIED;
+    const { authorization } = request.headers;
+    const address = (request.socket.remoteAddress ?? "").replace(/^::ffff:/, "");
+    const denial = authorization === undefined ? NO_LOGIN : login.deny(authorization, address);
+    if (request.method === "GET" && denial === NO_LOGIN) return this.#getWithoutLogin(id, address);
+    if (denial !== undefined) return denied(denial);
+    if (request.method === "GET") return this.#get(id);
     if (request.method === "PUT") return this.#put(config, id, await bodyOf(request, config.maxSettingsBytes));
     if (request.method !== "DELETE") return NOT_FOUND;
     await this.#options.tablet.transact((tx) => tx.registrySettings.delete(id));
     return OK;
   }
 
-  /** Credentials that are wrong are refused; without any, an agent may ask from its VM's own address. */
-  async #get(id: string, authorized: boolean, request: IncomingMessage): Promise<Answer> {
-    if (!authorized && request.headers.authorization !== undefined) return DENIED;
-    const found = await this.#options.tablet.read((tables) => tables.registrySettings.get(id));
-    if (!authorized) {
-      const address = (request.socket.remoteAddress ?? "").replace(/^::ffff:/, "");
-      if (found === undefined || !this.#ipsOf(found).includes(address)) return DENIED;
-    }
-    return found === undefined ? NOT_FOUND : { code: 200, body: { status: "ok", settings: found.settings } };
+  async #get(id: string): Promise<Answer> {
+    const found = await this.#settingsOf(id);
+    return found === undefined ? NOT_FOUND : answerWith(found);
+  }
+
+  /** An agent may ask from its VM's own address; all others hear nothing, nor whether there is something. */
+  async #getWithoutLogin(id: string, address: string): Promise<Answer> {
+    const found = await this.#settingsOf(id);
+    return found !== undefined && this.#ipsOf(found).includes(address) ? answerWith(found) : denied(NO_LOGIN);
+  }
+
+  #settingsOf(id: string): Promise<BoshRegistrySettings | undefined> {
+    return this.#options.tablet.read((tables) => tables.registrySettings.get(id));
   }
 
   /** Read once: whoever reaches the port may ask as often as they like. */
@@ -190,13 +233,8 @@ function idOf(url: string): string | undefined {
   }
 }
 
-function isAuthorized(config: BoshRegistryConfig, header: string | undefined): boolean {
-  const expected = `Basic ${Buffer.from(`${config.user}:${config.password}`).toString("base64")}`;
-  return timingSafeEqual(sha256(header ?? ""), sha256(expected));
-}
-
-function sha256(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
+function answerWith({ settings }: BoshRegistrySettings): Answer {
+  return { code: 200, body: { status: "ok", settings } };
 }
 
 /** Undefined when it is too long. */

@@ -5,6 +5,7 @@ import { ManualClock } from "@diskmesh/service";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { type CpiCall, isOfDispatcher } from "../model/cpi-call.js";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import { CallRecords } from "./call-records.js";
 import type { Dispatcher } from "./dispatchers.js";
@@ -39,16 +40,19 @@ describe("the records of calls of CPIs", () => {
   };
   const begin = (at: Dispatcher, callId: string, method: string, request: object) =>
     records.begin(at, { callId, taskId: 7, requestId: "task-7", method, request });
-  const recorded = () => tablet.read((tables) => [...tables.cpiCalls.entries()].map(({ callId }) => callId));
+  const recorded = () =>
+    tablet.read((tables) => [...tables.cpiCalls.entries()].filter(isOfDispatcher).map(({ callId }) => callId));
+  const forgetAll = (isForgotten: (call: CpiCall) => boolean) =>
+    tablet.transact((tx) => {
+      for (const call of [...tx.cpiCalls.entries()].filter(isForgotten)) tx.cpiCalls.delete(call.callId);
+    });
 
   beforeEach(async () => {
     asked.length = 0;
     refusal = undefined;
     await reopened();
   });
-  afterEach(() =>
-    tablet.transact((tx) => void [...tx.cpiCalls.entries()].map(({ callId }) => tx.cpiCalls.delete(callId))),
-  );
+  afterEach(() => forgetAll(isOfDispatcher));
   after(() => tablet.close());
 
   it("a call that somebody waits for -> holds nothing up; when it has ended it is no more", async () => {
@@ -143,6 +147,57 @@ describe("the records of calls of CPIs", () => {
       await reopened(["b"]);
       await begin(b, "1", "deleteVm", { vmCid: "w" });
       expect(await tablet.read(({ cpiCalls }) => cpiCalls.get("all")?.dispatcher)).to.equal("b");
+    });
+  });
+
+  describe("after a release that recorded no calls", () => {
+    const mayStillRun = (address: string) => new RegExp(`dispatcher ${address} may still run calls of a director`);
+    const unrecorded = async (lastTask?: number) => {
+      await forgetAll(() => true);
+      await tablet.transact((tx) => {
+        if (lastTask === undefined) tx.counters.delete("task");
+        else tx.counters.put({ name: "task", value: lastTask });
+      });
+    };
+
+    it("each dispatcher may run its calls -> one is called only once every other one obeys, whoever leads", async () => {
+      await unrecorded(7);
+      await reopened(["a", "b", "c"]);
+      await rejection(begin(b, "1", "deleteVm", { vmCid: "v" }), UnavailableError, mayStillRun("a"));
+      await records.settle(a);
+      await rejection(begin(b, "2", "deleteVm", { vmCid: "v" }), UnavailableError, mayStillRun("c"));
+      await reopened(["a", "b", "c"]);
+      await rejection(begin(b, "3", "deleteVm", { vmCid: "v" }), UnavailableError, mayStillRun("c"));
+      await records.settle(dispatcher("c"));
+      await begin(b, "4", "deleteVm", { vmCid: "v" });
+      await rejection(begin(a, "5", "deleteVm", { vmCid: "w" }), UnavailableError, mayStillRun("b"));
+      expect(asked).to.deep.equal([]);
+    });
+
+    it("one is taken out of the config -> its operator said that nothing runs there", async () => {
+      await unrecorded(7);
+      await reopened(["a", "b", "c"]);
+      await records.settle(a);
+      await reopened(["a", "b"]);
+      await begin(b, "1", "deleteVm", { vmCid: "v" });
+    });
+
+    it("no task was ever run -> nothing is held up; nor is it after a director that had nothing under way", async () => {
+      await unrecorded();
+      await reopened();
+      await begin(b, "1", "deleteVm", { vmCid: "v" });
+      records.end("1");
+      await eventually(async () => expect(await recorded()).to.deep.equal([]));
+      await tablet.transact((tx) => tx.counters.put({ name: "task", value: 7 }));
+      await reopened();
+      await begin(b, "2", "deleteVm", { vmCid: "v" });
+    });
+
+    it("with one dispatcher -> that is asked to end them before it is called, as ever", async () => {
+      await unrecorded(7);
+      await reopened(["a"]);
+      await begin(a, "1", "deleteVm", { vmCid: "v" });
+      expect(await recorded()).to.deep.equal(["all"]);
     });
   });
 });

@@ -1,6 +1,14 @@
 import { type Logger, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import { ANYTHING, type CpiCall, callsOfOnly, type NamedThings, thingsChanged, whyHeldUp } from "../model/cpi-call.js";
+import {
+  ANYTHING,
+  type CpiCall,
+  isOfDispatcher,
+  type NamedThings,
+  recordsAtStart,
+  thingsChanged,
+  whyHeldUp,
+} from "../model/cpi-call.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Dispatcher } from "./dispatchers.js";
@@ -27,6 +35,9 @@ const FORGET_AFTER_MS = 100;
  * ended: by its answer, or by its dispatcher's word. While nobody can say, no other call about the same things is made
  * at any dispatcher, by this director or the next; all else goes on.
  *
+ * A director that finds no records, though tasks were run, comes after a release that made none: any of its dispatchers may
+ * run something, so that another is called only once it obeys, or is taken out of the config.
+ *
  * Where there is one dispatcher, the next director makes no call before that has ended all of this one. So one record
  * stands for all calls, in case the next director has several, and those alone that nobody waits for get their own.
  */
@@ -50,17 +61,25 @@ export class CallRecords {
    */
   async start(): Promise<void> {
     const { tablet, addresses, clock, log } = this.#options;
-    const isGone = ({ dispatcher }: CpiCall) => !addresses.includes(dispatcher);
-    const gone = await tablet.read((tables) => [...tables.cpiCalls.entries()].filter(isGone));
-    await this.#forget(gone);
+    const former = await tablet.read(({ cpiCalls, counters }) => ({
+      recorded: [...cpiCalls.entries()],
+      hadTasks: counters.get("task") !== undefined,
+    }));
+    const gone = former.recorded.filter((call) => isOfDispatcher(call) && !addresses.includes(call.dispatcher));
+    const goneIds = gone.map(({ callId }) => callId);
+    const now = recordsAtStart(former, addresses, tablet.generation, clock.nowMs());
+    await tablet.transact((tx) => {
+      deleteAll(tx, goneIds);
+      for (const call of now) tx.cpiCalls.put(call);
+    });
     for (const { dispatcher, method, taskId, things } of gone) {
       const what = { dispatcher, method, taskId, things };
       log.warn(what, "the dispatcher of a call is not configured any more: the call is taken to have ended");
     }
-    if (!this.#isOnly) return;
-    const all = callsOfOnly(addresses[0] ?? "", tablet.generation, clock.nowMs());
-    this.#awaited.set(all.callId, all);
-    await tablet.transact((tx) => tx.cpiCalls.put(all));
+    for (const call of now) if (call.directorGeneration === tablet.generation) this.#awaited.set(call.callId, call);
+    const unknown = now.filter((call) => this.isLeft(call));
+    for (const { dispatcher } of unknown)
+      log.warn({ dispatcher }, "an older director recorded no calls: others are used once this dispatcher obeys");
   }
 
   /**

@@ -67,7 +67,10 @@ function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as 
       random: () => 0.5,
       log: { debug: () => {} },
     }),
-    events: { around: (_method, _taskId, _request, call) => call() },
+    events: {
+      around: (_method, _taskId, _request, call) => call(),
+      note: () => ({ end: () => {} }),
+    },
     preferredApiVersion: 0,
     checkMayAct: () => {},
     callTimeoutMs: 1_000,

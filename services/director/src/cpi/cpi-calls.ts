@@ -2,9 +2,11 @@ import { isCpiError } from "@diskmesh/cpi";
 import { type BackoffLimits, backoffMs, DomainError, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { CallOptions } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
+import type { DirectorTransaction } from "../model/schema.js";
+import type { Begun } from "../workers/events.js";
 import type { CallRecords } from "./call-records.js";
 import { CpiCallError, passes } from "./cpi-error.js";
-import type { CpiEvents } from "./cpi-events.js";
+import type { CpiEvents, NotedMethod } from "./cpi-events.js";
 import type { CpiLogs, LogSink } from "./cpi-logs.js";
 import type { CpiClient, Dispatcher, Dispatchers } from "./dispatchers.js";
 
@@ -40,7 +42,7 @@ export interface CpiCallsOptions {
   readonly directorGeneration: () => number;
   readonly cpiConfig: CpiConfigSource;
   readonly logs: CpiLogs;
-  readonly events: Pick<CpiEvents, "around">;
+  readonly events: Pick<CpiEvents, "around" | "note">;
   /** Throws while another director may lead. */
   readonly checkMayAct: () => void;
   readonly callTimeoutMs: number;
@@ -68,6 +70,8 @@ export interface RepeatOptions {
   readonly timeoutMs?: number;
   /** False for calls that must not be made twice: they are given up when it is not known what came of one. */
   readonly repeatUnknown?: boolean;
+  /** Where `note` was called. */
+  readonly begun?: Begun;
 }
 
 interface CallAt {
@@ -98,13 +102,26 @@ export class CpiCalls {
     this.#options = options;
   }
 
+  /**
+   * Tells, in the transaction that intends a call, that it begins: else a commit of the event log goes before it. What
+   * throws before the call is made is to end that.
+   */
+  note<Method extends CpiMethod & NotedMethod>(
+    tx: DirectorTransaction,
+    method: Method,
+    request: RequestOf<Method>,
+    { taskId }: Pick<CallerSignals, "taskId">,
+  ): Begun {
+    return this.#options.events.note(tx, method, taskId, request);
+  }
+
   /** Calls a method of a CPI until it succeeds or fails for good; then throws CpiCallError. */
   async call<Method extends CpiMethod>(
     method: Method,
     target: CpiTarget,
     request: RequestOf<Method>,
     signals: CallerSignals,
-    options: RepeatOptions = {},
+    { begun, ...options }: RepeatOptions = {},
   ): Promise<ResponseOf<Method>> {
     const { directorId, clock, logs, events } = this.#options;
     const logId = `${directorId}-${signals.requestId}`;
@@ -112,9 +129,8 @@ export class CpiCalls {
     const startedAtMs = clock.monotonicMs();
     const log = logs.listen(logId, signals);
     try {
-      const response = await events.around(method, signals.taskId, request, () =>
-        this.#repeat(method, target, request, signals, { ...options, logId }),
-      );
+      const repeat = () => this.#repeat(method, target, request, signals, { ...options, logId });
+      const response = await events.around(method, signals.taskId, request, repeat, begun);
       signals.output("debug", `${about}: done after ${Math.round(clock.monotonicMs() - startedAtMs)} ms`);
       return response;
     } catch (error) {
@@ -130,7 +146,7 @@ export class CpiCalls {
     target: CpiTarget,
     request: RequestOf<Method>,
     signals: CallerSignals,
-    options: RepeatOptions & { readonly logId: string },
+    options: Omit<RepeatOptions, "begun"> & { readonly logId: string },
   ): Promise<ResponseOf<Method>> {
     const { dispatchers, clock, retryTimeoutMs, random } = this.#options;
     const { repeatUnknown = true } = options;
@@ -238,9 +254,14 @@ export class CpiCalls {
     at: CallAt,
   ): Promise<Result> {
     const { stopped, stopping } = signals;
-    const [cut, settled] = [new AbortController(), new AbortController()];
+    const cut = new AbortController();
+    // Only of a call that is ended early: to make and abort one takes its time.
+    let settled: AbortController | undefined;
     const cutOff = () => cut.abort(stopping.reason);
-    const end = () => void this.#endCall(signals, at, cut, settled.signal);
+    const end = () => {
+      settled = new AbortController();
+      void this.#endCall(signals, at, cut, settled.signal);
+    };
     stopping.addEventListener("abort", cutOff);
     stopped.addEventListener("abort", end);
     if (stopping.aborted) cutOff();
@@ -248,7 +269,7 @@ export class CpiCalls {
     try {
       return await call(cut.signal);
     } finally {
-      settled.abort(SETTLED);
+      settled?.abort(SETTLED);
       stopping.removeEventListener("abort", cutOff);
       stopped.removeEventListener("abort", end);
     }

@@ -1,12 +1,12 @@
 import { messageOf } from "@diskmesh/domain";
 import type { Deed } from "../model/director-event.js";
 import { formatInstance, type Instance } from "../model/instance.js";
-import { type DirectorTables, taskKey } from "../model/schema.js";
+import { type DirectorTables, type DirectorTransaction, taskKey } from "../model/schema.js";
 import type { DirectorTablet } from "../stored-schema.js";
-import type { Events, Origin } from "../workers/events.js";
+import type { Begun, Events, Origin } from "../workers/events.js";
 
 /** Calls that change something, by what they do to what. */
-const DEEDS: Readonly<Record<string, Omit<Deed, "objectName">>> = {
+const DEEDS = {
   createVm: { action: "create", objectType: "vm" },
   deleteVm: { action: "delete", objectType: "vm" },
   rebootVm: { action: "reboot", objectType: "vm" },
@@ -18,7 +18,9 @@ const DEEDS: Readonly<Record<string, Omit<Deed, "objectName">>> = {
   updateDisk: { action: "update", objectType: "disk" },
   snapshotDisk: { action: "create", objectType: "snapshot" },
   deleteSnapshot: { action: "delete", objectType: "snapshot" },
-};
+} as const satisfies Readonly<Record<string, Omit<Deed, "objectName">>>;
+
+export type NotedMethod = keyof typeof DEEDS;
 
 /** Of a request or its answer: what calls of CPIs name. */
 interface Named {
@@ -31,16 +33,29 @@ interface Named {
 /** Tells of each call that changes something before it is made, and what came of it. */
 export class CpiEvents {
   constructor(
-    private readonly events: Pick<Events, "begin">,
+    private readonly events: Pick<Events, "begin" | "noteBegin">,
     private readonly tablet: DirectorTablet,
   ) {}
 
-  async around<Result>(method: string, taskId: number, request: object, call: () => Promise<Result>): Promise<Result> {
+  /** In the transaction that intends a call. What comes before the call, and throws, is to end it. */
+  note(tx: DirectorTransaction, method: NotedMethod, taskId: number, request: object): Begun {
     const kind = DEEDS[method];
+    const deed = { ...kind, objectName: nameOf(kind.objectType, request) };
+    return this.events.noteBegin(tx, deed, { ...originOf(tx, taskId, request), taskId });
+  }
+
+  /** `noted`: the transaction that intends the call has told of it. */
+  async around<Result>(
+    method: string,
+    taskId: number,
+    request: object,
+    call: () => Promise<Result>,
+    noted?: Begun,
+  ): Promise<Result> {
+    const kind = (DEEDS as Readonly<Record<string, Omit<Deed, "objectName"> | undefined>>)[method];
     if (kind === undefined) return call();
     const objectName = nameOf(kind.objectType, request);
-    const origin = await this.tablet.read((tables) => originOf(tables, taskId, request));
-    const begun = await this.events.begin({ ...kind, objectName }, { ...origin, taskId });
+    const begun = noted ?? (await this.#begin({ ...kind, objectName }, taskId, request));
     try {
       const result = await call();
       begun.end({ objectName: objectName || nameOf(kind.objectType, result as object) });
@@ -49,6 +64,11 @@ export class CpiEvents {
       begun.end({ error: messageOf(error) });
       throw error;
     }
+  }
+
+  async #begin(deed: Deed, taskId: number, request: object): Promise<Begun> {
+    const origin = await this.tablet.read((tables) => originOf(tables, taskId, request));
+    return this.events.begin(deed, { ...origin, taskId });
   }
 }
 

@@ -2,6 +2,7 @@ import type { DeleteOrphanedDiskRequest, DeleteOrphanedDiskResponse } from "@dis
 import { parseCid } from "@diskmesh/cpi";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
+import { orphanOf } from "../jobs/delete-orphaned-disk.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./start-task.js";
 
@@ -16,6 +17,8 @@ export async function deleteOrphanedDisk(
     queue: "normal",
     description: `delete orphaned disk \`${diskCid}\``,
     deployment: () => "",
+    // Looked at again when it runs: a disk may be attached until then.
+    check: (tables) => void orphanOf(tables, diskCid),
   });
   return { task: encodeTask(task) };
 }

@@ -20,7 +20,19 @@ export const NO_FILTERS = {
   requestId: "",
 };
 
-export async function listEvents(context: Context, request: ListEventsRequest): Promise<ListEventsResponse> {
+/** Who asks for events. */
+interface Asking {
+  readonly signal?: AbortSignal;
+  /** Whether they are told of it at all; everything by default. */
+  readonly isTold?: (event: Pick<NumberedEvent, "deployment">) => boolean;
+}
+
+/** Throws the signal's reason once nobody waits for the events any more. */
+export async function listEvents(
+  context: Context,
+  request: ListEventsRequest,
+  { signal, isTold = () => true }: Asking = {},
+): Promise<ListEventsResponse> {
   const { pageSize, pageToken, ...filters } = request;
   const { beforeId } = filters;
   if (beforeId < 0)
@@ -34,11 +46,12 @@ export async function listEvents(context: Context, request: ListEventsRequest): 
   let index = beforeId === 0 ? place : Math.min(place, beforeId - 1);
   const events: WireEvent[] = [];
   for (let leftToScan = context.config.paging.maxScannedPerPage; index > first && leftToScan > 0; ) {
+    signal?.throwIfAborted();
     const some = await context.events.readBelow(index);
     for (const event of some) {
       if (events.length === size || leftToScan-- <= 0) break;
       index = event.eventId - 1;
-      if (matches(event, filters)) events.push(encodeEvent(event));
+      if (isTold(event) && matches(event, filters)) events.push(encodeEvent(event));
     }
     if (some.length === 0) index = first;
     if (events.length === size) break;

@@ -3,6 +3,7 @@ import { parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
+import { userOf } from "../workers/tasks.js";
 import { parseInstanceId } from "./parse.js";
 import { startTask } from "./start-task.js";
 
@@ -18,6 +19,12 @@ export async function takeSnapshots(
     queue: "normal",
     description: `take snapshots of deployment \`${deployment}\``,
     deployment: () => deployment,
+    // Clients that lost the answer ask again.
+    joins: ({ job, user }) =>
+      job?.type === "take_snapshots" &&
+      job.deployment === deployment &&
+      job.instanceId === instanceId &&
+      user === userOf(call),
   });
   return { task: encodeTask(task) };
 }

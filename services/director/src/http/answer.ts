@@ -34,6 +34,21 @@ export async function jsonList<Item>(pages: AsyncGenerator<readonly Item[]>): Pr
   return { status: 200, headers: JSON_TYPE, body: Readable.from(listText(first, pages)) };
 }
 
+/** An object of such lists, by their names. */
+export function jsonLists(lists: Readonly<Record<string, AsyncGenerator<readonly object[]>>>): Answer {
+  return { status: 200, headers: JSON_TYPE, body: Readable.from(listsText(lists)) };
+}
+
+async function* listsText(lists: Readonly<Record<string, AsyncGenerator<readonly object[]>>>): AsyncGenerator<string> {
+  let separator = "{";
+  for (const [name, pages] of Object.entries(lists)) {
+    yield `${separator}${JSON.stringify(name)}:`;
+    yield* listText(await pages.next(), pages);
+    separator = ",";
+  }
+  yield "}\n";
+}
+
 async function* listText<Item>(
   first: IteratorResult<readonly Item[]>,
   pages: AsyncGenerator<readonly Item[]>,

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, parseJson } from "@diskmesh/domain";
 import type { FastifyRequest } from "fastify";
-import { BadRequestError, CODES } from "./http-error.js";
+import { CODES } from "../model/bosh-codes.js";
+import { BadRequestError } from "./http-error.js";
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
 

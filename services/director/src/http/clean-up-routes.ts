@@ -2,9 +2,10 @@ import { getResurrection } from "../handlers/get-resurrection.js";
 import { updateResurrection } from "../handlers/update-resurrection.js";
 import { surplusOf } from "../model/clean-up.js";
 import { encodePersistentDisk } from "../wire.js";
-import { empty, json, toTask } from "./answer.js";
+import { empty, json, jsonLists, toTask } from "./answer.js";
 import { bodyObject } from "./body.js";
 import { orphanedDiskObject } from "./disk-objects.js";
+import { partsOf } from "./pages.js";
 import type { Route } from "./route.js";
 
 export const cleanUpRoutes: readonly Route[] = [
@@ -33,10 +34,10 @@ export const cleanUpRoutes: readonly Route[] = [
       const isSet = (name: string): boolean => query.get(name) === "true";
       const scope = { all: isSet("remove_all"), keepOrphanedDisks: isSet("keep_orphaned_disks") };
       const { stemcells, disks } = await context.tablet.read((tables) => surplusOf(tables, scope));
-      return json({
-        ...NEVER_HERE,
-        stemcells: stemcells.map((stemcell) => ({ ...stemcell, deployments: [] })),
-        orphaned_disks: disks.map((disk) => orphanedDiskObject(encodePersistentDisk(disk))),
+      return jsonLists({
+        ...Object.fromEntries(NEVER_HERE.map((name) => [name, partsOf([], Object)])),
+        stemcells: partsOf(stemcells, (stemcell) => ({ ...stemcell, deployments: [] })),
+        orphaned_disks: partsOf(disks, (disk) => orphanedDiskObject(encodePersistentDisk(disk))),
       });
     },
   },
@@ -58,4 +59,4 @@ export const cleanUpRoutes: readonly Route[] = [
   },
 ];
 
-const NEVER_HERE = { releases: [], compiled_packages: [], orphaned_vms: [], exported_releases: [], dns_blobs: [] };
+const NEVER_HERE = ["releases", "compiled_packages", "orphaned_vms", "exported_releases", "dns_blobs"];

@@ -5,13 +5,14 @@ import { getConfig } from "../handlers/get-config.js";
 import { listConfigs } from "../handlers/list-configs.js";
 import { NOT_HEEDED } from "../handlers/parse-config.js";
 import { updateConfig } from "../handlers/update-config.js";
+import { CODES } from "../model/bosh-codes.js";
 import { CLOUD } from "../yaml/cloud-configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
-import { empty, json } from "./answer.js";
+import { type Answer, empty, json, jsonList } from "./answer.js";
 import { bodyObject, bodyText } from "./body.js";
 import { configIdOf, configOfId, diffOfTwo, diffWithLatest } from "./config-diff.js";
-import { BadRequestError, CODES } from "./http-error.js";
-import { limitOf } from "./pages.js";
+import { BadRequestError } from "./http-error.js";
+import { limitOf, partsOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
 import { timeText } from "./times.js";
 
@@ -53,7 +54,7 @@ export const configRoutes: readonly Route[] = [
     operation: "listConfigs",
     teams: "own",
     // None is a team's.
-    serve: async (http) => json(http.may("listConfigs", []) ? await listed(http) : []),
+    serve: async (http) => (http.may("listConfigs", []) ? listed(http) : json([])),
   },
   {
     method: "GET",
@@ -154,11 +155,11 @@ async function updated(
   }
 }
 
-async function listed(http: HttpCall): Promise<readonly object[]> {
+async function listed(http: HttpCall): Promise<Answer> {
   const { context, query } = http;
   const type = query.get("type") ?? "";
   // Clients take whatever is listed for what they asked for.
-  if (NOT_HEEDED.includes(type)) return [];
+  if (NOT_HEEDED.includes(type)) return json([]);
   const limit = query.get("latest") === "true" ? 1 : limitOf(query.get("limit"));
   const name = query.get("name") ?? undefined;
   const { configs } = await listConfigs(context, { type, name, allVersions: limit > 1 });
@@ -169,8 +170,8 @@ async function listed(http: HttpCall): Promise<readonly object[]> {
     counts.set(key, count);
     return count > limit ? [] : [{ config, isCurrent: count === 1 }];
   });
-  return Promise.all(
-    wanted.map(async ({ config, isCurrent }) => shown(http, configObject(await whole(http, config), isCurrent))),
+  return jsonList(
+    partsOf(wanted, async ({ config, isCurrent }) => shown(http, configObject(await whole(http, config), isCurrent))),
   );
 }
 

@@ -11,15 +11,16 @@ import type { Context } from "../context.js";
 import { deleteDeployment } from "../handlers/delete-deployment.js";
 import { deploy } from "../handlers/deploy.js";
 import { listDeployments } from "../handlers/list-deployments.js";
+import { CODES } from "../model/bosh-codes.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
+import { configKey } from "../model/schema.js";
 import { parseStemcell } from "../model/stemcell.js";
 import { teamsOfLogin } from "../policy.js";
-import { CLOUD } from "../yaml/cloud-configs.js";
-import { latestConfigs } from "../yaml/latest-configs.js";
+import { cloudConfigIds } from "../steps/deployment-steps.js";
 import { json, jsonList, toTask } from "./answer.js";
 import { bodyText } from "./body.js";
 import { diffOfTexts } from "./config-diff.js";
-import { BadRequestError, CODES } from "./http-error.js";
+import { BadRequestError } from "./http-error.js";
 import { pagesOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
 import { refuseOptions, updateOptionsOf } from "./update-options.js";
@@ -66,7 +67,7 @@ export const deploymentRoutes: readonly Route[] = [
     operation: "diffDeployment",
     teams: "own",
     serve: async (http) => {
-      const context = { cloud_config_ids: await cloudConfigIds(http.context), runtime_config_ids: [] };
+      const context = { cloud_config_ids: await http.context.tablet.read(cloudConfigIds), runtime_config_ids: [] };
       try {
         return json({ context, diff: await manifestDiff(http) });
       } catch (error) {
@@ -102,12 +103,14 @@ export const deploymentRoutes: readonly Route[] = [
       const asked = query.getAll("deployment[]");
       return json(
         await context.tablet.read((tables) => {
-          const configs = latestConfigs(tables, CLOUD);
           return asked
-            .filter((name) => tables.deployments.has(name))
-            .filter((name) => may("listDeployments", tables.deployments.get(name)?.teams ?? []))
-            .flatMap((deployment) =>
-              configs.map(({ configId: id, type, name }) => ({ id, deployment, config: { id, type, name } })),
+            .flatMap((name) => tables.deployments.get(name) ?? [])
+            .filter(({ teams }) => may("listDeployments", teams ?? []))
+            .flatMap(({ name: deployment, cloudConfigIds = [] }) =>
+              cloudConfigIds
+                // One of which too many versions came after it is forgotten.
+                .flatMap((id) => tables.configs.get(configKey(id)) ?? [])
+                .map(({ configId: id, type, name }) => ({ id, deployment, config: { id, type, name } })),
             );
         }),
       );
@@ -123,17 +126,27 @@ async function* shown(
     const locks = context.locks.list().filter(({ type }) => type === "deployment");
     const locked = new Set(locks.map(({ resource }) => resource));
     yield await context.tablet.read((tables) => {
-      const cloud_config = latestConfigs(tables, CLOUD).length === 0 ? "none" : "latest";
+      const latest = cloudConfigIds(tables);
       return deployments.map(({ name, teams }) => ({
         name,
         teams,
-        cloud_config,
+        cloud_config: cloudConfigState(tables.deployments.get(name)?.cloudConfigIds, latest),
         releases: [],
         stemcells: stemcellsOf(instancesOf(tables, name)),
         locked: locked.has(name),
       }));
     });
   }
+}
+
+/** Nobody knows with which an older version deployed it: deploying it once more tells. */
+function cloudConfigState(used: readonly number[] | undefined, latest: readonly number[]): string {
+  if (used?.length === 0) return "none";
+  return used !== undefined && sameIds(used, latest) ? "latest" : "outdated";
+}
+
+function sameIds(some: readonly unknown[], others: readonly unknown[]): boolean {
+  return some.map(String).sort().join() === others.map(String).sort().join();
 }
 
 function stemcellsOf(instances: readonly { readonly stemcell: string }[]): object[] {
@@ -161,10 +174,6 @@ async function manifestDiff(http: HttpCall): ReturnType<typeof diffOfTexts> {
   return diffOfTexts(http, { from, text, redact });
 }
 
-function cloudConfigIds({ tablet }: Context): Promise<number[]> {
-  return tablet.read((tables) => latestConfigs(tables, CLOUD).map(({ configId }) => configId));
-}
-
 /** What was shown as the diff is what is deployed, or nothing. */
 async function refuseOldContext({ context, query }: HttpCall): Promise<void> {
   const text = query.get("context") ?? "";
@@ -172,8 +181,8 @@ async function refuseOldContext({ context, query }: HttpCall): Promise<void> {
   const seen = parseJson("the context", text);
   const ids = isJsonObject(seen) ? seen.cloud_config_ids : undefined;
   if (!Array.isArray(ids)) return;
-  const now = await cloudConfigIds(context);
-  if (ids.map(String).sort().join() === now.map(String).sort().join()) return;
+  const now = await context.tablet.read(cloudConfigIds);
+  if (sameIds(ids, now)) return;
   throw new AbortedError("the cloud configs have changed since the diff was made: run deploy again");
 }
 

@@ -16,15 +16,15 @@ export const eventRoutes: readonly Route[] = [
     teams: "own",
     serve: async (http) => {
       const filters = filtersOf(http);
-      const isTold = await toldTo(http);
+      const asking = { signal: http.call.signal, isTold: await toldTo(http) };
       const events: Event[] = [];
       let pageToken = "";
       do {
-        const page = await listEvents(http.context, { ...filters, pageSize: PAGE_SIZE - events.length, pageToken });
-        events.push(...page.events.filter(isTold));
+        const page = await listEvents(http.context, { ...filters, pageSize: PAGE_SIZE, pageToken }, asking);
+        events.push(...page.events);
         pageToken = page.nextPageToken;
       } while (pageToken !== "" && events.length < PAGE_SIZE);
-      return json(events.map(eventObject));
+      return json(events.slice(0, PAGE_SIZE).map(eventObject));
     },
   },
   {
@@ -36,7 +36,7 @@ export const eventRoutes: readonly Route[] = [
 ];
 
 /** Those of a team are told what is about the deployments that are its now. */
-async function toldTo({ context, may }: HttpCall): Promise<(event: Event) => boolean> {
+async function toldTo({ context, may }: HttpCall): Promise<(event: Pick<Event, "deployment">) => boolean> {
   if (may("listEvents", [])) return () => true;
   const own = await context.tablet.read(
     ({ deployments }) =>

@@ -69,7 +69,9 @@ export const httpConfig = z
     }),
     tls: keyPairConfig
       .optional()
-      .describe("A certificate and key of its own, in files of PEM; the director's by default."),
+      .describe(
+        "A certificate and key of its own, in files of PEM; the director's by default. A director that stands by knows the leader's by `caFile`, by `tls.caFile`, or by a public authority.",
+      ),
     users: z.array(user).max(1_000).default([]).describe("Logins with a password."),
     tokens: tokens.optional().describe("Logins with a token of a UAA."),
     maxConnections: count.default(1_000).describe("Connections at once; more are cut at once."),
@@ -85,7 +87,9 @@ export const httpConfig = z
       .describe("Of a request that is no stemcell."),
     requestTimeoutMs: durationMsConfig
       .default(30_000)
-      .describe("For a request to come whole and be answered. Of a stemcell, stemcells.idleTimeoutMs holds instead."),
+      .describe(
+        "For a request to come whole and its answer to begin. Of a stemcell, stemcells.idleTimeoutMs holds instead.",
+      ),
     leaderWaitMs: durationMsConfig
       .default(15_000)
       .describe("How long a request that comes while no director leads waits for one."),
@@ -101,7 +105,9 @@ export const httpConfig = z
       .describe(
         "Passwords looked at once, each of which takes 32 MiB and a tenth of a second of a processor; and those that wait.",
       ),
-    maxWaitingPasswordChecks: count.default(100).describe("Passwords that wait for their turn; one more is refused."),
+    maxWaitingPasswordChecks: count
+      .default(100)
+      .describe("Passwords that wait for their turn; of one more, the address that has most of them is refused one."),
   })
   .refine(({ users, tokens: given }) => users.length > 0 || given !== undefined, {
     path: ["users"],

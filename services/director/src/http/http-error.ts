@@ -13,34 +13,14 @@ import {
   TimeoutError,
   UnauthenticatedError,
 } from "@diskmesh/domain";
+import { CODES, coded, codeOf } from "../model/bosh-codes.js";
 import { type Answer, json, text } from "./answer.js";
-
-/** BOSH's numbers of what goes wrong; 100 for anything without one of its own. */
-export const CODES = {
-  any: 100,
-  taskNotFound: 10_000,
-  invalidType: 40_000,
-  missingField: 40_001,
-  belowMinimum: 40_002,
-  invalidValue: 40_005,
-  stemcellNotFound: 50_003,
-  deploymentNotFound: 70_000,
-  instanceNotFound: 70_001,
-  invalidContextId: 70_010,
-  badManifest: 440_001,
-  badConfig: 440_010,
-  configNotFound: 440_012,
-  unauthorized: 600_000,
-  invalidJson: 710_001,
-} as const;
 
 /** Something is wrong with a request, for which BOSH has a number. */
 export class BadRequestError extends InvalidArgumentError {
-  constructor(
-    message: string,
-    readonly code: number = CODES.invalidValue,
-  ) {
+  constructor(message: string, code: number = CODES.invalidValue) {
     super(message);
+    coded(code, this);
   }
 }
 
@@ -92,7 +72,8 @@ export function statusOf(error: DomainError): number {
 
 function toldOf(error: DomainError): { readonly status: number; readonly code: number; readonly description: string } {
   const status = statusOf(error);
-  if (error instanceof BadRequestError) return { status, code: error.code, description: error.message };
+  const given = codeOf(error);
+  if (given !== undefined) return { status, code: given, description: error.message };
   if (error instanceof NotFoundError) {
     for (const [about, code, message] of MISSING) {
       const value = error.about[about];

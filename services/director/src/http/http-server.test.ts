@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { issueCertificate } from "@diskmesh/pki";
 import type { CallContext } from "@diskmesh/rpc";
+import { Readiness } from "@diskmesh/service";
 import { eventually, freePort, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { directorConfig } from "../config.js";
@@ -136,6 +137,22 @@ describe("the HTTPS face", () => {
 
   it("headers that do not end -> the connection ends", () => closedAfter("GET /info HTTP/1.1\r\nHost: x\r\n"));
 
+  it("a body that breaks off where it is read as it comes -> 499 in the log, and no bug", async () => {
+    const authorization = Buffer.from("admin:pw-admin").toString("base64");
+    const told = () => mesh.director.process.logs.split("\n").filter((line) => line.includes('"route":"/stemcells"'));
+    const head = `POST /stemcells HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\n`;
+    for (const type of ["application/json", "application/x-compressed"]) {
+      const before = told().length;
+      const socket = connect({ port: http.port, host: "127.0.0.1", rejectUnauthorized: false }, () => {
+        // The answer to "continue" says that the route reads.
+        socket.write(`${head}Content-Type: ${type}\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n`);
+        socket.once("data", () => socket.write('{"location":', () => socket.destroy()));
+      });
+      await eventually(() => expect(told()).to.have.length(before + 1));
+      expect(JSON.parse(told().at(-1) ?? "")).to.include({ level: "info", status: 499 });
+    }
+  });
+
   function closedAfter(bytes: string): Promise<void> {
     return new Promise((resolve, reject) => {
       const socket = connect({ port: http.port, host: "127.0.0.1", rejectUnauthorized: false }, () =>
@@ -174,7 +191,7 @@ describe("a client that leaves", () => {
           if (when === "before its login is looked at") client.leave();
           return contextWith(() => client.leave());
         },
-        whyNotReady: () => "",
+        report: () => new Readiness({ needs: [], log }).report(),
         log,
       },
       httpConfig.parse(http),

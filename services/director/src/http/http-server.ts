@@ -1,7 +1,14 @@
 import type { AddressInfo, Socket } from "node:net";
-import { DomainError, formatHostPort, type Logger, messageOf, UnauthenticatedError } from "@diskmesh/domain";
+import {
+  CancelledError,
+  DomainError,
+  formatHostPort,
+  type Logger,
+  messageOf,
+  UnauthenticatedError,
+} from "@diskmesh/domain";
 import { REQUEST_ID_HEADER, RequestIds } from "@diskmesh/rpc";
-import { systemClock } from "@diskmesh/service";
+import { type ReadinessReport, systemClock } from "@diskmesh/service";
 import { CurrentTls, readServerTlsFiles } from "@diskmesh/tls";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { DirectorConfig } from "../config.js";
@@ -31,6 +38,8 @@ declare module "fastify" {
     route?: Route;
     /** It is about this process rather than about the mesh. */
     isOwn?: true;
+    /** It may change something, though it is no route for logins: such a request is a line of the log, too. */
+    changes?: true;
     /** Nobody says beforehand how long it takes. */
     isLong?: true;
   }
@@ -40,8 +49,8 @@ export interface HttpServerOptions {
   readonly config: DirectorConfig;
   /** Throws UnavailableError while this process does not lead. */
   readonly current: () => Context;
-  /** What this process lacks to do all its work; empty: nothing. */
-  readonly whyNotReady: () => string;
+  /** What this process says of itself. */
+  readonly report: () => ReadinessReport;
   readonly log: Logger;
 }
 
@@ -56,6 +65,8 @@ export class HttpServer {
   readonly #requestLog: RequestLog;
   readonly #requestIds = new RequestIds();
   readonly #tls: CurrentTls;
+  /** Of the mesh. */
+  readonly #meshTls: CurrentTls;
   readonly #toLeader: PassOn;
   readonly #fastify: FastifyInstance;
 
@@ -64,11 +75,13 @@ export class HttpServer {
     this.#config = config;
     this.#logins = new Logins(config, systemClock);
     this.#requestLog = new RequestLog(options.log);
-    const files = { ...options.config.tls, ...config.tls };
+    const { tls } = options.config;
+    const files = { ...tls, ...config.tls };
     const section = config.tls === undefined ? "tls" : "http.tls";
     readServerTlsFiles(files, systemClock.nowMs(), section);
     this.#tls = CurrentTls.open(files, options.log, section);
-    this.#toLeader = new PassOn(this.#tls, config);
+    this.#meshTls = CurrentTls.open(tls);
+    this.#toLeader = new PassOn({ mesh: this.#meshTls, own: this.#tls }, config);
     this.#fastify = this.#build();
   }
 
@@ -87,6 +100,7 @@ export class HttpServer {
     await this.#fastify.close();
     clearTimeout(timer);
     this.#tls.close();
+    this.#meshTls.close();
   }
 
   #build(): FastifyInstance {
@@ -134,11 +148,9 @@ export class HttpServer {
     );
     app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
     app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
-    const { current, whyNotReady } = this.#options;
+    const { current, report } = this.#options;
     app.get("/healthz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer("")));
-    app.get("/readyz", { config: { isOwn: true } }, async (_request, reply) =>
-      send(reply, healthAnswer(whyNotReady())),
-    );
+    app.get("/readyz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer(report().why)));
     app.get("/info", async (request, reply) =>
       send(reply, infoAnswer(current(), await this.#loginIfAny(request), this.#config)),
     );
@@ -148,7 +160,10 @@ export class HttpServer {
       streaming.addContentTypeParser("*", bytesOfBody);
       for (const route of allRoutes.filter(({ streams }) => streams)) this.#add(streaming, route);
       // No other director was told to expect it.
-      const ofUploads = { bodyLimit: Number.MAX_SAFE_INTEGER, config: { isOwn: true, isLong: true } } as const;
+      const ofUploads = {
+        bodyLimit: Number.MAX_SAFE_INTEGER,
+        config: { isOwn: true, isLong: true, changes: true },
+      } as const;
       streaming.put(`${UPLOADS_PATH}/:upload`, ofUploads, async (request, reply) =>
         send(reply, await takeLogs(current(), request)),
       );
@@ -162,12 +177,12 @@ export class HttpServer {
       method: route.method,
       url: route.path,
       bodyLimit,
-      config: { route },
+      config: { route, ...(route.isOwn && { isOwn: true }) },
       // Before the body is read: nobody else has it read.
       onRequest: async (request) => {
         const served = request.served as ServedRequest;
         await served.login(request.headers.authorization);
-        await served.authorise(route);
+        if (!route.isOwn || this.#leads()) await served.authorise(route);
       },
       handler: async (request, reply): Promise<FastifyReply> =>
         send(reply, await (request.served as ServedRequest).serve(route)),
@@ -175,23 +190,25 @@ export class HttpServer {
   }
 
   #begin(request: FastifyRequest, reply: FastifyReply): void {
-    const { current, log } = this.#options;
+    const { current, report, log } = this.#options;
     const { route, isLong } = request.routeOptions.config;
     const timeoutMs = isLong || route?.streams ? undefined : this.#config.requestTimeoutMs;
-    request.served = new ServedRequest({ request, reply, current, logins: this.#logins, timeoutMs, log });
+    request.served = new ServedRequest({ request, reply, current, report, logins: this.#logins, timeoutMs, log });
   }
 
   /** While another director leads, everything but the health of this one is the leader's to answer. */
   async #passOn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
     const { served } = request;
     const { route, isOwn } = request.routeOptions.config;
-    if (isOwn || served === undefined || this.#leads()) return undefined;
+    if (isOwn || served === undefined || request.is404 || this.#leads()) return undefined;
     // Who may not log in here is nobody's to ask for there: the leader would count all failures for one address.
     if (route !== undefined) await served.login(request.headers.authorization);
+    else if ((await this.#loginIfAny(request)) === undefined) delete request.headers.authorization;
     const { current, config } = this.#options;
     const idleTimeoutMs = route?.streams ? config.stemcells.idleTimeoutMs : this.#config.requestTimeoutMs;
     const answer = await this.#toLeader.answer(request, current, served.signal, idleTimeoutMs);
     if (answer === undefined) return undefined;
+    served.answerBegins();
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
   }
@@ -232,8 +249,7 @@ export class HttpServer {
 
   #fail(thrown: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const { served } = request;
-    // A list that nobody waits for any more is closed before its end, and says no more than that.
-    const error = isPrematureClose(thrown) && served?.signal.aborted ? served.signal.reason : thrown;
+    const error = wasLeft(thrown, request) ? (served?.signal.reason ?? gone(thrown)) : thrown;
     const known = error instanceof DomainError ? undefined : frameworkAnswer(error as Error);
     const path = pathOf(request);
     const isPassthru = path.startsWith(`${PASSTHRU_PREFIX}/`);
@@ -249,8 +265,15 @@ export class HttpServer {
   }
 }
 
-function isPrematureClose(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ERR_STREAM_PREMATURE_CLOSE";
+/** A body that breaks off, and a list that nobody waits for any more, say no more than that. */
+function wasLeft(thrown: unknown, { raw, served }: FastifyRequest): boolean {
+  if (!(thrown instanceof Error)) return false;
+  if (thrown === raw.errored) return true;
+  return "code" in thrown && thrown.code === "ERR_STREAM_PREMATURE_CLOSE" && served?.signal.aborted === true;
+}
+
+function gone(cause: unknown): CancelledError {
+  return new CancelledError("the client has gone away in the middle of its request", { cause });
 }
 
 function passthruAnswer(error: unknown, known: Answer | undefined, requestId: string): Answer {

@@ -22,7 +22,7 @@ export function infoAnswer({ config, tablet }: Context, login: Login | undefined
     features: {
       dynamic_disks: { status: config.dynamicDisks.enabled },
       local_dns: { status: false, extras: { domain_name: "bosh" } },
-      snapshots: { status: false },
+      snapshots: { status: true },
       config_server: { status: false, extras: { urls: [] } },
     },
   });

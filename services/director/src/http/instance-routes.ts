@@ -1,7 +1,8 @@
 import { parseName } from "@diskmesh/domain";
 import { ipsOf } from "../model/bosh-instance.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
-import { type Answer, json, toTask } from "./answer.js";
+import { type Answer, jsonList, toTask } from "./answer.js";
+import { partsOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
 
 /** VMs, and instances with or without one: at once as they are recorded, or as a task that asks their agents. */
@@ -27,9 +28,9 @@ async function full(http: HttpCall, what: "vms" | "instances"): Promise<Answer> 
 async function recorded(http: HttpCall, what: "vms" | "instances"): Promise<Answer> {
   const deployment = await known(http);
   const instances = await http.context.tablet.read((tables) => instancesOf(tables, deployment));
-  const list = instances
-    .filter(({ vmCid }) => what === "instances" || vmCid !== "")
-    .map((instance) => ({
+  const wanted = instances.filter(({ vmCid }) => what === "instances" || vmCid !== "");
+  return jsonList(
+    partsOf(wanted, (instance) => ({
       agent_id: instance.agentId,
       cid: instance.vmCid === "" ? null : instance.vmCid,
       job: instance.group,
@@ -39,8 +40,8 @@ async function recorded(http: HttpCall, what: "vms" | "instances"): Promise<Answ
       ips: ipsOf(instance),
       vm_created_at: null,
       ...(what === "vms" ? { active: true, permanent_nats_credentials: false } : { expects_vm: !instance.leaving }),
-    }));
-  return json(list);
+    })),
+  );
 }
 
 /** The deployment's name; throws NotFoundError when there is none. */

@@ -1,9 +1,10 @@
 import { ignore, unignore } from "../handlers/ignore.js";
 import { recreate, restart, start, stop } from "../handlers/lifecycle.js";
+import { CODES } from "../model/bosh-codes.js";
 import type { Operation } from "../policy.js";
 import { type Answer, empty, toTask } from "./answer.js";
 import { bodyObject } from "./body.js";
-import { BadRequestError, CODES } from "./http-error.js";
+import { BadRequestError } from "./http-error.js";
 import type { HttpCall, Route } from "./route.js";
 import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
@@ -86,8 +87,13 @@ async function change(
   return toTask((await recreate(context, request, call)).task?.taskId);
 }
 
+/** The place of an instance in its group, or its id. */
+const INSTANCE = /^(\*?|\d{1,9}|[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})$/i;
+
 /** What the path names. */
 export function selectionOf({ param }: HttpCall) {
-  const [group, instance] = ["group", "instance"].map((name) => (param(name) === "*" ? "" : param(name)));
-  return { deployment: param("deployment"), group: group ?? "", instance: instance ?? "" };
+  const [group = "", instance = ""] = ["group", "instance"].map((name) => (param(name) === "*" ? "" : param(name)));
+  if (!INSTANCE.test(instance))
+    throw new BadRequestError("name an instance by its number in its group, or by its id", CODES.badInstanceIndex);
+  return { deployment: param("deployment"), group, instance };
 }

@@ -2,6 +2,8 @@ import { isIPv6 } from "node:net";
 import type { Clock } from "@diskmesh/service";
 
 const FREE_FAILURES = 5;
+/** Names that failed from one address. */
+const FREE_NAMES = 20;
 const MIN_WAIT_MS = 1_000;
 const MAX_WAIT_MS = 60_000;
 /** Failures are forgotten when none came for so long. */
@@ -16,32 +18,60 @@ interface Failures {
 
 /**
  * Slows down whoever tries passwords: each failure beyond a few doubles the time until the next try for that name from
- * that address. Others of the address are not kept out by a script with an old password.
+ * that address. Others of the address are not kept out by a script with an old password; only ever new names slow down
+ * all of them that were not right from there before.
  */
 export class LoginBrake {
   /** By address and name, the one that failed longest ago first. */
   readonly #failures = new Map<string, Failures>();
+  /** By address, of names that had not failed there before. */
+  readonly #names = new Map<string, Failures>();
+  /** By address and name, who logged in from there, the one that did so longest ago first. */
+  readonly #known = new Set<string>();
 
   constructor(private readonly clock: Pick<Clock, "monotonicMs">) {}
 
   /** How long that address must wait before its next try of the name. */
   waitMs(address: string, name: string): number {
-    const failures = this.#failures.get(keyOf(address, name));
-    if (failures === undefined || failures.count < FREE_FAILURES) return 0;
-    const waitMs = Math.min(MAX_WAIT_MS, MIN_WAIT_MS * 2 ** Math.min(20, failures.count - FREE_FAILURES));
-    return Math.max(0, failures.lastAtMs + waitMs - this.clock.monotonicMs());
+    const key = keyOf(address, name);
+    const ofName = this.#waitAfter(this.#failures.get(key), FREE_FAILURES);
+    if (this.#known.has(key)) return ofName;
+    return Math.max(ofName, this.#waitAfter(this.#names.get(networkOf(address)), FREE_NAMES));
   }
 
   failed(address: string, name: string): void {
     const key = keyOf(address, name);
-    const nowMs = this.clock.monotonicMs();
-    const known = this.#failures.get(key);
-    const isFresh = known !== undefined && nowMs - known.lastAtMs < FORGET_MS;
-    this.#failures.delete(key);
-    this.#failures.set(key, { count: isFresh ? known.count + 1 : 1, lastAtMs: nowMs });
-    const [oldest] = this.#failures.keys();
-    if (this.#failures.size > MAX_KEPT && oldest !== undefined) this.#failures.delete(oldest);
+    const isNew = this.#count(this.#failures, key) === 1;
+    if (isNew && !this.#known.has(key)) this.#count(this.#names, networkOf(address));
   }
+
+  succeeded(address: string, name: string): void {
+    const key = keyOf(address, name);
+    this.#known.delete(key);
+    this.#known.add(key);
+    forgetOldest(this.#known);
+  }
+
+  #waitAfter(failures: Failures | undefined, free: number): number {
+    if (failures === undefined || failures.count < free) return 0;
+    const waitMs = Math.min(MAX_WAIT_MS, MIN_WAIT_MS * 2 ** Math.min(20, failures.count - free));
+    return Math.max(0, failures.lastAtMs + waitMs - this.clock.monotonicMs());
+  }
+
+  #count(failures: Map<string, Failures>, key: string): number {
+    const nowMs = this.clock.monotonicMs();
+    const known = failures.get(key);
+    const count = known !== undefined && nowMs - known.lastAtMs < FORGET_MS ? known.count + 1 : 1;
+    failures.delete(key);
+    failures.set(key, { count, lastAtMs: nowMs });
+    forgetOldest(failures);
+    return count;
+  }
+}
+
+function forgetOldest(kept: Map<string, Failures> | Set<string>): void {
+  const [oldest] = kept.keys();
+  if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
 }
 
 function keyOf(address: string, name: string): string {
@@ -49,7 +79,7 @@ function keyOf(address: string, name: string): string {
 }
 
 /** Whoever has one address of IPv6 has a whole network of them. */
-function networkOf(address: string): string {
+export function networkOf(address: string): string {
   if (!isIPv6(address) || address.startsWith("::ffff:")) return address.replace(/^::ffff:/, "");
   const [head = "", tail] = address.split("::");
   const groups = head.split(":");

@@ -6,12 +6,13 @@ import { join } from "node:path";
 import { rejection } from "@diskmesh/domain/testing";
 import { hashPassword, isPasswordHash, isPasswordOf } from "@diskmesh/pki/password-hash";
 import { ManualClock } from "@diskmesh/service";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { exportJWK, type JWTPayload, SignJWT } from "jose";
 import { httpConfig } from "./http-config.js";
 import { LoginBrake } from "./login-brake.js";
 import { Logins } from "./logins.js";
+import { PasswordTurns } from "./password-turns.js";
 import { Tokens } from "./tokens.js";
 
 const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -111,6 +112,58 @@ describe("tokens", () => {
   });
 });
 
+describe("keys of tokens by address", function () {
+  this.timeout(60_000);
+  const pairs = ["old", "new"].map((kid) => ({ kid, ...generateKeyPairSync("ec", { namedCurve: "P-256" }) }));
+  const [old, fresh] = pairs;
+  let reads = 0;
+  let shown: typeof pairs = [];
+  const server = createServer((_request, response) => {
+    reads += 1;
+    void Promise.all(
+      shown.map(async ({ kid, publicKey }) => ({ ...(await exportJWK(publicKey)), kid, alg: "ES256" })),
+    ).then((keys) => response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ keys })));
+  });
+  before(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve)));
+  after(() => server.close());
+  beforeEach(() => {
+    reads = 0;
+  });
+
+  function tokensFor(jwksMaxAgeMs: number): Tokens {
+    const { keyFile, ...rest } = config({ keyFile: "unused", jwksMaxAgeMs });
+    return new Tokens({ ...rest, jwksUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/token_keys` });
+  }
+  const tried = async (tokens: Tokens, pair: (typeof pairs)[number] | undefined): Promise<string> => {
+    if (pair === undefined) throw new TypeError("no key");
+    const header = { alg: "ES256", kid: pair.kid };
+    const token = await new SignJWT(CLAIMS).setProtectedHeader(header).setExpirationTime("10m").sign(pair.privateKey);
+    return tokens.login(token).then(
+      ({ name }) => name,
+      (error) => error.reason,
+    );
+  };
+
+  it("older than they may be -> read again: one that was taken back is refused", async () => {
+    const tokens = tokensFor(1);
+    shown = pairs;
+    expect([await tried(tokens, old), await tried(tokens, fresh)]).to.deep.equal(["ann", "ann"]);
+    shown = pairs.slice(1);
+    expect([await tried(tokens, old), await tried(tokens, fresh)]).to.deep.equal(["UNAUTHENTICATED", "ann"]);
+  });
+
+  it("a new one -> known within seconds, though the others may be kept; made-up ones have nothing read", async () => {
+    const tokens = tokensFor(600_000);
+    shown = pairs.slice(0, 1);
+    expect(await tried(tokens, old)).to.equal("ann");
+    shown = pairs;
+    for (let tries = 0; tries < 20; tries++) await tried(tokens, fresh);
+    expect(reads).to.be.at.most(2);
+    await eventually(async () => expect(await tried(tokens, fresh)).to.equal("ann"));
+    expect(await tried(tokens, old)).to.equal("ann");
+  });
+});
+
 describe("passwords", () => {
   it("a hash -> fits its password alone, and differs each time", async () => {
     const [hash, again] = await Promise.all([hashPassword("p"), hashPassword("p")]);
@@ -123,14 +176,17 @@ describe("passwords", () => {
     expect(isPasswordHash("p")).to.equal(false);
   });
 
-  it("one that was right -> remembered for a minute, under no other login", async () => {
+  it("one that was right -> remembered for a minute, under no other login, and nowhere else", async () => {
     const clock = new ManualClock();
     const users = [{ name: "ann", passwordHash: await hashPassword("p:q") }];
     const logins = new Logins(httpConfig.parse({ users }), clock);
     const basic = (text: string): string => `basic ${Buffer.from(text).toString("base64")}`;
-    const tried = (text: string): Promise<unknown> =>
-      logins.of(basic(text), "10.0.0.1", signal).catch((error) => error.reason);
+    const tried = (text: string, address = "10.0.0.1"): Promise<unknown> =>
+      logins.of(basic(text), address, signal).catch((error) => error.reason);
     expect(await tried("ann:p:q")).to.include({ name: "ann" });
+    // Else whoever guesses elsewhere would be told at once, in spite of the wait.
+    for (let times = 0; times < 5; times++) expect(await tried("ann:p", "10.0.0.2")).to.equal("UNAUTHENTICATED");
+    expect(await tried("ann:p:q", "10.0.0.2")).to.equal("RESOURCE_EXHAUSTED");
     for (let times = 0; times < 5; times++) expect(await tried("ann:p")).to.equal("UNAUTHENTICATED");
     expect(await tried("ann:p")).to.equal("RESOURCE_EXHAUSTED");
     expect(await tried("ann:p:q")).to.include({ name: "ann" });
@@ -160,7 +216,91 @@ describe("passwords", () => {
   });
 });
 
+describe("one that is right, and goes on asking", () => {
+  it("each request within a minute of the last -> not checked again, for an hour", async () => {
+    const clock = new ManualClock();
+    const logins = new Logins(
+      httpConfig.parse({ users: [{ name: "ann", passwordHash: await hashPassword("p") }] }),
+      clock,
+    );
+    const authorization = `Basic ${Buffer.from("ann:p").toString("base64")}`;
+    // A check waits for its turn, and heeds the signal there; what is remembered does not.
+    const tried = (each: AbortSignal) => logins.of(authorization, "10.0.0.1", each).catch((error) => error.message);
+    const gone = AbortSignal.abort(new Error("checked"));
+    expect(await tried(signal)).to.include({ name: "ann" });
+    for (let minutes = 0; minutes < 71; minutes++) {
+      await clock.advance(50_000);
+      expect(await tried(gone)).to.include({ name: "ann" });
+    }
+    await clock.advance(50_000);
+    expect(await tried(gone)).to.equal("checked");
+  });
+});
+
+describe("turns of passwords", () => {
+  const limits = { maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 4 };
+
+  /** Each name in the order in which it had its turn, or was refused. */
+  function turnsOf(asked: readonly string[]) {
+    const turns = new PasswordTurns(limits);
+    const ends: (() => void)[] = [];
+    const order: string[] = [];
+    const refused: string[] = [];
+    const all = asked.map((name) =>
+      turns.take(name.slice(0, 1), signal).then(
+        (end) => {
+          order.push(name);
+          ends.push(end);
+        },
+        (error) => refused.push(`${name} ${error.reason}`),
+      ),
+    );
+    return { turns, ends, order, refused, all };
+  }
+
+  it("one address asks for many -> another is next, and has a place when there is none left", async () => {
+    const { ends, order, refused, all } = turnsOf(["a1", "a2", "a3", "a4", "a5", "a6", "b1", "c1", "b2"]);
+    for (let turn = 0; turn < 5; turn++) {
+      await new Promise(setImmediate);
+      ends.shift()?.();
+    }
+    await Promise.all(all);
+    expect(order).to.deep.equal(["a1", "a2", "b1", "c1", "a3"]);
+    // a6 found no place; a5 and a4 gave theirs to others, who then had as many; b2 would have had more than a.
+    expect(refused.sort()).to.deep.equal(["a4", "a5", "a6", "b2"].map((name) => `${name} RESOURCE_EXHAUSTED`));
+  });
+
+  it("whoever leaves -> leaves its place; what ended -> is free again", async () => {
+    const turns = new PasswordTurns(limits);
+    const end = await turns.take("a", signal);
+    const abort = new AbortController();
+    const waiting = turns.take("b", abort.signal);
+    const next = turns.take("c", signal);
+    abort.abort(new Error("gone"));
+    expect(await rejection(waiting)).to.have.property("message", "gone");
+    end();
+    (await next)();
+    (await turns.take("d", signal))();
+  });
+});
+
 describe("the brake on logins", () => {
+  it("ever new names from an address -> slowed down like one; those who were right from there go on", async () => {
+    const clock = new ManualClock();
+    const brake = new LoginBrake(clock);
+    brake.succeeded("10.0.0.1", "ann");
+    // A script with an old password is one name, however often it fails.
+    for (let tries = 0; tries < 30; tries++) brake.failed("10.0.0.1", "old");
+    expect(brake.waitMs("10.0.0.1", "new")).to.equal(0);
+    for (let names = 0; names < 19; names++) brake.failed("10.0.0.1", `random-${names}`);
+    expect(brake.waitMs("10.0.0.1", "new")).to.equal(1_000);
+    brake.failed("10.0.0.1", "random-19");
+    expect(brake.waitMs("10.0.0.1", "new")).to.equal(2_000);
+    expect([brake.waitMs("10.0.0.1", "ann"), brake.waitMs("10.0.0.2", "new")]).to.deep.equal([0, 0]);
+    for (let tries = 0; tries < 5; tries++) brake.failed("10.0.0.1", "ann");
+    expect(brake.waitMs("10.0.0.1", "ann")).to.equal(1_000);
+  });
+
   it("each failure beyond five -> twice the wait, up to a minute; a network of IPv6 counts as one address", async () => {
     const clock = new ManualClock();
     const brake = new LoginBrake(clock);

@@ -1,36 +1,45 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { ResourceExhaustedError, UnauthenticatedError } from "@diskmesh/domain";
 import { hashPassword, isPasswordOf } from "@diskmesh/pki/password-hash";
-import { type Clock, Slots } from "@diskmesh/service";
+import type { Clock } from "@diskmesh/service";
 import type { HttpConfig } from "./http-config.js";
 import type { Login } from "./login.js";
-import { LoginBrake } from "./login-brake.js";
+import { LoginBrake, networkOf } from "./login-brake.js";
+import { PasswordTurns } from "./password-turns.js";
 import { Tokens } from "./tokens.js";
 
 /** A client makes a connection for each request, and a command of many requests is one login for people. */
 const REMEMBERED_MS = 60_000;
+/** Whoever goes on asking is checked again after so long all the same. */
+const CHECKED_AGAIN_MS = 3_600_000;
 const MAX_REMEMBERED = 1_000;
+
+interface Remembered {
+  readonly login: Login;
+  readonly checkedAtMs: number;
+  readonly untilMs: number;
+}
 
 /** Says who sends a request, by its Authorization header. */
 export class Logins {
   readonly #users: ReadonlyMap<string, HttpConfig["users"][number]>;
   readonly #tokens: Tokens | undefined;
   readonly #brake: LoginBrake;
-  readonly #checks: Slots;
-  /** By keyed hash of name and password: neither can be read from it. The oldest first. */
-  readonly #remembered = new Map<string, { readonly login: Login; readonly untilMs: number }>();
+  readonly #turns: PasswordTurns;
+  /** By keyed hash of network, name and password: none can be read from it. The oldest first. */
+  readonly #remembered = new Map<string, Remembered>();
   readonly #key = randomBytes(32);
   /** Of a password nobody knows: a name that is not there takes as long to refuse as one that is. */
   readonly #noHash = hashPassword(randomBytes(32).toString("hex"));
 
   constructor(
-    private readonly config: HttpConfig,
+    config: HttpConfig,
     private readonly clock: Pick<Clock, "monotonicMs">,
   ) {
     this.#users = new Map(config.users.map((user) => [user.name, user]));
     this.#tokens = config.tokens && new Tokens(config.tokens);
     this.#brake = new LoginBrake(clock);
-    this.#checks = new Slots(config.maxConcurrentPasswordChecks);
+    this.#turns = new PasswordTurns(config);
   }
 
   /** Throws UnauthenticatedError, or ResourceExhaustedError for an address that has failed too often lately. */
@@ -44,14 +53,17 @@ export class Logins {
   }
 
   async #basic(credentials: string, address: string, signal: AbortSignal): Promise<Login> {
-    const mark = createHmac("sha256", this.#key).update(credentials).digest("base64");
+    // Of where it was right: from elsewhere it may be a guess, and would be checked without the wait for guesses.
+    const mark = createHmac("sha256", this.#key)
+      .update(`${networkOf(address)} ${credentials}`)
+      .digest("base64");
     const known = this.#remembered.get(mark);
-    if (known !== undefined && known.untilMs > this.clock.monotonicMs()) return known.login;
+    if (known !== undefined && known.untilMs > this.clock.monotonicMs())
+      return this.#remember(mark, known.login, known.checkedAtMs, address);
     const [name, password] = partsOf(credentials);
     this.#refuseHasty(address, name);
     const login = await this.#check(name, password, address, signal);
-    this.#remember(mark, login);
-    return login;
+    return this.#remember(mark, login, this.clock.monotonicMs(), address);
   }
 
   #refuseHasty(address: string, name: string): void {
@@ -68,15 +80,7 @@ export class Logins {
 
   async #check(name: string, password: string, address: string, signal: AbortSignal): Promise<Login> {
     const user = this.#users.get(name);
-    if (this.#checks.waiting >= this.config.maxWaitingPasswordChecks) {
-      throw new ResourceExhaustedError(
-        "too many passwords wait to be checked (http.maxWaitingPasswordChecks): try again",
-        {
-          retryAfterMs: 1_000,
-        },
-      );
-    }
-    const leave = await this.#checks.acquire(1, signal);
+    const end = await this.#turns.take(networkOf(address), signal);
     try {
       // Others of the same may have failed while this one waited for its turn.
       this.#refuseHasty(address, name);
@@ -85,15 +89,18 @@ export class Logins {
       this.#brake.failed(address, name);
       throw new UnauthenticatedError("name or password are wrong");
     } finally {
-      leave();
+      end();
     }
   }
 
-  #remember(mark: string, login: Login): void {
+  #remember(mark: string, login: Login, checkedAtMs: number, address: string): Login {
+    this.#brake.succeeded(address, login.name);
+    const untilMs = Math.min(this.clock.monotonicMs() + REMEMBERED_MS, checkedAtMs + CHECKED_AGAIN_MS);
     this.#remembered.delete(mark);
-    this.#remembered.set(mark, { login, untilMs: this.clock.monotonicMs() + REMEMBERED_MS });
+    this.#remembered.set(mark, { login, checkedAtMs, untilMs });
     const [oldest] = this.#remembered.keys();
     if (this.#remembered.size > MAX_REMEMBERED && oldest !== undefined) this.#remembered.delete(oldest);
+    return login;
   }
 }
 

@@ -1,6 +1,7 @@
 import { NotImplementedError } from "@diskmesh/domain";
 import { listLocks } from "../handlers/list-locks.js";
-import { json } from "./answer.js";
+import { json, jsonList } from "./answer.js";
+import { partsOf } from "./pages.js";
 import type { Route } from "./route.js";
 
 /** Lists of what this director never has. */
@@ -30,8 +31,8 @@ export const otherRoutes: readonly Route[] = [
     operation: "listLocks",
     serve: async ({ context }) => {
       const { locks } = await listLocks(context);
-      return json(
-        locks.map(({ type, resource, deadline, taskId }) => ({
+      return jsonList(
+        partsOf(locks, ({ type, resource, deadline, taskId }) => ({
           type,
           resource: [resource],
           timeout: ((deadline?.getTime() ?? 0) / 1_000).toFixed(6),

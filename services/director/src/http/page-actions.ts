@@ -1,5 +1,5 @@
 import { ActionCode, type ActionResult, HostState } from "@diskmesh/api/registry";
-import { formatIdentity, InvalidStateError } from "@diskmesh/domain";
+import { countText, formatIdentity, InvalidStateError } from "@diskmesh/domain";
 import type { ActionAnswer } from "@diskmesh/page/rows";
 import { cancelTask } from "../handlers/cancel-task.js";
 import { getTask } from "../handlers/get-task.js";
@@ -77,9 +77,9 @@ async function setHostState(http: HttpCall, { name, isDry, reason, state }: Want
   const { devices, disksOnDevices, publications, vms } = answer;
   const effect =
     state === "dead"
-      ? `${disksOnDevices} disks with a part on its ${devices} devices cannot be published while it is dead`
+      ? `${countText(disksOnDevices, "disk")} with a part on its ${countText(devices, "device")} cannot be published while it is dead`
       : "it is unavailable until its agent registers";
-  const more = [`${publications} disks are published to it: they stay its own until it is fenced`];
+  const more = [`${countText(publications, "disk is", "disks are")} published to it, and its own until it is fenced`];
   return [`${name} is said to be ${state}`, effect, ...more, vms > 0 ? "it serves as a VM" : ""].filter(Boolean);
 }
 
@@ -88,7 +88,7 @@ async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promi
   const { disks } = await http.context.registries.fenceHost(request, http.call);
   if (disks.length === 0) return [`${name} holds no disk: nothing changes`];
   return [
-    `${disks.length} disks are taken from ${name} for good; it serves none of them again by itself`,
+    `${countText(disks.length, "disk is", "disks are")} taken from ${name} for good; it serves none of them again by itself`,
     ...disks.slice(0, 20).map(({ diskId, complete, unaskedDeviceCount }) => {
       const waits = `${unaskedDeviceCount} of its devices have not answered yet`;
       return `${diskId}${isDry ? "" : complete ? ": done" : `: ${waits}`}`;

@@ -92,6 +92,22 @@ describe("the page over HTTPS", () => {
     expect(JSON.stringify([...rows])).not.to.match(/pw-|passwordHash|scrypt|PRIVATE/);
   });
 
+  it("what the director says of itself: what it lacks, on top of the page, too, until it has it again", async () => {
+    const { rows } = await watchOnce();
+    expect(await http.json("/page/self")).to.deep.equal({ state: "live" });
+    expect((await mesh.as("nobody").send("GET", "/page/self")).status).to.equal(401);
+    await mesh.director.nats.kill();
+    const lacksNats =
+      /^the director that was asked lacks its nats: .*: start nats-server, or see to the network to it$/;
+    try {
+      await eventually(() => expect(rows.get("source director")?.trouble).to.match(lacksNats), { timeoutMs: 60_000 });
+      expect(await http.json("/page/self")).to.deep.equal(rows.get("source director"));
+    } finally {
+      await mesh.director.nats.start();
+    }
+    await eventually(() => expect(rows.get("source director")).to.deep.equal({ state: "live" }), { timeoutMs: 60_000 });
+  });
+
   it("beyond maxViewers -> 429; whoever leaves makes room", async () => {
     const first = await watchOnce();
     await watchOnce();

@@ -5,6 +5,7 @@ import type { DeviceItem, WhyAnswer } from "@diskmesh/page/rows";
 import { explain } from "../handlers/explain.js";
 import { pageFiles } from "../page/files.js";
 import { lower, troubleOfDevice } from "../page/fleet-rows.js";
+import { ownSourceRow } from "../page/source-row.js";
 import { timelineOf } from "../page/timeline.js";
 import type { Answer } from "./answer.js";
 import { BadRequestError } from "./http-error.js";
@@ -16,11 +17,18 @@ import type { HttpCall, Route } from "./route.js";
 const STALLED_MS = 60_000;
 
 export const pageRoutes: readonly Route[] = [
-  { method: "GET", path: "/page", operation: "seePage", serve: async (http) => fileAnswer(http, "page.html") },
+  {
+    method: "GET",
+    path: "/page",
+    operation: "seePage",
+    isOwn: true,
+    serve: async (http) => fileAnswer(http, "page.html"),
+  },
   {
     method: "GET",
     path: "/page/files/:name",
     operation: "seePage",
+    isOwn: true,
     serve: async (http) => fileAnswer(http, http.param("name")),
   },
   {
@@ -30,6 +38,13 @@ export const pageRoutes: readonly Route[] = [
     // It lasts, and has no body.
     streams: true,
     serve: async (http) => feedAnswer(http),
+  },
+  {
+    method: "GET",
+    path: "/page/self",
+    operation: "seePage",
+    isOwn: true,
+    serve: async ({ report }) => data(ownSourceRow(report())),
   },
   { method: "GET", path: "/page/why", operation: "seePage", serve: async (http) => data(await whyOf(http)) },
   {

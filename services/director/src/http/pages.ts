@@ -23,6 +23,17 @@ export async function* pagesOf<Response extends PageAnswer, Item>(
   } while (pageToken !== "");
 }
 
+/** So many are turned into text at once. */
+const PART = 200;
+
+/** What is in memory in any case, of which only the text is never whole. */
+export async function* partsOf<Item, Shown>(
+  items: readonly Item[],
+  show: (item: Item) => Shown | Promise<Shown>,
+): AsyncGenerator<readonly Shown[]> {
+  for (let at = 0; at < items.length; at += PART) yield await Promise.all(items.slice(at, at + PART).map(show));
+}
+
 /** The first items of it. */
 export async function* firstOf<Item>(
   pages: AsyncGenerator<readonly Item[]>,

@@ -40,7 +40,7 @@ export class PassOn {
   readonly #port: number;
 
   constructor(
-    private readonly tls: CurrentTls,
+    private readonly tls: { readonly mesh: CurrentTls; readonly own: CurrentTls },
     private readonly http: HttpConfig,
   ) {
     this.#port = http.listen.port;
@@ -76,9 +76,10 @@ export class PassOn {
     const { method, url: path = "/" } = request.raw;
     const headers = { ...kept(request.headers), [PASSED_ON]: "1", connection: "close" };
     const place = { host, port: this.#port, method, path, headers, agent: false };
-    const { ca } = this.tls.material;
+    const { mesh, own } = this.tls;
+    const others = this.http.tls === undefined ? [] : [own.material.ca, ...rootCertificates];
     const tls = {
-      ca: this.http.tls === undefined ? [ca] : [ca, ...rootCertificates],
+      ca: [mesh.material.ca, ...others],
       checkServerIdentity: (name: string, certificate: PeerCertificate) => this.#checkLeader(name, certificate),
     };
     return new Promise((resolve, reject) => {
@@ -113,7 +114,7 @@ export class PassOn {
   /** The leader is a director by its certificate, or, where that is of another authority, the host that it is called. */
   #checkLeader(host: string, certificate: PeerCertificate): Error | undefined {
     const { serialNumber } = certificate;
-    if (this.tls.isRevoked(serialNumber)) return new Error(`its certificate, number ${serialNumber}, is revoked`);
+    if (this.tls.mesh.isRevoked(serialNumber)) return new Error(`its certificate, number ${serialNumber}, is revoked`);
     if (identityOfAlternativeNames(certificate.subjectaltname)?.role === "director") return undefined;
     return checkServerIdentity(host, certificate);
   }

@@ -23,9 +23,7 @@ instance_groups:
 `;
 const CPI_CONFIG = "cpis:\n- {name: proc, type: proc, exec_path: /bin/true, properties: {password: canary}}\n";
 
-describe("the bosh CLI itself", function () {
-  this.timeout(120_000);
-
+describe("the bosh CLI itself", () => {
   let mesh: HttpDirector;
   let folder: string;
   let environment: NodeJS.ProcessEnv;

@@ -8,6 +8,7 @@ import {
 } from "@diskmesh/domain";
 import { shownRequest } from "@diskmesh/service";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { RefusalLog } from "./refusal-log.js";
 import { mayChange } from "./route.js";
 
 export interface FailedRequest {
@@ -20,20 +21,17 @@ export interface FailedRequest {
   readonly isKnown: boolean;
 }
 
-/** Refusals told one by one in a second; whoever is refused can come again as often as it likes, and must not fill the disk. */
-const REFUSALS_PER_SECOND = 20;
-
 /** What each line of a request has that may have changed something: by it an auditor finds them all. */
 const AUDIT = { audit: "call" } as const;
 
 /** Tells the log of requests that fail, and of those that may have changed something. */
 export class RequestLog {
-  #secondBeganMs = Number.NEGATIVE_INFINITY;
-  #inSecond = 0;
-  #notTold = 0;
+  readonly #refusals: RefusalLog;
   readonly #failed = new WeakSet<FastifyRequest>();
 
-  constructor(private readonly log: Logger) {}
+  constructor(private readonly log: Logger) {
+    this.#refusals = new RefusalLog(log, "a request over HTTPS was refused");
+  }
 
   /**
    * Bugs are errors with their stack, troubles of this director are warnings, and so is who was not let in; the rest is
@@ -44,13 +42,12 @@ export class RequestLog {
     this.#failed.add(request);
     const route = request.routeOptions.url ?? "unknown";
     const { method, id: requestId, ip: remoteAddress } = request;
-    const { route: served } = request.routeOptions.config;
-    const ofChange = served !== undefined && mayChange(served) && { ...AUDIT, request: shownRequest(request.params) };
+    const ofChange = changes(request) && { ...AUDIT, request: shownRequest(request.params) };
     const who = login !== undefined && { login, authentication: request.served?.who?.by };
     const fields = { method, route, status, requestId, remoteAddress, ...who, ...ofChange };
     const said = { ...fields, error: messageOf(error) };
     if (error instanceof UnauthenticatedError || error instanceof PermissionDeniedError || isBraked(error))
-      this.#refused(said);
+      this.#refusals.refused(said);
     else if (isKnown) log.info(said, "a request over HTTPS could not be read");
     else if (!(error instanceof DomainError)) log.error({ ...fields, error }, "a request over HTTPS failed");
     else if (LEADER_ADDRESS in error.about) log.debug(said, "a request over HTTPS came to a standby");
@@ -61,41 +58,30 @@ export class RequestLog {
   /** One that may have changed something; what failed was told of as it did. */
   answered(request: FastifyRequest, reply: FastifyReply): void {
     const { served, routeOptions, method, id: requestId, ip: remoteAddress } = request;
-    const { route } = routeOptions.config;
-    if (route === undefined || !mayChange(route) || this.#failed.has(request) || served?.who === undefined) return;
-    const { name: login, by: authentication } = served.who;
+    const { config, url } = routeOptions;
+    const needsLogin = config.route !== undefined;
+    if (!changes(request) || this.#failed.has(request) || served === undefined || (needsLogin && !served.who)) return;
     const taskId = /^\/tasks\/(\d+)$/.exec(String(reply.getHeader("location") ?? ""))?.[1];
     const fields = {
       ...AUDIT,
       method,
-      route: route.path,
+      route: url,
       status: reply.statusCode,
       ...(taskId !== undefined && { taskId: Number(taskId) }),
       requestId,
       remoteAddress,
-      login,
-      authentication,
+      ...(served.who && { login: served.who.name, authentication: served.who.by }),
       durationMs: Math.round(served.durationMs * 10) / 10,
       request: shownRequest(request.params),
     };
     this.log.info(fields, "a request was answered that may change something");
   }
+}
 
-  #refused(said: object): void {
-    const nowMs = performance.now();
-    if (nowMs - this.#secondBeganMs >= 1_000) {
-      this.#secondBeganMs = nowMs;
-      this.#inSecond = 0;
-    }
-    this.#inSecond += 1;
-    if (this.#inSecond > REFUSALS_PER_SECOND) {
-      this.#notTold += 1;
-      return;
-    }
-    const fields = { ...said, audit: "refused", ...(this.#notTold > 0 && { notTold: this.#notTold }) };
-    this.log.warn(fields, "a request over HTTPS was refused");
-    this.#notTold = 0;
-  }
+/** One without a route of BOSH's is this process's own, and says itself that it changes something. */
+function changes({ routeOptions }: FastifyRequest): boolean {
+  const { route, changes: ownChanges } = routeOptions.config;
+  return route === undefined ? ownChanges === true : mayChange(route);
 }
 
 /** Only logins are refused with a number too high before anybody is known. */

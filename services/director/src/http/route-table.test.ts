@@ -82,6 +82,8 @@ const NO_JSON: Outcome = [400, 710_001];
 const LACKING: Outcome = [400, 40_001];
 const BAD_CONFIG: Outcome = [400, 440_010];
 const BAD_VALUE: Outcome = [400, 40_005];
+const NO_INSTANCE: Outcome = [404, 70_001];
+const BAD_INDEX: Outcome = [400, 70_002];
 const NOT_HERE: Outcome = [501, 100];
 const none = (path: string, body: string | object = ""): readonly [string, string | object, Outcome] => [
   path,
@@ -103,6 +105,7 @@ route("POST /configs", {
     ["", {}, LACKING],
     ["", { type: "cloud", name: "default", content: "azs: 7" }, BAD_CONFIG],
     ["", { type: "runtime", name: "x", content: "a: 1" }, NOT_HERE],
+    ["", { type: "resurrection", name: "x", content: "a: 1" }, NOT_HERE],
     ["", { ...mine("x"), expected_latest_id: "99" }, [412]],
   ],
 });
@@ -144,7 +147,14 @@ route("POST /runtime_configs/diff", { wrong: [["", "addons: []", NOT_HERE]] });
 const STEMCELL = "{a stemcell}";
 const TOY = { stemcell: { name: "toy", version: "1" } };
 route("POST /stemcell_uploads", { body: TOY, ok: [200], wrong: [["", "{}", LACKING]] });
-route("POST /stemcells", { body: STEMCELL, ok: "done", wrong: [["", "no tgz", BAD_VALUE]] });
+route("POST /stemcells", {
+  body: STEMCELL,
+  ok: "done",
+  wrong: [
+    ["", "no tgz", [400, 50_000]],
+    ["", "", BAD_VALUE],
+  ],
+});
 route("GET /stemcells", { ok: [200] });
 
 // Deployments.
@@ -183,7 +193,11 @@ route("PUT /deployments/:deployment/jobs/:group", {
 route("PUT /deployments/:deployment/jobs/:group/:instance", {
   at: `${DB}/0?state=started`,
   ok: "done",
-  wrong: [[`${DB}/9?state=started`, "", [404, 100]], none("/deployments/none/jobs/db/0?state=started")],
+  wrong: [
+    [`${DB}/9?state=started`, "", NO_INSTANCE],
+    [`${DB}/nine?state=started`, "", BAD_INDEX],
+    none("/deployments/none/jobs/db/0?state=started"),
+  ],
 });
 for (const verb of ["stop", "start", "restart", "recreate"])
   route(`POST /deployments/:deployment/instance_groups/:group/:instance/actions/${verb}`, {
@@ -191,7 +205,8 @@ for (const verb of ["stop", "start", "restart", "recreate"])
     ok: "done",
     wrong: [
       none(`${ONE.replace("web", "none")}/actions/${verb}`),
-      [`${ONE.replace("0", "9")}/actions/${verb}`, "", [404, 100]],
+      [`${ONE.replace("0", "9")}/actions/${verb}`, "", NO_INSTANCE],
+      [`${ONE.replace("0", "nine")}/actions/${verb}`, "", BAD_INDEX],
     ],
   });
 for (const ignore of [true, false])
@@ -209,7 +224,7 @@ route("GET /deployments/:deployment/jobs/:group/:instance/logs", {
   wrong: [
     [`${DB}/0/logs?type=odd`, "", BAD_VALUE],
     [`${DB}/0/logs?filters=..%2Fx`, "", BAD_VALUE],
-    [`${DB}/9/logs`, "", [404, 100]],
+    [`${DB}/9/logs`, "", NO_INSTANCE],
     none("/deployments/none/jobs/*/*/logs?type=job"),
   ],
 });
@@ -233,7 +248,7 @@ route("POST /deployments/:deployment/snapshots", {
 route("POST /deployments/:deployment/jobs/:group/:instance/snapshots", {
   at: `${DB}/0/snapshots`,
   ok: "done",
-  wrong: [[`${DB}/9/snapshots`, "", [404, 100]]],
+  wrong: [[`${DB}/9/snapshots`, "", NO_INSTANCE]],
 });
 route("GET /deployments/:deployment/snapshots", {
   at: "/deployments/web/snapshots",
@@ -303,7 +318,7 @@ route("PUT /disks/:cid/attachments", {
     ["/disks/d/attachments?instance_id=..%2F", "", BAD_VALUE],
   ],
 });
-route("DELETE /disks/:cid", { at: "/disks/disk-none", ok: "done", wrong: [["/disks/{disk_cid}", "", "error"]] });
+route("DELETE /disks/:cid", { at: "/disks/disk-none", ok: "done", wrong: [["/disks/{disk_cid}", "", [400, 520_000]]] });
 act((mesh) => mesh.http.task("DELETE", `/disks/${known.get("disk_cid")}?orphan=true`));
 route("DELETE /orphan_disks/:cid", {
   at: "/orphan_disks/{disk_cid}",
@@ -458,8 +473,7 @@ route("DELETE /stemcells/:name/:version", {
   wrong: [["/stemcells/x/1", "", [404, 50_003]]],
 });
 
-describe("the table of routes over HTTPS", function () {
-  this.timeout(120_000);
+describe("the table of routes over HTTPS", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
   let stemcell: Buffer;

@@ -1,4 +1,5 @@
 import type { CallContext } from "@diskmesh/rpc";
+import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { FastifyRequest } from "fastify";
 import type { Context } from "../context.js";
 import type { Operation } from "../policy.js";
@@ -7,7 +8,10 @@ import type { Login } from "./login.js";
 
 /** What a route works with. */
 export interface HttpCall {
+  /** Throws UnavailableError while this director does not lead. */
   readonly context: Context;
+  /** What this director says of itself. */
+  readonly report: () => ProcessReport;
   /** As handlers of the other face want it. */
   readonly call: CallContext;
   readonly login: Login;
@@ -30,6 +34,8 @@ export interface Route {
   readonly teams?: "own";
   /** It may change something, though its verb is that of a read. */
   readonly changes?: true;
+  /** It is about this director, or the same of each: served whoever leads, to every login while this one does not. */
+  readonly isOwn?: true;
   /** The body is not read before the route asks for it. */
   readonly streams?: true;
   readonly serve: (http: HttpCall) => Promise<Answer>;

@@ -6,11 +6,13 @@ import {
   UnauthenticatedError,
 } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
+import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Context } from "../context.js";
+import { CODES } from "../model/bosh-codes.js";
 import { formatScopes, isAllowed, type Operation, scopesFor, teamsOfLogin } from "../policy.js";
 import type { Answer } from "./answer.js";
-import { BadRequestError, CODES } from "./http-error.js";
+import { BadRequestError } from "./http-error.js";
 import type { Login } from "./login.js";
 import type { Logins } from "./logins.js";
 import { type RequestSpan, startRequestSpan } from "./request-span.js";
@@ -20,6 +22,7 @@ export interface ServedRequestOptions {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly current: () => Context;
+  readonly report: () => ProcessReport;
   readonly logins: Logins;
   /** Undefined for one that may last. */
   readonly timeoutMs: number | undefined;
@@ -64,6 +67,11 @@ export class ServedRequest {
     return this.#abort.signal;
   }
 
+  /** The answer has begun: it may last, as long as some of it comes. */
+  answerBegins(): void {
+    clearTimeout(this.#timer);
+  }
+
   async login(authorization: string | undefined): Promise<Login> {
     const { logins, request } = this.#options;
     // The kernel does not tell it of a connection that was reset.
@@ -93,8 +101,12 @@ export class ServedRequest {
   serve(route: Route): Promise<Answer> {
     const { request } = this.#options;
     const params = request.params as Readonly<Record<string, string>>;
+    const { current, report } = this.#options;
     const http: HttpCall = {
-      context: this.#options.current(),
+      get context() {
+        return current();
+      },
+      report,
       call: this.#call(),
       login: this.#known(),
       query: request.query as URLSearchParams,

@@ -1,71 +1,21 @@
 import { readFileSync } from "node:fs";
-import type { IncomingMessage, RequestListener } from "node:http";
-import { createServer, request as httpsRequest, type Server } from "node:https";
-import { join } from "node:path";
-import { servedElsewhere, silentLogger } from "@diskmesh/domain";
-import { hashPassword } from "@diskmesh/pki/password-hash";
-import { freePort, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import type { IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { SourceRow } from "@diskmesh/page/rows";
 import { expect } from "chai";
-import { directorConfig } from "../config.js";
-import { HttpClient } from "../testing/http-client.js";
-import { HttpServer } from "./http-server.js";
-
-/** Another address of this machine: both listen at one port, as directors on two machines do. */
-const LEADER_HOST = "127.0.0.2";
+import type { HttpClient } from "../testing/http-client.js";
+import { StandbyFace } from "../testing/standby-face.js";
 
 describe("the HTTPS face of a director that stands by", () => {
-  let certs: TestCertificates;
-  let port: number;
-  let server: HttpServer;
+  let face: StandbyFace;
   let http: HttpClient;
-  let leaderAddress: string;
-  /** So often nobody is known to lead. */
-  let missed = 0;
-  let leader: Server | undefined;
 
   before(async () => {
-    certs = await testCertificates({ hostIds: ["host-1"] });
-    port = await freePort();
-    const config = directorConfig.parse({
-      listen: { host: "127.0.0.1", port: 0 },
-      tls: certs.files("director"),
-      tablet: { storage: join(temporaryFolder(), "state") },
-      dispatcher: { address: "127.0.0.1:1" },
-      nats: { servers: ["127.0.0.1:2"] },
-      http: {
-        listen: { port },
-        leaderWaitMs: 1_000,
-        users: [{ name: "admin", passwordHash: await hashPassword("p") }],
-      },
-    });
-    if (config.http === undefined) throw new TypeError("no http");
-    const current = (): never => {
-      if (missed-- > 0) throw servedElsewhere("this director stands by");
-      throw servedElsewhere("this director stands by", leaderAddress);
-    };
-    const whyNotReady = () => "it stands by";
-    server = new HttpServer({ config, current, whyNotReady, log: silentLogger }, config.http);
-    await server.listen();
-    http = new HttpClient(certs, port, "admin:p");
+    face = await StandbyFace.start();
+    http = face.client();
   });
-  after(() => server?.close());
-  beforeEach(() => {
-    leaderAddress = `${LEADER_HOST}:7010`;
-  });
-  afterEach(async () => {
-    leader?.closeAllConnections();
-    await new Promise<void>((resolve) => (leader === undefined ? resolve() : leader.close(() => resolve())));
-    leader = undefined;
-  });
-
-  /** Somebody who answers where the leader's HTTPS face should be. */
-  async function lead(listener: RequestListener, who: "director" | "disk-agent-host-1" = "director"): Promise<void> {
-    const { certFile, keyFile } = certs.files(who);
-    leader = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }, listener);
-    await new Promise<void>((resolve, reject) => {
-      leader?.once("error", reject).listen(port, LEADER_HOST, resolve);
-    });
-  }
+  after(() => face?.stop());
+  afterEach(() => face.reset());
 
   async function bodyOf(request: IncomingMessage): Promise<string> {
     let text = "";
@@ -74,9 +24,9 @@ describe("the HTTPS face of a director that stands by", () => {
   }
 
   it("knows no leader -> lives, is not ready, and answers 503 with when to come again", async () => {
-    leaderAddress = "";
+    face.leaderAddress = "";
     expect((await http.send("GET", "/healthz")).status).to.equal(200);
-    expect(await http.send("GET", "/readyz")).to.include({ status: 503, body: "it stands by\n" });
+    expect(await http.send("GET", "/readyz")).to.include({ status: 503, body: "leader: it stands by\n" });
     for (const path of ["/info", "/tasks", "/deployments/x", "/tasks/1"]) {
       const answer = await http.send("GET", path);
       expect(answer.status).to.equal(503);
@@ -86,9 +36,28 @@ describe("the HTTPS face of a director that stands by", () => {
     expect((await http.send("GET", "/tasks", { login: "admin:q" })).status).to.equal(401);
   });
 
+  it("the page -> from here, with what keeps this director from leading; its events from nobody", async () => {
+    face.leaderAddress = "";
+    expect((await http.send("GET", "/page")).body).to.contain("<!doctype html>");
+    expect((await http.send("GET", "/page/files/main.js")).status).to.equal(200);
+    expect((await http.send("GET", "/page/feed", { headers: { accept: "text/event-stream" } })).status).to.equal(503);
+    const { state, trouble, sinceMs, cures } = (await http.json("/page/self")) as SourceRow;
+    expect({ state, trouble }).to.deep.equal({
+      state: "silent",
+      trouble:
+        "shown is what it said last; the director that was asked stands by: the lease is that of the one at 10.0.0.1:7010, and it takes over when that has not been renewed in time: wait for that, or start the one at 10.0.0.1:7010: diskmesh status",
+    });
+    expect(sinceMs).to.be.closeTo(Date.now(), 60_000);
+    expect(cures).to.deep.equal([
+      { what: "wait for that, or start the one at 10.0.0.1:7010", command: "diskmesh status" },
+    ]);
+    // Once: who guesses again and again is made to wait, and so would be the tests after this one.
+    expect((await http.send("GET", "/page/self", { login: "admin:q" })).status).to.equal(401);
+  });
+
   it("passes requests on as they are, and the leader's answers back; health is its own", async () => {
     const got: object[] = [];
-    await lead((request, response) => {
+    await face.lead((request, response) => {
       void bodyOf(request).then((body) => {
         const { method, url, headers } = request;
         got.push({ method, url, body, range: headers.range, type: headers["content-type"], own: headers["x-own"] });
@@ -107,7 +76,6 @@ describe("the HTTPS face of a director that stands by", () => {
       "ab",
     ]);
     expect((await http.send("GET", "/info", { login: "" })).status).to.equal(206);
-    expect((await http.send("GET", "/nothing/here")).status).to.equal(206);
     expect(got.slice(0, 2)).to.deep.equal([
       {
         method: "POST",
@@ -127,7 +95,7 @@ describe("the HTTPS face of a director that stands by", () => {
       },
     ]);
     expect((await http.send("GET", "/readyz")).status).to.equal(503);
-    expect(got).to.have.length(4);
+    expect(got).to.have.length(3);
   });
 
   it("passes a stemcell on while it comes", async () => {
@@ -136,7 +104,7 @@ describe("the HTTPS face of a director that stands by", () => {
     const begun = new Promise<void>((resolve) => {
       onBegun = resolve;
     });
-    await lead((request, response) => {
+    await face.lead((request, response) => {
       request.on("data", (piece: Buffer) => {
         sizeBytes += piece.length;
         onBegun();
@@ -145,8 +113,8 @@ describe("the HTTPS face of a director that stands by", () => {
     });
     const authorization = `Basic ${Buffer.from("admin:p").toString("base64")}`;
     const headers = { authorization, "content-type": "application/x-compressed", "content-length": 2 ** 21 };
-    const place = { host: "127.0.0.1", port, method: "POST", path: "/stemcells", headers, agent: false };
-    const upload = httpsRequest({ ...place, ca: readFileSync(certs.files("operator").caFile) });
+    const place = { host: "127.0.0.1", port: face.port, method: "POST", path: "/stemcells", headers, agent: false };
+    const upload = httpsRequest({ ...place, ca: readFileSync(face.certs.files("operator").caFile) });
     const answered = new Promise<number | undefined>((resolve, reject) => {
       upload.once("response", (response) => resolve(response.statusCode));
       upload.once("error", reject);
@@ -160,13 +128,15 @@ describe("the HTTPS face of a director that stands by", () => {
   });
 
   it("between two leaders -> waits for the next one", async () => {
-    await lead((request, response) => void bodyOf(request).then((body) => response.end(`${request.method} ${body}`)));
+    await face.lead(
+      (request, response) => void bodyOf(request).then((body) => response.end(`${request.method} ${body}`)),
+    );
     for (const [method, body] of [
       ["GET", ""],
       ["POST", "name: x"],
     ] as const) {
       // The first is the question whether this one leads.
-      missed = 2;
+      face.missed = 2;
       const answer = await http.send(method, "/deployments", { body });
       expect([answer.status, answer.body]).to.deep.equal([200, `${method} ${body}`]);
     }
@@ -174,13 +144,40 @@ describe("the HTTPS face of a director that stands by", () => {
 
   it("asks the leader nothing for a wrong login", async () => {
     let asked = 0;
-    await lead((_request, response) => {
+    await face.lead((_request, response) => {
       asked += 1;
       response.end();
     });
     expect((await http.send("GET", "/tasks", { login: "admin:wrong" })).status).to.equal(401);
     expect((await http.send("POST", "/stemcells", { login: "", body: "x" })).status).to.equal(401);
     expect(asked).to.equal(0);
+  });
+
+  it("asks the leader for /info without a login that is wrong, and nothing for a path that is not there", async () => {
+    const got: (string | undefined)[] = [];
+    await face.lead(({ url, headers }, response) => {
+      got.push(`${url} ${headers.authorization === undefined ? "without" : "with"}`);
+      response.end("{}");
+    });
+    for (const login of ["mallory:wrong", "nobody:x", ""])
+      expect((await http.send("GET", "/info", { login })).status).to.equal(200);
+    expect((await http.send("GET", "/info")).status).to.equal(200);
+    const unknown = await http.send("GET", "/nothing/here?q=1", { login: "" });
+    expect(unknown).to.include({ status: 404, body: "Endpoint '/nothing/here' not found." });
+    expect(got).to.deep.equal(["/info without", "/info without", "/info without", "/info with"]);
+  });
+
+  it("too many wrong logins at /info -> 429 here, and the leader hears of none", async () => {
+    const got: (string | undefined)[] = [];
+    await face.lead(({ headers }, response) => {
+      got.push(headers.authorization);
+      response.end("{}");
+    });
+    const statuses: number[] = [];
+    for (let tries = 0; tries < 6; tries++)
+      statuses.push((await http.send("GET", "/info", { login: "eve:wrong" })).status);
+    expect(statuses).to.deep.equal([200, 200, 200, 200, 200, 429]);
+    expect(got).to.deep.equal(Array.from({ length: 5 }));
   });
 
   it("the leader is not there, or is nobody's director -> 503: try again", async () => {
@@ -191,15 +188,15 @@ describe("the HTTPS face of a director that stands by", () => {
     };
     expect(await refused()).to.match(/the one that leads did not answer: .*; try again/);
     let asked = 0;
-    await lead(() => {
+    await face.lead(() => {
       asked += 1;
-    }, "disk-agent-host-1");
+    }, face.certs.files("disk-agent-host-1"));
     expect(await refused()).to.match(/did not answer: .*; try again/);
     expect(asked).to.equal(0);
   });
 
   it("the leader dies in the middle -> 503 that says that it may have taken effect, or an answer that ends early", async () => {
-    await lead((request, response) => {
+    await face.lead((request, response) => {
       if (request.method === "POST") request.socket.destroy();
       else response.writeHead(200, { "content-length": "100" }).write("[", () => request.socket.destroy());
     });
@@ -211,7 +208,7 @@ describe("the HTTPS face of a director that stands by", () => {
   });
 
   it("passes on nothing that was passed on to it", async () => {
-    leaderAddress = "127.0.0.1:7010";
+    face.leaderAddress = "127.0.0.1:7010";
     const answer = await http.send("GET", "/tasks");
     expect([answer.status, JSON.parse(answer.body).description]).to.deep.equal([503, "this director stands by"]);
   });

@@ -11,7 +11,8 @@ const MAX_RESULT_LENGTH = 128;
 
 const STATES: Readonly<Record<string, string>> = {
   [WireState.QUEUED]: "queued",
-  [WireState.HELD]: "held",
+  // A word that clients do not know ends their waiting for it.
+  [WireState.HELD]: "queued",
   [WireState.PROCESSING]: "processing",
   [WireState.CANCELLING]: "cancelling",
   [WireState.DONE]: "done",

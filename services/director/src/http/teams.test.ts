@@ -18,8 +18,7 @@ const SCOPES = {
 };
 type Name = keyof typeof SCOPES;
 
-describe("teams over HTTPS", function () {
-  this.timeout(120_000);
+describe("teams over HTTPS", () => {
   let mesh: HttpDirector;
   const agent = new Agent({ keepAlive: true, maxSockets: 2 });
 

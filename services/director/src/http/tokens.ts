@@ -9,6 +9,8 @@ type TokensConfig = NonNullable<HttpConfig["tokens"]>;
 
 const ALGORITHMS = ["RS256", "ES256"];
 const CLOCK_TOLERANCE_S = 30;
+/** A key that is not known may be new; whoever makes tokens up has the keys read no more often. */
+const KEYS_READ_AGAIN_MS = 5_000;
 const MAX_SCOPES = 1_000;
 
 /** Checks tokens of the UAA. */
@@ -72,7 +74,11 @@ function readKey(file: string): KeyObject {
 }
 
 function remoteKeys({ jwksTimeoutMs, jwksMaxAgeMs }: TokensConfig, url: string): JWTVerifyGetKey {
-  return createRemoteJWKSet(new URL(url), { timeoutDuration: jwksTimeoutMs, cacheMaxAge: jwksMaxAgeMs });
+  return createRemoteJWKSet(new URL(url), {
+    timeoutDuration: jwksTimeoutMs,
+    cacheMaxAge: jwksMaxAgeMs,
+    cooldownDuration: KEYS_READ_AGAIN_MS,
+  });
 }
 
 /** Rather than of the key set or of the way to it. */

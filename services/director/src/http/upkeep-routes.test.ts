@@ -42,6 +42,37 @@ describe("upkeep over HTTPS", () => {
     expect(await http.json(path)).to.deep.equal([]);
   });
 
+  it("take-snapshot that is sent again while it goes on -> the same task, and one snapshot", async () => {
+    const path = "/deployments/web/snapshots";
+    const gate = mesh.director.cpi.gate("snapshotDisk", "before");
+    const first = await http.send("POST", path);
+    await gate.reached;
+    expect((await http.send("POST", path)).headers.location).to.equal(first.headers.location);
+    // Another one asks for something else.
+    const ofInstance = await http.send("POST", "/deployments/web/jobs/db/0/snapshots");
+    expect(ofInstance.headers.location).not.to.equal(first.headers.location);
+    gate.release();
+    const ids = [first, ofInstance].map(({ headers }) => Number(headers.location?.split("/").at(-1)));
+    for (const id of ids) await mesh.director.ended(id);
+    expect(await http.json(path)).to.have.length(2);
+    const later = await http.task("POST", path);
+    expect(ids).not.to.include(later.task.id);
+    expect((await http.task("DELETE", path)).task.state).to.equal("done");
+  });
+
+  it("deployments, deployment -> of which cloud configs it is, and whether there are newer ones", async () => {
+    const state = async () => ((await http.json("/deployments")) as Listed[])[0]?.cloud_config;
+    const used = async () =>
+      ((await http.json("/deployment_configs?deployment[]=web&deployment[]=none")) as Listed[]).map(({ id }) => id);
+    const [before] = await used();
+    expect(await state()).to.equal("latest");
+    const newer = `${CLOUD_CONFIG}\n# newer\n`;
+    const { config } = await mesh.director.configs.updateConfig({ type: "cloud", content: newer });
+    expect([await state(), await used()]).to.deep.equal(["outdated", [before]]);
+    expect((await http.task("POST", "/deployments", { body: WITH_DISKS })).task.state).to.equal("done");
+    expect([await state(), await used()]).to.deep.equal(["latest", [config?.configId]]);
+  });
+
   it("cloud-check -> a scan, problems with ways to mend them, and the one chosen", async () => {
     const scan = { headers: { "content-type": "application/json" } };
     const problems = async () => (await http.json("/deployments/web/problems")) as Listed[];

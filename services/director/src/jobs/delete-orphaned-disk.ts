@@ -1,4 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import { CODES, coded } from "../model/bosh-codes.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
 import type { DirectorTables } from "../model/schema.js";
 import { allCpis, cpisOfStep, recorded } from "../steps/cpi-target.js";
@@ -15,16 +16,21 @@ export const deleteOrphanedDisk: Planner<"delete_orphaned_disk"> = (context, { d
   return { locks: [{ type: "disk", resource }], ...ofCpis, run: (run) => deleteOrphan(context, run, diskCid, disk) };
 };
 
-function orphanOf(tables: DirectorTables, diskCid: string): PersistentDisk | undefined {
+/** Undefined for a disk that nobody knows. Throws InvalidStateError for one that is in use. */
+export function orphanOf(tables: DirectorTables, diskCid: string): PersistentDisk | undefined {
   const [dynamic] = tables.disks.by("byCid", diskCid);
   if (dynamic !== undefined) {
     throw new InvalidStateError(`disk \`${diskCid}\` is the dynamic disk \`${dynamic.name}\`: delete it by its name`);
   }
   const [disk] = tables.persistentDisks.by("byCid", diskCid);
   if (disk?.orphanedAtMs === null) {
-    throw new InvalidStateError(
-      `disk \`${diskCid}\` is the persistent disk of ${disk.group}/${disk.instanceId}: remove it from the manifest first`,
-      { about: { disk_cid: diskCid } },
+    const whose = `${disk.group}/${disk.instanceId}`;
+    throw coded(
+      CODES.diskInUse,
+      new InvalidStateError(
+        `disk \`${diskCid}\` is the persistent disk of ${whose}: remove it from the manifest first`,
+        { about: { disk_cid: diskCid } },
+      ),
     );
   }
   return disk;

@@ -1,5 +1,6 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { CpiCallError, tolerate } from "../cpi/cpi-error.js";
+import { CODES, coded } from "../model/bosh-codes.js";
 import { deploymentsWith } from "../model/recorded-deployments.js";
 import { stemcellKey } from "../model/schema.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
@@ -23,9 +24,13 @@ async function deleteAll(context: JobContext, run: TaskRun, job: DeleteJob): Pro
   const stemcells = await context.tablet.transact((tx) => {
     const users = deploymentsWith(tx, job);
     if (users.length > 0 && !job.force) {
-      throw new InvalidStateError(
-        `stemcell \`${shown}\` is in use by deployments ${users.map((name) => `\`${name}\``).join(", ")}: delete these first, or force it`,
-        { about: { stemcell: shown } },
+      const names = users.map((name) => `\`${name}\``).join(", ");
+      throw coded(
+        CODES.stemcellInUse,
+        new InvalidStateError(
+          `stemcell \`${shown}\` is in use by deployments ${names}: delete these first, or force it`,
+          { about: { stemcell: shown } },
+        ),
       );
     }
     // From now on no VM is made of it.

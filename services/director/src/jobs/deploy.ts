@@ -7,7 +7,13 @@ import type { UpdateOptions } from "../model/task.js";
 import { WARNING } from "../model/task-event.js";
 import { checkVms } from "../steps/check-vms.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import { cpisOfDeployment, putManifest, recordManifest, refuseBareGroups } from "../steps/deployment-steps.js";
+import {
+  cloudConfigIds,
+  cpisOfDeployment,
+  putManifest,
+  recordManifest,
+  refuseBareGroups,
+} from "../steps/deployment-steps.js";
 import { rehearse } from "../steps/rehearse.js";
 import { updateInstances } from "../steps/update-instances.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -43,6 +49,7 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
   if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest)
     return { locks, ...ofCpis, run: (run) => recordManifest(context, run, named) };
   if (deployment.checkedByTaskId !== taskId) {
+    const isOfOtherConfigs = deployment.cloudConfigIds?.join() !== cloudConfigIds(tables).join();
     return {
       locks,
       ...ofCpis,
@@ -52,6 +59,7 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
           for (const instance of instancesOf(tx, name)) tx.instances.put(passDone(instance, wanted, taskId));
         };
         if (options.recreate) await context.tablet.transact(pass);
+        if (isOfOtherConfigs) await context.tablet.transact((tx) => putCloudConfigs(tx, name));
         return checkVms(context, run, name);
       },
     };
@@ -65,3 +73,9 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
     },
   };
 };
+
+/** The manifest is the same, and VMs are made as newer cloud configs say. */
+function putCloudConfigs(tx: DirectorTransaction, name: string): void {
+  const deployment = tx.deployments.get(name);
+  if (deployment !== undefined) tx.deployments.put({ ...deployment, cloudConfigIds: cloudConfigIds(tx) });
+}

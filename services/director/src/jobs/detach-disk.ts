@@ -18,12 +18,12 @@ export const detachDynamicDisk: Planner<"detach_dynamic_disk"> = (context, job, 
 async function detach(context: JobContext, run: TaskRun, job: JobOf<"detach_dynamic_disk">): Promise<string | Through> {
   const { diskName, meant = ANY_ATTACHMENT } = job;
   run.checkpoint();
-  const { step, disk } = await context.tablet.transact((tx) => {
+  const { step, intended } = await context.tablet.transact((tx) => {
     const step = decideDetach(tx.disks.get(diskName), diskName, meant);
-    return { step, disk: step.do === "detach" ? intendDetachIn(context, run, tx, diskName) : undefined };
+    return { step, intended: step.do === "detach" ? intendDetachIn(context, run, tx, diskName) : undefined };
   });
   if (step.do === "nothing") return step.result;
-  if (disk === undefined) throw new TypeError(`a detach cannot ${step.do}`);
-  const record = await detachIntended(context, run, disk);
-  return { result: `detached disk \`${disk.diskCid}\``, record };
+  if (intended === undefined) throw new TypeError(`a detach cannot ${step.do}`);
+  const record = await detachIntended(context, run, intended);
+  return { result: `detached disk \`${intended.disk.diskCid}\``, record };
 }

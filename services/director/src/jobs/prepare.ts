@@ -9,7 +9,7 @@ export async function prepareJob(
   signal: AbortSignal,
 ): Promise<Disposable | undefined> {
   if (job.type === "update_deployment") return manifests.hold(job.manifest, signal);
-  const recorded = await tablet.read((tables) => tables.deployments.get(deploymentOf(job, tables))?.manifest);
+  const recorded = tablet.ahead((tables) => tables.deployments.get(deploymentOf(job, tables))?.manifest);
   return recorded === undefined ? undefined : manifests.hold(recorded, signal);
 }
 

@@ -1,7 +1,8 @@
 import { notePhase } from "../metrics/observe-director.js";
 import { diskTypeNamed } from "../model/cloud-config.js";
+import type { Disk } from "../model/disk.js";
 import { decideProvide } from "../model/disk-decisions.js";
-import { instanceNamed, targetOf } from "../model/instance.js";
+import { instanceNamed, type Target, targetOf } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { LockName } from "../model/locks.js";
 import type { DirectorTables } from "../model/schema.js";
@@ -53,38 +54,53 @@ function plan(context: JobContext, tables: DirectorTables, wanted: Wanted): Step
 
 async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promise<string> {
   let agentTold = false;
+  const decide = (tables: DirectorTables) => {
+    const target = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
+    const disk = tables.disks.get(wanted.diskName);
+    const row = wantedDisk(context, tables, target, wanted);
+    const step = decideProvide(disk, row, target, { agentTold });
+    return { disk, target, metadata: row.metadata, step };
+  };
+  const tell = async (disk: Disk, { agentId }: Target): Promise<void> => {
+    await timed(context, "tell_agent", tellAgentOfDisk(context, run, disk, agentId));
+    agentTold = true;
+  };
   for (;;) {
     run.checkpoint();
     const { disk, target, metadata, step, intended } = await context.tablet.transact((tx) => {
-      const target = targetOf(wanted.instanceId, tx.instances.get(wanted.instanceId));
-      const disk = tx.disks.get(wanted.diskName);
-      const row = wantedDisk(context, tx, target, wanted);
-      const step = decideProvide(disk, row, target, { agentTold });
+      const decided = decide(tx);
+      const { disk, target, step } = decided;
       const intended = step.do === "attach" && disk ? intendAttachIn(context, run, tx, disk, target) : undefined;
-      return { disk, target, metadata: row.metadata, step, intended };
+      return { ...decided, intended };
     });
     if (step.do === "nothing") return step.result;
     const made = wanted.made ?? disk;
-    const startedMs = context.clock.monotonicMs();
     if (step.do === "create" && made) {
       const { pool, sizeMib } = made;
       // What was asked for first is asked for again, whatever became of the disk type since.
       const cloudProperties = disk?.cloudProperties ?? (await cloudPropertiesOf(context, pool));
       const { deployment, az, cpi } = target;
       const intent = { name: wanted.diskName, deployment, az, cpi, pool, sizeMib, cloudProperties };
-      await createDisk(context, run, intent, target.vmCid);
+      await timed(context, "create", createDisk(context, run, intent, target.vmCid));
     } else if (step.do === "attach" && disk) {
-      await attachDisk(context, run, disk, target, intended);
+      await timed(context, "attach", attachDisk(context, run, disk, target, intended));
+      // The intent to attach it is one to tell the agent of it, too: that need not wait until the hint is durable.
+      const next = context.tablet.ahead(decide);
+      if (next.step.do === "tell_agent" && next.disk) await tell(next.disk, target);
     } else if (step.do === "set_metadata" && disk && metadata) {
-      await setDiskMetadata(context, run, disk, metadata);
+      await timed(context, "set_metadata", setDiskMetadata(context, run, disk, metadata));
     } else if (step.do === "tell_agent" && disk) {
-      await tellAgentOfDisk(context, run, disk, target.agentId);
-      agentTold = true;
+      await tell(disk, target);
     } else {
       throw new TypeError(`a provide cannot ${step.do}`);
     }
-    notePhase(step.do, context.clock.monotonicMs() - startedMs);
   }
+}
+
+async function timed(context: JobContext, phase: Parameters<typeof notePhase>[0], work: Promise<void>): Promise<void> {
+  const startedMs = context.clock.monotonicMs();
+  await work;
+  notePhase(phase, context.clock.monotonicMs() - startedMs);
 }
 
 function cloudPropertiesOf(context: JobContext, pool: string): Promise<JsonObject> {

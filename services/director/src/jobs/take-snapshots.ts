@@ -1,6 +1,7 @@
 import { parseCid } from "@diskmesh/cpi";
 import { InvalidStateError, NotFoundError, NotImplementedError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
+import { CODES, coded } from "../model/bosh-codes.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import type { LockName } from "../model/locks.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
@@ -37,8 +38,9 @@ function subjects(tables: DirectorTables, { deployment, instanceId }: JobOf<"tak
   const all = instancesOf(tables, deployment);
   const instances = instanceId === "" ? all : all.filter((instance) => instance.instanceId === instanceId);
   if (instances.length === 0)
-    throw new NotFoundError(
-      `there is no instance${instanceId && ` \`${instanceId}\``} in deployment \`${deployment}\``,
+    throw coded(
+      CODES.instanceNotFound,
+      new NotFoundError(`there is no instance${instanceId && ` \`${instanceId}\``} in deployment \`${deployment}\``),
     );
   if (!instances.some((instance) => persistentDiskOf(tables, instance.instanceId) !== undefined))
     throw new InvalidStateError(

@@ -66,6 +66,22 @@ export const directorMetrics = {
     unit: "{removal}",
     description: "Removals of disks that agents could not be told of yet: their VMs are given no other disk before.",
   }),
+  agentCertificatesEnding: metric({
+    kind: "gauge",
+    name: "diskmesh.agent_certificates.ending",
+    unit: "{certificate}",
+    description:
+      "Certificates of VMs' agents that were not renewed in time: no more than a ninth of their life is left, or they have " +
+      "ended. Each should have been renewed when a third was over.",
+  }),
+  agentCertificatesLeft: metric({
+    kind: "gauge",
+    name: "diskmesh.agent_certificates.left",
+    unit: "s",
+    description:
+      "How long it is until the first certificate of a VM's agent ends, and below 0 since one has ended; absent where " +
+      "there is none.",
+  }),
   possibleOrphans: metric({
     kind: "gauge",
     name: "diskmesh.orphans.possible",

@@ -29,4 +29,20 @@ describe("instances as BOSH's clients list them", () => {
     const odd = boshInstance(withVm, [], { job_state: 7, vitals: "x", processes: "y" });
     expect(odd).to.deep.include({ job_state: "running", vitals: null, processes: [] });
   });
+
+  it("an agent whose types are not those that clients read -> what is wrong is left out, the rest kept", () => {
+    const vitals = {
+      cpu: { sys: 1, user: "2", wait: null },
+      CPU: { sys: 7 },
+      mem: ["x"],
+      uptime: { secs: -1 },
+      load: ["0.1", 7, null],
+      disk: { system: { percent: "3", inode_percent: {} }, odd: 5 },
+    };
+    const process = { name: "p", state: "running", cpu: { total: "1" }, mem: { kb: 1.5, percent: 2.5 }, uptime: "x" };
+    expect(boshInstance(withVm, [], { vitals, processes: [process, 7, null] })).to.deep.include({
+      vitals: { cpu: { user: "2" }, uptime: {}, load: ["0.1"], disk: { system: { percent: "3" } } },
+      processes: [{ name: "p", state: "running", cpu: {}, mem: { percent: 2.5 } }],
+    });
+  });
 });

@@ -1,4 +1,5 @@
 import { UNRESPONSIVE } from "./agent-health.js";
+import { readableProcesses, readableVitals } from "./agent-report.js";
 import type { Instance } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { PersistentDisk } from "./persistent-disk.js";
@@ -29,8 +30,8 @@ export function boshInstance(
     job_state: jobState(hasVm, agent),
     state: instance.state ?? "started",
     vm_type: null,
-    vitals: objectOr(agent?.vitals, null),
-    processes: Array.isArray(agent?.processes) ? agent.processes : [],
+    vitals: readableVitals(agent?.vitals),
+    processes: readableProcesses(agent?.processes),
     az: instance.az === "" ? null : instance.az,
     id: instance.instanceId,
     bootstrap: instance.index === 0,
@@ -55,8 +56,4 @@ export function ipsOf({ ips, networks }: Instance): string[] {
 
 function stemcellOf({ stemcell, stemcellApiVersion }: Instance): object | null {
   return stemcell === "" ? null : { ...parseStemcell(stemcell), api_version: stemcellApiVersion };
-}
-
-function objectOr(value: unknown, other: null): object | null {
-  return typeof value === "object" && value !== null ? value : other;
 }

@@ -20,9 +20,44 @@ export interface CpiCall {
 export const ANYTHING = "anything";
 
 /** Stands for the calls at the only dispatcher of a director, which are not recorded one by one. */
-export function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: number): CpiCall {
+function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: number): CpiCall {
   const nobody = { taskId: 0, requestId: "", method: "" };
   return { ...nobody, callId: "all", dispatcher, directorGeneration, things: [ANYTHING], sinceMs };
+}
+
+/** Says by being there that calls are recorded, also where none is under way. A release that recorded none left nothing. */
+const RECORDING = "recording";
+
+export function isOfDispatcher({ callId }: CpiCall): boolean {
+  return callId !== RECORDING;
+}
+
+/** What is in the store when a director begins to lead. */
+export interface FormerRecords {
+  readonly recorded: readonly CpiCall[];
+  /** Without one, no CPI was ever called. */
+  readonly hadTasks: boolean;
+}
+
+/**
+ * What a director records before its first call. One that finds no record where tasks were run comes after a release that
+ * made none: at which of its dispatchers calls of that one still run nobody knows, so that each may have some.
+ */
+export function recordsAtStart(
+  { recorded, hadTasks }: FormerRecords,
+  addresses: readonly string[],
+  directorGeneration: number,
+  sinceMs: number,
+): readonly CpiCall[] {
+  const [only = ""] = addresses;
+  if (addresses.length === 1) return [callsOfOnly(only, directorGeneration, sinceMs)];
+  const nothing = { ...callsOfOnly("", directorGeneration, sinceMs), callId: RECORDING, things: [] };
+  if (recorded.length > 0 || !hadTasks) return [nothing];
+  const unrecorded = addresses.map((address) => ({
+    ...callsOfOnly(address, directorGeneration - 1, sinceMs),
+    callId: `all of former directors at ${address}`,
+  }));
+  return [nothing, ...unrecorded];
 }
 
 /** Of a request: what it may name. */

@@ -1,4 +1,5 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { CODES, coded } from "./bosh-codes.js";
 import { formatInstance, type Instance, type InstanceState } from "./instance.js";
 import type { VmChange } from "./vm-change.js";
 
@@ -24,7 +25,8 @@ export function selectInstances(all: readonly Instance[], { group, instance }: S
   const selected = ofGroup.filter(isMeant);
   if (selected.length > 0 || (group === "" && instance === "")) return selected;
   const what = instance === "" ? `instance group \`${group}\`` : `instance \`${group}/${instance}\``;
-  throw new NotFoundError(`the deployment has no ${what}`, { about: { group } });
+  const error = new NotFoundError(`the deployment has no ${what}`, { about: { group } });
+  throw instance === "" ? error : coded(CODES.instanceNotFound, error);
 }
 
 /** Those that may be changed: ignored ones are passed over, unless one is asked for by itself. */

@@ -33,6 +33,20 @@ export type ResurrectionVerdict =
 /** So many tell a failure of theirs from one of what they have in common: a network, a rack, this director's own. */
 const CROWD = 5;
 
+class Crowd {
+  #size = 0;
+  #faltering = 0;
+
+  add(falters: boolean): void {
+    this.#size += 1;
+    if (falters) this.#faltering += 1;
+  }
+
+  get isSilent(): boolean {
+    return this.#size >= CROWD && this.#faltering > this.#size / 2;
+  }
+}
+
 /** Whether an instance has a VM whose agent is to be heard all the time. */
 export function isWatched({ vmState, leaving, state }: Instance): boolean {
   return (vmState === "running" || vmState === "lost") && !leaving && state !== "detached";
@@ -51,22 +65,20 @@ export function decideResurrections(
   watched: readonly WatchedVm[],
   { silentAfterMs, deadAfterMs }: ResurrectionLimits,
 ): ResurrectionVerdict[] {
-  const falters = ({ silentMs }: WatchedVm) => silentMs > silentAfterMs / 2;
-  const isCrowdSilent = (vms: readonly WatchedVm[]) =>
-    vms.length >= CROWD && vms.filter(falters).length > vms.length / 2;
-  const areAllSilent = isCrowdSilent(watched);
-  const silentDeployments = new Set(
-    [...new Set(watched.map(({ instance }) => instance.deployment))].filter((deployment) =>
-      isCrowdSilent(watched.filter(({ instance }) => instance.deployment === deployment)),
-    ),
-  );
+  const all = new Crowd();
+  const byDeployment = new Map<string, Crowd>();
+  for (const { instance, silentMs } of watched) {
+    const ofDeployment = byDeployment.get(instance.deployment) ?? new Crowd();
+    byDeployment.set(instance.deployment, ofDeployment);
+    for (const crowd of [all, ofDeployment]) crowd.add(silentMs > silentAfterMs / 2);
+  }
   return watched
     .filter(({ silentMs, isOn }) => silentMs >= silentAfterMs && isOn)
     .map(({ instance, silentMs, isShutOut: cannotSpeak, hasUnknownAttach }): ResurrectionVerdict => {
       const hold = (because: string): ResurrectionVerdict => ({ instance, do: "hold", because });
       if (instance.ignore) return hold("it is ignored");
-      if (areAllSilent) return hold("more than half of all agents are silent: see to what they have in common");
-      if (silentDeployments.has(instance.deployment))
+      if (all.isSilent) return hold("more than half of all agents are silent: see to what they have in common");
+      if (byDeployment.get(instance.deployment)?.isSilent)
         return hold("more than half of its deployment's agents are silent: see to what they have in common");
       if (hasUnknownAttach) return hold("it is not known whether a disk is attached to it: detach the disk, or scan");
       return { instance, do: "make_anew", isDead: silentMs >= deadAfterMs && !cannotSpeak };

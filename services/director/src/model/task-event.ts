@@ -1,3 +1,5 @@
+import { CODES } from "./bosh-codes.js";
+
 /** One line of a task's event log. */
 export interface TaskEvent {
   readonly timeMs: number;
@@ -21,11 +23,8 @@ export const ERROR = "Error";
 
 export const MAX_MESSAGE_LENGTH = 4_000;
 
-/** BOSH's codes of errors: any, and that the task was cancelled. */
-export const ERROR_CODES = { any: 100, cancelled: 10_001 } as const;
-
 /** A line as BOSH's own clients read it: what they do not know in it, they ignore. */
-export function encodeEvent(event: TaskEvent, errorCode: number = ERROR_CODES.any): string {
+export function encodeEvent(event: TaskEvent, errorCode: number = CODES.any): string {
   const { timeMs, stage, tags, total, task, index, state } = event;
   const time = Math.floor(timeMs / 1_000);
   const message = cut(event.message);

@@ -312,7 +312,12 @@ export function redirected(task: Task, job: Job): Task {
 
 export type TaskEnd =
   | { readonly event: "succeed"; readonly result: string }
-  | { readonly event: "fail"; readonly result: string; readonly failure?: TaskFailure | undefined }
+  | {
+      readonly event: "fail";
+      readonly result: string;
+      readonly failure?: TaskFailure | undefined;
+      readonly code?: number | undefined;
+    }
   /** With what is not known of its last act. */
   | { readonly event: "heed"; readonly unknown?: string };
 

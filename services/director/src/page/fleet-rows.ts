@@ -6,8 +6,10 @@ const MANY_ATTEMPTS = 3;
 
 /** `isInUse`: it holds devices or serves disks. */
 export function hostRow(host: Host, devices: string, isInUse: boolean): HostRow {
-  const { state, az, rack, assignment, stateChangedAt, removalRequested } = host;
-  const shown = lower("HOST_STATE_", state) as HostRow["state"];
+  const { state, az, rack, assignment, stateChangedAt, lastHeartbeatAt, removalRequested } = host;
+  const told = lower("HOST_STATE_", state) as HostRow["state"];
+  const isSuspected = host.suspected && told !== "unavailable" && told !== "dead";
+  const shown = isSuspected ? "suspected" : told;
   const isLeft = !isInUse && assignment === undefined;
   const removal = !removalRequested ? "" : isLeft ? "done" : "wanted";
   return {
@@ -17,7 +19,7 @@ export function hostRow(host: Host, devices: string, isInUse: boolean): HostRow 
     rack,
     vm: assignment?.vmCid ?? "",
     devices,
-    ...about(troubleOfHost(host, shown, removal), stateChangedAt),
+    ...about(troubleOfHost(host, shown, removal), isSuspected ? lastHeartbeatAt : stateChangedAt),
   };
 }
 
@@ -26,8 +28,8 @@ function troubleOfHost(host: Host, state: HostRow["state"], removal: HostRow["re
   if (removal === "done") return "";
   if (state === "dead") return `said dead by ${host.saidDead?.by ?? "an operator"}: ${host.saidDead?.reason ?? ""}`;
   if (removal === "wanted") return "to be removed, and not out of operation yet";
-  if (state !== "online") return host.stateMessage || `its agent is ${state}`;
-  return host.suspected ? "heartbeats are missing" : "";
+  if (state === "suspected") return "its heartbeats are missing";
+  return state === "online" ? "" : host.stateMessage || `its agent is ${state}`;
 }
 
 const LETTERS: Readonly<Record<string, DeviceLetter>> = {

@@ -1,4 +1,11 @@
-import { Device, Host, type WatchDevicesResponse, type WatchHostsResponse } from "@diskmesh/api/registry";
+import {
+  Device,
+  Host,
+  HostState,
+  type MassSilence,
+  type WatchDevicesResponse,
+  type WatchHostsResponse,
+} from "@diskmesh/api/registry";
 import { TimeoutError, UnavailableError } from "@diskmesh/domain";
 import type { RowKind, Rows } from "@diskmesh/page/rows";
 import { ManualClock } from "@diskmesh/service";
@@ -128,6 +135,7 @@ describe("the fleet's rows", () => {
       state: "silent",
       trouble: `shown is what it said last; ${message}: start the database`,
       sinceMs: 7_000,
+      cures,
     });
     isLed = true;
     await clock.advance(60_000);
@@ -151,6 +159,40 @@ describe("the fleet's rows", () => {
     canRead = true;
     await clock.advance(10_000);
     expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+  });
+
+  it("most hosts are silent -> how many, since when, and what ends it, while all is live; until it is over", async () => {
+    let massSilence: MassSilence | undefined = { since: new Date(7_000), silentHosts: 6, hosts: 10 };
+    const { board, clock } = follow({ read: () => ({ massSilence }) });
+    await clock.advance(2_000);
+    expect(board.sources.at(-1)).to.deep.equal({
+      state: "live",
+      trouble:
+        "6 of 10 hosts are silent: none of them is taken for UNAVAILABLE, and none gets anything new: see to the network, or to the power; or say which are dead: diskmesh set-host-state dead HOST --reason WHY",
+      sinceMs: 7_000,
+      cures: [
+        { what: "see to the network, or to the power", command: "" },
+        { what: "say which are dead", command: "diskmesh set-host-state dead HOST --reason WHY" },
+      ],
+    });
+    massSilence = undefined;
+    await clock.advance(2_000);
+    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+  });
+
+  it("a host is suspected -> it says so, since its last heartbeat; one that is dead is dead", async () => {
+    const lastHeartbeatAt = new Date(5_000);
+    const message = (hostId: string, state: HostState): WatchHostsResponse => ({
+      update: { $case: "host", value: Host.fromPartial({ hostId, state, suspected: true, lastHeartbeatAt }) },
+      resumeToken: "",
+    });
+    const { board, clock } = follow({
+      hosts: () => endless(begin, message("h", HostState.ONLINE), message("d", HostState.DEAD), end("hosts.1")),
+    });
+    await clock.advance(1_000);
+    const suspected = { state: "suspected", trouble: "its heartbeats are missing", sinceMs: 5_000 };
+    expect(board.last.get("host h")).to.include(suspected);
+    expect(board.last.get("host d")).to.include({ state: "dead" });
   });
 
   it("nor does any process of it answer -> why not", async () => {

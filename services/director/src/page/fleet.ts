@@ -5,13 +5,14 @@ import type { DeviceLetter } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../registries.js";
 import type { Board } from "./board.js";
-import { about, deviceRow, diskRow, hostRow, isHeld, letterOf } from "./fleet-rows.js";
+import { deviceRow, diskRow, hostRow, isHeld, letterOf } from "./fleet-rows.js";
+import { causeOf, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
 
 const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
 /** Then the registry is asked to go on from there. */
 const WATCH_DEADLINE_MS = 3_600_000;
 /** A watch goes on in silence while its registry can read nothing: so often it is asked for something to read. */
-const READ_INTERVAL_MS = 2_000;
+const READ_INTERVAL_MS = 1_000;
 const READ_DEADLINE_MS = 3_000;
 /** So long it is asked what it lacks when it cannot be watched. */
 const ITSELF_DEADLINE_MS = 2_000;
@@ -53,7 +54,8 @@ export class Fleet {
   /** What is not read yet, or cannot be. */
   readonly #missing = new Map<string, string>();
   /** What one of its processes lacks, by its own word, since it cannot be watched. */
-  #itself: { readonly trouble: string; readonly since: Date | undefined } | undefined;
+  #itself: SourceCause | undefined;
+  #massSilence: SourceCause | undefined;
 
   constructor(
     /** How people call the registry. */
@@ -99,8 +101,10 @@ export class Fleet {
     while (!signal.aborted) {
       await clock.sleep(READ_INTERVAL_MS, signal).catch(() => {});
       try {
-        await this.clients.registry.listHosts({ pageSize: 1 }, { signal, deadlineMs: READ_DEADLINE_MS });
-        if (this.#missing.has(READS)) this.#lacks(READS, undefined);
+        const once = { signal, deadlineMs: READ_DEADLINE_MS };
+        const { massSilence } = await this.clients.registry.listHosts({ pageSize: 1 }, once);
+        this.#massSilence = massSilence && massSilenceCause(massSilence);
+        this.#lacks(READS, undefined);
       } catch (error) {
         if (signal.aborted) return;
         this.#lacks(READS, messageOf(error));
@@ -164,9 +168,7 @@ export class Fleet {
     const subject = { kind: SubjectKind.SERVICE, name: "disk-registry" };
     try {
       const { causes } = await this.clients.admin.explain({ subject }, { signal, deadlineMs: ITSELF_DEADLINE_MS });
-      const [cause] = causes;
-      const cure = cause?.cures[0]?.what;
-      this.#itself = cause && { trouble: `${cause.message}${cure ? `: ${cure}` : ""}`, since: cause.since };
+      this.#itself = causes[0] && causeOf(causes[0]);
     } catch {
       // That it does not answer is what is shown.
       this.#itself = undefined;
@@ -177,11 +179,9 @@ export class Fleet {
   #showItself(): void {
     const silent = [...this.#missing].filter(([, each]) => each !== "").map(([each, text]) => `${each}: ${text}`);
     const state = silent.length > 0 ? "silent" : this.#missing.size > 0 ? "reading" : "live";
-    const { trouble, since } = this.#itself ?? { trouble: silent.join("; "), since: undefined };
-    this.board.set("source", this.name, {
-      state,
-      ...(silent.length > 0 && about(`shown is what it said last; ${trouble}`, since)),
-    });
+    const untold = { message: silent.join("; "), sinceMs: undefined, cures: [] };
+    const cause = state === "silent" ? (this.#itself ?? untold) : this.#massSilence;
+    this.board.set("source", this.name, sourceRow(state, cause === undefined ? [] : [cause]));
   }
 
   #setHost(hostId: string, host: Host | undefined): void {

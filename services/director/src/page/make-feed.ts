@@ -1,4 +1,5 @@
 import type { Clock } from "@diskmesh/service";
+import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { DirectorConfig } from "../config.js";
 import type { CallRecords } from "../cpi/call-records.js";
 import type { CpiConfigSource } from "../cpi/cpi-calls.js";
@@ -23,6 +24,8 @@ export interface MakeFeedOptions {
   readonly registries: Registries;
   readonly dispatchers: readonly Pick<Dispatcher, "address" | "client">[];
   readonly cpiConfig: Pick<CpiConfigSource, "version">;
+  /** What the director says of itself. */
+  readonly report: () => ProcessReport;
   readonly clock: Clock;
 }
 
@@ -37,6 +40,7 @@ export function makeFeed({
   registries,
   dispatchers,
   cpiConfig,
+  report,
   clock,
 }: MakeFeedOptions): Feed {
   const board = new Board();
@@ -52,8 +56,8 @@ export function makeFeed({
   });
   const keepUp = (signal: AbortSignal): void => {
     for (const { name, clients } of registries.named()) new Fleet(name, clients, board, clock, signal).start();
-    const own = { board, tablet, endedTasks, locks, calls, cpisOf, agentHealths, lookIntervalMs, stuckAfterMs, clock };
-    keepOwnRows(own, signal);
+    const kept = { tablet, endedTasks, locks, calls, cpisOf, agentHealths };
+    keepOwnRows({ board, ...kept, report, lookIntervalMs, stuckAfterMs, clock }, signal);
   };
   return new Feed({ board, limits: config.page, keepUp, clock });
 }

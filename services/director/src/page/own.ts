@@ -1,12 +1,14 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { TaskRow } from "@diskmesh/page/rows";
+import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { CallRecords } from "../cpi/call-records.js";
 import { lockName } from "../model/locks.js";
 import { hasEnded, type Task } from "../model/task.js";
 import type { EndedTasks } from "../workers/ended-tasks.js";
 import type { LockKeeper } from "../workers/lock-keeper.js";
 import { cpiRow, lockRow, taskRow } from "./own-rows.js";
+import { ownSourceRow } from "./source-row.js";
 import { keepVms, type VmsOptions } from "./vms.js";
 
 interface DispatcherCpis {
@@ -20,6 +22,8 @@ export interface OwnOptions extends VmsOptions {
   readonly calls: Pick<CallRecords, "awaited">;
   /** Of each dispatcher: its name for people, and what it says. */
   readonly cpisOf: readonly DispatcherCpis[];
+  /** What the director says of itself. */
+  readonly report: () => ProcessReport;
   /** What waits for so long waits too long. */
   readonly stuckAfterMs: number;
 }
@@ -48,8 +52,9 @@ async function keepVmsUp(options: OwnOptions, signal: AbortSignal): Promise<void
 }
 
 async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Promise<void> {
-  const { board, tablet, locks, lookIntervalMs, clock } = options;
+  const { board, tablet, locks, lookIntervalMs, report, clock } = options;
   let hasChanged = true;
+  let readFailure = "";
   const unwatch = tablet.watch((changes) => {
     hasChanged ||= changes.some(({ table }) => table === "tasks");
   });
@@ -68,13 +73,14 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
         locksBefore = locksNow;
         try {
           board.setAll("task", await taskRows(options));
-          board.set("source", "director", { state: "live" });
+          readFailure = "";
         } catch (error) {
-          board.set("source", "director", { state: "silent", trouble: messageOf(error) });
+          readFailure = messageOf(error);
           hasChanged = true;
           pauseMs = AGAIN_MS;
         }
       }
+      board.set("source", "director", ownSourceRow(report(), readFailure));
       await clock.sleep(pauseMs, signal).catch(() => {});
     }
   } finally {

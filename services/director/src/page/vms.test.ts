@@ -1,6 +1,10 @@
 import { expect } from "chai";
+import type { Disk } from "../model/disk.js";
 import type { Instance } from "../model/instance.js";
-import { vmRow } from "./vms.js";
+import type { PersistentDisk } from "../model/persistent-disk.js";
+import type { DirectorTables } from "../model/schema.js";
+import { Board } from "./board.js";
+import { Vms, vmRow } from "./vms.js";
 
 const HEARD_MS = 1_700_000_012_345;
 const instance = { vmState: "running", vmCid: "vm-1", agentId: "a", cpi: "", az: "z1" } as Instance;
@@ -54,5 +58,25 @@ describe("a VM's row", () => {
   it("a beat each few seconds -> a change a minute at most", () => {
     const rows = [0, 5_000, 10_000].map((ms) => JSON.stringify(vmRow(instance, [], shown(true, HEARD_MS + ms))));
     expect(new Set(rows)).to.have.length(1);
+  });
+});
+
+describe("labels of disks", () => {
+  it("a dynamic disk -> its name, one of an instance -> whose it is; gone with the disk", () => {
+    const board = new Board();
+    const vms = new Vms(board, { shown: () => undefined as never });
+    const dynamic = { name: "scratch", diskCid: "cid-1", instanceId: "" } as Disk;
+    const persistent = { diskId: "p", diskCid: "cid-2", instanceId: "i" } as PersistentDisk;
+    vms.diskChanged("disks scratch", dynamic);
+    vms.diskChanged("persistentDisks p", persistent);
+    const one = { ...instance, instanceId: "i", deployment: "work", group: "db", index: 0, agentId: "" } as Instance;
+    const owned = (disks: readonly object[]) => ({ by: () => disks });
+    const tables = { instances: { get: () => one }, persistentDisks: owned([persistent]), disks: owned([]) };
+    vms.show(tables as unknown as DirectorTables, ["i"]);
+    const labels = () => board.textOf(["label cid-1", "label cid-2"]);
+    expect(labels()).to.equal('[["label","cid-1",{"text":"scratch"}],["label","cid-2",{"text":"disk of work/db/0"}]]');
+    vms.diskChanged("disks scratch", null);
+    vms.diskChanged("persistentDisks p", { ...persistent, diskCid: "cid-3" });
+    expect(labels()).to.equal('[["label","cid-1",null],["label","cid-2",null]]');
   });
 });

@@ -57,12 +57,15 @@ export async function keepVms({ board, tablet, agentHealths, lookIntervalMs, clo
   }
 }
 
-class Vms {
+/** What is known of all of them, and the rows of it. */
+export class Vms {
   /** Instances whose rows may not be as they are now. */
   readonly changed = new Set<string>();
   /** Agents for whom a removal is owed, or is no more. */
   readonly owing = new Set<string>();
   readonly #instanceOfDisk = new Map<string, string>();
+  /** What CPIs call the disks that have a label. */
+  readonly #labelled = new Map<string, string>();
   /** What is shown of each instance: its name, and what is known without its agent. */
   readonly #shown = new Map<
     string,
@@ -82,6 +85,7 @@ class Vms {
 
   /** Both whose it was and whose it is. */
   diskChanged(key: string, disk: Disk | PersistentDisk | null): void {
+    this.#label(key, disk?.diskCid ?? "", disk !== null && "name" in disk ? disk.name : undefined);
     const before = this.#instanceOfDisk.get(key);
     if (before !== undefined) this.changed.add(before);
     if (disk === null || disk.instanceId === "") {
@@ -90,6 +94,18 @@ class Vms {
     }
     this.#instanceOfDisk.set(key, disk.instanceId);
     this.changed.add(disk.instanceId);
+  }
+
+  /** One that its instance is called after gets its label with that. */
+  #label(key: string, diskCid: string, text: string | undefined): void {
+    const before = this.#labelled.get(key) ?? "";
+    if (before !== "" && before !== diskCid) this.board.set("label", before, undefined);
+    if (diskCid === "") {
+      this.#labelled.delete(key);
+      return;
+    }
+    this.#labelled.set(key, diskCid);
+    if (text !== undefined) this.board.set("label", diskCid, { text });
   }
 
   oweChanged(tables: DirectorTables): void {
@@ -108,10 +124,10 @@ class Vms {
         this.#shown.delete(instanceId);
         continue;
       }
-      const own = [
-        ...tables.persistentDisks.by("byInstance", instanceId),
-        ...tables.disks.by("byInstance", instanceId),
-      ];
+      const persistent = [...tables.persistentDisks.by("byInstance", instanceId)];
+      const own = [...persistent, ...tables.disks.by("byInstance", instanceId)];
+      for (const { diskCid } of persistent)
+        if (diskCid !== "") this.board.set("label", diskCid, { text: `disk of ${name}` });
       const disks = own.map(({ diskCid }) => diskCid).filter(Boolean);
       const removals = instance.agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", instance.agentId)];
       const owed = removals.map(({ diskName, diskCid }) => diskName || diskCid);

@@ -1,5 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
 import { InvalidArgumentError } from "@diskmesh/domain";
+import { CODES, coded } from "../model/bosh-codes.js";
 
 /** Digests of bytes as they pass. */
 export class Digests {
@@ -18,8 +19,11 @@ export class Digests {
       : ["sha1", expected.toLowerCase()];
     const found = (algorithm === "sha256" ? this.#sha256 : this.#sha1).digest("hex");
     if (found === hex) return;
-    throw new InvalidArgumentError(
-      `${what} has the ${algorithm} ${found}, not ${hex}: it was damaged or replaced on its way; upload it again`,
+    throw coded(
+      CODES.stemcellDigest,
+      new InvalidArgumentError(
+        `${what} has the ${algorithm} ${found}, not ${hex}: it was damaged or replaced on its way; upload it again`,
+      ),
     );
   }
 }

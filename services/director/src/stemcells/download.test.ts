@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { InvalidArgumentError, PermissionDeniedError, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { download, parseLocation } from "./download.js";
+import { download, type Network, parseLocation } from "./download.js";
 import { isPublicAddress } from "./public-address.js";
 
 const LIMITS = {
@@ -74,9 +74,15 @@ describe("a download", () => {
     server.close();
   });
 
-  async function got(path: string, limits = {}, signal = new AbortController().signal): Promise<string> {
+  async function got(
+    path: string,
+    limits = {},
+    signal = new AbortController().signal,
+    through: { readonly base?: string; readonly network?: Network } = {},
+  ): Promise<string> {
     const pieces: Buffer[] = [];
-    for await (const piece of download(`${base}${path}`, { ...LIMITS, ...limits }, signal)) pieces.push(piece);
+    const location = `${through.base ?? base}${path}`;
+    for await (const piece of download(location, { ...LIMITS, ...limits }, signal, through.network)) pieces.push(piece);
     return Buffer.concat(pieces).toString();
   }
 
@@ -100,6 +106,46 @@ describe("a download", () => {
     expect(await got("/0")).to.equal("the bytes");
     expect(await got("/5")).to.equal("the bytes");
     await failure(got("/6?signature"), UnavailableError, /redirects more than 5 times/);
+  });
+
+  it("by names and redirects -> from public addresses alone, however they come to be named", async () => {
+    const port = new URL(base).port;
+    const asked: string[] = [];
+    const names: Readonly<Record<string, readonly string[]>> = {
+      "public.test": ["127.0.0.1"],
+      "private.test": ["127.0.0.2"],
+      "both.test": ["127.0.0.1", "127.0.0.2"],
+    };
+    const network: Network = {
+      isPublicAddress: (address) => address === "127.0.0.1",
+      lookup: (name, _options, found) => {
+        asked.push(name);
+        const addresses = names[name]?.map((address) => ({ address, family: 4 }));
+        found(addresses === undefined ? new Error("no such name") : null, addresses ?? []);
+      },
+    };
+    const seen: string[] = [];
+    listener = ({ url = "", headers }, response) => {
+      seen.push(`${headers.host}${url}`);
+      if (url.startsWith("/to/"))
+        response.writeHead(302, { location: `http://${url.slice(4)}:${port}/x?signature` }).end();
+      else response.end("the bytes");
+    };
+    const limits = { allowPrivateAddresses: false };
+    const { signal } = new AbortController();
+    const from = (host: string, path = "/x") => got(path, limits, signal, { base: `http://${host}:${port}`, network });
+    expect(await from("public.test")).to.equal("the bytes");
+    expect(await from("127.0.0.1", "/to/public.test")).to.equal("the bytes");
+    expect(asked).to.deep.equal(["public.test", "public.test"]);
+    seen.length = 0;
+    for (const host of ["private.test", "both.test", "127.0.0.2"]) {
+      await failure(from(host), PermissionDeniedError, /private address/);
+      await failure(from("127.0.0.1", `/to/${host}`), PermissionDeniedError, /private address/);
+      await failure(from("public.test", `/to/${host}`), PermissionDeniedError, /private address/);
+    }
+    // Those that redirect were asked, and nobody else.
+    expect(seen.filter((each) => !each.includes("/to/"))).to.deep.equal([]);
+    expect(seen).to.have.length(6);
   });
 
   it("of anything else -> says what the host answered", async () => {

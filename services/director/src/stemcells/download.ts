@@ -34,18 +34,35 @@ export function parseLocation(text: string): URL {
   return url;
 }
 
+/** By what names are looked up, and which addresses anybody may reach. */
+export interface Network {
+  readonly lookup: (
+    hostname: string,
+    options: LookupOptions & { readonly all: true },
+    found: (error: Error | null, addresses: LookupAddress[]) => void,
+  ) => void;
+  readonly isPublicAddress: (address: string) => boolean;
+}
+
+const INTERNET: Network = { lookup, isPublicAddress };
+
 /**
  * The bytes at that location, as they come. Throws PermissionDeniedError for a private address, to which whoever uploads
  * stemcells may have no way of its own; UnavailableError for whatever is not answered with the file.
  */
-export async function* download(location: string, limits: Limits, signal: AbortSignal): AsyncGenerator<Buffer> {
+export async function* download(
+  location: string,
+  limits: Limits,
+  signal: AbortSignal,
+  network = INTERNET,
+): AsyncGenerator<Buffer> {
   const { downloadTimeoutMs } = limits;
   const late = new TimeoutError(`the download took longer than ${downloadTimeoutMs} ms (stemcells.downloadTimeoutMs)`);
   const stop = new AbortController();
   const timer = setTimeout(() => stop.abort(late), downloadTimeoutMs);
   const both = AbortSignal.any([signal, stop.signal]);
   try {
-    yield* await follow(parseLocation(location), limits, both);
+    yield* await follow(parseLocation(location), { limits, signal: both, network });
   } catch (error) {
     both.throwIfAborted();
     throw error;
@@ -54,10 +71,16 @@ export async function* download(location: string, limits: Limits, signal: AbortS
   }
 }
 
-async function follow(url: URL, limits: Limits, signal: AbortSignal, redirects = 0): Promise<AsyncIterable<Buffer>> {
-  const response = await get(url, limits, signal);
+interface Way {
+  readonly limits: Limits;
+  readonly signal: AbortSignal;
+  readonly network: Network;
+}
+
+async function follow(url: URL, way: Way, redirects = 0): Promise<AsyncIterable<Buffer>> {
+  const response = await get(url, way);
   const { statusCode = 0, headers } = response;
-  if (statusCode === 200) return pieces(response, url, limits);
+  if (statusCode === 200) return pieces(response, url, way.limits);
   response.destroy();
   if (![301, 302, 303, 307, 308].includes(statusCode) || headers.location === undefined)
     throw new UnavailableError(`${url.host} answered with ${statusCode} instead of the stemcell`);
@@ -65,21 +88,21 @@ async function follow(url: URL, limits: Limits, signal: AbortSignal, redirects =
   const next = parseLocation(URL.canParse(headers.location, url.href) ? new URL(headers.location, url).href : "");
   if (url.protocol === "https:" && next.protocol !== "https:")
     throw new UnavailableError(`${url.host} redirects from https to http, which is refused`);
-  return follow(next, limits, signal, redirects + 1);
+  return follow(next, way, redirects + 1);
 }
 
-function get(url: URL, limits: Limits, signal: AbortSignal): Promise<IncomingMessage> {
+function get(url: URL, { limits, signal, network }: Way): Promise<IncomingMessage> {
   const { idleTimeoutMs, allowPrivateAddresses } = limits;
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   // A literal address is looked up by nobody.
-  if (!allowPrivateAddresses && isIP(host) !== 0 && !isPublicAddress(host)) throw privateAddress(url.host);
+  if (!allowPrivateAddresses && isIP(host) !== 0 && !network.isPublicAddress(host)) throw privateAddress(url.host);
   const request = url.protocol === "https:" ? httpsRequest : httpRequest;
   const options = {
     agent: false,
     signal,
     timeout: idleTimeoutMs,
     headers: { "accept-encoding": "identity", "user-agent": "diskmesh" },
-    ...(!allowPrivateAddresses && { lookup: publicOnly }),
+    ...(!allowPrivateAddresses && { lookup: publicOnly(network) }),
   };
   return new Promise((resolve, reject) => {
     const getting = request(url, options, resolve);
@@ -116,12 +139,14 @@ function privateAddress(host: string): PermissionDeniedError {
 type Found = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
 
 /** What was looked up is what is connected to: a name cannot mean another address a moment later. */
-function publicOnly(hostname: string, options: LookupOptions, found: Found): void {
-  lookup(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error !== null) return found(error, "");
-    if (!addresses.every(({ address }) => isPublicAddress(address))) return found(privateAddress(hostname), "");
-    const [first] = addresses;
-    if (options.all === true || first === undefined) return found(null, addresses);
-    return found(null, first.address, first.family);
-  });
+function publicOnly({ lookup: lookUp, isPublicAddress: isPublic }: Network) {
+  return (hostname: string, options: LookupOptions, found: Found): void => {
+    lookUp(hostname, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) return found(error, "");
+      if (!addresses.every(({ address }) => isPublic(address))) return found(privateAddress(hostname), "");
+      const [first] = addresses;
+      if (options.all === true || first === undefined) return found(null, addresses);
+      return found(null, first.address, first.family);
+    });
+  };
 }

@@ -10,6 +10,7 @@ import {
   parseId,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
+import { CODES, coded } from "../model/bosh-codes.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "../yaml/stemcell-manifest.js";
 import { Digests } from "./digests.js";
@@ -154,8 +155,9 @@ export class StemcellFiles {
       } else manifest = await this.#options.readManifest(await textOf(entry));
     }
     if (digest !== "") whole.check("the stemcell", digest);
-    if (manifest === undefined) throw new InvalidArgumentError("the stemcell has no stemcell.MF");
-    if (!hasImage) throw new InvalidArgumentError("the stemcell has no image");
+    if (manifest === undefined)
+      throw coded(CODES.badStemcell, new InvalidArgumentError("the stemcell has no stemcell.MF"));
+    if (!hasImage) throw coded(CODES.stemcellWithoutImage, new InvalidArgumentError("the stemcell has no image"));
     image.check("the stemcell's image", manifest.digest);
     return manifest;
   }

@@ -3,6 +3,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { DomainError, InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { extract } from "tar-stream";
+import { CODES, coded } from "../model/bosh-codes.js";
 
 const BLOCK_BYTES = 512;
 /**
@@ -79,5 +80,8 @@ async function* toldAs<T>(format: string, stream: AsyncIterable<T>): AsyncGenera
 }
 
 function refused(format: string, why: string, cause?: unknown): InvalidArgumentError {
-  return new InvalidArgumentError(`the stemcell is no ${format}, or damaged: ${why}`, { cause });
+  return coded(
+    CODES.badStemcell,
+    new InvalidArgumentError(`the stemcell is no ${format}, or damaged: ${why}`, { cause }),
+  );
 }

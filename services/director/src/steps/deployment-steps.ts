@@ -8,6 +8,8 @@ import type { GroupSpec } from "../model/placement.js";
 import { persistentDiskOf, refuseDeletingDeployment } from "../model/recorded-deployments.js";
 import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { CLOUD } from "../yaml/cloud-configs.js";
+import { latestConfigs } from "../yaml/latest-configs.js";
 import type { JobContext } from "./job-context.js";
 import { cpiFacts } from "./make-once.js";
 import { planVm } from "./vm-spec.js";
@@ -54,7 +56,8 @@ export function putManifest(context: JobContext, tx: DirectorTransaction, wanted
   const placement = place(tx, name, manifest.groups, context.cloudConfigs.current(tx), context.newId);
   const present = tx.deployments.get(name);
   const teams = present === undefined ? wanted.teams : present.teams;
-  tx.deployments.put({ name, manifest: text, deleting: false, checkedByTaskId: 0, ...(teams && { teams }) });
+  const own = { name, manifest: text, cloudConfigIds: cloudConfigIds(tx) };
+  tx.deployments.put({ ...own, deleting: false, checkedByTaskId: 0, ...(teams && { teams }) });
   for (const instance of placement.added) tx.instances.put(instance);
   for (const instance of placement.migrated) {
     tx.instances.put(instance);
@@ -63,6 +66,11 @@ export function putManifest(context: JobContext, tx: DirectorTransaction, wanted
   }
   for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });
   for (const instance of tx.instances.by("byDeployment", name)) refuseMovingIgnored(context, tx, instance);
+}
+
+/** Of the latest cloud configs, by which VMs are made from now on. */
+export function cloudConfigIds(tables: DirectorTables): readonly number[] {
+  return latestConfigs(tables, CLOUD).map(({ configId }) => configId);
 }
 
 /** Groups that do not say what their VMs are made of are for CPIs whose VMs are there already. */

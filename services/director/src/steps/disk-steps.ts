@@ -11,6 +11,7 @@ import type { Json, JsonObject } from "../model/json.js";
 import type { OwedRemoval } from "../model/owed-removal.js";
 import { type PersistentDisk, persistentDisks } from "../model/persistent-disk.js";
 import type { DirectorTransaction } from "../model/schema.js";
+import type { Begun } from "../workers/events.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job-context.js";
@@ -18,9 +19,14 @@ import { cpiFacts, type Making, makeOnce } from "./make-once.js";
 import { forgetOwedRemovals, settleBeforeAttach } from "./owed-removals.js";
 
 /** What a disk was, and what it is. */
-export interface Changed<Kept> {
+interface Changed<Kept> {
   readonly before: Kept;
   readonly disk: Kept;
+}
+
+/** What a disk was, and what it is since a call of its CPI was intended, which is told of. */
+export interface Intended<Kept> extends Changed<Kept> {
+  readonly begun: Begun;
 }
 
 type AttachTarget = Omit<Target, "deployment" | "az" | "cpi">;
@@ -74,29 +80,45 @@ class DiskSteps<Kept extends DiskRecord> {
   async attach(diskCid: string, target: AttachTarget): Promise<void> {
     await settleBeforeAttach(this.context, this.run, target, diskCid);
     const intended = await this.context.tablet.transact((tx) => this.intendAttachIn(tx, target));
-    await this.attachIntended(intended, target);
+    const { recorded } = await this.attachIntended(intended, target);
+    await recorded;
   }
 
   /** Within a transaction. What its VM's agent owes is settled. */
-  intendAttachIn(tx: DirectorTransaction, target: AttachTarget): Changed<Kept> {
+  intendAttachIn(tx: DirectorTransaction, target: AttachTarget): Intended<Kept> {
     const attachmentId = this.context.newId();
-    return this.changeIn(tx, (current) => this.kind.intendAttach(current, target, attachmentId));
+    const changed = this.changeIn(tx, (current) => this.kind.intendAttach(current, target, attachmentId));
+    const request = { vmCid: target.vmCid, diskCid: changed.disk.diskCid };
+    return { ...changed, begun: this.context.cpi.note(tx, "attachDisk", request, this.run) };
   }
 
-  /** Attaches a disk whose attaching is intended. */
-  async attachIntended({ before, disk }: Changed<Kept>, target: AttachTarget): Promise<void> {
+  /** Within a transaction. */
+  intendDetachIn(tx: DirectorTransaction): Intended<Kept> {
+    const changed = this.changeIn(tx, (disk) => this.kind.moved(disk, "intend_detach"));
+    const { vmCid, diskCid } = changed.disk;
+    return { ...changed, begun: this.context.cpi.note(tx, "detachDisk", { vmCid, diskCid }, this.run) };
+  }
+
+  /** Attaches a disk whose attaching is intended. That it is attached is durable once `recorded` has resolved. */
+  async attachIntended(
+    { before, disk, begun }: Intended<Kept>,
+    target: AttachTarget,
+  ): Promise<{ readonly recorded: Promise<unknown> }> {
     const { kind } = this;
     const { diskCid } = disk;
     const { vmCid, stemcellApiVersion, agentId } = target;
     const cpi = { ...recorded(disk), stemcellApiVersion };
     try {
       const request = { vmCid, diskCid };
-      const { diskHint } = await this.context.cpi.call("attachDisk", cpi, request, this.run);
-      await this.change((current, tx) => {
+      const { diskHint } = await this.context.cpi.call("attachDisk", cpi, request, this.run, { begun });
+      const recorded = this.change((current, tx) => {
         // The agent shall have a link for it again.
         forgetOwedRemovals(tx, agentId, diskCid);
         return kind.attached(current, (diskHint ?? null) as Json);
       });
+      // Whoever does not wait for it goes on with a transaction, which fails then as well.
+      recorded.catch(() => {});
+      return { recorded };
     } catch (error) {
       const surelyNot = error instanceof CpiCallError && error.outcome === "not_done" && before.state === "detached";
       if (surelyNot) await this.change((current) => kind.notAttached(current));
@@ -105,10 +127,11 @@ class DiskSteps<Kept extends DiskRecord> {
   }
 
   /** Has the CPI detach a disk whose detaching is intended. That it is detached is to be recorded by `detachedIn`. */
-  async detach(disk: Kept, stemcellApiVersion: number): Promise<void> {
+  async detach(disk: Kept, stemcellApiVersion: number, begun?: Begun): Promise<void> {
     const { vmCid, diskCid } = disk;
     const target = { ...recorded(disk), stemcellApiVersion };
-    const call = this.context.cpi.call("detachDisk", target, { vmCid, diskCid }, this.run);
+    const options = begun === undefined ? {} : { begun };
+    const call = this.context.cpi.call("detachDisk", target, { vmCid, diskCid }, this.run, options);
     await tolerate(call, (error) => error.isOf(...NOT_ATTACHED));
   }
 

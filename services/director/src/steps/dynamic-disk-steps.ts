@@ -1,4 +1,4 @@
-import { DomainError } from "@diskmesh/domain";
+import { DomainError, messageOf } from "@diskmesh/domain";
 import { tolerate } from "../cpi/cpi-error.js";
 import { sameCpi } from "../model/cpi-choice.js";
 import { type Disk, type DiskIntent, dynamicDisks, intendCreateDisk } from "../model/disk.js";
@@ -8,10 +8,11 @@ import type { JsonObject } from "../model/json.js";
 import { owedRemoval } from "../model/owed-removal.js";
 import { attachedTo, refuseUnlessOpen } from "../model/recorded-deployments.js";
 import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
+import type { Begun } from "../workers/events.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import { type Changed, deleteWithCpi, dynamicDisk, tellToForget } from "./disk-steps.js";
+import { deleteWithCpi, dynamicDisk, type Intended, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
 import { forgetForGood, owesBeforeAttach } from "./owed-removals.js";
 
@@ -42,17 +43,20 @@ export async function createDisk(
   });
 }
 
-/** `intended` where that is recorded already. */
+/** `intended` where that is recorded already. What came of it is in memory then, and may not be durable yet. */
 export async function attachDisk(
   context: JobContext,
   run: TaskRun,
   { name, diskCid }: Pick<Disk, "name" | "diskCid">,
   target: Target,
-  intended?: Changed<Disk>,
+  intended?: Intended<Disk>,
 ): Promise<void> {
   const steps = dynamicDisk(context, run, name);
-  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, () =>
-    intended === undefined ? steps.attach(diskCid, target) : steps.attachIntended(intended, target),
+  await endedByErrors(intended?.begun, () =>
+    run.stage("Attaching disk", `${name} to ${target.vmCid}`, async () => {
+      if (intended === undefined) await steps.attach(diskCid, target);
+      else await steps.attachIntended(intended, target);
+    }),
   );
 }
 
@@ -63,7 +67,7 @@ export function intendAttachIn(
   tx: DirectorTransaction,
   { name, diskCid }: Disk,
   target: Target,
-): Changed<Disk> | undefined {
+): Intended<Disk> | undefined {
   if (owesBeforeAttach(tx, target.agentId, diskCid)) return undefined;
   return dynamicDisk(context, run, name).intendAttachIn(tx, target);
 }
@@ -131,31 +135,49 @@ class AgentNotToldError extends DomainError {
 
 /** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
 export async function detachDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
-  const disk = await context.tablet.transact((tx) => intendDetachIn(context, run, tx, name));
-  await context.tablet.transact(await detachIntended(context, run, disk));
+  const intended = await context.tablet.transact((tx) => intendDetachIn(context, run, tx, name));
+  await context.tablet.transact(await detachIntended(context, run, intended));
 }
 
 /** Within a transaction. */
-export function intendDetachIn(context: JobContext, run: TaskRun, tx: DirectorTransaction, name: string): Disk {
-  const { disk } = dynamicDisk(context, run, name).changeIn(tx, (disk) => dynamicDisks.moved(disk, "intend_detach"));
-  return disk;
+export function intendDetachIn(
+  context: JobContext,
+  run: TaskRun,
+  tx: DirectorTransaction,
+  name: string,
+): Intended<Disk> {
+  return dynamicDisk(context, run, name).intendDetachIn(tx);
 }
 
 /** Detaches a disk whose detaching is intended. Returns what is to be recorded of it in a transaction. */
 export async function detachIntended(
   context: JobContext,
   run: TaskRun,
-  disk: Disk,
+  { disk, begun }: Intended<Disk>,
 ): Promise<(tx: DirectorTransaction) => void> {
   const { name } = disk;
   const steps = dynamicDisk(context, run, name);
-  const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
-  const { agentId = "", stemcellApiVersion = 0 } = instance ?? {};
-  const isTold = agentId === "" || (await tellAgentToForget(context, run, disk, agentId));
-  const owed = isTold ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
-  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () => steps.detach(disk, stemcellApiVersion));
-  context.endedAdds.delete(disk.attachmentId);
-  return (tx) => steps.detachedIn(tx, owed);
+  return endedByErrors(begun, async () => {
+    const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
+    const { agentId = "", stemcellApiVersion = 0 } = instance ?? {};
+    const isTold = agentId === "" || (await tellAgentToForget(context, run, disk, agentId));
+    const owed = isTold ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
+    await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () =>
+      steps.detach(disk, stemcellApiVersion, begun),
+    );
+    context.endedAdds.delete(disk.attachmentId);
+    return (tx) => steps.detachedIn(tx, owed);
+  });
+}
+
+/** What keeps a call from being made ends what was told of it. */
+async function endedByErrors<Result>(begun: Begun | undefined, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    begun?.end({ error: messageOf(error) });
+    throw error;
+  }
 }
 
 /** Returns whether it surely has no link for the disk, and makes none. */

@@ -11,13 +11,16 @@ import { openCalloutIssuer } from "../agents/callout-issuer.js";
 export type NatsUsers = "written" | "callout";
 
 interface AgentAccess {
-  readonly nats: Pick<NatsOptions, "usersFolder" | "blocks" | "caFile">;
+  readonly nats: Pick<NatsOptions, "usersFolder" | "blocks" | "caFile" | "command">;
   /** Of the director. */
   readonly config: { readonly agents: object };
 }
 
 /** Of certificates of agents of hosts, which come when a test puts them there. */
 export const HOSTS_FOLDER = "hosts";
+
+/** A server that knows auth callout: `npm run verify` makes one where that on PATH is too old. */
+export const CALLOUT_SERVER = process.env.DISKMESH_CALLOUT_NATS_SERVER ?? "nats-server";
 
 const DIRECTOR: Identity = { role: "director", name: "" };
 
@@ -76,5 +79,8 @@ async function callout(folder: string, certs: TestCertificates, authority: Param
       auth_callout: { issuer: issuer.getPublicKey(), account: "MESH", auth_users: [user] },
     },
   };
-  return { nats: { caFile, blocks }, natsUsers: { callout: { issuerSeedFile, account: "MESH" } } };
+  return {
+    nats: { caFile, blocks, command: CALLOUT_SERVER },
+    natsUsers: { callout: { issuerSeedFile, account: "MESH" } },
+  };
 }

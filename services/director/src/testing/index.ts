@@ -3,7 +3,7 @@ export { Board } from "../page/board.js";
 export { Fleet } from "../page/fleet.js";
 export type { NatsUsers } from "./agent-access.js";
 export { agentAccess } from "./agent-access.js";
-export { type HttpAnswer, HttpClient } from "./http-client.js";
+export { type FollowedTask, type HttpAnswer, HttpClient } from "./http-client.js";
 export { httpUsers, startHttpDirector } from "./http-director.js";
 export { startHttpNoop } from "./http-noop.js";
 export { openPageFeed, type PageFeed } from "./page-feed.js";

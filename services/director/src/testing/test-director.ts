@@ -36,6 +36,8 @@ import { MemoryDispatcher } from "./memory-dispatcher.js";
 import { TestAgent } from "./test-agent.js";
 
 export const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
+/** The same, which is killed where a test says. */
+export const CRASHING_MAIN = fileURLToPath(new URL("./crashing-main.js", import.meta.url));
 const HOST_IDS = ["host-1", "host-2", "host-3"];
 
 export const CLOUD_CONFIG = `

@@ -10,14 +10,13 @@ import {
   type Rhythm,
 } from "../model/agent-health.js";
 import type { Instance } from "../model/instance.js";
-import { attachedTo } from "../model/recorded-deployments.js";
 import type { DirectorTablet } from "../stored-schema.js";
-import { BY_DIRECTOR, type Tasks } from "./tasks.js";
+import { AgentsBack, type AgentsBackOptions } from "./agents-back.js";
 
 export interface AgentHealthsOptions {
   readonly tablet: DirectorTablet;
   readonly agents: Pick<AgentClient, "onHeartbeat" | "onConnected" | "isConnected">;
-  readonly tasks: Pick<Tasks, "start">;
+  readonly tasks: AgentsBackOptions["tasks"];
   readonly unresponsiveAfterMs: number;
   readonly healthRecordIntervalMs: number;
   readonly clock: Clock;
@@ -43,10 +42,6 @@ export interface ShownHealth {
   readonly isResponsive: boolean;
 }
 
-/** Agents that are back are told of their disks together: a rack that has its power back is one task. */
-const GATHER_MS = 1_000;
-const AGENTS_PER_TASK = 500;
-const RETRY_MS = 5_000;
 const RECORDS_PER_COMMIT = 500;
 
 /**
@@ -57,15 +52,15 @@ export class AgentHealths {
   readonly #options: AgentHealthsOptions;
   readonly #heard = new Map<string, Heard>();
   readonly #agentOf = new Map<string, string>();
-  readonly #back = new Set<string>();
+  readonly #back: AgentsBack;
   readonly #closed = new AbortController();
   #ends: (() => void)[] = [];
   #listeningSinceMs: number;
   #working: Promise<unknown> = Promise.resolve();
-  #wake = () => {};
 
   constructor(options: AgentHealthsOptions) {
     this.#options = options;
+    this.#back = new AgentsBack({ ...options, isResponsive: (agentId) => this.shown(agentId).isResponsive });
     this.#listeningSinceMs = options.clock.monotonicMs();
   }
 
@@ -91,14 +86,14 @@ export class AgentHealths {
       }),
     );
     this.#ends.push(agents.onHeartbeat((agentId, heartbeat) => this.#onHeartbeat(agentId, heartbeat)));
-    this.#working = Promise.all([this.#recordNowAndThen(), this.#tellThoseBack()]);
+    this.#working = this.#recordNowAndThen();
+    this.#back.start();
   }
 
   async close(): Promise<void> {
     for (const end of this.#ends.splice(0)) end();
     this.#closed.abort();
-    this.#wake();
-    await this.#working;
+    await Promise.all([this.#working, this.#back.close()]);
   }
 
   shown(agentId: string): ShownHealth {
@@ -111,7 +106,10 @@ export class AgentHealths {
     const before = this.#agentOf.get(instanceId);
     const now = instance?.agentId ?? "";
     if (before === now) return;
-    if (before !== undefined) this.#heard.delete(before);
+    if (before !== undefined) {
+      this.#heard.delete(before);
+      this.#back.forget(before);
+    }
     if (now === "") this.#agentOf.delete(instanceId);
     else {
       this.#agentOf.set(instanceId, now);
@@ -129,10 +127,7 @@ export class AgentHealths {
     const now = healthOf(agentId, heartbeat, clock.nowMs());
     const { health: before, rhythm } = heard;
     const gapMs = before === undefined || heard.atMs === undefined ? undefined : atMs - heard.atMs;
-    if (before !== undefined && mayHaveRestarted(before, now, rhythm, gapMs)) {
-      this.#back.add(agentId);
-      this.#wake();
-    }
+    if (before !== undefined && mayHaveRestarted(before, now, rhythm, gapMs)) this.#back.note(agentId);
     if (gapMs !== undefined) heard.rhythm = nextRhythm(rhythm, gapMs);
     Object.assign(heard, { health: now, atMs, isRecorded: false });
   }
@@ -151,7 +146,10 @@ export class AgentHealths {
 
   async #record(): Promise<void> {
     const { tablet } = this.#options;
-    const changed = [...this.#heard.values()].filter(({ isRecorded, health }) => !isRecorded && health !== undefined);
+    // Of one that is to be told of its disks, the next director is to see what this one saw.
+    const changed = [...this.#heard]
+      .filter(([agentId, { isRecorded, health }]) => !isRecorded && health !== undefined && !this.#back.has(agentId))
+      .map(([, heard]) => heard);
     for (let first = 0; first < changed.length; first += RECORDS_PER_COMMIT) {
       const part = changed.slice(first, first + RECORDS_PER_COMMIT);
       for (const heard of part) heard.isRecorded = true;
@@ -165,41 +163,6 @@ export class AgentHealths {
     if (gone.length === 0) return;
     await tablet.transact((tx) => {
       for (const { agentId } of gone) tx.agentHealth.delete(agentId);
-    });
-  }
-
-  async #tellThoseBack(): Promise<void> {
-    const { clock, log } = this.#options;
-    const { signal } = this.#closed;
-    while (!signal.aborted) {
-      if (this.#back.size === 0)
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      await clock.sleep(GATHER_MS, signal).catch(() => {});
-      if (signal.aborted) return;
-      const agentIds = [...this.#back].slice(0, AGENTS_PER_TASK);
-      try {
-        await this.#tell(agentIds);
-        for (const agentId of agentIds) this.#back.delete(agentId);
-      } catch (error) {
-        log.warn({ error: messageOf(error) }, "cannot begin to tell agents of their disks; tried again later");
-        await clock.sleep(RETRY_MS, signal).catch(() => {});
-      }
-    }
-  }
-
-  async #tell(all: readonly string[]): Promise<void> {
-    const { tablet, tasks } = this.#options;
-    const agentIds = await tablet.read((tables) =>
-      all.filter((agentId) => attachedTo(tables, agentId).disks.length > 0),
-    );
-    if (agentIds.length === 0) return;
-    await tasks.start(BY_DIRECTOR, {
-      job: { type: "tell_agents", agentIds },
-      queue: "dynamic_disks",
-      description: `tell ${agentIds.length} agents that may have been restarted of their disks`,
-      deployment: () => "",
     });
   }
 }

@@ -1,9 +1,12 @@
 import { type BackoffLimits, backoffMs, type Logger, messageOf } from "@diskmesh/domain";
 import type { AgentClient } from "@diskmesh/mbus";
+import { allEnded, observe } from "@diskmesh/metrics";
 import type { Clock } from "@diskmesh/service";
 import type { AgentCertificates } from "../agents/agent-certificates.js";
+import { directorMetrics } from "../metrics/declarations.js";
 import { authoritiesNotUsed } from "../model/agent-authorities.js";
 import { type AgentKey, endOfKeys, isDue } from "../model/agent-key.js";
+import type { Instance } from "../model/instance.js";
 import { taskKey } from "../model/schema.js";
 import { hasEnded } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
@@ -21,8 +24,10 @@ export interface AgentRenewalsOptions {
 }
 
 interface Tried {
-  attempts: number;
-  nextAtMs: number;
+  readonly attempts: number;
+  readonly nextAtMs: number;
+  /** The first of its keys then: another one alone is there once it has taken what it was given. */
+  readonly pin: string;
 }
 
 /** Between tries with one agent that does not take what it is given. */
@@ -47,6 +52,8 @@ export class AgentRenewals {
   #end = () => {};
   #taskId = 0;
   #warnAtMs = 0;
+  /** By the last look; undefined before the first. */
+  #seen: { readonly ending: number; readonly firstEndAtMs: number } | undefined;
   #running = Promise.resolve();
 
   constructor(options: AgentRenewalsOptions) {
@@ -56,7 +63,16 @@ export class AgentRenewals {
   /** Only the one director that dispatchers obey may do so. */
   start(): void {
     const { agents, clock } = this.#options;
-    this.#end = agents.onHeard((agentId) => this.#heardAtMs.set(agentId, clock.monotonicMs()));
+    this.#end = allEnded([
+      agents.onHeard((agentId) => this.#heardAtMs.set(agentId, clock.monotonicMs())),
+      observe(directorMetrics.agentCertificatesEnding, (say) => {
+        if (this.#seen !== undefined) say(this.#seen.ending);
+      }),
+      observe(directorMetrics.agentCertificatesLeft, (say) => {
+        const leftMs = (this.#seen?.firstEndAtMs ?? Number.POSITIVE_INFINITY) - clock.nowMs();
+        if (Number.isFinite(leftMs)) say(leftMs / 1_000);
+      }),
+    ]);
     this.#running = this.#run();
   }
 
@@ -95,12 +111,21 @@ export class AgentRenewals {
       });
     const known = new Set(found.instances.map(({ agentId }) => agentId));
     for (const agentId of this.#heardAtMs.keys()) if (!known.has(agentId)) this.#heardAtMs.delete(agentId);
-    for (const agentId of this.#tried.keys()) if (!known.has(agentId)) this.#tried.delete(agentId);
     const little = found.instances.filter(({ agentKeys = [] }) => hasLittleLeft(agentKeys, nowMs));
+    const ends = found.instances.map(({ agentKeys = [] }) => endOfKeys(agentKeys) ?? Number.POSITIVE_INFINITY);
+    const firstEndAtMs = ends.reduce((first, each) => Math.min(first, each), Number.POSITIVE_INFINITY);
+    this.#seen = { ending: little.length, firstEndAtMs };
     this.#warn(little.map(({ agentId, vmToken }) => agentId || vmToken));
     const due = found.instances.filter(
       ({ agentKeys = [], vmState, ignore }) => vmState === "running" && !ignore && isDue(agentKeys, trust, nowMs),
     );
+    // What was renewed begins anew when it is due again.
+    const dueKeys = new Map(due.map(({ agentId, agentKeys }) => [agentId, agentKeys ?? []]));
+    for (const [agentId, { pin }] of this.#tried) {
+      const [first, ...others] = dueKeys.get(agentId) ?? [];
+      // What it is to trust may change while it is renewed: then it is due again at once, though nothing failed.
+      if (first === undefined || (others.length === 0 && first.pin !== pin)) this.#tried.delete(agentId);
+    }
     if (!found.isBusy) await this.#renew(due.filter(({ agentId }) => this.#isReady(agentId)).slice(0, AT_ONCE));
   }
 
@@ -114,7 +139,7 @@ export class AgentRenewals {
     );
   }
 
-  async #renew(due: readonly { readonly instanceId: string; readonly agentId: string }[]): Promise<void> {
+  async #renew(due: readonly Pick<Instance, "instanceId" | "agentId" | "agentKeys">[]): Promise<void> {
     const { tasks, clock, random } = this.#options;
     if (due.length === 0) return;
     const task = await tasks.start(BY_DIRECTOR, {
@@ -124,9 +149,10 @@ export class AgentRenewals {
       deployment: () => "",
     });
     this.#taskId = task.taskId;
-    for (const { agentId } of due) {
+    for (const { agentId, agentKeys } of due) {
       const attempts = (this.#tried.get(agentId)?.attempts ?? -1) + 1;
-      this.#tried.set(agentId, { attempts, nextAtMs: clock.monotonicMs() + backoffMs(attempts, BACKOFF, random()) });
+      const nextAtMs = clock.monotonicMs() + backoffMs(attempts, BACKOFF, random());
+      this.#tried.set(agentId, { attempts, nextAtMs, pin: agentKeys?.[0]?.pin ?? "" });
     }
   }
 
@@ -136,7 +162,7 @@ export class AgentRenewals {
     this.#warnAtMs = clock.monotonicMs() + WARN_EVERY_MS;
     log.warn(
       { alert: "agent_certificates", count: agentIds.length, agentIds: agentIds.slice(0, 10) },
-      "certificates of agents end soon or have ended: see ListAgentCertificates",
+      "certificates of agents end soon or have ended: see `diskmesh agents`",
     );
   }
 }

@@ -14,7 +14,7 @@ import {
   noteIdOf,
   type UntoldEvent,
 } from "../model/director-event.js";
-import { type DirectorTransaction, nextNumber, noteKey } from "../model/schema.js";
+import { type DirectorTransaction, nextNumber, noteKey, taskKey } from "../model/schema.js";
 import { hasEnded, type Task } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import { Gathering } from "./gathering.js";
@@ -41,9 +41,16 @@ interface Told {
   readonly resolve: (eventId: number) => void;
 }
 
+/** What came of something that was begun. */
+interface Outcome {
+  readonly objectName?: string;
+  readonly error?: string;
+  readonly taskId?: number;
+}
+
 /** Something that was begun, whose end is to be told. */
 export interface Begun {
-  end(outcome: { readonly objectName?: string; readonly error?: string; readonly taskId?: number }): void;
+  end(outcome: Outcome): void;
 }
 
 /** What an event tells of who and where. */
@@ -69,6 +76,8 @@ export class Events {
   readonly #pending: Told[] = [];
   /** Tasks that run, by their attempt. */
   readonly #tasks = new Map<number, { readonly attempts: number; readonly task: Task; readonly begun: Told }>();
+  /** Beginnings that were noted and whose ends are to be told; undefined until they are durable. */
+  readonly #begunNotes = new Map<number, Told | undefined>();
   readonly #gathering = new Gathering(GATHER_MS);
   #writing: Promise<void> | undefined;
   #latest: Promise<unknown> = Promise.resolve();
@@ -105,12 +114,33 @@ export class Events {
    * process dies before, the next one tells it.
    */
   note(tx: DirectorTransaction, deed: Deed, asker: Asker, origin: Origin = {}): void {
-    const timeMs = this.#options.clock.nowMs();
-    const event = encodeDirectorEvent(completeEvent({ timeMs, answer: "OK", ...deed, ...asker, ...origin }));
+    this.#noteIn(tx, { answer: "OK", ...deed, ...asker, ...origin });
+  }
+
+  /**
+   * Notes, in the transaction that intends it, what a task begins: it is durable with that. Told of at its own time, as
+   * `note` does; of its ends the first counts.
+   */
+  noteBegin(tx: DirectorTransaction, deed: Deed, origin: Origin & { readonly taskId: number }): Begun {
+    const task = tx.tasks.get(taskKey(origin.taskId));
+    const told = { ...(task && originOf(task)), ...origin };
+    const noteId = this.#noteIn(tx, { ...deed, ...told });
+    this.#begunNotes.set(noteId, undefined);
+    return {
+      end: (outcome) => {
+        const begun = this.#begunNotes.get(noteId);
+        if (this.#begunNotes.delete(noteId)) this.#endOf(begun, deed, origin, outcome);
+      },
+    };
+  }
+
+  #noteIn(tx: DirectorTransaction, event: Partial<DirectorEvent>): number {
     const noteId = nextNumber(tx, "note");
-    tx.untoldEvents.put({ noteId, event });
+    const complete = completeEvent({ timeMs: this.#options.clock.nowMs(), ...event });
+    tx.untoldEvents.put({ noteId, event: encodeDirectorEvent(complete) });
     // Where no event can be written for long, the store must not grow with each call: the oldest give way.
     tx.untoldEvents.delete(noteKey(noteId - MAX_PENDING));
+    return noteId;
   }
 
   /** Tells of something as it begins, and, by what is returned, as it ends. Nothing waits for either to be written. */
@@ -127,14 +157,16 @@ export class Events {
   }
 
   #begun(parent: Told, deed: Deed, origin: Origin): Begun {
-    return {
-      end: ({ objectName = deed.objectName, error = "", taskId = origin.taskId ?? 0 }) =>
-        void this.#add(
-          { ...deed, objectName },
-          { answer: error === "" ? "OK" : "ERROR", ...origin, taskId },
-          { parent, error },
-        ),
-    };
+    return { end: (outcome) => this.#endOf(parent, deed, origin, outcome) };
+  }
+
+  #endOf(
+    parent: Told | undefined,
+    deed: Deed,
+    origin: Origin,
+    { objectName = deed.objectName, error = "", taskId = origin.taskId ?? 0 }: Outcome,
+  ): void {
+    this.#add({ ...deed, objectName }, { answer: error === "" ? "OK" : "ERROR", ...origin, taskId }, { parent, error });
   }
 
   #add(
@@ -190,7 +222,9 @@ export class Events {
 
   #tellNote({ noteId, event }: UntoldEvent): void {
     const { eventId: _, parentId: __, ...noted } = decodeDirectorEvent(event, 0);
-    this.#push(newTold(noted, undefined, noteId));
+    const isBegin = this.#begunNotes.has(noteId);
+    const told = this.#push(newTold(noted, isBegin ? this.#tasks.get(noted.taskId)?.begun : undefined, noteId));
+    if (isBegin) this.#begunNotes.set(noteId, told);
   }
 
   /** What a former director noted, and did not come to tell. */

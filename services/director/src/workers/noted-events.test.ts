@@ -87,6 +87,34 @@ describe("what a call has done, noted in the transaction that did it", () => {
     await eventually(async () => expect(await untold()).to.equal(0));
   });
 
+  describe("that a task begins", () => {
+    const deed = { action: "attach", objectType: "disk", objectName: "disk-1" };
+    const begin = (events: Events) => tablet.transact((tx) => events.noteBegin(tx, deed, { taskId: 0 }));
+    const all = async (events: Events) => events.readBelow((await events.bounds()).next);
+
+    it("is durable with the intent, and told with its end, of which the first counts", async () => {
+      const events = start();
+      const begun = await begin(events);
+      begun.end({ error: "no" });
+      begun.end({});
+      const told = await all(events);
+      expect(told.map(({ eventId, parentId, answer, error }) => [eventId, parentId, answer, error])).to.deep.equal([
+        [2, 1, "ERROR", "no"],
+        [1, 0, "", ""],
+      ]);
+      await eventually(async () => expect(await untold()).to.equal(0));
+    });
+
+    it("by a director that dies before it told of it -> the next one tells", async () => {
+      const dying = start(() => Promise.reject(new UnavailableError("it dies")));
+      await begin(dying);
+      await dying.flush();
+      expect((await all(start())).map(({ action, objectName }) => [action, objectName])).to.deep.equal([
+        ["attach", "disk-1"],
+      ]);
+    });
+  });
+
   it("no line can be written for long -> the oldest notes give way, and the store does not grow", async () => {
     const events = start(() => Promise.reject(new UnavailableError("no room")));
     for (let written = 0; written < 12_000; written += 500)

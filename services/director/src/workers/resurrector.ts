@@ -2,7 +2,12 @@ import { type BackoffLimits, backoffMs, type Logger, messageOf } from "@diskmesh
 import type { AgentClient } from "@diskmesh/mbus";
 import type { Clock } from "@diskmesh/service";
 import { formatInstance, type Instance } from "../model/instance.js";
-import { decideResurrections, type ResurrectionLimits, watchedVms } from "../model/resurrection.js";
+import {
+  decideResurrections,
+  type ResurrectionLimits,
+  type ResurrectionVerdict,
+  watchedVms,
+} from "../model/resurrection.js";
 import { taskKey } from "../model/schema.js";
 import { hasEnded, type Resurrected } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
@@ -23,9 +28,12 @@ export interface ResurrectorOptions {
 /** Of one VM, which a task did not make anew. */
 interface Tried {
   readonly vmCid: string;
-  attempts: number;
-  nextAtMs: number;
+  readonly wasDead: boolean;
+  readonly attempts: number;
+  readonly nextAtMs: number;
 }
+
+type ToMakeAnew = Extract<ResurrectionVerdict, { readonly do: "make_anew" }>;
 
 const BACKOFF: BackoffLimits = { minDelayMs: 30_000, maxDelayMs: 1_800_000 };
 
@@ -79,37 +87,42 @@ export class Resurrector {
     );
     const silent = new Set(verdicts.map(({ instance }) => instance.instanceId));
     for (const instanceId of this.#tried.keys()) if (!silent.has(instanceId)) this.#tried.delete(instanceId);
-    const due = verdicts.filter((each) => each.do === "make_anew" && this.#isDue(each.instance, clock.monotonicMs()));
+    const due = verdicts.filter((each) => each.do === "make_anew").filter((each) => this.#isDue(each));
     for (const deployment of new Set(due.map(({ instance }) => instance.deployment)))
       await this.#begin(
         deployment,
-        due.map(({ instance }) => instance).filter((each) => each.deployment === deployment),
+        due.filter(({ instance }) => instance.deployment === deployment),
       );
   }
 
-  #isDue({ instanceId, vmCid }: Instance, nowMs: number): boolean {
+  #isDue({ instance: { instanceId, vmCid }, isDead }: ToMakeAnew): boolean {
     const tried = this.#tried.get(instanceId);
-    return tried?.vmCid !== vmCid || nowMs >= tried.nextAtMs;
+    if (tried?.vmCid !== vmCid) return true;
+    // What its CPI says of it does not count any more.
+    if (isDead && !tried.wasDead) return true;
+    return this.#options.clock.monotonicMs() >= tried.nextAtMs;
   }
 
-  async #begin(deployment: string, instances: readonly Instance[]): Promise<void> {
+  async #begin(deployment: string, due: readonly ToMakeAnew[]): Promise<void> {
     const { tablet, tasks, clock, random } = this.#options;
     const lastId = this.#tasks.get(deployment) ?? 0;
     const last = await tablet.read((tables) => tables.tasks.get(taskKey(lastId)));
     if (last !== undefined && !hasEnded(last)) return;
-    const vms = instances.map(({ instanceId, vmCid }): Resurrected => ({ instanceId, vmCid }));
+    const vms = due.map(({ instance: { instanceId, vmCid } }): Resurrected => ({ instanceId, vmCid }));
+    const names = due.map(({ instance }) => formatInstance(instance)).join(", ");
     const { taskId } = await tasks.start(BY_DIRECTOR, {
       job: { type: "resurrect_instances", deployment, vms },
       queue: "normal",
-      description: `resurrect ${instances.map(formatInstance).join(", ").slice(0, 200)}`,
+      description: `resurrect ${names.slice(0, 200)}`,
       deployment: () => deployment,
     });
     this.#tasks.set(deployment, taskId);
-    for (const { instanceId, vmCid } of instances) {
+    for (const { instance, isDead } of due) {
+      const { instanceId, vmCid } = instance;
       const before = this.#tried.get(instanceId);
-      const attempts = before?.vmCid === vmCid ? before.attempts + 1 : 0;
+      const attempts = before?.vmCid === vmCid && before.wasDead === isDead ? before.attempts + 1 : 0;
       const nextAtMs = clock.monotonicMs() + backoffMs(attempts, BACKOFF, random());
-      this.#tried.set(instanceId, { vmCid, attempts, nextAtMs });
+      this.#tried.set(instanceId, { vmCid, wasDead: isDead, attempts, nextAtMs });
     }
   }
 

@@ -121,21 +121,21 @@ describe("task runner", () => {
 
   it("what was planned before the locks were held -> is planned again once they are", async () => {
     let plans = 0;
-    await start((context, job, tables) => {
+    await start((_context, job, tables) => {
       plans++;
       const seen = tables.deployments.get(job.diskName)?.manifest ?? "nothing";
-      // Somebody else changes it just after the first look.
-      if (plans === 1) {
-        queueMicrotask(
-          () =>
-            void context.tablet.transact((tx) =>
-              tx.deployments.put({ name: "d", manifest: "new", deleting: false, checkedByTaskId: 0 }),
-            ),
-        );
-      }
       return { locks: [DISK], cpis: [], run: async () => `saw ${seen}` };
     });
-    expect((await ended(await add())).result).to.equal("saw new");
+    const lane = locks.openLane(NO_TASK);
+    await lane.settle([DISK], new AbortController().signal);
+    const taskId = await add();
+    await eventually(() => expect(locks.list()[0]?.waitingTaskIds).to.deep.equal([taskId]));
+    expect(plans).to.equal(1);
+    await tablet.transact((tx) =>
+      tx.deployments.put({ name: "d", manifest: "new", deleting: false, checkedByTaskId: 0 }),
+    );
+    lane.release();
+    expect((await ended(taskId)).result).to.equal("saw new");
     expect(plans).to.equal(2);
   });
 
@@ -174,9 +174,39 @@ describe("task runner", () => {
       commits.push(shown.map((one) => one?.state ?? one?.manifest ?? "-").join(", "));
     });
     await ended(await add());
-    unwatch();
     expect(commits).to.deep.equal(["-, queued", "processing, intended", "done, done"]);
     expect(heldBeforeActing, "durable by then").to.equal("processing, intended");
+    commits.splice(0);
+    const taskId = add();
+    // As whoever records a task tells of it at once.
+    runner.enqueue({ taskId: 2, queue: "dynamic_disks" });
+    await ended(await taskId);
+    unwatch();
+    expect(commits, "one that is begun in the turn in which it is recorded").to.deep.equal([
+      "-, processing, intended",
+      "done, done",
+    ]);
+    expect(heldBeforeActing, "durable by then").to.equal("-, processing, intended");
+  });
+
+  it("an intent that the store refuses -> nothing is done, and the task fails", async () => {
+    let acted = false;
+    await start((context) => ({
+      locks: [DISK],
+      cpis: [],
+      recordsFirst: true,
+      run: async () => {
+        await context.tablet.transact((tx) =>
+          tx.deployments.put({ name: "d", manifest: "x".repeat(9 * 1024 * 1024), deleting: false, checkedByTaskId: 0 }),
+        );
+        acted = true;
+        return "done";
+      },
+    }));
+    const taskId = add();
+    runner.enqueue({ taskId: 1, queue: "dynamic_disks" });
+    expect((await ended(await taskId)).state).to.equal("error");
+    expect(acted).to.equal(false);
   });
 
   it("a step that records nothing first -> begins when it is durable that its task was taken", async () => {

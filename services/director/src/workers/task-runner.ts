@@ -5,10 +5,10 @@ import type { Change } from "@diskmesh/tablet";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import type { Planners, Step, Through } from "../jobs/job.js";
 import { directorMetrics } from "../metrics/declarations.js";
+import { CODES, codeOf } from "../model/bosh-codes.js";
 import { type DirectorTables, taskKey } from "../model/schema.js";
 import type { Job, JobOf, JobType, Task, TaskEnd, TaskFailure, TaskQueue } from "../model/task.js";
 import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
-import { ERROR_CODES } from "../model/task-event.js";
 import { WorkerShares } from "../model/worker-shares.js";
 import type { JobContext } from "../steps/job-context.js";
 import type { LockKeeper } from "./lock-keeper.js";
@@ -48,7 +48,8 @@ type Planned =
 /**
  * Runs tasks. A queue holds ids; what to do for one is planned from the tables each time, step by step, so a task may
  * be left at any moment and taken up again: when it waits for a lock, it gives its worker back. Each set of CPIs has so
- * many workers of a queue, and when these all wait for one that hangs, those who do not ask it have theirs.
+ * many workers of a queue, and when these all wait for one that hangs, those who do not ask it have theirs. What is planned
+ * may be planned ahead of what is durable; before a step does anything, or an end is told, that is.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
@@ -146,7 +147,7 @@ export class TaskRunner {
     this.#running.set(taskId, run);
     let outcome: "waiting" | "waiting_for_worker" | "ended" = "waiting";
     try {
-      const task = await this.#options.context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+      const task = this.#options.context.tablet.ahead((tables) => tables.tasks.get(taskKey(taskId)));
       outcome = await inTaskSpan(task, run, () => this.#advance(taskId, run));
     } finally {
       this.#running.delete(taskId);
@@ -200,14 +201,14 @@ export class TaskRunner {
 
   async #prepare(taskId: number, run: TaskRun): Promise<Disposable | undefined> {
     const { context, prepare } = this.#options;
-    const task = await context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+    const task = context.tablet.ahead((tables) => tables.tasks.get(taskKey(taskId)));
     if (task === undefined || hasEnded(task) || task.state === "cancelling" || task.job === null) return undefined;
     return prepare(task.job, run.stopped);
   }
 
   async #runSteps(taskId: number, run: TaskRun): Promise<"waiting" | "waiting_for_worker" | "ended"> {
     for (;;) {
-      const planned = await this.#plan(taskId);
+      const planned = this.#plan(taskId);
       if (planned.kind === "over") return "ended";
       if (planned.kind === "end") {
         await this.#end(run, planned);
@@ -226,8 +227,7 @@ export class TaskRunner {
         return "waiting";
       }
       this.#noteWait(taskId);
-      // What the plan was made from may have changed before the locks were held.
-      if (settled === "acquired") continue;
+      // What the plan was made from is as it was: nothing was awaited since. Who waits for a lock is planned anew.
       const { isTaken, durable } = this.#take(taskId);
       if (!isTaken || !step.recordsFirst) await durable;
       if (!isTaken) continue;
@@ -261,9 +261,9 @@ export class TaskRunner {
     return hasWorker;
   }
 
-  #plan(taskId: number): Promise<Planned> {
+  #plan(taskId: number): Planned {
     const { context } = this.#options;
-    return context.tablet.read((tables): Planned => {
+    return context.tablet.ahead((tables): Planned => {
       const task = tables.tasks.get(taskKey(taskId));
       if (task === undefined || hasEnded(task) || task.job === null || task.state === "held") return { kind: "over" };
       if (task.state === "cancelling") return { kind: "end", how: { event: "heed" } };
@@ -330,7 +330,7 @@ export class TaskRunner {
       const task = await context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
       if (task === undefined || hasEnded(task)) return;
       const { result } = end(task, how, clock.nowMs());
-      run.failure(result, how.event === "heed" ? ERROR_CODES.cancelled : ERROR_CODES.any);
+      run.failure(result, how.event === "heed" ? CODES.taskCancelled : (how.code ?? CODES.any));
     }
     // In one turn, so that they share a commit. Whoever sees the end has seen all lines.
     void context.events.flush();
@@ -350,7 +350,7 @@ export class TaskRunner {
   }
 
   #failed(taskId: number, error: unknown): TaskEnd {
-    return { event: "fail", result: this.#textOf(taskId, error), failure: failureOf(error) };
+    return { event: "fail", result: this.#textOf(taskId, error), failure: failureOf(error), code: codeOf(error) };
   }
 
   /** Errors of the domain are for the user; anything else is a bug, and goes to the log. */

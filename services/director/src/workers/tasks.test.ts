@@ -22,6 +22,7 @@ describe("waiting for a task that was started", () => {
     });
     const endedTasks = { get: async () => undefined };
     tasks = new Tasks({
+      onRecorded: () => {},
       tablet,
       endedTasks,
       changes: new Changes<number>(),

@@ -27,6 +27,8 @@ export interface TasksOptions {
   readonly changes: Changes<number>;
   readonly clock: Clock;
   readonly room: QueueRoom;
+  /** Hears of a task in the turn in which it is recorded, before that is durable: what it records next shares the commit. */
+  readonly onRecorded: (task: Task) => void;
   readonly answerMarginMs: number;
 }
 
@@ -38,6 +40,8 @@ export interface WantedTask {
   readonly deployment: (tables: DirectorTables) => string;
   /** Decides on the state of this moment whether to accept it; throws to refuse. */
   readonly check?: (tables: DirectorTables) => void;
+  /** A task that has not ended and is the same: it is answered instead. By default each is one of its own. */
+  readonly joins?: (task: Task) => boolean;
   /** Hears its number before anybody can run it. */
   readonly onNumbered?: (taskId: number) => void;
   /** Hears of a number that it could not be recorded under: this process will never run it. */
@@ -47,6 +51,9 @@ export interface WantedTask {
 /** What is known of who asks for something, and by which call; without a call, it is the director itself. */
 export type Asking = Pick<CallContext, "identity" | "authentication" | "traceId"> &
   Partial<Pick<CallContext, "requestId">>;
+
+/** Of a call, for how long it waits. */
+type Waiting = Pick<CallContext, "deadlineAtMs" | "signal">;
 
 type NoteOfTask = (tx: DirectorTransaction, task: Task) => void;
 
@@ -77,10 +84,13 @@ export class Tasks {
   }
 
   #record(call: Asking & Pick<CallContext, "contextId">, wanted: WantedTask): Promise<Task> {
-    const { tablet, clock, room } = this.#options;
+    const { tablet, clock, room, onRecorded } = this.#options;
     const traceParent = activeTraceParent();
-    return tablet.transact((tx) => {
-      const { job, queue, description } = wanted;
+    let recorded: Task | undefined;
+    const durable = tablet.transact((tx) => {
+      const { job, queue, description, joins } = wanted;
+      const present = joins && sameIn(tx, queue, joins);
+      if (present !== undefined) return present;
       const note = room.admit(job, queue, tx);
       wanted.check?.(tx);
       const deployment = wanted.deployment(tx);
@@ -103,8 +113,11 @@ export class Tasks {
       tx.tasks.put(task);
       note(task.taskId);
       wanted.onNumbered?.(task.taskId);
+      recorded = task;
       return task;
     });
+    if (recorded !== undefined) onRecorded(recorded);
+    return durable;
   }
 
   async get(taskId: number): Promise<Task> {
@@ -146,11 +159,11 @@ export class Tasks {
   }
 
   /** The task once it has ended, or as it is when the call's deadline is near. */
-  whenEnded(taskId: number, call: CallContext): Promise<Task> {
+  whenEnded(taskId: number, call: Waiting): Promise<Task> {
     return ofStarted(taskId, this.#whenEnded(taskId, call));
   }
 
-  async #whenEnded(taskId: number, call: CallContext): Promise<Task> {
+  async #whenEnded(taskId: number, call: Waiting): Promise<Task> {
     const { changes, clock, answerMarginMs } = this.#options;
     const leftMs = Math.max(0, call.deadlineAtMs - clock.nowMs() - answerMarginMs);
     const timeoutMs = Math.min(leftMs, MAX_TIMER_MS);
@@ -160,6 +173,10 @@ export class Tasks {
     };
     return (await changes.until(taskId, ended, { timeoutMs, clock, signal: call.signal })) ?? this.get(taskId);
   }
+}
+
+function sameIn({ tasks }: DirectorTables, queue: TaskQueue, isSame: (task: Task) => boolean): Task | undefined {
+  return [...tasks.by("liveByQueue", queue)].find((task) => task.state !== "cancelling" && isSame(task));
 }
 
 /** Whose the task's deployment is, or is to become. */

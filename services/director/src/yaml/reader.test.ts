@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { collectGarbage, eventually } from "@diskmesh/testkit";
+import { collectGarbage, eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { NO_YAML_LIMITS } from "./limits.js";
 import { YamlReader, type YamlReaderOptions } from "./reader.js";
@@ -47,7 +47,8 @@ describe("YAML reader", () => {
     }
   });
 
-  it("threads are ended as they start -> no descriptor stays open", async () => {
+  it("threads are ended as they start -> no descriptor stays open", async function () {
+    leaveToVerify(this);
     const reader = newReader();
     const startedMs = performance.now();
     await read(reader, LARGE);
@@ -78,7 +79,8 @@ describe("YAML reader", () => {
     expect(error.message).to.match(/takes longer to read than 300 ms \(limits\.yaml\.timeoutMs\)/);
   });
 
-  it("a thread takes too much memory -> an error that names the limit, and nothing else ends", async () => {
+  it("a thread takes too much memory -> an error that names the limit, and nothing else ends", async function () {
+    leaveToVerify(this);
     const reader = newReader({ maxThreadMemoryMib: 32 });
     await rejection(
       read(reader, SLOW),
@@ -116,7 +118,8 @@ describe("YAML reader", () => {
     expect((await waits).azs).to.have.length(20);
   });
 
-  it("large texts, by callers who stay -> nothing of them is kept", async () => {
+  it("large texts, by callers who stay -> nothing of them is kept", async function () {
+    leaveToVerify(this);
     const reader = newReader();
     const caller = new AbortController();
     const fill = `azs: [{name: z1}]\n#${"x".repeat(1024 * 1024)}`;

@@ -78,7 +78,7 @@ describe("a device of another host", () => {
     remote.close();
     await proxy.close();
     await server.drain();
-    await fixture.devices.stop(1_000);
+    await fixture.stop();
   });
 
   const bytes = () => readFileSync(join(fixture.folder, "a"));

@@ -1,13 +1,42 @@
 import * as nodeFiles from "node:fs/promises";
 import { type FileSystem, replaceFile } from "@diskmesh/atomic-file";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { encodeSlot, encodeSlots, fitsSlot, slotBytesFor, slotOffset } from "./slots.js";
+
+/** A file that is there, to be written in its place. */
+interface WritableFile {
+  write(text: string, position: number): Promise<{ readonly bytesWritten: number }>;
+  datasync(): Promise<void>;
+  stat(): Promise<FilePlace>;
+  close(): Promise<void>;
+}
+
+/** Which file it is, whatever its path. */
+interface FilePlace {
+  readonly dev: number;
+  readonly ino: number;
+}
 
 /** What the cache takes of a file system; Node's own is one. */
 export interface CacheFileSystem extends FileSystem {
   readFile(path: string, encoding: "utf8"): Promise<string>;
+  open(path: string, flags: "r" | "w", mode: number): ReturnType<FileSystem["open"]>;
+  open(path: string, flags: "r+"): Promise<WritableFile>;
+  stat(path: string): Promise<FilePlace>;
 }
 
-/** One small file that is replaced as a whole. Changes that come while it is written go together into the next write. */
+/** A file with slots that this process made. */
+interface Slots {
+  readonly file: WritableFile;
+  readonly slotBytes: number;
+  lastNumber: number;
+}
+
+/**
+ * One small file of two slots, which are written in turns, each time with one sync: to replace a file takes ten times as
+ * long. It is replaced as a whole at first, when it grows, and after a write failed. Changes that come while it is written
+ * go together into the next write.
+ */
 export class CacheFile<Contents> {
   readonly #path: string;
   readonly #encode: (contents: Contents) => string;
@@ -15,13 +44,17 @@ export class CacheFile<Contents> {
   #wanted: Contents | undefined;
   #stored: Contents | undefined;
   #writing: Promise<void> | undefined;
+  #slots: Slots | undefined;
+  /** Whether the file has slots, of this process or a former one. */
+  #hasSlots: boolean;
   #problem: string | undefined;
 
-  /** `stored` is what the file holds already; undefined when it holds nothing valid. */
+  /** `encode` gives ASCII. `stored` is what the file holds already; undefined when it holds nothing valid. */
   constructor(options: {
     path: string;
     encode: (contents: Contents) => string;
     stored: Contents | undefined;
+    hasSlots?: boolean;
     files?: CacheFileSystem;
   }) {
     this.#path = options.path;
@@ -29,6 +62,7 @@ export class CacheFile<Contents> {
     this.#files = options.files ?? nodeFiles;
     this.#stored = options.stored;
     this.#wanted = options.stored;
+    this.#hasSlots = options.hasSlots ?? false;
   }
 
   /** What is on disk; undefined when nothing valid is. */
@@ -44,7 +78,18 @@ export class CacheFile<Contents> {
   /** Finds out whether contents of this length can be written, by writing them again. Never throws: `problem` says it. */
   async check(): Promise<void> {
     if (this.#wanted === undefined || this.#writing !== undefined) return;
-    await this.#write(this.#wanted).catch(() => undefined);
+    const wanted = this.#wanted;
+    await this.#write(wanted, () => this.#replace(this.#encode(wanted))).catch(() => undefined);
+  }
+
+  /** Leaves what is stored without slots, as the release before reads it. Nothing is stored any more. */
+  async close(): Promise<void> {
+    await this.#writing?.catch(() => undefined);
+    const stored = this.#stored;
+    await this.#forgetSlots();
+    if (!this.#hasSlots || stored === undefined) return;
+    await replaceFile(this.#path, this.#encode(stored), { files: this.#files });
+    this.#hasSlots = false;
   }
 
   /** Resolves once these contents, or later ones, are on disk. Throws UnavailableError when they cannot be written. */
@@ -57,19 +102,54 @@ export class CacheFile<Contents> {
     await this.#write(this.#wanted);
   }
 
-  #write(contents: Contents): Promise<void> {
-    this.#writing ??= this.#writeNow(contents).finally(() => {
+  #write(contents: Contents, put = () => this.#put(this.#encode(contents))): Promise<void> {
+    this.#writing ??= this.#writeNow(contents, put).finally(() => {
       this.#writing = undefined;
     });
     return this.#writing;
   }
 
-  async #writeNow(contents: Contents): Promise<void> {
+  async #put(text: string): Promise<void> {
+    const slots = this.#slots;
+    if (slots === undefined || !fitsSlot(text.length, slots.slotBytes)) return this.#replace(text);
+    const { file, slotBytes } = slots;
+    const number = slots.lastNumber + 1;
+    const slot = encodeSlot(text, number, slotBytes);
+    const { bytesWritten } = await file.write(slot, slotOffset(number, slotBytes));
+    if (bytesWritten !== slotBytes) throw new Error(`only ${bytesWritten} of ${slotBytes} bytes could be written`);
+    await file.datasync();
+    slots.lastNumber = number;
+    // Who put another file in its place, or took it away, would have the next start believe that one.
+    if (!(await this.#isInPlace(file))) await this.#replace(text);
+  }
+
+  async #isInPlace(file: WritableFile): Promise<boolean> {
+    const [own, found] = await Promise.all([file.stat(), this.#files.stat(this.#path).catch(() => undefined)]);
+    return found?.ino === own.ino && found.dev === own.dev;
+  }
+
+  async #replace(text: string): Promise<void> {
+    await this.#forgetSlots();
+    const slotBytes = slotBytesFor(text.length);
+    this.#hasSlots = true;
+    await replaceFile(this.#path, encodeSlots(text, slotBytes), { files: this.#files });
+    this.#slots = { file: await this.#files.open(this.#path, "r+"), slotBytes, lastNumber: 2 };
+  }
+
+  async #forgetSlots(): Promise<void> {
+    const slots = this.#slots;
+    this.#slots = undefined;
+    await slots?.file.close().catch(() => undefined);
+  }
+
+  async #writeNow(contents: Contents, put: () => Promise<void>): Promise<void> {
     try {
-      await replaceFile(this.#path, this.#encode(contents), { files: this.#files });
+      await put();
       this.#stored = contents;
       this.#problem = undefined;
     } catch (error) {
+      // Which slot holds what is not known: the next write replaces both.
+      await this.#forgetSlots();
       this.#problem = messageOf(error);
       const text = "the agent cannot remember the order";
       const noRoom = diskFullError(error, text, this.#path);

@@ -8,13 +8,17 @@ import { startTestAgent } from "../testing/agent-process.js";
 import { makeDeviceFile } from "../testing/device-fixture.js";
 import { TestRegistry } from "../testing/test-registry.js";
 import { CacheFile } from "./cache-file.js";
+import { seal } from "./seal.js";
+import { latestText } from "./slots.js";
+
+const encode = (text: string): string => seal(`{"text":"${text}"}\n`);
 
 describe("an agent's cache on a full disk", () => {
   it("says so, keeps what it holds, and goes on once there is room", async function () {
     using disk = SmallDisk.mount(1024 * 1024);
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const path = join(disk.folder, "agent-cache.json");
-    const cache = new CacheFile<string>({ path, encode: (text) => text, stored: undefined });
+    const cache = new CacheFile<string>({ path, encode, stored: undefined });
     await cache.store("first");
     disk.fill();
     await rejection(
@@ -22,10 +26,12 @@ describe("an agent's cache on a full disk", () => {
       DiskFullError,
       `the disk that holds ${path} is full: make room there`,
     );
-    expect(readFileSync(path, "utf8")).to.equal("first");
+    expect(latestText(readFileSync(path, "utf8"))).to.equal(encode("first"));
     disk.makeRoom();
     await cache.store("second");
-    expect(readFileSync(path, "utf8")).to.equal("second");
+    expect(latestText(readFileSync(path, "utf8"))).to.equal(encode("second"));
+    await cache.close();
+    expect(readFileSync(path, "utf8"), "as the release before reads it").to.equal(encode("second"));
   });
 
   it("is found out without an order, and so is that it is over", async function () {
@@ -33,7 +39,7 @@ describe("an agent's cache on a full disk", () => {
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const path = join(disk.folder, "agent-cache.json");
     const text = "x".repeat(8_192);
-    const cache = new CacheFile<string>({ path, encode: () => text, stored: undefined });
+    const cache = new CacheFile<string>({ path, encode: () => encode(text), stored: undefined });
     await cache.check();
     expect(cache.problem, "there is nothing to write").to.equal(undefined);
     await cache.store("first");
@@ -44,7 +50,8 @@ describe("an agent's cache on a full disk", () => {
     disk.makeRoom();
     await cache.check();
     expect(cache.problem).to.equal(undefined);
-    expect(readFileSync(path, "utf8")).to.equal(text);
+    expect(latestText(readFileSync(path, "utf8"))).to.equal(encode(text));
+    await cache.close();
   });
 
   it("is told to the registry as a warning of the host, also by one that registers, until there is room", async function () {

@@ -36,6 +36,11 @@ export class Ledger {
     return this.#file.check();
   }
 
+  /** Leaves the cache as the release before reads it. Nothing is remembered any more. */
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+
   /** Resolves once all that was remembered so far is on disk, with that. */
   async durable(): Promise<AgentMemory> {
     const memory = this.#memory;

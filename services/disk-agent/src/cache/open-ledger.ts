@@ -6,6 +6,7 @@ import { CacheFile, type CacheFileSystem, type ReadFile, readIfThere } from "./c
 import { hasEarlierLife } from "./earlier-life.js";
 import { Ledger } from "./ledger.js";
 import { seal, unseal } from "./seal.js";
+import { hasSlots, latestText } from "./slots.js";
 
 /**
  * What the agent remembers. `cacheIsLost`: it has run before, and nothing tells what it had promised: it may hold nothing
@@ -27,17 +28,24 @@ export async function openLedger(
   }
   if (cacheIsLost) log.error({ cacheFile: path }, "the cache is lost: no device is opened before a registration");
   const now = memory ?? emptyMemory(hostId);
-  const encode = (contents: AgentMemory) => seal(encodeCache(contents));
+  const encode = (contents: AgentMemory) => seal(asAscii(encodeCache(contents)));
   // An empty cache in the place of a lost one would be taken for a whole one by the next start.
   const stored = cacheIsLost ? now : memory;
-  return { ledger: new Ledger(now, new CacheFile({ path, encode, stored, files })), cacheIsLost };
+  const slotted = memory !== undefined && found !== undefined && "text" in found && hasSlots(found.text);
+  const file = new CacheFile({ path, encode, stored, hasSlots: slotted, files });
+  return { ledger: new Ledger(now, file), cacheIsLost };
 }
 
 function contentsOf(found: ReadFile, hostId: HostId): { memory?: AgentMemory; problem?: string } {
   if ("problem" in found) return found;
   try {
-    return { memory: decodeCache(unseal(found.text), hostId) };
+    return { memory: decodeCache(unseal(latestText(found.text)), hostId) };
   } catch (error) {
     return { problem: messageOf(error) };
   }
+}
+
+/** Of JSON: then a character is a byte. */
+function asAscii(text: string): string {
+  return text.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

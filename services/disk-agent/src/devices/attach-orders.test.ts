@@ -22,7 +22,7 @@ describe("attach and detach orders on files", () => {
   afterEach(async () => {
     fixture.files.opens.open();
     fixture.files.writes.open();
-    await fixture.devices.stop(1_000);
+    await fixture.stop();
     expect(fixture.files.openCount, "descriptors left open").to.equal(0);
   });
 

@@ -29,7 +29,7 @@ describe("what the operating system does not answer", () => {
   afterEach(async () => {
     fixture.files.writes.open();
     fixture.files.opens.open();
-    await fixture.devices.stop(1_000);
+    await fixture.stop();
   });
 
   it("a write that hangs -> WARNING after 30 s, ERROR after 120 s, for that device; nothing once it is answered", async () => {

@@ -32,7 +32,7 @@ describe("errors of I/O", () => {
     await fixture.openSession("a", 1);
   });
 
-  afterEach(() => fixture.devices.stop(1_000));
+  afterEach(() => fixture.stop());
 
   it("of the hardware -> ERROR over detach and attach, until the registry was told", async () => {
     fixture.files.failNextSync = EIO;

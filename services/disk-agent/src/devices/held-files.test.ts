@@ -8,19 +8,18 @@ const SIZE = 16 * 4096;
 
 describe("several names of one file", () => {
   const names = ["file", "link", "hard"];
-  const fixtureWith = (devices: ConstructorParameters<typeof DeviceFixture>[0]) => {
-    const fixture = new DeviceFixture(devices);
+  let fixture: DeviceFixture;
+  const useFixtureWith = (devices: ConstructorParameters<typeof DeviceFixture>[0]) => {
+    fixture = new DeviceFixture(devices);
     const path = makeDeviceFile(fixture.folder, "file", SIZE);
     symlinkSync(path, join(fixture.folder, "link"));
     linkSync(path, join(fixture.folder, "hard"));
-    return fixture;
   };
+  afterEach(() => fixture.stop());
 
   it("disjoint devices share one descriptor, which is closed with the last of them", async () => {
     const part = SIZE / 4;
-    const fixture = fixtureWith(
-      names.map((file, index) => ({ id: file, file, offsetBytes: index * part, sizeBytes: part })),
-    );
+    useFixtureWith(names.map((file, index) => ({ id: file, file, offsetBytes: index * part, sizeBytes: part })));
     const orders = names.map((name) => fixture.order("attach", name, 1));
     expect(await Promise.all(orders)).to.deep.equal(["done", "done", "done"]);
     expect(fixture.files.openCount).to.equal(1);
@@ -40,7 +39,7 @@ describe("several names of one file", () => {
 
   for (const name of ["link", "hard"])
     it(`overlapping devices, one by a ${name} -> the later is refused, with both names, until the other is gone`, async () => {
-      const fixture = fixtureWith([
+      useFixtureWith([
         { id: "whole", file: "file" },
         { id: "tail", file: name, offsetBytes: SIZE - 4096, sizeBytes: 4096 },
       ]);
@@ -64,9 +63,7 @@ describe("several names of one file", () => {
 
   it("many opens and closes at once, by all names -> never two descriptors, and none is left", async () => {
     const part = SIZE / 4;
-    const fixture = fixtureWith(
-      names.map((file, index) => ({ id: file, file, offsetBytes: index * part, sizeBytes: part })),
-    );
+    useFixtureWith(names.map((file, index) => ({ id: file, file, offsetBytes: index * part, sizeBytes: part })));
     for (let round = 0; round < 60; round += 1) {
       const device = fixture.device(names[round % 3] as string);
       if (device.wanted) device.detach();
@@ -82,7 +79,7 @@ describe("several names of one file", () => {
   });
 
   it("a name that comes to mean another file while it is opened -> tried again, never mixed up", async () => {
-    const fixture = fixtureWith([{ id: "file", file: "file" }]);
+    useFixtureWith([{ id: "file", file: "file" }]);
     fixture.files.opens.shut();
     const order = fixture.order("attach", "file", 1);
     await eventually(() => fixture.files.opens.arrivals === 1);

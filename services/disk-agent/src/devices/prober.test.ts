@@ -30,7 +30,7 @@ describe("health probes", () => {
     });
   });
 
-  afterEach(() => fixture.devices.stop(1_000));
+  afterEach(() => fixture.stop());
 
   const healthOf = (id: string) => fixture.device(id).problem?.level ?? "ONLINE";
 
@@ -79,7 +79,7 @@ describe("health probes", () => {
     await clock.advance(250);
     await eventually(() => many.files.readPositions.length === 1);
     many.files.unhang();
-    await many.devices.stop(1_000);
+    await many.stop();
   });
 
   it("a detach while a probe hangs -> pending, then done: the descriptor is not closed under it", async () => {

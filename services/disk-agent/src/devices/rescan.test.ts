@@ -60,7 +60,7 @@ describe("rescans", () => {
     });
   });
 
-  afterEach(() => fixture.devices.stop(1_000));
+  afterEach(() => fixture.stop());
 
   const ids = () => fixture.devices.all().map((device) => device.id);
 

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { type DeviceId, UnavailableError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { latestText } from "../cache/slots.js";
 import { DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
 
 const SIZE = 16 * 4096;
@@ -29,7 +30,7 @@ describe("sessions", () => {
 
   afterEach(async () => {
     fixture.files.writes.open();
-    await fixture.devices.stop(1_000);
+    await fixture.stop();
   });
 
   it("no session -> no I/O; granted -> I/O; superseded -> outdated; fenced -> nobody", async () => {
@@ -78,7 +79,7 @@ describe("sessions", () => {
 
   it("the session number is on disk before it is granted", async () => {
     await fixture.openSession("a", 7);
-    const cache = JSON.parse(readFileSync(join(fixture.folder, "cache.json"), "utf8"));
+    const cache = JSON.parse(latestText(readFileSync(join(fixture.folder, "cache.json"), "utf8")));
     expect(cache.devices.a.session.number).to.equal(7);
   });
 
@@ -177,7 +178,7 @@ describe("erase", () => {
 
   afterEach(async () => {
     fixture.files.writes.open();
-    await fixture.devices.stop(1_000);
+    await fixture.stop();
   });
 
   it("overwrites every byte, and says so again when asked again", async () => {

@@ -1,37 +1,21 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { silentLogger } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
+import { Gate } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { ExportSpec } from "../model/memory.js";
+import type { ListenNbd } from "../nbd/server.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ExportTable } from "./export-table.js";
 
 const SIZE_BYTES = 8_192;
+const diskId = "disk-1" as DiskId;
 
 describe("the table of exports", () => {
   it("an export that is remembered and not served -> told as about to be, until it is ended", async () => {
     const fixture = new DeviceFixture([{ id: "a", file: "a" }]);
-    makeDeviceFile(fixture.folder, "a", SIZE_BYTES);
-    const exports = new ExportTable({
-      folder: fixture.folder,
-      ledger: fixture.ledger,
-      devices: fixture.devices,
-      openRemotePart: () => {
-        throw new Error("the disk has no part on another host");
-      },
-      limits: {
-        maxConnections: 1,
-        maxInFlightRequests: 1,
-        maxInFlightBytes: SIZE_BYTES,
-        negotiationTimeoutMs: 1_000,
-        drainTimeoutMs: 1_000,
-        maxEndedExports: 10,
-      },
-      log: silentLogger,
-    });
-    const diskId = "disk-1" as DiskId;
-    const extent = { hostId: "host-1" as HostId, address: "", deviceId: "a" as DeviceId, sizeBytes: SIZE_BYTES };
-    const spec: ExportSpec = { diskId, sessionNumber: 7, blockSizeBytes: 4_096, extents: [extent] };
+    const exports = exportsIn(fixture);
+    const spec = specOf(7, "host-1");
     exports.intend(spec);
     expect(exports.list()).to.deep.equal([{ diskId, sessionNumber: 7 }]);
     // No session was opened on the device.
@@ -42,5 +26,50 @@ describe("the table of exports", () => {
     await exports.end(diskId, 8);
     expect(exports.list()).to.deep.equal([]);
     await exports.close();
+    await fixture.stop();
+  });
+
+  it("asked for between two sessions -> found once the later one serves; after the last one, not at all", async () => {
+    const draining = new Gate();
+    const fixture = new DeviceFixture([]);
+    const exports = exportsIn(fixture, async () => ({ close: () => draining.pass() }));
+    const socketPath = await exports.serve(specOf(7, "host-2"));
+    const next = exports.serve(specOf(8, "host-2"));
+    await draining.reached;
+    expect(exports.find(diskId)).to.equal(undefined);
+    const found = exports.findSettled(diskId);
+    draining.release();
+    expect(await found).to.equal(socketPath);
+    await next;
+    const ending = exports.end(diskId, 8);
+    expect(await exports.findSettled(diskId)).to.equal(undefined);
+    await ending;
+    await fixture.stop();
   });
 });
+
+function specOf(sessionNumber: number, hostId: string): ExportSpec {
+  const extent = { hostId: hostId as HostId, address: "", deviceId: "a" as DeviceId, sizeBytes: SIZE_BYTES };
+  return { diskId, sessionNumber, blockSizeBytes: 4_096, extents: [extent] };
+}
+
+function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd?: ListenNbd): ExportTable {
+  makeDeviceFile(folder, "a", SIZE_BYTES);
+  const unused = () => Promise.reject(new Error("nobody reads or writes"));
+  return new ExportTable({
+    folder,
+    ledger,
+    devices,
+    openRemotePart: () => ({ read: unused, write: unused, flush: unused, close() {} }),
+    limits: {
+      maxConnections: 1,
+      maxInFlightRequests: 1,
+      maxInFlightBytes: SIZE_BYTES,
+      negotiationTimeoutMs: 1_000,
+      drainTimeoutMs: 1_000,
+      maxEndedExports: 10,
+    },
+    log: silentLogger,
+    ...(listenNbd && { listenNbd }),
+  });
+}

@@ -91,12 +91,14 @@ export class ExportTable {
     return this.#socketPath(spec.diskId);
   }
 
-  /** Ends exports of the disk up to a session, and forbids them. */
+  /**
+   * Ends exports of the disk up to a session, and forbids them: for good once the ledger is durable, without which nobody
+   * may hear of it. An agent that dies before then may serve it again, as if it had not been told.
+   */
   async end(diskId: DiskId, sessionNumber: number): Promise<void> {
     const { maxEndedExports } = this.#limits;
     this.#ledger.remember(decideUnexport(this.#ledger.memory, diskId, sessionNumber, maxEndedExports));
     if ((this.#beginning.get(diskId) ?? Number.POSITIVE_INFINITY) <= sessionNumber) this.#beginning.delete(diskId);
-    await this.#ledger.durable();
     await this.#apply(diskId);
   }
 
@@ -112,6 +114,12 @@ export class ExportTable {
   /** The socket of a disk that is served now. */
   find(diskId: DiskId): string | undefined {
     return this.#running.has(diskId) ? this.#socketPath(diskId) : undefined;
+  }
+
+  /** The same, once whatever is under way for it has ended: from one session to the next it is served by nobody. */
+  async findSettled(diskId: DiskId): Promise<string | undefined> {
+    await this.#turns.get(diskId)?.catch(() => undefined);
+    return this.find(diskId);
   }
 
   /** Ends serving, not the exports: the next start serves them again. */

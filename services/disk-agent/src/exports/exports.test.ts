@@ -6,7 +6,7 @@ import { type BlockIoRequest, type BlockIoResponse, DiskAgentServiceDefinition }
 import { InvalidArgumentError, OutdatedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createClient, type PartialOf } from "@diskmesh/rpc";
-import { eventually, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AsyncQueue } from "../block-io/async-queue.js";
 import { NbdClient } from "../nbd/client.js";
@@ -166,7 +166,8 @@ describe("disks exported between two agents", () => {
     await client.disconnect();
   });
 
-  it("an agent that restarts serves its exports again, and reports them", async () => {
+  it("an agent that restarts serves its exports again, and reports them", async function () {
+    leaveToVerify(this);
     const { socketPath, number } = await publish("disk-4", one, "b");
     const client = await NbdClient.connect({ socketPath });
     await client.write(SIZE - 10, Buffer.alloc(20, 4), { fua: true });
@@ -270,7 +271,8 @@ describe("disks exported between two agents", () => {
     await ordersOne.unexport("disk-8", session);
   });
 
-  it("erases a device and fences its writer off", async () => {
+  it("erases a device and fences its writer off", async function () {
+    leaveToVerify(this);
     const { socketPath } = await publish("disk-6", one);
     const client = await NbdClient.connect({ socketPath });
     await client.write(0, Buffer.alloc(SIZE, 9), { fua: true });
@@ -392,7 +394,8 @@ describe("disks exported between two agents", () => {
       second.close();
     });
 
-    it("I/O on a detached device fails as retriable, and works after it is attached again", async () => {
+    it("I/O on a detached device fails as retriable, and works after it is attached again", async function () {
+      leaveToVerify(this);
       const number = await openFor("host-2");
       const io = stream("disk-agent-host-2");
       io.open(number);

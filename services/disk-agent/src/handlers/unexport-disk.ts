@@ -5,18 +5,23 @@ import type { AgentContext } from "../context.js";
 import { encodeOutcome, parseLeaderStamp, parseSessionNumber, parseSomeDeviceIds } from "../wire.js";
 
 export async function unexportDisk(context: AgentContext, request: UnexportDiskRequest): Promise<UnexportDiskResponse> {
-  const { config, sessions, exports } = context;
+  const { config, ledger, sessions, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
   const diskId = parseDiskId(request.diskId);
   const number = parseSessionNumber(request.sessionNumber);
   const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, config.limits.maxDevicesPerOrder);
   const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   accept();
-  await exports.end(diskId, number);
-  if (opened.length === 0) return { outcomes: [] };
+  const ended = exports.end(diskId, number);
+  if (opened.length === 0) {
+    await Promise.all([ended, ledger.durable()]);
+    return { outcomes: [] };
+  }
+  await ended;
   // A newer leader may have been heard meanwhile.
   accept();
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: "" as const };
+  // One write remembers the end with the session.
   const outcomes = await sessions.open(opened, wish, stamp, { waitMs: 0 });
   return { outcomes: outcomes.map(encodeOutcome) };
 }

@@ -1,17 +1,18 @@
-import { readdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { readdir, readlink, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted } from "@diskmesh/domain";
 import { asDiskId, socketPathIn } from "../nbd/socket-path.js";
+import { removeFile } from "../remove-file.js";
 
 /** The links by which jobs on the host find their disks of one kind: one per disk, named by the disk's id. */
 export class DiskLinks {
   readonly #folder: string;
-  readonly #findExport: (diskId: DiskId) => string | undefined;
+  readonly #findExport: (diskId: DiskId) => Promise<string | undefined>;
 
   constructor(options: {
     folder: string;
     /** The socket at which this agent serves a disk; undefined when it does not. */
-    findExport: (diskId: DiskId) => string | undefined;
+    findExport: (diskId: DiskId) => Promise<string | undefined>;
   }) {
     this.#folder = options.folder;
     this.#findExport = options.findExport;
@@ -20,7 +21,7 @@ export class DiskLinks {
   /** Links a disk to this agent's own export of it; a hint may confirm the target but never chooses it. */
   async add(diskCid: unknown, hint: unknown): Promise<void> {
     const diskId = parseCid(diskCid);
-    const target = this.#findExport(diskId);
+    const target = await this.#findExport(diskId);
     if (target === undefined)
       throw new NotFoundError(`disk ${diskId} is not exported on this host: publish it to the host first`, {
         about: { disk_id: diskId },
@@ -31,10 +32,11 @@ export class DiskLinks {
         `the hint's path ${quoted(hinted)} is not where disk ${diskId} is served: ${target}`,
       );
     const link = join(this.#folder, diskId);
+    if (await isLinkedAnew(target, link)) return;
     if ((await readlink(link).catch(() => undefined)) === target) return;
     // A rename replaces an older link in one step: whoever looks finds one or the other.
     const temporary = `${link}${TEMPORARY}`;
-    await rm(temporary, { force: true });
+    await removeFile(temporary);
     await symlink(target, temporary);
     await rename(temporary, link);
   }
@@ -43,7 +45,7 @@ export class DiskLinks {
   async leadsToDisk(diskCid: unknown): Promise<boolean> {
     const diskId = parseCid(diskCid);
     const target = await readlink(join(this.#folder, diskId)).catch(() => undefined);
-    return target !== undefined && target === this.#findExport(diskId);
+    return target !== undefined && target === (await this.#findExport(diskId));
   }
 
   /** Disks whose link leads to where they are served now, in order of id. */
@@ -64,7 +66,7 @@ export class DiskLinks {
       if (diskId === undefined || isExported(diskId)) continue;
       const target = await readlink(join(this.#folder, name)).catch(() => undefined);
       if (target !== socketPathIn(exportsFolder, name)) continue;
-      await rm(join(this.#folder, name), { force: true });
+      await removeFile(join(this.#folder, name));
       cleared.push(name);
     }
     return cleared;
@@ -72,7 +74,18 @@ export class DiskLinks {
 
   /** Removes the link; one that is not there is removed already. */
   async remove(diskCid: unknown): Promise<void> {
-    await rm(join(this.#folder, parseCid(diskCid)), { force: true });
+    await removeFile(join(this.#folder, parseCid(diskCid)));
+  }
+}
+
+/** False when there is something in its place. */
+async function isLinkedAnew(target: string, link: string): Promise<boolean> {
+  try {
+    await symlink(target, link);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
   }
 }
 

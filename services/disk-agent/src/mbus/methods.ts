@@ -37,6 +37,7 @@ export function agentMethods({
     add_dynamic_disk: {
       mode: "async",
       minArguments: 2,
+      changes: true,
       run: async ([diskCid, hint]) => {
         await dynamicDisks.add(diskCid, hint);
         return {};
@@ -45,6 +46,7 @@ export function agentMethods({
     remove_dynamic_disk: {
       mode: "sync",
       minArguments: 1,
+      changes: true,
       run: async ([diskCid]) => {
         await dynamicDisks.remove(diskCid);
         return {};
@@ -67,6 +69,7 @@ function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
     add_persistent_disk: {
       mode: "async",
       minArguments: 2,
+      changes: true,
       run: async ([diskCid, hint]) => {
         await disks.add(diskCid, hint);
         return {};
@@ -75,6 +78,7 @@ function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
     mount_disk: {
       mode: "async",
       minArguments: 1,
+      changes: true,
       run: async ([diskCid]) => {
         await check(diskCid);
         return {};
@@ -83,6 +87,7 @@ function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
     unmount_disk: {
       mode: "async",
       minArguments: 1,
+      changes: true,
       run: async ([diskCid]) => {
         await check(diskCid);
         return { message: "the disk has no mount: remove_persistent_disk takes its link away" };
@@ -91,6 +96,7 @@ function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
     remove_persistent_disk: {
       mode: "async",
       minArguments: 1,
+      changes: true,
       run: async ([diskCid]) => {
         await disks.remove(diskCid);
         return {};

@@ -1,6 +1,7 @@
-import { lstat, readdir, rm } from "node:fs/promises";
+import { lstat, readdir } from "node:fs/promises";
 import { createConnection } from "node:net";
 import { join } from "node:path";
+import { removeFile } from "../remove-file.js";
 import { shortSocketPath } from "./socket-path.js";
 
 /** What is at the path of a socket: "dead" is what a process that was killed left there. */
@@ -9,7 +10,7 @@ export type SocketState = "nothing" | "dead" | "live" | "something else";
 /** Removes the socket that a process left there that was killed, and nothing else. Returns what it found. */
 export async function clearDeadSocket(path: string): Promise<SocketState> {
   const state = await stateOf(path);
-  if (state === "dead") await rm(path, { force: true });
+  if (state === "dead") await removeFile(path);
   return state;
 }
 

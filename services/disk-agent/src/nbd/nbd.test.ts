@@ -54,7 +54,7 @@ describe("the NBD export", () => {
   afterEach(async () => {
     fixture.files.writes.open();
     await server.close(500);
-    await fixture.devices.stop(1_000);
+    await fixture.stop();
   });
 
   const serve = (part: DiskPart) => {

@@ -1,8 +1,9 @@
-import { chmod, rm } from "node:fs/promises";
+import { chmod } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { diskFullError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 
 import type { DiskPart } from "../exports/disk-part.js";
+import { removeFile } from "../remove-file.js";
 import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
 import { clearDeadSocket } from "./dead-socket.js";
 import type { NbdExport } from "./handshake.js";
@@ -92,7 +93,7 @@ export class NbdServer {
     clearTimeout(timer);
     for (const connection of this.#connections) connection.close();
     await closed;
-    await rm(this.#socketPath, { force: true });
+    await removeFile(this.#socketPath);
     await this.#shortName[Symbol.asyncDispose]();
   }
 }

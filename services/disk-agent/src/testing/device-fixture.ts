@@ -5,6 +5,7 @@ import { type Clock, systemClock } from "@diskmesh/service";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { CacheFile } from "../cache/cache-file.js";
 import { Ledger } from "../cache/ledger.js";
+import { seal } from "../cache/seal.js";
 import { AttachOrders } from "../devices/attach-orders.js";
 import { DeviceTable } from "../devices/device-table.js";
 import type { EraseLimits } from "../devices/erase-rate.js";
@@ -12,7 +13,7 @@ import { Eraser } from "../devices/eraser.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import { SessionOrders } from "../devices/session-orders.js";
 import { encodeCache } from "../model/cache-contents.js";
-import { emptyMemory, type OrderKind } from "../model/memory.js";
+import { type AgentMemory, emptyMemory, type OrderKind } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
 import { SlowFiles } from "./slow-files.js";
 
@@ -50,7 +51,10 @@ export class DeviceFixture {
   ) {
     const memory = { ...emptyMemory("host-1" as HostId), ...LEADER };
     const path = join(this.folder, "cache.json");
-    this.ledger = new Ledger(memory, new CacheFile({ path, encode: encodeCache, stored: undefined }));
+    this.ledger = new Ledger(
+      memory,
+      new CacheFile({ path, encode: (contents: AgentMemory) => seal(encodeCache(contents)), stored: undefined }),
+    );
     const configs = devices.map(({ id, file, offsetBytes = 0, sizeBytes }) => ({
       deviceId: id as DeviceId,
       path: join(this.folder, file),
@@ -116,5 +120,11 @@ export class DeviceFixture {
 
   device(id: string) {
     return this.devices.get(id as DeviceId);
+  }
+
+  /** Closes the devices' files, and that of what the agent remembers. */
+  async stop(): Promise<void> {
+    await this.devices.stop(1_000);
+    await this.ledger.close();
   }
 }

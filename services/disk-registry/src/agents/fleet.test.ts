@@ -11,7 +11,7 @@ import {
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { type Client, createClient } from "@diskmesh/rpc";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "../testing/shared-registry.js";
 import type { TestAgent } from "../testing/test-agent.js";
@@ -68,7 +68,8 @@ describe("disk-registry and what agents remember", () => {
     await eventually(() => expect(agent.exports.has("x"), "served no more").to.equal(false));
   });
 
-  it("an order right after the copied store's start -> its agent is asked first, and the order is not sent", async () => {
+  it("an order right after the copied store's start -> its agent is asked first, and the order is not sent", async function () {
+    leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await copyStore("before");
     await fleet.createDisk("x");
@@ -94,7 +95,8 @@ describe("disk-registry and what agents remember", () => {
     expect(await fleet.registry.device("d1")).to.deep.include({ diskId: "", heldByUnknownDisk: true });
   });
 
-  it("a copied store that led and gave as much before a host was heard -> what that host remembers is news all the same", async () => {
+  it("a copied store that led and gave as much before a host was heard -> what that host remembers is news all the same", async function () {
+    leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const other = await fleet.readyAgent("h2", ["e1"]);
     await copyStore("before");
@@ -150,7 +152,8 @@ describe("disk-registry and what agents remember", () => {
     await registeredAnew(honest);
   });
 
-  it("an agent that has lied tells the truth again, of what this leader gave -> nobody's counters go up", async () => {
+  it("an agent that has lied tells the truth again, of what this leader gave -> nobody's counters go up", async function () {
+    leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const before = await fleetNow();
     await rejection(agent.register({ highestSessionNumber: 2 ** 40 }), InvalidStateError);
@@ -177,7 +180,8 @@ describe("disk-registry and what agents remember", () => {
     });
   });
 
-  it("an operator believes what this leader has given to others meanwhile -> the host that remembers it comes back", async () => {
+  it("an operator believes what this leader has given to others meanwhile -> the host that remembers it comes back", async function () {
+    leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const other = await fleet.readyAgent("h2", ["e1"]);
     const { sessionNumber } = await fleetNow();

@@ -1,5 +1,12 @@
 import type { CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/registry";
-import { InvalidArgumentError, parseDiskId, parseHostId, parseOptionalName, parseSizeBytes } from "@diskmesh/domain";
+import {
+  type HostId,
+  InvalidArgumentError,
+  parseDiskId,
+  parseHostId,
+  parseOptionalName,
+  parseSizeBytes,
+} from "@diskmesh/domain";
 import type { ChangeContext } from "../context.js";
 import { createDisk as create } from "../model/disks.js";
 import type { DiskRequest } from "../model/schema.js";
@@ -9,9 +16,10 @@ import { diskMessage } from "../requests/wire.js";
 
 export async function createDisk(context: ChangeContext, request: CreateDiskRequest): Promise<CreateDiskResponse> {
   const { tablet, config, clock, liveness } = context;
-  const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected: liveness.whySuspected };
   const diskId = parseDiskId(request.diskId);
   const wanted = parseRequest(request);
+  const nearHostId: HostId | "" = request.nearHostId === "" ? "" : parseHostId(request.nearHostId, "near_host_id");
+  const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected: liveness.whySuspected, nearHostId };
   const labels = parseLabels(request.labels, config.limits);
   const disk = await tablet.transact((tx) =>
     diskMessage(tx, create(tx, diskId, wanted, labels, diskLimits(config), now)),

@@ -2,8 +2,10 @@ import type { ListHostsRequest, ListHostsResponse } from "@diskmesh/api/registry
 import { parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
+import { massSilenceNow } from "../model/vigil.js";
 import { describeHost } from "../requests/device-description.js";
 import { parseHostFilter } from "../requests/host-filter.js";
+import { massSilenceMessage } from "../requests/wire.js";
 
 export async function listHosts(
   context: Context,
@@ -22,5 +24,6 @@ export async function listHosts(
     matches,
     describe: (_, host) => describeHost(context, host),
   });
-  return { hosts: [...items], nextPageToken };
+  const silence = await context.tablet.read((tables) => massSilenceNow(tables, context.liveness.whySuspected));
+  return { hosts: [...items], nextPageToken, massSilence: silence && massSilenceMessage(silence) };
 }

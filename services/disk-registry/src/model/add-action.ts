@@ -1,4 +1,4 @@
-import { type HostId, isKnownSame } from "@diskmesh/domain";
+import { countText, type HostId, isKnownSame } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { withoutKeptHealth } from "./device-health.js";
@@ -25,10 +25,10 @@ export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall):
   if (wished) tx.hosts.put({ ...host.found, removalRequested: false });
   const devices = devicesOfHost(tx, hostId);
   const { changed, refused, hindered } = addAll(tx, devices, call);
-  const name = `host ${hostId} with its ${devices.length} devices`;
+  const name = `host ${hostId} with its ${countText(devices.length, "device")}`;
   if (refused.length > 0) {
     const taken = devices.length - refused.length;
-    const what = `host ${hostId} is in operation with ${taken} of its ${devices.length} devices; the others are refused`;
+    const what = `host ${hostId} is in operation with ${taken} of its ${countText(devices.length, "device")}; the others are refused`;
     return actionResult("E_INVALID_STATE", `${what}: ${refused.join("; ")}`);
   }
   if (devices.length === 0 && foreignDevices.length > 0) {

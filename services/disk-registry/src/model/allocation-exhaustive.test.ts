@@ -1,4 +1,5 @@
 import { randomOf } from "@diskmesh/tablet/testing";
+import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { aDevice, aHost, hostId, TestFleet } from "../testing/fleet-fixture.js";
 import { allocate } from "./allocation.js";
@@ -16,7 +17,7 @@ interface Best {
 
 describe("allocation, compared with every choice that there is", () => {
   it(`${FLEETS * REQUESTS_PER_FLEET} requests to small fleets: what fits is found, on one host where one suffices`, function () {
-    this.timeout(120_000);
+    leaveToVerify(this);
     const random = randomOf(1);
     const below = (limit: number): number => Math.floor(random() * limit);
     const seen = { fits: 0, oneHost: 0, cheapest: 0, spread: 0 };

@@ -111,6 +111,21 @@ describe("allocation", () => {
     expect([...seen].sort()).to.deep.equal(["h1-a", "h1-b", "h2-a", "h2-b", "h3-a", "h3-b"]);
   });
 
+  const near: readonly [string, string, number, string][] = [
+    ["equal ones elsewhere", "h1:a=64,b=64 h2:a=64 h3:a=64,b=64", 64, "h2-a"],
+    ["smaller ones elsewhere that suffice", "h1:a=32 h2:a=64", 20, "h1-a"],
+    ["larger ones elsewhere, and too small ones", "h1:a=128 h2:a=64", 100, "h1-a"],
+    ["nothing free there", "h1:a=64", 64, "h1-a"],
+  ];
+  for (const [title, fleet, sizeMib, expected] of near)
+    it(`near h2, with ${title} -> ${expected}, whatever the draw`, () => {
+      const { tables } = fleetOf(three, fleet);
+      const wanted = request({ sizeBytes: sizeMib * MIB });
+      const limits = { maxDevices: 16, nearHostId: hostId("h2") };
+      for (const draw of [0, 0.3, 0.6, 0.9])
+        expect(allocate(tables, wanted, { ...limits, draw })).to.have.nested.property("devices[0].deviceId", expected);
+    });
+
   it("devices with larger blocks than allowed -> not taken", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { blockSizeBytes: 8192 }), aDevice("d2")] });
     const limits = { maxDevices: 16, maxBlockSizeBytes: 4096, draw: 0 };
@@ -154,7 +169,7 @@ describe("allocation", () => {
     });
     const wanted = allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), { maxDevices: 16, draw: 0 });
     expect(wanted).to.deep.equal({
-      shortage: { freeBytes: 64 * MIB, usableBytes: 64 * MIB, erasingDevices: 1, sufficesAfterErase: true },
+      shortage: { freeBytes: 64 * MIB, usableBytes: 64 * MIB, erasingDevices: 1, comingDevices: 0, sufficesSoon: true },
     });
     const hopeless: readonly [number, number][] = [
       [129, 16],
@@ -163,10 +178,34 @@ describe("allocation", () => {
     for (const [sizeMib, maxDevices] of hopeless) {
       const tooMuch = allocate(fleet.tables, request({ sizeBytes: sizeMib * MIB }), { maxDevices, draw: 0 });
       expect(tooMuch).to.deep.include({
-        shortage: { freeBytes: 64 * MIB, usableBytes: 64 * MIB, erasingDevices: 1, sufficesAfterErase: false },
+        shortage: {
+          freeBytes: 64 * MIB,
+          usableBytes: 64 * MIB,
+          erasingDevices: 1,
+          comingDevices: 0,
+          sufficesSoon: false,
+        },
       });
     }
   });
+
+  const coming: readonly [string, Partial<Device>, Partial<Host>, number][] = [
+    ["is being attached", { attachState: "ATTACHING" }, {}, 1],
+    ["is free on a host suspected of silence", {}, { hostId: hostId("silent") }, 1],
+    ["is being attached for another pool", { attachState: "ATTACHING", pool: "fast" }, {}, 0],
+    ["is being attached, and broken", { attachState: "ATTACHING", health: "ERROR" }, {}, 0],
+    ["is being detached", { attachState: "CLOSING" }, {}, 0],
+    ["is free on a silent host that is to be removed", {}, { hostId: hostId("silent"), removalRequested: true }, 0],
+  ];
+  for (const [title, device, host, comingDevices] of coming)
+    it(`the only device ${title} -> ${comingDevices} coming, and ${comingDevices > 0 ? "enough soon" : "never enough"}`, () => {
+      const one = aHost("h1", host);
+      const fleet = new TestFleet({ hosts: [one], devices: [aDevice("d1", { hostId: one.hostId, ...device })] });
+      const whySuspected = (id: string) => (id === "silent" ? "2 heartbeats are missing" : undefined);
+      expect(allocate(fleet.tables, request(), { maxDevices: 16, draw: 0, whySuspected })).to.deep.equal({
+        shortage: { freeBytes: 0, usableBytes: 0, erasingDevices: 0, comingDevices, sufficesSoon: comingDevices > 0 },
+      });
+    });
 
   it("10,000 hosts with room -> the first of them", () => {
     const hosts = Array.from({ length: 10_000 }, (_, i) => aHost(`h${i}`));

@@ -8,8 +8,10 @@ export interface Shortage {
   /** Of the free bytes, those on the largest devices, as many as the disk may have. */
   readonly usableBytes: number;
   readonly erasingDevices: number;
-  /** Enough would be free once all erases are done. */
-  readonly sufficesAfterErase: boolean;
+  /** That are being attached, or free on hosts suspected of silence: such a host is soon heard again, or UNAVAILABLE. */
+  readonly comingDevices: number;
+  /** Enough would be free with both. */
+  readonly sufficesSoon: boolean;
 }
 
 export type Allocation = { readonly devices: readonly Device[] } | { readonly shortage: Shortage };
@@ -22,6 +24,8 @@ export interface AllocationLimits {
   readonly draw: number;
   /** Suspected hosts give none. Left out: none is. */
   readonly whySuspected?: WhySuspected;
+  /** Whose devices are taken if those of no other one host serve better; empty for nobody's. */
+  readonly nearHostId?: HostId | "";
 }
 
 interface FreeHost {
@@ -32,8 +36,8 @@ interface FreeHost {
 
 /**
  * Chooses free devices for a disk, all or nothing. Whole devices are taken; few hosts, then few devices and physical
- * paths are preferred, or different racks when asked for. What fits is found. The same state and draw give the same
- * choice.
+ * paths, then those of the near host are preferred, or different racks when asked for. What fits is found. The same state
+ * and draw give the same choice.
  */
 export function allocate(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Allocation {
   const candidates = candidateHosts(tables, request, limits.whySuspected ?? NOBODY_SUSPECTED);
@@ -43,7 +47,7 @@ export function allocate(tables: RegistryTables, request: DiskRequest, limits: A
   const devices = request.spreadRacks
     ? gather(freeHosts(tables, hosts, request, inHost), request.sizeBytes, limits.maxDevices, leastUsedRack)
     : pack(tables, hosts, request, inHost);
-  return devices === undefined ? { shortage: shortageOf(tables, hosts, request, inHost) } : { devices };
+  return devices === undefined ? { shortage: shortageOf(tables, request, limits) } : { devices };
 }
 
 function rotated<T>(items: readonly T[], draw: number): readonly T[] {
@@ -87,10 +91,12 @@ function pack(
   limits: AllocationLimits,
 ): readonly Device[] | undefined {
   const { pool, sizeBytes } = request;
+  const isFar = ({ hostId }: Host): number => Number(hostId !== limits.nearHostId);
   const counted = hosts
     .map((host) => ({ host, count: tables.devices.count("freeByHostAndPool", freeKey(host.hostId, pool)) }))
     .filter(({ count }) => count > 0)
-    .sort((a, b) => b.count - a.count);
+    // Of choices of equal cost the first is taken.
+    .sort((a, b) => isFar(a.host) - isFar(b.host) || b.count - a.count);
   const seen: FreeHost[] = [];
   const fitting: Choice[] = [];
   for (const { host } of counted) {
@@ -236,25 +242,33 @@ function firstThatSuffices(
   return undefined;
 }
 
-function shortageOf(
-  tables: RegistryTables,
-  hosts: readonly Host[],
-  request: DiskRequest,
-  limits: AllocationLimits,
-): Shortage {
-  const free = freeHosts(tables, hosts, request, limits).flatMap(({ devices }) => devices);
-  const erasing = hosts.flatMap((host) =>
-    [...tables.devices.by("erasableByHost", host.hostId)].filter(
-      ({ pool, health, removalRequested }) => pool === request.pool && health === "ONLINE" && !removalRequested,
-    ),
-  );
+function shortageOf(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Shortage {
+  const { whySuspected = NOBODY_SUSPECTED, maxBlockSizeBytes = Number.POSITIVE_INFINITY } = limits;
+  const hosts = candidateHosts(tables, request, NOBODY_SUSPECTED);
+  const isSuspected = ({ hostId }: Host): boolean => whySuspected(hostId) !== undefined;
+  const freeOn = (some: readonly Host[]): readonly Device[] =>
+    freeHosts(tables, some, request, limits).flatMap(({ devices }) => devices);
+  const fits = ({ pool, health, diskId, removalRequested, blockSizeBytes }: Device): boolean =>
+    pool === request.pool &&
+    health === "ONLINE" &&
+    diskId === "" &&
+    !removalRequested &&
+    blockSizeBytes <= maxBlockSizeBytes;
+  const ofEach = (index: "erasableByHost" | "awaitingOrderByHost"): readonly Device[] =>
+    hosts.flatMap(({ hostId }) => [...tables.devices.by(index, hostId)]).filter(fits);
+  const free = freeOn(hosts.filter((host) => !isSuspected(host)));
+  const erasing = ofEach("erasableByHost");
+  const attaching = ofEach("awaitingOrderByHost").filter(({ attachState }) => attachState === "ATTACHING");
+  const coming = [...attaching, ...freeOn(hosts.filter(isSuspected))];
+  const soon = [...erasing, ...coming];
   const usableBytes = (devices: readonly Device[]): number =>
     totalBytes(largestFirst(devices).slice(0, Math.max(0, limits.maxDevices)));
   return {
     freeBytes: totalBytes(free),
     usableBytes: usableBytes(free),
     erasingDevices: erasing.length,
-    sufficesAfterErase: erasing.length > 0 && usableBytes([...free, ...erasing]) >= request.sizeBytes,
+    comingDevices: coming.length,
+    sufficesSoon: soon.length > 0 && usableBytes([...free, ...soon]) >= request.sizeBytes,
   };
 }
 

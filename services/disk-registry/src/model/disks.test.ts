@@ -62,7 +62,7 @@ describe("disks", () => {
 
   it("no space -> nothing changes; retry-after only when erasing will help", async () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2", { dirty: true })] });
-    const error = await rejection(() => create(fleet), ResourceExhaustedError, "1 devices are being erased");
+    const error = await rejection(() => create(fleet), ResourceExhaustedError, "1 device is being erased");
     expect(error.retryAfterMs).to.equal(500);
     const tooLarge = { ...wanted, sizeBytes: 1000 * MIB };
     const hopeless = await rejection(() => create(fleet, tooLarge), ResourceExhaustedError);

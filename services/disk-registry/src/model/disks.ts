@@ -1,5 +1,6 @@
 import {
   AlreadyExistsError,
+  countText,
   type DeviceId,
   type DiskId,
   InvalidArgumentError,
@@ -28,7 +29,7 @@ export interface DiskLimits {
 }
 
 /** What the choice of devices depends on beside the tables. */
-type Choice = Pick<AllocationLimits, "draw" | "whySuspected">;
+type Choice = Pick<AllocationLimits, "draw" | "whySuspected" | "nearHostId">;
 
 /** Makes a disk of free devices, or finds the one that the same request made before. */
 export function createDisk(
@@ -97,13 +98,18 @@ function requirePlace(tables: RegistryTables, request: DiskRequest): void {
 function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limits: DiskLimits, grown?: Disk): Error {
   const where = request.hostId === "" ? `az ${request.az}` : `host ${request.hostId}`;
   const wanted = `disk ${diskId} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
-  const erasing = shortage.erasingDevices === 0 ? "" : `; ${shortage.erasingDevices} devices are being erased`;
-  const advice = shortage.sufficesAfterErase ? "try again when they are" : "add devices or delete disks";
+  const { erasingDevices, comingDevices, sufficesSoon } = shortage;
+  const erasing = erasingDevices > 0 && `${countText(erasingDevices, "device is", "devices are")} being erased`;
+  const coming =
+    comingDevices > 0 &&
+    `${countText(comingDevices, "device is", "devices are")} being attached, or free on a host that misses heartbeats`;
+  const advice = sufficesSoon ? "try again when they can be used" : "add devices or delete disks";
   const free = `${shortage.freeBytes} bytes are free, ${shortage.usableBytes} of them on as many devices as it may have`;
   const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
-  const message = `${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)${erasing}; ${advice}`;
+  const said = [`${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)`, erasing, coming, advice];
+  const message = said.filter(Boolean).join("; ");
   const about = { disk_id: diskId, pool: request.pool };
-  if (!shortage.sufficesAfterErase) return new ResourceExhaustedError(message, { about });
+  if (!sufficesSoon) return new ResourceExhaustedError(message, { about });
   return new ResourceExhaustedError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
 }
 

@@ -65,13 +65,13 @@ export function told({ user, action, answer, message, requestId, traceId }: Doin
 }
 
 /** Notes something that changed nothing. */
-export function noteRefusal(
+export function noteWithoutChange(
   tx: RegistryTransaction,
-  refused: Omit<RegistryEvent, "eventId" | "atMs" | "routine">,
+  event: Omit<RegistryEvent, "eventId" | "atMs">,
   limits: EventLimits,
   nowMs: number,
 ): void {
-  append(tx, { ...refused, atMs: nowMs, routine: true }, limits);
+  append(tx, { ...event, atMs: nowMs }, limits);
 }
 
 /** What was changed, beside what an earlier transaction did; of devices and disks also whose, and where. */

@@ -1,4 +1,4 @@
-import type { HostId } from "@diskmesh/domain";
+import { countText, type HostId } from "@diskmesh/domain";
 import type { Cause, Known, Subject } from "./cause.js";
 import { disksServedBy } from "./remove-action.js";
 import { type Device, type Host, isAway, type RegistryTables } from "./schema.js";
@@ -119,7 +119,7 @@ function foreignDevices({ hostId, foreignDevices: foreign = [] }: Host): Found {
   if (first === undefined) return undefined;
   return {
     reason: "FOREIGN_DEVICES",
-    message: `${foreign.length} devices of host ${hostId} are refused: ${first.deviceId} is the id of a device of host ${first.hostId}`,
+    message: `${countText(foreign.length, "device")} of host ${hostId} ${foreign.length === 1 ? "is" : "are"} refused: ${first.deviceId} is the id of a device of host ${first.hostId}`,
     cures: [["give them other ids in its agent's config, or purge the others (PurgeDevice)", ""]],
     becauseOf: [{ kind: "HOST", name: first.hostId }],
   };
@@ -133,8 +133,8 @@ function removal(tables: RegistryTables, host: Host): Found {
   );
   const served = disksServedBy(tables, hostId);
   const parts = [
-    devices.length > 0 && `${devices.length} devices are not out of operation`,
-    served.length > 0 && `it serves ${served.length} disks (${served.slice(0, SHOWN_DISKS).join(", ")})`,
+    devices.length > 0 && `${countText(devices.length, "device is", "devices are")} not out of operation`,
+    served.length > 0 && `it serves ${countText(served.length, "disk")} (${served.slice(0, SHOWN_DISKS).join(", ")})`,
     assignment !== undefined && `it is VM ${assignment.vmCid}`,
   ].filter(Boolean);
   if (parts.length === 0) return undefined;

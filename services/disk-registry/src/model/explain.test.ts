@@ -198,7 +198,7 @@ const ROWS: readonly [cause: string, subject: Subject, scene: Scene, expected: r
     [
       {
         reason: "REMOVAL_WAITS",
-        says: /to be removed, and 1 devices are not out of operation/,
+        says: /to be removed, and 1 device is not out of operation/,
         becauseOf: [DEVICE],
         commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
       },
@@ -215,7 +215,7 @@ const ROWS: readonly [cause: string, subject: Subject, scene: Scene, expected: r
     [
       {
         reason: "REMOVAL_WAITS",
-        says: /and it serves 1 disks \(x\), it is VM vm-1$/,
+        says: /and it serves 1 disk \(x\), it is VM vm-1$/,
         becauseOf: [DISK, VM],
         commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
       },

@@ -2,6 +2,7 @@ import { AbortedError, type DeviceId, type HostId, NotFoundError } from "@diskme
 import { reportedHealth, withHardwareError, withReportedHealth } from "./device-health.js";
 import type { FenceWord } from "./fences.js";
 import type { Leader } from "./orders.js";
+import type { WhySuspected } from "./placement.js";
 import type { Remembered } from "./remembered.js";
 import { type Health, type Host, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
@@ -132,6 +133,12 @@ export function endProbation(tx: RegistryTransaction, hostIds: readonly HostId[]
 
 function probationIsOver({ state, probationEndsAtMs }: Host, nowMs: number): boolean {
   return state === "WARNING" && probationEndsAtMs !== undefined && probationEndsAtMs <= nowMs;
+}
+
+export function findSuspected(tables: RegistryTables, whySuspected: WhySuspected): ReadonlySet<HostId> {
+  const suspected = new Set<HostId>();
+  for (const { hostId } of tables.hosts.entries()) if (whySuspected(hostId) !== undefined) suspected.add(hostId);
+  return suspected;
 }
 
 export interface Silence {

@@ -5,6 +5,7 @@ import {
   InvalidStateError,
   NotFoundError,
   ResourceExhaustedError,
+  UnavailableError,
 } from "@diskmesh/domain";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
 import { type PublicationStep, requestUnpublish, requireDisk } from "./publications.js";
@@ -38,12 +39,9 @@ export function assignHost(
   }
   const host = chooseHost(tx, request, whySuspected);
   if (host === undefined) {
-    throw new ResourceExhaustedError(
-      `no host is free for VM ${vmCid}${az === "" ? "" : ` in az ${az}`}: ${whyNoneIsFree(tx, az, nowMs, whySuspected)}`,
-      {
-        about: { vm_cid: vmCid },
-      },
-    );
+    const text = `no host is free for VM ${vmCid}${az === "" ? "" : ` in az ${az}`}: ${whyNoneIsFree(tx, az, nowMs, whySuspected)}`;
+    const about = { vm_cid: vmCid };
+    throw isOneDueBack(tx, az) ? new UnavailableError(text, { about }) : new ResourceExhaustedError(text, { about });
   }
   const put = { ...host, assignment: { vmCid, assignedAtMs: nowMs } };
   tx.hosts.put(put);
@@ -101,6 +99,13 @@ function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: 
     bestBytes = held;
   }
   return best;
+}
+
+/** Whether a free host is but missed for the moment, as while its agent starts anew: who asks again may get it. */
+function isOneDueBack(tables: RegistryTables, az: string): boolean {
+  for (const { assignment, removalRequested, state } of hostsIn(tables, az))
+    if (assignment === undefined && !removalRequested && state === "ONLINE") return true;
+  return false;
 }
 
 function hostsIn(tables: RegistryTables, az: string): Iterable<Host> {

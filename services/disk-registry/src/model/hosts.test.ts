@@ -5,6 +5,7 @@ import {
   InvalidStateError,
   NotFoundError,
   ResourceExhaustedError,
+  UnavailableError,
 } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
@@ -174,17 +175,23 @@ describe("host assignment", () => {
     expect(() => assign(fleet, "vm2", "z1", ["nope"])).to.throw(NotFoundError, "nope");
   });
 
+  const away = [
+    aHost("h1", { state: "UNAVAILABLE", stateChangedAtMs: NOW_MS - 90_000 }),
+    aHost("h2", { removalRequested: true }),
+  ];
+
   it("hosts that are UNAVAILABLE or to be removed -> not chosen", () => {
-    const fleet = new TestFleet({
-      hosts: [
-        aHost("h1", { state: "UNAVAILABLE", stateChangedAtMs: NOW_MS - 90_000 }),
-        aHost("h2", { removalRequested: true }),
-        aHost("h3", { mustRegister: true }),
-      ],
-    });
-    const unfit = "h1 is UNAVAILABLE for 90 s, h2 is to be removed, h3 must register again";
-    const text = `3 that take nothing now (${unfit}): bring them back`;
-    expect(() => assign(fleet, "vm1")).to.throw(ResourceExhaustedError, text);
+    const text = "2 that take nothing now (h1 is UNAVAILABLE for 90 s, h2 is to be removed): bring them back";
+    expect(() => assign(new TestFleet({ hosts: away }), "vm1")).to.throw(ResourceExhaustedError, text);
+  });
+
+  it("a free host that is missed for the moment, as while its agent starts anew -> UNAVAILABLE: ask again", () => {
+    const text = "3 that take nothing now (h1 is UNAVAILABLE for 90 s, h2 is to be removed, h3 must register again)";
+    const fleet = new TestFleet({ hosts: [...away, aHost("h3", { mustRegister: true })] });
+    expect(() => assign(fleet, "vm1")).to.throw(UnavailableError, text);
+    const silent = new TestFleet({ hosts: [aHost("h1")] });
+    const suspected = () => silent.transact((tx) => assignHost(tx, request("vm1"), NOW_MS, () => "is suspected"));
+    expect(suspected).to.throw(UnavailableError, "h1 is suspected");
   });
 
   it("many hosts, none free -> the message names the first of them and counts the rest", () => {

@@ -1,4 +1,4 @@
-import type { DiskId, HostId } from "@diskmesh/domain";
+import { countText, type DiskId, type HostId } from "@diskmesh/domain";
 import { type ActionResult, actionResult } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { reportedHealth, withoutKeptHealth } from "./device-health.js";
@@ -25,7 +25,7 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
   for (const disk of published) beginUnpublish(tx, disk);
   for (const device of devices) forgetDevice(tx, device);
   tx.hosts.delete(hostId);
-  return forgotten(`host ${hostId} is forgotten with its ${devices.length} devices`, devices, held);
+  return forgotten(`host ${hostId} is forgotten with its ${countText(devices.length, "device")}`, devices, held);
 }
 
 /**
@@ -79,7 +79,7 @@ function forgotten(text: string, devices: readonly Device[], held: readonly Disk
 }
 
 function refuse(name: string, held: readonly DiskId[]): ActionResult {
-  const message = `${name} holds or serves ${held.length} disks: delete or unpublish them first, or purge with force: ${held.join(", ")}`;
+  const message = `${name} holds or serves ${countText(held.length, "disk")}: delete or unpublish them first, or purge with force: ${held.join(", ")}`;
   return actionResult("E_INVALID_STATE", message, held);
 }
 

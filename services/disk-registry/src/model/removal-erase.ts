@@ -1,4 +1,4 @@
-import type { DeviceId } from "@diskmesh/domain";
+import { countText, type DeviceId } from "@diskmesh/domain";
 import { type ActionResult, named, tryAgain } from "./action-result.js";
 import { pendingText } from "./pending.js";
 import type { Device, Pending } from "./schema.js";
@@ -60,12 +60,15 @@ export function whileErasing(name: string, devices: readonly Device[], call: Era
   const bytesToErase = devices.reduce((sum, device) => sum + device.sizeBytes, 0);
   const bytesErased = devices.reduce((sum, device) => sum + eraseState(device).erasedBytes, 0);
   const parts: string[] = [];
-  if (going > 0) parts.push(`${going} devices are being erased, ${bytesErased} of ${bytesToErase} bytes are done`);
+  if (going > 0)
+    parts.push(
+      `${countText(going, "device is", "devices are")} being erased, ${bytesErased} of ${bytesToErase} bytes are done`,
+    );
   if (failing !== undefined) parts.push(`last error, of device ${failing.deviceId}: ${failing.lastError}`);
   if (waiting.length > 0) parts.push(`waits for: ${named(waiting)}`);
   if (stuck.length > 0)
     parts.push(
-      `${stuck.length} devices cannot be erased: ${named(stuck)}: mend them, or take them out with what is on them by RemoveDevice with keep_data`,
+      `${countText(stuck.length, "device")} cannot be erased: ${named(stuck)}: mend them, or take them out with what is on them by RemoveDevice with keep_data`,
     );
   const retryAfterMs = going > 0 ? limits.erasingRetryAfterMs : limits.waitingRetryAfterMs;
   return { ...tryAgain(`${name}: ${parts.join("; ")}`, retryAfterMs), erase: { bytesToErase, bytesErased } };

@@ -1,4 +1,4 @@
-import type { DiskId, HostId } from "@diskmesh/domain";
+import { countText, type DiskId, type HostId } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
@@ -111,14 +111,18 @@ function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall)
     const waysOut = isBroken
       ? "delete them with DeleteDisk, or give them up with the host by PurgeHost with force"
       : "delete them";
-    uses.push(`holds ${heldDiskIds.length} disks (${waysOut}): ${described(tables, heldDiskIds)}`);
+    uses.push(`holds ${countText(heldDiskIds.length, "disk")} (${waysOut}): ${described(tables, heldDiskIds)}`);
   }
   if (servedDiskIds.length > 0)
-    uses.push(`serves ${servedDiskIds.length} disks (unpublish them): ${described(tables, servedDiskIds)}`);
+    uses.push(
+      `serves ${countText(servedDiskIds.length, "disk")} (unpublish them): ${described(tables, servedDiskIds)}`,
+    );
   if (vmCid !== undefined) uses.push(`is VM ${vmCid} (delete it)`);
   const unknown = devices.filter(isLeftAlone).map((device) => device.deviceId);
   if (unknown.length > 0)
-    uses.push(`has ${unknown.length} devices that are held by an unknown disk (DecideUnknownDisks): ${named(unknown)}`);
+    uses.push(
+      `has ${countText(unknown.length, "device that is", "devices that are")} held by an unknown disk (DecideUnknownDisks): ${named(unknown)}`,
+    );
   if (uses.length === 0) return undefined;
   const dependentDiskIds = [...new Set([...heldDiskIds, ...servedDiskIds])].sort();
   const message = `${name} is to be removed, and still ${uses.join("; it ")}`;
@@ -189,7 +193,7 @@ function whileClosing(
   const waiting = closing.flatMap(({ pending }) => (pending === undefined ? [] : pendingText(pending, call.nowMs)));
   const waits = waiting.length === 0 ? "" : `; waits for: ${named(waiting)}`;
   return tryAgain(
-    `${name}: ${closing.length} devices are being closed by their agent${error}${waits}`,
+    `${name}: ${countText(closing.length, "device is", "devices are")} being closed by their agent${error}${waits}`,
     call.limits.closingRetryAfterMs,
   );
 }

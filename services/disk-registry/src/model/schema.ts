@@ -311,6 +311,8 @@ export interface Vigil {
   readonly awakeAtMs: number;
   /** A mass silence runs. */
   readonly massSilence?: true | undefined;
+  /** When it was noticed. */
+  readonly massSilenceSinceMs?: number | undefined;
 }
 
 export const VIGIL = "hosts";

@@ -136,7 +136,7 @@ describe("a device that is held by an unknown disk", () => {
     const fleet = marked({});
     const said = remove(fleet, false);
     expect(said).to.include({ code: "E_TRY_AGAIN" });
-    expect(said.message).to.contain("has 1 devices that are held by an unknown disk (DecideUnknownDisks): d1");
+    expect(said.message).to.contain("has 1 device that is held by an unknown disk (DecideUnknownDisks): d1");
     expect(remove(fleet, true).message).to.contain("being closed");
   });
 

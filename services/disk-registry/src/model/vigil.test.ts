@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { aHost, TestFleet } from "../testing/fleet-fixture.js";
 import { removalTimesOutAtMs } from "./remove-action.js";
-import { massSilenceRan, noteAwake, noteMassSilence, skipTimeOut } from "./vigil.js";
+import { massSilenceNow, massSilenceRan, noteAwake, noteMassSilence, skipTimeOut } from "./vigil.js";
 
 const TIMEOUT_MS = 1_000;
 
@@ -42,5 +42,17 @@ describe("what a leader that looks after hosts leaves to the next one", () => {
     expect(massSilenceRan(fleet.tables)).to.equal(true);
     fleet.transact((tx) => noteMassSilence(tx, false, 300));
     expect(massSilenceRan(fleet.tables)).to.equal(false);
+  });
+
+  it("of a mass silence it is told since when, and how many are suspected of those that are not DEAD", () => {
+    const hosts = [aHost("h1"), aHost("h2"), aHost("h3"), aHost("h4", { state: "DEAD" })];
+    const fleet = new TestFleet({ hosts });
+    const told = () => massSilenceNow(fleet.tables, (hostId) => (hostId === "h1" ? undefined : "silent"));
+    expect(told()).to.equal(undefined);
+    fleet.transact((tx) => noteMassSilence(tx, true, 100));
+    fleet.transact((tx) => noteAwake(tx, 200));
+    expect(told()).to.deep.equal({ sinceMs: 100, silentHosts: 2, hosts: 3 });
+    fleet.transact((tx) => noteMassSilence(tx, false, 300));
+    expect(told()).to.equal(undefined);
   });
 });

@@ -1,3 +1,4 @@
+import type { WhySuspected } from "./placement.js";
 import { removalCountsFromMs } from "./remove-action.js";
 import { type RegistryTables, type RegistryTransaction, VIGIL } from "./schema.js";
 
@@ -7,7 +8,27 @@ export function massSilenceRan(tables: RegistryTables): boolean {
 }
 
 export function noteMassSilence(tx: RegistryTransaction, runs: boolean, nowMs: number): void {
-  tx.vigils.put({ name: VIGIL, awakeAtMs: nowMs, ...(runs && { massSilence: true }) });
+  tx.vigils.put({ name: VIGIL, awakeAtMs: nowMs, ...(runs && { massSilence: true, massSilenceSinceMs: nowMs }) });
+}
+
+/** What operators are told of a mass silence. */
+export interface ToldMassSilence {
+  /** Undefined when a program of before that was noted has noticed it. */
+  readonly sinceMs: number | undefined;
+  readonly silentHosts: number;
+  /** All but those that are DEAD. */
+  readonly hosts: number;
+}
+
+/** The mass silence that runs; undefined while none does. */
+export function massSilenceNow(tables: RegistryTables, whySuspected: WhySuspected): ToldMassSilence | undefined {
+  if (!massSilenceRan(tables)) return undefined;
+  const alive = [...tables.hosts.entries()].filter(({ state }) => state !== "DEAD");
+  return {
+    sinceMs: tables.vigils.get(VIGIL)?.massSilenceSinceMs,
+    silentHosts: alive.filter(({ hostId }) => whySuspected(hostId) !== undefined).length,
+    hosts: alive.length,
+  };
 }
 
 /** Hosts can be heard now. Notes it once in a while, as long as time counts against a host. */

@@ -9,7 +9,7 @@ import {
 } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext, Context } from "../context.js";
-import { type Doing, IS_NOTED, noteRefusal, told } from "../model/events.js";
+import { type Doing, IS_NOTED, noteWithoutChange, told } from "../model/events.js";
 import { eventLimits } from "./limits.js";
 
 type Change<Request, Response> = (context: ChangeContext, request: Request, call: CallContext) => Promise<Response>;
@@ -29,16 +29,7 @@ export function noted<Request extends object, Response>(
 ): Serve<Request, Response> {
   return async (context, request, call) => {
     const { tablet } = context;
-    const doing: Doing = {
-      user: formatIdentity(call.identity),
-      action,
-      requestId: call.requestId,
-      traceId: call.traceId,
-      routine: !isOperator(call.identity.role),
-      answer: "OK",
-      message: "",
-      eventId: 0,
-    };
+    const doing = newDoing(action, call);
     const acting: ChangeContext = {
       ...context,
       doing,
@@ -71,11 +62,31 @@ export function changing<Request extends object, Response>(
   };
 }
 
+/** Notes, durably, that an operator took a backup: it takes everything away, and changes nothing that would tell of it. */
+export async function noteBackup({ tablet, config, clock }: Context, call: CallContext): Promise<void> {
+  const event = { ...told(newDoing("CreateBackup", call)), hostIds: [], deviceIds: [], diskIds: [] };
+  await tablet.transact((tx) => noteWithoutChange(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
+}
+
+function newDoing(action: string, { identity, requestId, traceId }: CallContext): Doing {
+  const user = formatIdentity(identity);
+  return {
+    user,
+    action,
+    requestId,
+    traceId,
+    routine: !isOperator(identity.role),
+    answer: "OK",
+    message: "",
+    eventId: 0,
+  };
+}
+
 async function refuse({ tablet, config, clock, log }: Context, request: object, doing: Doing): Promise<void> {
   if (doing.routine || doing.eventId !== 0) return;
-  const event = { ...told(doing), ...thingsNamedIn(request) };
+  const event = { ...told(doing), ...thingsNamedIn(request), routine: true } as const;
   try {
-    await tablet.transact((tx) => noteRefusal(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
+    await tablet.transact((tx) => noteWithoutChange(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
   } catch (error) {
     const { user, action, answer, requestId } = doing;
     log.warn({ user, action, answer, requestId, error: messageOf(error) }, "a refusal could not be noted");

@@ -11,6 +11,7 @@ import {
   Health,
   type Host as HostMessage,
   HostState,
+  type MassSilence as MassSilenceMessage,
   OnHostSilence,
   type OperatorsWord as OperatorsWordMessage,
   type OtherFleet as OtherFleetMessage,
@@ -39,6 +40,7 @@ import type {
   Publication,
   RegistryTables,
 } from "../model/schema.js";
+import type { ToldMassSilence } from "../model/vigil.js";
 
 /** All translation between protobuf messages and the model is here. */
 
@@ -204,6 +206,10 @@ export function stampedDeviceMessage(device: StampedDevice): StampedDeviceMessag
 
 export function otherFleetMessage({ adoptedAtMs, heardAtMs, ...other }: OtherFleet): OtherFleetMessage {
   return { ...other, heardAt: dateOf(heardAtMs), adoptedAt: dateIf(adoptedAtMs) };
+}
+
+export function massSilenceMessage({ sinceMs, ...counts }: ToldMassSilence): MassSilenceMessage {
+  return { ...counts, since: dateIf(sinceMs) };
 }
 
 export function refusedNumbersMessage([hostId, { heardAtMs, ...numbers }]: readonly [

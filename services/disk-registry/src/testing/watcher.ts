@@ -3,7 +3,7 @@ import { eventually } from "@diskmesh/testkit";
 
 type Message = WatchHostsResponse | WatchDevicesResponse | WatchDisksResponse;
 
-/** A watcher that keeps all it was sent, as text: "begin", "end", "d1 ATTACHED", "-d1". */
+/** A watcher that keeps all it was sent, as text: "begin", "end", "d1 ATTACHED", "h1 ONLINE, suspected", "-d1". */
 export class Watcher {
   readonly seen: string[] = [];
   lastToken = "";
@@ -47,7 +47,7 @@ function text({ update }: Message): string {
     case "device":
       return `${update.value.deviceId} ${update.value.attachState.replace("ATTACH_STATE_", "")}`;
     case "host":
-      return `${update.value.hostId} ${update.value.state.replace("HOST_STATE_", "")}`;
+      return `${update.value.hostId} ${update.value.state.replace("HOST_STATE_", "")}${update.value.suspected ? ", suspected" : ""}`;
     case "disk":
       return [
         update.value.diskId,

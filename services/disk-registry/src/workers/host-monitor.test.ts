@@ -58,6 +58,8 @@ class Leaders {
     disks: [aDisk("x", ["d0"], { publication: publishedWithFence("h9") })],
   });
   readonly fenced: string[] = [];
+  /** Hosts in the order in which they were told to be suspected, or no more. */
+  readonly suspicions: string[] = [];
   monitor: HostMonitor | undefined;
   #nowMs = 1_000_000;
   #liveness: Liveness | undefined;
@@ -75,7 +77,8 @@ class Leaders {
     this.#liveness = liveness;
     const work = { config, clock, liveness, log: silentLogger, tablet } as unknown as WorkContext;
     const fenced = (diskIds: readonly string[]) => this.fenced.push(...diskIds);
-    this.monitor = new HostMonitor(work, { online: () => {}, fenced });
+    const suspicionChanged = (hostIds: readonly string[]) => this.suspicions.push(...hostIds);
+    this.monitor = new HostMonitor(work, { online: () => {}, fenced, suspicionChanged });
     await this.monitor.begin();
   }
 
@@ -139,6 +142,16 @@ describe("host monitors of one leader after the other", () => {
     await leaders.pass(6_000, 6);
     expect(leaders.unavailable).to.equal(4);
     expect(leaders.fenced).to.deep.equal(["x"]);
+  });
+
+  it("a host misses heartbeats, and is heard again -> told once each time; so are those of a mass silence", async () => {
+    await leaders.pass(3_000, 9);
+    expect(leaders.suspicions).to.deep.equal(["h9"]);
+    await leaders.pass(3_000, 10);
+    expect(leaders.suspicions.splice(0)).to.deep.equal(["h9", "h9"]);
+    await leaders.pass(6_000, 4);
+    expect(leaders.suspicions).to.deep.equal(["h4", "h5", "h6", "h7", "h8", "h9"]);
+    expect(leaders.unavailable).to.equal(0);
   });
 
   it("nobody led for long -> that time counts towards no removal timeout", async () => {

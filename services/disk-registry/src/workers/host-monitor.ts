@@ -6,6 +6,7 @@ import {
   findProven,
   findSilent,
   findSilentDead,
+  findSuspected,
   inheritedMassSilence,
   type MassSilence,
   markUnavailable,
@@ -28,6 +29,8 @@ export interface HostEvents {
   readonly online: (hostId: HostId) => void;
   /** Disks were taken from their host. */
   readonly fenced: (diskIds: readonly DiskId[]) => void;
+  /** Each of them is suspected of silence, or no more. */
+  readonly suspicionChanged: (hostIds: readonly HostId[]) => void;
 }
 
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
@@ -36,12 +39,13 @@ export class HostMonitor {
   #running: Promise<void> | undefined;
   #massSilentBefore = 0;
   #mass: MassSilence | undefined;
+  #suspected: ReadonlySet<HostId> = new Set();
   /** By the wall clock. */
   #notedAwakeAtMs = 0;
 
   constructor(
     private readonly context: WorkContext,
-    private readonly on: HostEvents = { online: () => {}, fenced: () => {} },
+    private readonly on: HostEvents = { online: () => {}, fenced: () => {}, suspicionChanged: () => {} },
   ) {}
 
   async close(): Promise<void> {
@@ -116,6 +120,7 @@ export class HostMonitor {
     const nowMs = clock.nowMs();
     const silentForMs = (hostId: HostId): number => liveness.silentForMs(hostId);
     const found = await tablet.read((tables) => ({
+      suspected: findSuspected(tables, liveness.whySuspected),
       silence: findSilent(tables, silentForMs, config.heartbeat, nowMs),
       silentDead: findSilentDead(tables, silentForMs, timeoutMs),
       proven: findProven(tables, nowMs),
@@ -124,6 +129,7 @@ export class HostMonitor {
         .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0)
         .map((host) => host.hostId),
     }));
+    this.#tellSuspected(found.suspected);
     const before = this.#mass;
     const { silence, mass } = afterMassSilence(found.silence, before, timeoutMs, clock.monotonicMs());
     // Durable before anything is done about it, and until all has been done: else the next leader would fence.
@@ -153,6 +159,14 @@ export class HostMonitor {
       for (const hostId of found.proven) this.on.online(hostId);
     }
     for (const hostId of found.timedOut) await this.#giveUp(hostId, nowMs);
+  }
+
+  #tellSuspected(suspected: ReadonlySet<HostId>): void {
+    const before = this.#suspected;
+    this.#suspected = suspected;
+    const begun = [...suspected].filter((hostId) => !before.has(hostId));
+    const over = [...before].filter((hostId) => !suspected.has(hostId));
+    if (begun.length + over.length > 0) this.on.suspicionChanged([...begun, ...over]);
   }
 
   async #giveUp(hostId: HostId, nowMs: number): Promise<void> {

@@ -37,7 +37,7 @@ interface Answer {
  * An order that follows another one of its host waits so long, so that what is asked meanwhile shares it: whatever the
  * number of its devices, it costs a call, a commit here and one at the agent.
  */
-const GATHER_MS = 15;
+const GATHER_MS = 50;
 
 /**
  * Tells one host at a time what to hold and what to let go of, until it has confirmed. A device that keeps failing backs

@@ -6,7 +6,7 @@ import type { EraseState } from "../model/removal-erase.js";
 import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/schema.js";
 import type { DeviceProgress } from "../requests/wire.js";
 import { EraseWorker } from "./erase-worker.js";
-import { HostMonitor } from "./host-monitor.js";
+import { type HostEvents, HostMonitor } from "./host-monitor.js";
 import { OrderWorker } from "./order-worker.js";
 import { PublicationWorker } from "./publication-worker.js";
 import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
@@ -24,7 +24,7 @@ export class Workers {
   readonly #unexports: WorkQueue;
   readonly #monitor: HostMonitor;
 
-  constructor(context: WorkContext) {
+  constructor(context: WorkContext, { suspicionChanged }: Pick<HostEvents, "suspicionChanged">) {
     const { orders, publications, erase } = context.config;
     this.#context = context;
     this.#orderWorker = new OrderWorker(context, (devices) => {
@@ -49,6 +49,7 @@ export class Workers {
     this.#monitor = new HostMonitor(context, {
       online: (hostId) => this.wakeHost(hostId),
       fenced: (diskIds) => this.wakeFences(diskIds),
+      suspicionChanged,
     });
   }
 

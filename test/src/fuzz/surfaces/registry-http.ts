@@ -7,6 +7,11 @@ import { came, type Targets } from "../targets.js";
 const METHODS = ["GET", "PUT", "DELETE", "POST", "HEAD", "OPTIONS", "PATCH", "CONNECT", "G\0T"];
 const INSTANCES = ["fuzz-1", "fuzz-2", "..", "%2e%2e%2f", "a%00b", "%ff", "%E0%A4%A", "a/b"];
 
+interface RegistryHttpInput extends Conversation {
+  /** The address of whoever says it. */
+  readonly from: string;
+}
+
 /** The v1 bosh-registry, which speaks HTTP without TLS to whoever reaches its port. */
 export class RegistryHttpSurface implements Surface {
   readonly name = "registry-http";
@@ -20,13 +25,16 @@ export class RegistryHttpSurface implements Surface {
 
   next(random: Random): Buffer {
     const requests = Array.from({ length: random.pick([1, 1, 2, 10]) }, () => this.#request(random));
-    return Buffer.from(JSON.stringify(conversation(random, requests)));
+    // Who guesses logins is slowed down by address, and all that follows would be refused at the door.
+    const from = `127.7.${random.below(256)}.${random.below(256)}`;
+    return Buffer.from(JSON.stringify({ ...conversation(random, requests), from } satisfies RegistryHttpInput));
   }
 
   async send(input: Buffer): Promise<void> {
-    const socket = this.targets.tcp(this.registry.port);
+    const { from, ...said } = JSON.parse(input.toString()) as RegistryHttpInput;
+    const socket = this.targets.tcp(this.registry.port, from);
     if (!(await came(socket, "connect"))) return this.counts.add("not let in");
-    const heard = (await converse(socket, JSON.parse(input.toString()) as Conversation)).toString("latin1");
+    const heard = (await converse(socket, said)).toString("latin1");
     if (/^HTTP\/1\.1 500/m.test(heard)) throw new Find(`a request to the bosh-registry is answered as a bug: ${heard}`);
     this.counts.add(/^HTTP\/1\.1 (\d+)/.exec(heard)?.[1] ?? "not answered");
   }

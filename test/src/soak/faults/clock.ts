@@ -1,4 +1,4 @@
-import { sharedBecause } from "../isolation.js";
+import { sharedBecause } from "../isolated-soak.js";
 import { type Fault, LENGTHS_MS, must } from "./fault.js";
 
 /** Forwards by more than any timeout, backwards by less than certificates were made valid for in the past. */

@@ -1,5 +1,5 @@
 import { Drive } from "../drive.js";
-import { sharedBecause } from "../isolation.js";
+import { sharedBecause } from "../isolated-soak.js";
 import { type Fault, LENGTHS_MS, must } from "./fault.js";
 
 /** A drive answers everything with EIO. */

@@ -1,4 +1,4 @@
-import { sharedBecause } from "../isolation.js";
+import { sharedBecause } from "../isolated-soak.js";
 import type { SoakMesh } from "../soak-mesh.js";
 import { type Fault, LENGTHS_MS, must } from "./fault.js";
 

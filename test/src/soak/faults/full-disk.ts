@@ -1,4 +1,4 @@
-import { sharedBecause } from "../isolation.js";
+import { sharedBecause } from "../isolated-soak.js";
 import { SmallDisk } from "../small-disk.js";
 import { type Fault, LENGTHS_MS, must } from "./fault.js";
 

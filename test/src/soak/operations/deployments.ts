@@ -62,6 +62,6 @@ async function onlyDisk(soak: Soak): Promise<PersistentDisk> {
 }
 
 async function use(soak: Soak, worker: Worker, { agentId }: Instance, diskCid: string, content: DiskContent) {
-  const link = join(soak.mesh.group.baseFolder(agentId), "data/persistent_disks", diskCid);
-  await DiskUser.once(soak, link, content, worker);
+  const socketPath = join(soak.mesh.group.baseFolder(agentId), "data/persistent_disks", diskCid);
+  await DiskUser.once(soak, { hostId: agentId, socketPath }, content, worker);
 }

@@ -37,7 +37,8 @@ async function useOnHost(soak: Soak, worker: Worker, diskId: string, content: Di
   const { disk } = await persistently(`PublishDisk ${diskId} on ${hostId}`, publish);
   if (disk?.publication?.hostId !== hostId)
     soak.violations.add(`acknowledged is there: ${diskId} was published on ${hostId}, and is not`);
-  await DiskUser.once(soak, join(group.baseFolder(hostId), "exports", `${diskId}.sock`), content, worker);
+  const socketPath = join(group.baseFolder(hostId), "exports", `${diskId}.sock`);
+  await DiskUser.once(soak, { hostId, socketPath }, content, worker);
   const unpublish = () => clients.registry.unpublishDisk({ diskId });
   await persistently(`UnpublishDisk ${diskId}`, unpublish);
 }

@@ -33,7 +33,7 @@ async function useInVm(soak: Soak, worker: Worker, diskName: string, content: Di
   const { disk } = await persistently(`GetDisk ${diskName}`, () => clients.disks.getDisk({ diskName }));
   if (disk?.instanceId !== instanceId)
     soak.violations.add(`acknowledged is there: ${diskName} was provided for ${instanceId}, not ${disk?.instanceId}`);
-  const link = join(group.baseFolder(agentId), "data/dynamic_disks", disk?.diskCid ?? "");
-  await DiskUser.once(soak, link, content, worker);
+  const socketPath = join(group.baseFolder(agentId), "data/dynamic_disks", disk?.diskCid ?? "");
+  await DiskUser.once(soak, { hostId: agentId, socketPath }, content, worker);
   await runTask(soak, `DetachDisk ${diskName}`, () => clients.disks.detachDisk({ diskName, wait: true }));
 }

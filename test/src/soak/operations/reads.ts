@@ -53,6 +53,7 @@ async function watch(soak: Soak, listed: ReadonlySet<string>): Promise<void> {
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
     // Its own deadline, unless somebody was killed.
-    if (error.name !== "TimeoutError") soak.measures.failed("registry.WatchDevices", error.name, error.message);
+    if (error.name !== "TimeoutError")
+      soak.measures.failed("registry.WatchDevices", error.name, error.message, "to be repeated");
   }
 }

@@ -51,6 +51,6 @@ async function watch(soak: Soak, taskId: number): Promise<void> {
   } catch (error) {
     if (error instanceof NotFoundError) soak.violations.add(`acknowledged is there: task ${taskId} is unknown`);
     else if (!(error instanceof DomainError)) throw error;
-    soak.measures.failed("tasks.WatchTask", error.name, error.message);
+    soak.measures.failed("tasks.WatchTask", error.name, error.message, "to be repeated");
   }
 }

@@ -1,5 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { isQuickRun } from "@diskmesh/testkit";
+import { isQuickRun, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ABLATIONS, WITHOUT_SUMS } from "./ablations.js";
 import { runWorld } from "./run-world.js";
@@ -52,6 +52,10 @@ describe("the tablet on a server that loses answers and delays and doubles write
   });
 
   describe("goes wrong without any one of its rules:", () => {
+    before(function () {
+      leaveToVerify(this);
+    });
+
     for (const [rule, ablation] of Object.entries(ABLATIONS)) {
       it(rule, async () => {
         for (let seed = 1; seed <= WORLDS_PER_ABLATION; seed++) {

@@ -211,6 +211,8 @@ export class SimulatedProcess {
     this.clock = {
       monotonicMs: () => world.now,
       after: (delayMs, action) => this.#after(delayMs, action),
+      // A tick that is queued among microtasks comes after all of them, and before the next step.
+      afterTurn: (action) => queueMicrotask(() => process.nextTick(action)),
     };
   }
 

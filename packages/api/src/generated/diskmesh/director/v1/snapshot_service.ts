@@ -647,7 +647,11 @@ export const SnapshotServiceDefinition = {
   name: "SnapshotService",
   fullName: "diskmesh.director.v1.SnapshotService",
   methods: {
-    /** Takes a snapshot of the persistent disk of an instance, or of each instance of a deployment that has one. */
+    /**
+     * Takes a snapshot of the persistent disk of an instance, or of each instance of a deployment that has one. Asked for
+     * again by the same caller before its task has ended, it answers that task; afterwards it takes another snapshot. Who
+     * missed the answer finds in ListSnapshots what was taken.
+     */
     takeSnapshots: {
       name: "TakeSnapshots",
       requestType: TakeSnapshotsRequest as typeof TakeSnapshotsRequest,

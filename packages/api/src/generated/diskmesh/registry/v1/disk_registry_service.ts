@@ -22,6 +22,7 @@ import {
   hostStateFromJSON,
   hostStateToNumber,
   Label,
+  MassSilence,
   OnHostSilence,
   onHostSilenceFromJSON,
   onHostSilenceToNumber,
@@ -263,6 +264,8 @@ export interface ListHostsResponse {
   hosts: Host[];
   /** Empty on the last page. */
   nextPageToken: string;
+  /** With every page while more than half of all hosts are silent at once; absent otherwise. */
+  massSilence: MassSilence | undefined;
 }
 
 /** Which hosts to watch; filters combine. */
@@ -390,6 +393,11 @@ export interface CreateDiskRequest {
   spreadRacks: boolean;
   /** What to remember of it. */
   labels: Label[];
+  /**
+   * Prefer devices of this host where they serve as well as others: a disk whose devices its reader's host has itself
+   * needs fewer orders, no network, and no second host. It is no part of what a repeated request has to ask for again.
+   */
+  nearHostId: string;
 }
 
 /** The disk, new or found. */
@@ -2397,7 +2405,7 @@ export const ListHostsRequest: MessageFns<ListHostsRequest> = {
 };
 
 function createBaseListHostsResponse(): ListHostsResponse {
-  return { hosts: [], nextPageToken: "" };
+  return { hosts: [], nextPageToken: "", massSilence: undefined };
 }
 
 export const ListHostsResponse: MessageFns<ListHostsResponse> = {
@@ -2407,6 +2415,9 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
     }
     if (message.nextPageToken !== "") {
       writer.uint32(18).string(message.nextPageToken);
+    }
+    if (message.massSilence !== undefined) {
+      MassSilence.encode(message.massSilence, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -2440,6 +2451,14 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
             message.nextPageToken = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.massSilence = MassSilence.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2459,6 +2478,9 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
     const message = createBaseListHostsResponse();
     message.hosts = object.hosts?.map((e) => Host.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
+    message.massSilence = (object.massSilence !== undefined && object.massSilence !== null)
+      ? MassSilence.fromPartial(object.massSilence)
+      : undefined;
     return message;
   },
 };
@@ -3256,7 +3278,7 @@ export const SnapshotEnd: MessageFns<SnapshotEnd> = {
 };
 
 function createBaseCreateDiskRequest(): CreateDiskRequest {
-  return { diskId: "", sizeBytes: 0, az: "", hostId: "", pool: "", spreadRacks: false, labels: [] };
+  return { diskId: "", sizeBytes: 0, az: "", hostId: "", pool: "", spreadRacks: false, labels: [], nearHostId: "" };
 }
 
 export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
@@ -3281,6 +3303,9 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
     for (const v of message.labels) {
       Label.encode(v!, writer.uint32(58).fork()).join();
+    }
+    if (message.nearHostId !== "") {
+      writer.uint32(66).string(message.nearHostId);
     }
     return writer;
   },
@@ -3354,6 +3379,14 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
             message.labels.push(Label.decode(reader, reader.uint32()));
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.nearHostId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3378,6 +3411,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     message.pool = object.pool ?? "";
     message.spreadRacks = object.spreadRacks ?? false;
     message.labels = object.labels?.map((e) => Label.fromPartial(e)) || [];
+    message.nearHostId = object.nearHostId ?? "";
     return message;
   },
 };
@@ -5360,8 +5394,8 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Hosts as they are, then as they change, as WatchDevices. What lives in memory only (last_heartbeat_at, suspected) is
-     * told with the next change that is stored, not by itself.
+     * Hosts as they are, then as they change, as WatchDevices; also when one is suspected, and no more. last_heartbeat_at is
+     * told with the next change, not by itself.
      */
     watchHosts: {
       name: "WatchHosts",
@@ -5499,7 +5533,7 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Takes a free ONLINE host of an az for a VM. The same vm_cid again answers the same host; RESOURCE_EXHAUSTED when
-     * none is free.
+     * none is free, UNAVAILABLE when a free one is but missed for the moment, as while its agent starts anew.
      */
     assignHost: {
       name: "AssignHost",

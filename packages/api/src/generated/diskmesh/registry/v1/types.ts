@@ -466,6 +466,21 @@ export interface Host {
   foreignDevices: ForeignDevice[];
 }
 
+/**
+ * More than half of the hosts fell silent at once: a fault of the network is believed in, and none of them is made
+ * HOST_STATE_UNAVAILABLE until fewer are silent, or an operator says which are dead.
+ */
+export interface MassSilence {
+  /** When it was noticed. Absent if a registry noticed it that did not note when. */
+  since:
+    | Date
+    | undefined;
+  /** How many hosts are suspected now. */
+  silentHosts: number;
+  /** Of how many: all but those that are HOST_STATE_DEAD. */
+  hosts: number;
+}
+
 /** A device's id that a host may not use. */
 export interface ForeignDevice {
   /** The id. */
@@ -1004,6 +1019,85 @@ export const Host: MessageFns<Host> = {
       : undefined;
     message.suspected = object.suspected ?? false;
     message.foreignDevices = object.foreignDevices?.map((e) => ForeignDevice.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseMassSilence(): MassSilence {
+  return { since: undefined, silentHosts: 0, hosts: 0 };
+}
+
+export const MassSilence: MessageFns<MassSilence> = {
+  encode(message: MassSilence, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(10).fork()).join();
+    }
+    if (message.silentHosts !== 0) {
+      writer.uint32(16).int32(message.silentHosts);
+    }
+    if (message.hosts !== 0) {
+      writer.uint32(24).int32(message.hosts);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MassSilence {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMassSilence();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.silentHosts = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.hosts = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MassSilence>): MassSilence {
+    return MassSilence.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MassSilence>): MassSilence {
+    const message = createBaseMassSilence();
+    message.since = object.since ?? undefined;
+    message.silentHosts = object.silentHosts ?? 0;
+    message.hosts = object.hosts ?? 0;
     return message;
   },
 };

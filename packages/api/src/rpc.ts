@@ -1,0 +1,1 @@
+export * from "./generated/diskmesh/rpc/v1/carrier_service.js";

@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect } from "chai";
+import { connect, headers } from "nats";
+import type { Message, NatsConnection } from "./connection.js";
+import { MbusScene, until } from "./testing/mbus-scene.js";
+
+describe("an agent's permissions on mbus", () => {
+  const scene = MbusScene.forAllTests();
+  let intruder: NatsConnection;
+
+  before(async () => {
+    intruder = await scene.server.connect("disk-agent-host-2");
+    await until(() => intruder.isConnected);
+  });
+
+  it("do not let it read another's requests", async () => {
+    const heard: string[] = [];
+    intruder.subscribe("agent.host-1", ({ subject }) => heard.push(subject));
+    intruder.subscribe("agent.>", ({ subject }) => heard.push(subject));
+    intruder.subscribe("director.>", ({ subject }) => heard.push(subject));
+    await scene.client.call("host-1", "echo", [1]);
+    await sleep(100);
+    expect(heard).to.deep.equal([]);
+  });
+
+  it("do not let it ask, answer or beat for another", async () => {
+    const heard: string[] = [];
+    const hear = ({ subject, data }: Message) => {
+      if (Buffer.from(data).toString() === "forged") heard.push(subject);
+    };
+    const watches = ["hm.agent.heartbeat.*", "director.process-9.>"].map((subject) =>
+      scene.director.subscribe(subject, hear),
+    );
+    // The director's subscriptions are there once one of its requests was answered.
+    await scene.client.call("host-1", "ping", []);
+    for (const subject of ["agent.host-1", "hm.agent.heartbeat.host-1", "director.process-9.host-1.r1"])
+      intruder.publish(subject, Buffer.from("forged"));
+    intruder.publish("director.process-9.host-2.r1", Buffer.from("forged"));
+    await until(() => heard.length > 0);
+    for (const watch of watches) watch.unsubscribe();
+    expect(heard).to.deep.equal(["director.process-9.host-2.r1"]);
+  });
+
+  it("do not let a header have the server beat for another", async () => {
+    const heard: string[] = [];
+    const hear = ({ subject, data }: Message) => heard.push(`${subject} ${Buffer.from(data)}`);
+    const watch = scene.director.subscribe("hm.agent.heartbeat.*", hear);
+    await scene.client.call("host-1", "ping", []);
+    const tls = { ...scene.server.certs.files("disk-agent-host-2"), checkServerIdentity: () => undefined };
+    const link = await connect({ servers: [scene.server.nats.address], tls, reconnect: false });
+    const traced = headers();
+    traced.set("Nats-Trace-Dest", "hm.agent.heartbeat.host-3");
+    link.publish("hm.agent.heartbeat.host-2", Buffer.from("{}"), { headers: traced });
+    // What the server itself sends for the first message, if it takes that, is there before the second one.
+    link.publish("hm.agent.heartbeat.host-2", Buffer.from("last"));
+    await until(() => heard.includes("hm.agent.heartbeat.host-2 last"));
+    await link.close();
+    watch.unsubscribe();
+    expect(heard.filter((line) => line.includes("host-3"))).to.deep.equal([]);
+  });
+
+  it("let it answer only as itself, which is no answer to what was asked of another", async () => {
+    let replyTo = "";
+    const spy = scene.agent.subscribe("agent.host-1", ({ data }) => {
+      replyTo = JSON.parse(Buffer.from(data).toString()).reply_to;
+    });
+    // Once an answer came over the same connection, the spy is in place.
+    await scene.client.call("host-1", "ping", []);
+    replyTo = "";
+    const hanging = scene.client.call("host-1", "hang", []);
+    await until(() => replyTo !== "");
+    spy.unsubscribe();
+    intruder.publish(replyTo.replace("host-1", "host-2"), Buffer.from('{"value":"forged"}'));
+    await sleep(100);
+    scene.release();
+    expect(await hanging).to.equal(null);
+  });
+
+  it("makes an agent drop requests whose reply would go elsewhere", async () => {
+    const heard: string[] = [];
+    const everything = scene.director.subscribe("director.>", ({ subject }) => heard.push(subject));
+    const ask = (reply_to: unknown) =>
+      scene.director.publish("agent.host-1", Buffer.from(JSON.stringify({ method: "ping", arguments: [], reply_to })));
+    for (const replyTo of ["agent.host-1", "director.p.host-2.r", "director.p.host-1.>", "hm.agent.alert.host-1", 5])
+      ask(replyTo);
+    scene.director.publish("agent.host-1", Buffer.from("not json"));
+    ask("director.p.host-1.last");
+    await until(() => heard.length > 0);
+    everything.unsubscribe();
+    expect(heard).to.deep.equal(["director.p.host-1.last"]);
+  });
+});

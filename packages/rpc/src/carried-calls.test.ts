@@ -1,0 +1,262 @@
+import { readFileSync } from "node:fs";
+import { promisify } from "node:util";
+import { CarrierServiceDefinition } from "@diskmesh/api/rpc";
+import {
+  CancelledError,
+  NotFoundError,
+  PermissionDeniedError,
+  ResourceExhaustedError,
+  TimeoutError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { Server, ServerCredentials, status } from "@grpc/grpc-js";
+import { expect } from "chai";
+import type { CallContext } from "./call-context.js";
+import type { ClientOptions } from "./client.js";
+import { methodsOf } from "./definition.js";
+import { abortReason, Bench, collect, eventually, type Note, NoteService } from "./testing/note-bench.js";
+
+const NOTE = { text: "a", count: 7 };
+/** More than the listeners of which Node warns. */
+const SLOWLY_READ = 40;
+
+describe("carried calls", () => {
+  const bench = new Bench();
+  before(() => bench.makeCertificates());
+  afterEach(() => bench.closeAll());
+  after(() => bench.remove());
+
+  const carried = (options: Partial<ClientOptions> = {}) => bench.client({ carried: true, ...options });
+
+  /** One that says what no client of ours does. */
+  const carrier = () => bench.clientOf(CarrierServiceDefinition);
+
+  it("takes many at once on one stream, and answers each when it has ended", async () => {
+    const waiting = new Map<string, () => void>();
+    await bench.serve({
+      get: (note) => new Promise((resolve) => waiting.set(note.text, () => resolve(note))),
+    });
+    const client = carried();
+    const answers: string[] = [];
+    const calls = ["a", "b", "c"].map((text) => client.get({ text }).then((note) => answers.push(note.text)));
+    await eventually(async () => expect(waiting.size).to.equal(3));
+    for (const text of ["c", "a", "b"]) {
+      waiting.get(text)?.();
+      await eventually(async () => expect(answers).to.include(text));
+    }
+    await Promise.all(calls);
+    expect(answers).to.deep.equal(["c", "a", "b"]);
+  });
+
+  it("tells handlers what they know of a call by itself, and callers why one failed", async () => {
+    const seen: Pick<CallContext, "identity" | "requestId">[] = [];
+    await bench.serve(
+      {
+        get: async ({ text }, { identity, requestId }) => {
+          seen.push({ identity, requestId });
+          throw new NotFoundError(`no note ${text}`, { about: { note: text } });
+        },
+      },
+      { roles: ["director"] },
+    );
+    const director = carried({ tls: bench.files("director") });
+    const failure = await rejection(director.get(NOTE, { requestId: "request-1" }), NotFoundError, "no note a");
+    expect(failure.about).to.deep.equal({ note: "a" });
+    expect(seen).to.deep.equal([{ identity: { role: "director", name: "" }, requestId: "request-1" }]);
+    expect(bench.failures.map(({ method, status }) => [method, status])).to.deep.equal([
+      ["/test.v1.NoteService/Get", "NOT_FOUND"],
+    ]);
+    await rejection(carried().get(NOTE), PermissionDeniedError, "may not call /test.v1.NoteService/Get");
+  });
+
+  it("tells a handler that its caller has had enough, or that its time is up", async () => {
+    const reasons: unknown[] = [];
+    await bench.serve({
+      get: async (note, call) => {
+        if (note.text === "quick") return note;
+        reasons.push(await abortReason(call));
+        return note;
+      },
+    });
+    const client = carried();
+    await client.get({ text: "quick" });
+    const enough = new AbortController();
+    const call = client.get(NOTE, { signal: enough.signal });
+    await client.get({ text: "quick" });
+    enough.abort(new Error("changed my mind"));
+    await rejection(call, CancelledError, "changed my mind");
+    await eventually(async () => expect(reasons[0]).to.be.instanceOf(CancelledError));
+    await rejection(client.get(NOTE, { deadlineMs: 50 }), TimeoutError);
+    await eventually(async () => expect(reasons).to.have.length(2));
+    expect(await client.get({ text: "quick" })).to.include({ text: "quick" });
+  });
+
+  it("tells a handler that its caller is gone, and keeps to a deadline that nobody else watches", async () => {
+    const reasons: unknown[] = [];
+    await bench.serve({
+      get: async (note, call) => {
+        reasons.push(await abortReason(call));
+        return note;
+      },
+    });
+    const path = "/test.v1.NoteService/Get";
+    const [late] = await collect(carrier().carry(requestsOf({ path, timeoutMs: 50 })));
+    expect(late?.outcome).to.have.nested.property("value.code", status.DEADLINE_EXCEEDED);
+    expect(reasons[0]).to.be.instanceOf(TimeoutError);
+    const leaving = carried();
+    const left = rejection(leaving.get(NOTE), CancelledError);
+    await leaving.get(NOTE, { deadlineMs: 50 }).catch(() => undefined);
+    leaving.close();
+    await left;
+    await eventually(async () => expect(reasons).to.have.length(3));
+  });
+
+  it("does not know what was done once the connection is lost, and goes on with the next one", async () => {
+    const begun: Note[] = [];
+    const reasons: unknown[] = [];
+    const handlers = {
+      get: async (note: Note, call: CallContext) => {
+        begun.push(note);
+        if (note.text === "quick") return note;
+        reasons.push(await abortReason(call));
+        return note;
+      },
+    };
+    const server = await bench.serve(handlers, { limits: { drainTimeoutMs: 10 } });
+    const client = carried();
+    const call = client.get(NOTE);
+    await eventually(async () => expect(begun).to.have.length(1));
+    const lost = rejection(call, UnavailableError);
+    await server.drain();
+    expect((await lost).outcome).to.equal("unknown");
+    expect(reasons).to.have.length(1);
+    await bench.serve(handlers, { port: bench.port });
+    await eventually(async () => expect(await client.get({ text: "quick" })).to.include({ text: "quick" }));
+  });
+
+  it("has a server that stops end the calls under way first", async () => {
+    let end = () => {};
+    const server = await bench.serve({
+      get: (note) =>
+        new Promise((resolve) => {
+          end = () => resolve(note);
+        }),
+    });
+    const before = end;
+    const call = carried().get(NOTE);
+    await eventually(async () => expect(end).not.to.equal(before));
+    const drained = server.drain();
+    end();
+    expect(await call).to.deep.equal(NOTE);
+    await drained;
+  });
+
+  it("refuses beyond the limits of calls", async () => {
+    let end = () => {};
+    const until = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    let begun = 0;
+    await bench.serve(
+      {
+        get: async (note) => {
+          begun += 1;
+          await until;
+          return note;
+        },
+      },
+      { limits: { maxCallsPerPeer: 1 } },
+    );
+    const client = carried();
+    const first = client.get(NOTE);
+    await eventually(async () => expect(begun).to.equal(1));
+    await rejection(client.get(NOTE), ResourceExhaustedError, "maxCallsPerPeer");
+    end();
+    await first;
+  });
+
+  it("fails for an answer that is too long, and for nothing else", async () => {
+    await bench.serve(
+      { get: async ({ count }) => ({ text: "x".repeat(count), count }) },
+      { limits: { maxMessageBytes: 100_000 } },
+    );
+    const client = carried();
+    const error = await rejection(client.get({ text: "", count: 99_000 }), ResourceExhaustedError, "larger than max");
+    expect(error.outcome).to.equal("unknown");
+    expect(await client.get({ text: "", count: 2 })).to.deep.equal({ text: "xx", count: 2 });
+  });
+
+  it("sends a request by itself that is too long to be carried", async () => {
+    await bench.serve({}, { limits: { maxMessageBytes: 100_000 } });
+    const text = "x".repeat(95_000);
+    expect((await carried({ maxMessageBytes: 100_000 }).get({ text })).text).to.equal(text);
+  });
+
+  it("is refused a stream beyond the limit of streams", async () => {
+    await bench.serve({}, { limits: { maxStreamsPerPeer: 1 } });
+    await carried().get(NOTE);
+    await rejection(carried().get(NOTE), ResourceExhaustedError, "rpc.maxStreamsPerPeer");
+    expect(await bench.client().get(NOTE)).to.deep.equal(NOTE);
+  });
+
+  it("makes calls by themselves of a server that carries none", async () => {
+    const { caFile, certFile, keyFile } = bench.files("disk-registry");
+    const [ca, cert_chain, private_key] = [caFile, certFile, keyFile].map((file) => readFileSync(file));
+    if (!ca || !cert_chain || !private_key) throw new Error("no certificates");
+    const server = new Server();
+    const get = ({ request }: { request: Note }, callback: (error: null, note: Note) => void) =>
+      callback(null, request);
+    const [[, method] = []] = methodsOf(NoteService);
+    server.addService({ get: method } as never, { get } as never);
+    const credentials = ServerCredentials.createSsl(ca, [{ cert_chain, private_key }], true);
+    bench.port = await promisify(server.bindAsync.bind(server))("127.0.0.1:0", credentials);
+    const client = carried();
+    expect(await Promise.all([client.get(NOTE), client.get({ text: "b" })])).to.deep.equal([
+      NOTE,
+      { text: "b", count: 0 },
+    ]);
+    expect(await client.get(NOTE)).to.deep.equal(NOTE);
+    client.close();
+    server.forceShutdown();
+  });
+
+  it("waits once for a caller that reads slowly, however many its calls are", async () => {
+    const text = "x".repeat(60_000);
+    let answered = 0;
+    await bench.serve({
+      get: async (note) => {
+        answered++;
+        return { ...note, text };
+      },
+    });
+    const warnings: string[] = [];
+    const onWarning = ({ name }: Error) => void warnings.push(name);
+    process.on("warning", onWarning);
+    const calls = async function* () {
+      for (let callNumber = 1; callNumber <= SLOWLY_READ; callNumber++)
+        yield { callNumber, what: { $case: "call" as const, value: { path: "/test.v1.NoteService/Get" } } };
+    };
+    const reading = carrier().carry(calls())[Symbol.asyncIterator]();
+    let read = (await reading.next()).done ? 0 : 1;
+    await eventually(async () => expect(answered).to.equal(SLOWLY_READ));
+    while (!(await reading.next()).done) read++;
+    process.off("warning", onWarning);
+    expect(read).to.equal(SLOWLY_READ);
+    expect(warnings).to.deep.equal([]);
+  });
+
+  it("ends a stream on which a message begins nothing", async () => {
+    await bench.serve();
+    const nothing = async function* () {
+      yield { callNumber: 1 };
+    };
+    await rejection(collect(carrier().carry(nothing())), Error, "begins no call");
+    const [answer] = await collect(carrier().carry(requestsOf({ path: "/no.Service/Method" })));
+    expect(answer?.outcome).to.have.nested.property("value.code", status.UNIMPLEMENTED);
+  });
+});
+
+async function* requestsOf(value: { readonly path: string; readonly timeoutMs?: number }) {
+  yield { callNumber: 1, what: { $case: "call" as const, value } };
+}

@@ -1,0 +1,290 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "@diskmesh/domain";
+import { DriverHost } from "@diskmesh/driver/host";
+import type { AgentClient } from "@diskmesh/mbus";
+import { KeptLists } from "@diskmesh/rpc";
+import { Changes, type Clock, type Lifecycle, systemClock, type Waiting } from "@diskmesh/service";
+import { type EventLog, openEventLog } from "@diskmesh/tablet";
+import { observeTablet, openServiceTablet, type ProcessReport } from "@diskmesh/tablet-admin";
+import type { AgentCertificates } from "./agents/agent-certificates.js";
+import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
+import type { DirectorConfig } from "./config.js";
+import type { Context } from "./context.js";
+import type { CallRecords } from "./cpi/call-records.js";
+import type { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
+import type { Dispatchers } from "./cpi/dispatchers.js";
+import { type CpiParts, makeCpiCalls } from "./cpi/make-cpi-calls.js";
+import { LogFiles } from "./instance-logs/log-files.js";
+import { cpisOfJob, planners } from "./jobs/planners.js";
+import { prepareJob } from "./jobs/prepare.js";
+import { observeDirector, observeLocks } from "./metrics/observe-director.js";
+import type { DirectorTables } from "./model/schema.js";
+import type { Task } from "./model/task.js";
+import type { AgentSettings } from "./model/vm-spec.js";
+import { makeFeed } from "./page/make-feed.js";
+import { CallMemory } from "./passthru/call-memory.js";
+import type { Nodes } from "./passthru/nodes.js";
+import { Passthru } from "./passthru/passthru.js";
+import { lockTimes, queueLimits } from "./queue-limits.js";
+import type { Registries } from "./registries.js";
+import { StemcellFiles } from "./stemcells/stemcell-files.js";
+import type { JobContext } from "./steps/job-context.js";
+import { type DirectorTablet, storedSchema } from "./stored-schema.js";
+import { AgentHealths } from "./workers/agent-healths.js";
+import { AgentNotices } from "./workers/agent-notices.js";
+import { AgentRenewals } from "./workers/agent-renewals.js";
+import { EndedTasks } from "./workers/ended-tasks.js";
+import { Events } from "./workers/events.js";
+import { LockKeeper } from "./workers/lock-keeper.js";
+import { OwedRemovals } from "./workers/owed-removals.js";
+import { QueueRoom } from "./workers/queue-room.js";
+import { Refusals } from "./workers/refusals.js";
+import { Resurrector } from "./workers/resurrector.js";
+import { TaskArchive } from "./workers/task-archive.js";
+import { TaskLog } from "./workers/task-log.js";
+import { TaskRunner } from "./workers/task-runner.js";
+import { TaskTimes } from "./workers/task-times.js";
+import { Tasks } from "./workers/tasks.js";
+import { VmSlots } from "./workers/vm-slots.js";
+import { type ReadersOfTexts, readersOfTexts } from "./yaml/readers-of-texts.js";
+
+export interface Director {
+  readonly context: Context;
+  readonly runner: TaskRunner;
+  readonly times: TaskTimes;
+  readonly teller: CpiConfigTeller;
+  readonly callRecords: CallRecords;
+  readonly owedRemovals: OwedRemovals;
+  /** Undefined when agents get no certificates of their own. */
+  readonly renewals: AgentRenewals | undefined;
+  readonly agentNotices: AgentNotices;
+  readonly resurrector: Resurrector;
+  readonly boshRegistry: BoshRegistryServer;
+}
+
+export interface Connections {
+  readonly dispatchers: Dispatchers;
+  readonly agents: AgentClient;
+  readonly agentCertificates: AgentCertificates | undefined;
+  readonly agentSettings: AgentSettings;
+  /** Of this director's HTTPS face, as agents reach it. */
+  readonly logsUrl: string | undefined;
+  readonly nodes: Nodes;
+  readonly registries: Registries;
+  /** What this process says of itself. */
+  readonly report: () => ProcessReport;
+}
+
+/** What every part is made with. */
+interface Ground {
+  readonly config: DirectorConfig;
+  readonly tablet: DirectorTablet;
+  readonly eventLog: EventLog;
+  readonly connections: Connections;
+  readonly lifecycle: Lifecycle;
+  readonly changes: Changes<number>;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+type Files = ReturnType<typeof makeFiles>;
+type Records = ReturnType<typeof makeRecords>;
+type Drivers = ReturnType<typeof makeDrivers>;
+type TaskParts = ReturnType<typeof makeTasks>;
+type AgentParts = ReturnType<typeof makeAgentCare>;
+
+const CHECK_INTERVAL_MS = 250;
+
+/** Waits until this process may lead, and claims the tablet. */
+export async function openState(
+  config: DirectorConfig,
+  address: string,
+  scope: Lifecycle,
+  waiting: Waiting,
+  log: Logger,
+): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {
+  const { storage, name } = config.tablet;
+  const tablet = scope.use("tablet", await openServiceTablet(config.tablet, storedSchema, address, waiting, log));
+  scope.use("metrics of the tablet", observeTablet(tablet));
+  scope.use("metrics of tasks", await observeDirector(tablet, systemClock));
+  return { tablet, eventLog: scope.use("event log", openEventLog(storage, name, log)) };
+}
+
+/** Puts the parts together; nothing runs yet. They are closed in the reverse order. */
+export function createDirector(
+  config: DirectorConfig,
+  state: { readonly tablet: DirectorTablet; readonly eventLog: EventLog },
+  connections: Connections,
+  lifecycle: Lifecycle,
+  log: Logger,
+): Director {
+  const common = { clock: systemClock, random: Math.random, log };
+  const ground: Ground = { config, ...state, connections, lifecycle, changes: new Changes<number>(), ...common };
+  const texts = readersOfTexts(config, lifecycle);
+  const files = makeFiles(ground, texts);
+  const records = makeRecords(ground);
+  const { dispatchers } = connections;
+  const calls = makeCpiCalls({ ...ground, ...texts, events: records.events, dispatchers });
+  const drivers = makeDrivers(ground);
+  const jobs: JobContext = {
+    ...jobContext(ground, { ...texts, ...files, ...records, ...calls, ...drivers }),
+    lockOwner: (lock) => work.locks.owner(lock),
+    silentMsOf: (agentId) => care.agentHealths.shown(agentId).silentMs,
+  };
+  const work = makeTasks(ground, { ...records, jobs, callMemory: drivers.callMemory });
+  const care = makeAgentCare(ground, { ...records, ...work });
+  const context = makeContext(ground, { ...texts, ...files, ...records, ...calls, ...drivers, ...work, ...care });
+  const { runner, times } = work;
+  const { owedRemovals, renewals, agentNotices, resurrector } = care;
+  const workers = { runner, times, owedRemovals, renewals, agentNotices, resurrector };
+  return {
+    context,
+    ...workers,
+    teller: calls.teller,
+    callRecords: calls.callRecords,
+    boshRegistry: files.boshRegistry,
+  };
+}
+
+/** What is kept beside the tablet, and what VMs of version 1 read. */
+function makeFiles({ config, tablet, connections, lifecycle, clock, log }: Ground, texts: ReadersOfTexts) {
+  const readManifest = texts.readStemcellManifest;
+  const stemcells = new StemcellFiles({ ...config.stemcells, readManifest, tablet, log });
+  const logs = new LogFiles({ ...config.agents.logs, url: connections.logsUrl, clock, log });
+  const registry = new BoshRegistryServer({ config: config.boshRegistry, tablet, clock, log });
+  return {
+    stemcellFiles: lifecycle.use("stemcell files", stemcells),
+    logFiles: lifecycle.use("log files", logs),
+    boshRegistry: lifecycle.use("bosh-registry", registry),
+  };
+}
+
+/** What was done, in the event log. */
+function makeRecords({ config, tablet, eventLog, lifecycle, changes, clock, random, log }: Ground) {
+  const { stopping } = lifecycle;
+  return {
+    taskLog: new TaskLog({ ...config.tasks, eventLog, changes, stopping, clock, random, log }),
+    events: lifecycle.use("events", new Events({ ...config.events, eventLog, tablet, clock, log })),
+    endedTasks: new EndedTasks(eventLog),
+  };
+}
+
+/** The director's own drivers, and what is remembered of their calls. */
+function makeDrivers({ config, lifecycle, random, log }: Ground) {
+  const host = lifecycle.use("drivers", new DriverHost({ config: config.drivers, random, log }));
+  return { host, callMemory: new CallMemory() };
+}
+
+/** But what tasks and the care for agents, which are made of it, give back. */
+function jobContext(
+  { config, tablet, connections, clock, random }: Ground,
+  parts: ReadersOfTexts & Files & Records & CpiParts & Drivers,
+): Omit<JobContext, "lockOwner" | "silentMsOf"> {
+  const { cpi, events, cloudConfigs, cpiConfigs, manifests, boshRegistry, stemcellFiles, logFiles } = parts;
+  const { agents, agentCertificates, agentSettings, nodes } = connections;
+  return {
+    ...{ config, tablet, cpi, events, agents, agentCertificates, cloudConfigs, cpiConfigs, manifests },
+    ...{ boshRegistry, stemcellFiles, logFiles, agentSettings },
+    vmSlots: new VmSlots(config.deployments.maxConcurrentVmsPerCpi),
+    endedAdds: new Set(),
+    vendors: {
+      host: parts.host,
+      nodes,
+      memory: parts.callMemory,
+      startId: randomUUID(),
+      asyncTimeoutMs: config.drivers.limits.asyncTimeoutMs,
+      callTimeoutMs: config.nodes.callTimeoutMs,
+    },
+    clock,
+    newId: randomUUID,
+    random,
+  };
+}
+
+/** Who takes tasks in, and who runs them. */
+function makeTasks(
+  { config, tablet, lifecycle, changes, clock, random, log }: Ground,
+  { jobs, taskLog, endedTasks, callMemory }: Records & Pick<Drivers, "callMemory"> & { readonly jobs: JobContext },
+) {
+  const { workers, queueLengths, timeoutsMs } = queueLimits(config);
+  const room = new QueueRoom({ queueLengths, cpisOf: (job, tables) => cpisOfJob(jobs, planners, job, tables) });
+  lifecycle.use("queue room", { close: tablet.watch((all) => room.onChanges(all)) });
+  const onRecorded = (task: Task): void => runner.enqueue(task);
+  const { answerMarginMs } = config.tasks;
+  const tasks = new Tasks({ tablet, endedTasks, changes, clock, room, onRecorded, answerMarginMs });
+  const locks = new LockKeeper({
+    times: lockTimes(config),
+    clock,
+    onGranted: (taskIds) => runner.resume(taskIds),
+  });
+  lifecycle.use(
+    "metrics of locks",
+    observeLocks(() => locks.list()),
+  );
+  const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: CHECK_INTERVAL_MS });
+  const runner = new TaskRunner({
+    context: jobs,
+    prepare: (job, signal) => prepareJob(jobs, job, signal),
+    planners,
+    ...{ locks, taskLog, changes, times },
+    onForgotten: (taskId) => callMemory.forget(taskId),
+    ...{ workers, queueLengths, clock, random, log },
+  });
+  lifecycle.use("task archive", new TaskArchive({ ...config.tasks, tablet, endedTasks, taskLog, clock, random, log }));
+  lifecycle.use("task times", times);
+  lifecycle.use("task runner", runner);
+  return { tasks, locks, times, runner };
+}
+
+/** What is done for agents and their VMs without being asked for. */
+function makeAgentCare(
+  { config, tablet, connections, lifecycle, clock, random, log }: Ground,
+  { tasks, events }: Pick<TaskParts, "tasks"> & Pick<Records, "events">,
+) {
+  const { agents, agentCertificates: certificates } = connections;
+  const common = { tablet, agents, tasks, clock, random, log };
+  const owedRemovals = lifecycle.use("owed removals", new OwedRemovals(common));
+  const checkIntervalMs = config.agents.certificates?.checkIntervalMs ?? 0;
+  const renewals = certificates && new AgentRenewals({ ...common, certificates, checkIntervalMs });
+  if (renewals) lifecycle.use("renewals of agents' certificates", renewals);
+  const { unresponsiveAfterMs, healthRecordIntervalMs } = config.agents;
+  const health = { tablet, agents, tasks, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
+  const agentHealths = lifecycle.use("agent healths", new AgentHealths(health));
+  const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
+  const resurrecting = { ...common, config: config.resurrection, agentHealths };
+  return {
+    ...{ owedRemovals, renewals, agentHealths, agentNotices },
+    resurrector: lifecycle.use("resurrector", new Resurrector(resurrecting)),
+  };
+}
+
+function makeContext(
+  { config, tablet, connections, lifecycle, changes, clock }: Ground,
+  parts: ReadersOfTexts & Files & Records & CpiParts & Drivers & TaskParts & AgentParts,
+): Context {
+  const { reader, cloudConfigs, cpiConfigs, manifests, stemcellFiles, logFiles } = parts;
+  const { taskLog, events, endedTasks, tasks, locks, callRecords, agentHealths } = parts;
+  const { agents, agentCertificates, nodes, registries, report, dispatchers } = connections;
+  const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
+  const passthru = new Passthru({
+    ...{ host: parts.host, nodes, tablet, tasks, locks, events, memory: parts.callMemory },
+    callTimeoutMs: config.nodes.callTimeoutMs,
+    syncTimeoutMs: config.drivers.limits.syncTimeoutMs,
+  });
+  const feed = makeFeed({
+    ...{ config, tablet, endedTasks, locks, agentHealths, registries, report, clock },
+    calls: callRecords,
+    dispatchers: dispatchers.all,
+    cpiConfig: parts.teller,
+  });
+  return {
+    ...{ config, tablet, agentCertificates, reader, cloudConfigs, cpiConfigs, manifests, stemcellFiles, logFiles },
+    ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, lists, passthru, registries, callRecords },
+    refusals: new Refusals(events, clock),
+    feed: lifecycle.use("page", feed),
+    agentsAreHeard: () => agents.isConnected,
+    clock,
+  };
+}

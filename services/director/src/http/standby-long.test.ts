@@ -1,0 +1,46 @@
+import { expect } from "chai";
+import { StandbyFace } from "../testing/standby-face.js";
+
+const REQUEST_TIMEOUT_MS = 3_000;
+
+describe("long answers through a director that stands by", function () {
+  this.timeout(60_000);
+  let face: StandbyFace;
+
+  before(async () => {
+    face = await StandbyFace.start({ requestTimeoutMs: REQUEST_TIMEOUT_MS });
+  });
+  after(() => face?.stop());
+  afterEach(() => face.reset());
+
+  it("one that comes for longer than a request may take -> comes whole", async () => {
+    const pieces = 50;
+    await face.lead((_request, response) => {
+      const endsAtMs = performance.now() + REQUEST_TIMEOUT_MS * 1.2;
+      let sent = 0;
+      const timer = setInterval(() => {
+        response.write("x");
+        sent += 1;
+        if (sent < pieces || performance.now() < endsAtMs) return;
+        clearInterval(timer);
+        response.end("END");
+      }, REQUEST_TIMEOUT_MS / 60);
+      response.once("close", () => clearInterval(timer));
+    });
+    const { status, body } = await face.client().send("GET", "/resources/1");
+    expect(status).to.equal(200);
+    expect(body).to.match(/^x{50,}END$/);
+  });
+
+  it("one that does not begin, or stands still in the middle -> is ended", async () => {
+    await face.lead((request, response) => {
+      if (request.url === "/resources/2") response.write("x");
+    });
+    expect((await face.client().send("GET", "/resources/1")).status).to.be.oneOf([503, 504]);
+    const half = await face
+      .client()
+      .send("GET", "/resources/2")
+      .catch((error: Error) => error);
+    expect(half).to.be.instanceOf(Error);
+  });
+});

@@ -1,0 +1,44 @@
+import { createDevelopmentCertificates } from "@diskmesh/pki";
+import { anotherCertificate, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { StandbyFace } from "../testing/standby-face.js";
+
+/** The certificate of a web server that an authority of the house has signed, which knows no roles of ours. */
+async function ofTheHouse(ipAddresses: readonly string[]) {
+  const folder = temporaryFolder();
+  await createDevelopmentCertificates(folder, { hostIds: [] });
+  const identity = { role: "operator", name: "web" } as const;
+  return anotherCertificate(folder, "web", { identity, commonName: "web", ipAddresses, usages: ["server"] });
+}
+
+describe("directors whose HTTPS faces have certificates of a private authority", () => {
+  let face: StandbyFace | undefined;
+  afterEach(() => face?.stop());
+
+  const asked = async (leader: { readonly certFile: string; readonly keyFile: string }, caFile: string) => {
+    await face?.lead((_request, response) => void response.end("{}"), leader);
+    const answer = await face
+      ?.client("admin:p", { files: () => ({ caFile, certFile: "", keyFile: "" }) })
+      .send("GET", "/tasks");
+    await face?.reset();
+    return `${answer?.status} ${/self.signed|unable to/.exec(answer?.body ?? "")?.[0] ?? ""}`.trim();
+  };
+
+  it("http.tls names it -> the leader is reached, and so is one that shows the mesh's certificate still", async () => {
+    const { caFile, certFile, keyFile } = await ofTheHouse(["127.0.0.1", "127.0.0.2"]);
+    face = await StandbyFace.start({ tls: { caFile, certFile, keyFile } });
+    expect(await asked({ certFile, keyFile }, caFile)).to.equal("200");
+    expect(await asked(face.certs.files("director"), caFile)).to.equal("200");
+    const stranger = await ofTheHouse(["127.0.0.2"]);
+    expect(await asked(stranger, caFile)).to.match(/^503 (self.signed|unable to)/);
+    // Of the right authority, for another host.
+    const mesh = face.certs.files("disk-agent-host-1");
+    expect(await asked(mesh, caFile)).to.equal("503");
+  });
+
+  it("http.tls names none -> the leader is not believed", async () => {
+    const { caFile, certFile, keyFile } = await ofTheHouse(["127.0.0.1", "127.0.0.2"]);
+    face = await StandbyFace.start({ tls: { certFile, keyFile } });
+    expect(await asked({ certFile, keyFile }, caFile)).to.match(/^503 (self.signed|unable to)/);
+  });
+});

@@ -1,0 +1,19 @@
+import { Task, TaskState } from "@diskmesh/api/director";
+import { expect } from "chai";
+import { statesNamed, taskObject } from "./task-text.js";
+
+/** All that the bosh CLI knows. */
+const KNOWN = ["queued", "processing", "cancelling", "done", "error", "cancelled", "timeout"];
+
+describe("tasks as BOSH's clients read them", () => {
+  it("each state -> one that they know, and one that is held among those that wait", () => {
+    const states = Object.values(TaskState).filter((state) => !/UNSPECIFIED|UNRECOGNIZED/.test(state));
+    expect(states).to.include(TaskState.HELD);
+    for (const state of states)
+      expect(taskObject(Task.fromPartial({ state })))
+        .to.have.property("state")
+        .oneOf(KNOWN);
+    expect(statesNamed(["queued", "done"])).to.deep.equal([TaskState.QUEUED, TaskState.HELD, TaskState.DONE]);
+    expect(() => statesNamed(["held"])).to.throw("not known");
+  });
+});

@@ -1,0 +1,55 @@
+import type { Cause as CauseMessage } from "@diskmesh/api/common";
+import type { MassSilence } from "@diskmesh/api/registry";
+import type { Cure } from "@diskmesh/domain";
+import type { SourceRow } from "@diskmesh/page/rows";
+import { type ProcessReport, serviceCauses } from "@diskmesh/tablet-admin";
+
+/** What a service lacks, or what holds up all that it looks after. */
+export interface SourceCause {
+  readonly message: string;
+  readonly sinceMs: number | undefined;
+  readonly cures: readonly Cure[];
+}
+
+export function sourceRow(state: SourceRow["state"], causes: readonly SourceCause[]): SourceRow {
+  const [first] = causes;
+  if (first === undefined) return { state };
+  const told = causes.map(({ message, cures }) =>
+    [message, cures.map(textOf).join("; or ")].filter(Boolean).join(": "),
+  );
+  const cures = causes.flatMap((cause) => cause.cures).map(([what, command]) => ({ what, command }));
+  return {
+    state,
+    trouble: [...(state === "silent" ? ["shown is what it said last"] : []), ...told].join("; "),
+    ...(first.sinceMs !== undefined && { sinceMs: first.sinceMs }),
+    ...(cures.length > 0 && { cures }),
+  };
+}
+
+function textOf([what, command]: Cure): string {
+  return command === "" ? what : `${what}: ${command}`;
+}
+
+/** The director's own, as it says of itself; `readFailure` is why its state could not be read. */
+export function ownSourceRow(report: ProcessReport, readFailure = ""): SourceRow {
+  const causes: readonly SourceCause[] = serviceCauses({ kind: "SERVICE", name: "director" }, report).map(
+    ({ message, sinceMs, cures = [] }) => ({ message, sinceMs, cures }),
+  );
+  const isSilent = !report.serving || readFailure !== "";
+  const isUntold = causes.length === 0 && isSilent;
+  const untold = { message: readFailure || "it does not serve now", sinceMs: undefined, cures: [] };
+  return sourceRow(isSilent ? "silent" : "live", isUntold ? [untold] : causes);
+}
+
+export function causeOf({ message, since, cures }: CauseMessage): SourceCause {
+  return { message, sinceMs: since?.getTime(), cures: cures.map(({ what, command }) => [what, command]) };
+}
+
+export function massSilenceCause({ since, silentHosts, hosts }: MassSilence): SourceCause {
+  const message = `${silentHosts} of ${hosts} hosts are silent: none of them is taken for UNAVAILABLE, and none gets anything new`;
+  const cures: Cure[] = [
+    ["see to the network, or to the power", ""],
+    ["say which are dead", "diskmesh set-host-state dead HOST --reason WHY"],
+  ];
+  return { message, sinceMs: since?.getTime(), cures };
+}

@@ -1,0 +1,32 @@
+import { ResurrectionServiceDefinition } from "@diskmesh/api/director";
+import { type Client, createClient } from "@diskmesh/rpc";
+import { TestDirector } from "./test-director.js";
+
+export interface ResurrectingDirector {
+  readonly director: TestDirector;
+  readonly resurrection: Client<typeof ResurrectionServiceDefinition>;
+}
+
+/** A director that looks after silent VMs all the time, with agents that beat often. */
+export async function startResurrecting(
+  resurrection: object,
+  hostIds: readonly string[],
+): Promise<ResurrectingDirector> {
+  const limits = { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 };
+  const director = await TestDirector.start(
+    { agents: { ...limits, lostAfterMs: 500 }, resurrection: { checkIntervalMs: 100, ...resurrection } },
+    { hostIds },
+  );
+  for (const agent of director.agents) {
+    agent.heartbeatIntervalMs = 200;
+    await agent.stop();
+    await agent.start();
+  }
+  const client = createClient(ResurrectionServiceDefinition, {
+    address: director.address,
+    tls: director.certs.files("operator"),
+    serverRole: "director",
+    defaultDeadlineMs: 20_000,
+  });
+  return { director, resurrection: client };
+}

@@ -1,0 +1,92 @@
+import { readFileSync } from "node:fs";
+import type { RequestListener } from "node:http";
+import { createServer, type Server } from "node:https";
+import { join } from "node:path";
+import { servedElsewhere, silentLogger } from "@diskmesh/domain";
+import { hashPassword } from "@diskmesh/pki/password-hash";
+import { Readiness } from "@diskmesh/service";
+import { freePort, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import { directorConfig } from "../config.js";
+import { HttpServer } from "../http/http-server.js";
+import { HttpClient } from "./http-client.js";
+
+/** Another address of this machine: both listen at one port, as directors on two machines do. */
+const LEADER_HOST = "127.0.0.2";
+
+interface KeyPair {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** The HTTPS face of a director that stands by, and whoever a test has answer where the leader's should be. */
+export class StandbyFace {
+  /** What this director believes. */
+  leaderAddress = `${LEADER_HOST}:7010`;
+  /** So often nobody is known to lead. */
+  missed = 0;
+  #leader: Server | undefined;
+
+  private constructor(
+    readonly certs: TestCertificates,
+    readonly port: number,
+    private server: HttpServer | undefined = undefined,
+  ) {}
+
+  /** With one login, "admin:p". */
+  static async start(http: object = {}): Promise<StandbyFace> {
+    const [certs, port] = [await testCertificates({ hostIds: ["host-1"] }), await freePort()];
+    const face = new StandbyFace(certs, port);
+    const config = directorConfig.parse({
+      listen: { host: "127.0.0.1", port: 0 },
+      tls: certs.files("director"),
+      tablet: { storage: join(temporaryFolder(), "state") },
+      dispatcher: { address: "127.0.0.1:1" },
+      nats: { servers: ["127.0.0.1:2"] },
+      http: {
+        listen: { port },
+        leaderWaitMs: 1_000,
+        users: [{ name: "admin", passwordHash: await hashPassword("p") }],
+        ...http,
+      },
+    });
+    if (config.http === undefined) throw new TypeError("no http");
+    const current = (): never => {
+      if (face.missed-- > 0) throw servedElsewhere("this director stands by");
+      throw servedElsewhere("this director stands by", face.leaderAddress);
+    };
+    const readiness = new Readiness({ needs: ["leader"], log: silentLogger });
+    readiness.standsBy("10.0.0.1:7010");
+    readiness.missing("leader", "it stands by");
+    const report = () => readiness.report();
+    face.server = new HttpServer({ config, current, report, log: silentLogger }, config.http);
+    await face.server.listen();
+    return face;
+  }
+
+  client(login = "admin:p", certs: Pick<TestCertificates, "files"> = this.certs): HttpClient {
+    return new HttpClient(certs, this.port, login);
+  }
+
+  /** Somebody who answers where the leader's HTTPS face should be. */
+  async lead(listener: RequestListener, { certFile, keyFile }: KeyPair = this.certs.files("director")): Promise<void> {
+    const leader = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }, listener);
+    this.#leader = leader;
+    await new Promise<void>((resolve, reject) => {
+      leader.once("error", reject).listen(this.port, LEADER_HOST, resolve);
+    });
+  }
+
+  /** As after a start: nobody answers. */
+  async reset(): Promise<void> {
+    const leader = this.#leader;
+    this.#leader = undefined;
+    this.leaderAddress = `${LEADER_HOST}:7010`;
+    leader?.closeAllConnections();
+    await new Promise<void>((resolve) => (leader === undefined ? resolve() : leader.close(() => resolve())));
+  }
+
+  async stop(): Promise<void> {
+    await this.reset();
+    await this.server?.close();
+  }
+}

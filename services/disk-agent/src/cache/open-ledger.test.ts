@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import * as files from "node:fs/promises";
+import { join } from "node:path";
+import { parseDeviceId, parseHostId, silentLogger } from "@diskmesh/domain";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { CacheFileSystem } from "./cache-file.js";
+import { openLedger } from "./open-ledger.js";
+
+describe("an agent's ledger", () => {
+  const opened: files.FileHandle[] = [];
+  const open = async (...given: Parameters<typeof files.open>): Promise<files.FileHandle> => {
+    const handle = await files.open(...given);
+    opened.push(handle);
+    return handle;
+  };
+  // As the operating system does for an agent that was killed.
+  afterEach(() => Promise.all(opened.splice(0).map((handle) => handle.close())));
+
+  it("written, and killed, again and again -> remembers; after a clean stop as the release before reads it", async () => {
+    const folder = temporaryFolder();
+    const paths = { cacheFile: join(folder, "agent-cache.json"), markFile: join(folder, "agent-has-run") };
+    const start = async () => {
+      const options = { nowMs: 0, files: { ...files, open } as CacheFileSystem, log: silentLogger };
+      const { ledger, cacheIsLost } = await openLedger(parseHostId("h1"), paths, options);
+      expect(cacheIsLost).to.equal(false);
+      return ledger;
+    };
+    const text = () => readFileSync(paths.cacheFile, "utf8");
+    // Beyond ASCII, as what a drive says of itself may be.
+    const hardwareError = "ошибка 💥";
+    for (let life = 1; life <= 3; life++) {
+      const ledger = await start();
+      expect(ledger.memory.tabletGeneration).to.equal((life - 1) * 10);
+      for (let write = 1; write <= 10; write++) {
+        const tabletGeneration = (life - 1) * 10 + write;
+        const devices = new Map([[parseDeviceId(`d${write}`), { hardwareError }], ...ledger.memory.devices]);
+        ledger.remember({ ...ledger.memory, tabletGeneration, devices });
+        await ledger.durable();
+      }
+    }
+    expect(text()).not.to.match(/^{/);
+    const last = await start();
+    expect(last.memory.tabletGeneration).to.equal(30);
+    expect(last.memory.devices.get(parseDeviceId("d10"))).to.deep.equal({ hardwareError });
+    await last.close();
+    expect(JSON.parse(text())).to.include({ format: "diskmesh-agent-cache-2", tabletGeneration: 30 });
+    await (await start()).close();
+    expect(JSON.parse(text())).to.include({ tabletGeneration: 30 });
+  });
+
+  for (const [what, disturb] of [
+    ["replaced by an older one", (path: string, old: string) => files.rename(old, path)],
+    ["taken away", (path: string) => files.rm(path)],
+  ] as const)
+    it(`whose file was ${what} while it is in use -> is there again with the next write`, async () => {
+      const folder = temporaryFolder();
+      const paths = { cacheFile: join(folder, "agent-cache.json"), markFile: join(folder, "agent-has-run") };
+      const options = { nowMs: 0, files: { ...files, open } as CacheFileSystem, log: silentLogger };
+      const { ledger } = await openLedger(parseHostId("h1"), paths, options);
+      const write = async (tabletGeneration: number) => {
+        ledger.remember({ ...ledger.memory, tabletGeneration });
+        await ledger.durable();
+      };
+      await write(1);
+      const old = join(folder, "backup");
+      await files.copyFile(paths.cacheFile, old);
+      for (const generation of [2, 3]) await write(generation);
+      await disturb(paths.cacheFile, old);
+      await write(4);
+      const { ledger: next, cacheIsLost } = await openLedger(parseHostId("h1"), paths, options);
+      expect({ cacheIsLost, generation: next.memory.tabletGeneration }).to.deep.equal({
+        cacheIsLost: false,
+        generation: 4,
+      });
+    });
+});

@@ -1,0 +1,189 @@
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { AbortedError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually, leaveToVerify, spawnService } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { seal } from "./cache/seal.js";
+import { latestText } from "./cache/slots.js";
+import { AgentScene, DEVICE_BYTES, DONE } from "./testing/agent-scene.js";
+
+/** The latest contents of a cache file. */
+const plainOf = (file: string): string => latestText(readFileSync(file, "utf8"));
+
+describe("an agent's cache between its lives", () => {
+  const scene = AgentScene.forEachTest();
+
+  it("killed at any moment, it comes back with what it had obeyed, without a registry", async () => {
+    const { registry } = scene;
+    await scene.start();
+    for (let round = 0; round < 3; round += 1) {
+      const order = await scene.orders(registry.registrations.length - 1);
+      const under = Array.from({ length: 20 }, (_, index) => {
+        const kind = index % 2 === 0 ? "detach" : "attach";
+        return order[kind]("dev-a").then(
+          () => undefined,
+          () => undefined,
+        );
+      });
+      await order.detach("dev-b");
+      await scene.agent.process.kill();
+      await Promise.all(under);
+      await registry.stop();
+      await scene.agent.process.start();
+      const [deviceA, deviceB] = (await scene.list()).devices;
+      expect(scene.held("b"), "an acknowledged detach").to.equal(0);
+      expect(deviceB?.attached).to.equal(false);
+      expect(scene.held("a")).to.equal(deviceA?.attached ? 1 : 0);
+      await registry.start();
+      await registry.registered("host-1", registry.registrations.length);
+    }
+  });
+
+  /** Leaves an agent's folder as after a life in which dev-b was ordered detached; then whatever `lose` does to it. */
+  const liveBefore = async (lose: (cacheFile: string) => void) => {
+    await scene.start();
+    const order = await scene.orders();
+    expect(await order.detach("dev-b")).to.equal(DONE);
+    await scene.agent.process.kill();
+    await scene.registry.stop();
+    lose(join(scene.agent.baseFolder, "agent-cache.json"));
+  };
+  const setAside = () =>
+    readdirSync(scene.agent.baseFolder).filter((name) => name.startsWith("agent-cache.json.unusable-")).length;
+
+  const losses: [string, (cacheFile: string) => void, RegExp | undefined][] = [
+    ["torn", (file) => writeFileSync(file, readFileSync(file, "utf8").slice(0, 200)), /checksum/],
+    ["torn in the middle", (file) => truncateSync(file, statSync(file).size / 2), /checksum|slot/],
+    ["edited", (file) => writeFileSync(file, readFileSync(file, "utf8").replaceAll("detach", "attach")), /checksum/],
+    ["edited without slots", (file) => writeFileSync(file, plainOf(file).replace('"detach"', '"attach"')), /checksum/],
+    [
+      "of a format to come",
+      (file) => writeFileSync(file, seal('{"format":"diskmesh-agent-cache-9"}')),
+      /agent-cache-9/,
+    ],
+    ["empty", (file) => writeFileSync(file, ""), /JSON/],
+    ["gone", (file) => rmSync(file), undefined],
+    [
+      "torn, and the mark gone",
+      (file) => {
+        writeFileSync(file, "{");
+        rmSync(join(file, "..", "agent-has-run"));
+      },
+      /JSON/,
+    ],
+  ];
+  const OFTENEST = ["torn", "gone"];
+  for (const [what, lose, reason] of losses)
+    it(`a cache that is ${what} -> nothing is opened, and no order obeyed, until it has registered; however often it starts`, async function () {
+      if (!OFTENEST.includes(what)) leaveToVerify(this);
+      const { registry } = scene;
+      await liveBefore(lose);
+      for (let starts = 0; starts < 2; starts += 1) {
+        await scene.agent.process.start();
+        expect(scene.bothHeld).to.deep.equal([0, 0]);
+        expect(scene.agent.process.logs).to.match(/the cache is lost/);
+        if (starts === 0) await scene.agent.process.kill();
+      }
+      expect(setAside()).to.equal(reason ? 1 : 0);
+      if (reason) expect(scene.agent.process.logs).to.match(reason);
+      registry.answer = () => {
+        throw new AbortedError("not yet");
+      };
+      await registry.start();
+      const { bootId, tabletId, devices } = await registry.registered("host-1", 1);
+      expect(tabletId).to.equal("");
+      expect(devices.map(({ deviceId, attached, sizeBytes }) => [deviceId, attached, sizeBytes])).to.deep.equal([
+        ["dev-a", false, DEVICE_BYTES],
+        ["dev-b", false, DEVICE_BYTES],
+      ]);
+      const late = scene.ordersOf("disk-registry", bootId);
+      await rejection(late.attach("dev-b"), UnavailableError);
+      expect(scene.bothHeld).to.deep.equal([0, 0]);
+      registry.answer = (request) => registry.allow(request, ["dev-b"]);
+      await eventually(() => scene.held("a") === 1);
+      expect(scene.held("b")).to.equal(0);
+      expect(await late.attach("dev-b")).to.equal(DONE);
+    });
+
+  it("killed before it ever registered -> its next start still opens all", async () => {
+    await scene.registry.stop();
+    await scene.start();
+    await eventually(() => existsSync(join(scene.agent.baseFolder, "agent-cache.json")));
+    await scene.agent.process.kill();
+    await scene.agent.process.start();
+    expect(scene.bothHeld).to.deep.equal([1, 1]);
+    await scene.registry.start();
+  });
+
+  it("the cache of the release before, without a checksum or a mark -> it goes on as it was", async () => {
+    const { registry } = scene;
+    await liveBefore((file) => {
+      const { sha256: _, incarnation: __, formerIncarnations: ___, ...contents } = JSON.parse(plainOf(file));
+      writeFileSync(file, JSON.stringify({ ...contents, format: "diskmesh-agent-cache-1" }));
+      rmSync(join(file, "..", "agent-has-run"));
+    });
+    await scene.agent.process.start();
+    expect(scene.bothHeld).to.deep.equal([1, 0]);
+    expect(setAside()).to.equal(0);
+    await registry.start();
+    const { tabletId, incarnation } = await registry.registered("host-1", 1);
+    expect([tabletId, incarnation]).to.deep.equal([registry.tabletId, ""]);
+    await eventually(() => expect(registry.heartbeats.at(-1)).to.include({ incarnation: registry.incarnation }));
+  });
+
+  it("another host's cache is set aside too, and shows an earlier life", async () => {
+    const { registry } = scene;
+    mkdirSync(scene.path("base"));
+    writeFileSync(
+      join(scene.path("base"), "agent-cache.json"),
+      JSON.stringify({ format: "diskmesh-agent-cache-1", complete: true, hostId: "host-9" }),
+    );
+    registry.answer = () => {
+      throw new AbortedError("not yet");
+    };
+    await scene.start();
+    expect(scene.agent.process.logs).to.match(/belongs to host \\*"host-9/);
+    expect(scene.held("a")).to.equal(0);
+    registry.answer = (request) => registry.allow(request);
+    await eventually(() => scene.held("a") === 1);
+  });
+
+  it("a second agent on the same base folder is kept out; one after a SIGTERM is not", async () => {
+    const { certs, registry, folder } = scene;
+    await scene.start();
+    const { agent } = scene;
+    const second = await spawnService({
+      name: "second",
+      mainFile: fileURLToPath(new URL("./main.js", import.meta.url)),
+      folder,
+      config: {
+        hostId: "host-1",
+        az: "z1",
+        listen: { host: "127.0.0.1", port: 0 },
+        tls: certs.files("disk-agent-host-1"),
+        registry: { address: registry.address },
+        baseFolder: agent.baseFolder,
+        devices: [],
+      },
+      health: { address: "127.0.0.1:1", tls: certs.files("operator"), serverRole: "disk-agent" },
+      waitFor: "nothing",
+    });
+    await eventually(() => second.exit !== undefined);
+    expect(second.exit?.code).to.equal(1);
+    expect(second.logs).to.contain(`is in use by process ${agent.process.pid} (`);
+    expect(await agent.process.stop()).to.include({ code: 0 });
+    await agent.process.start();
+    expect(scene.held("a")).to.equal(1);
+  });
+});

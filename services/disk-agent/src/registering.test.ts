@@ -1,0 +1,107 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { AbortedError, NotFoundError, TimeoutError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { seal } from "./cache/seal.js";
+import { latestText } from "./cache/slots.js";
+import { AgentScene } from "./testing/agent-scene.js";
+
+describe("an agent that registers", () => {
+  const scene = AgentScene.forEachTest();
+
+  it("holds all its devices from the start, before any registry is there", async () => {
+    const { registry } = scene;
+    await registry.stop();
+    await scene.start({ registry: { address: ["127.0.0.1:1", registry.address] } });
+    expect(scene.bothHeld).to.deep.equal([1, 1]);
+    expect((await scene.list()).devices.map(({ deviceId, attached }) => [deviceId, attached])).to.deep.equal([
+      ["dev-a", true],
+      ["dev-b", true],
+    ]);
+    await eventually(() => rejection(scene.ready(1_000), TimeoutError, /NOT_SERVING, for want of: registered$/));
+    await registry.start();
+    const registration = await registry.registered("host-1");
+    expect(registration).to.include({ az: "z1", address: scene.agent.address, tabletId: "" });
+    await scene.ready(30_000);
+    const ofNobody = scene
+      .logged("a registry cannot be reached")
+      .filter((line) => line.includes('"address":"127.0.0.1:1"'));
+    expect(ofNobody, "each reason once, at once").to.have.length(1);
+    expect(ofNobody[0]).to.contain("nobody listens there");
+    await registry.stop();
+    await eventually(() => rejection(scene.ready(1_000), TimeoutError, /NOT_SERVING, for want of: registered$/));
+    expect((await scene.list()).devices.map(({ attached }) => attached)).to.deep.equal(
+      [true, true],
+      "it serves all the same",
+    );
+    expect(scene.agent.process.logs).to.contain("not ready for want of registered: ");
+  });
+
+  it("devices that the registry does not want held -> logged with its reason, once; had again when it says so", async () => {
+    const { registry } = scene;
+    let reason = "the device id belongs to host other";
+    registry.answer = (request) => {
+      const answer = registry.allow(request, reason === "" ? [] : ["dev-a"]);
+      return { ...answer, unknownDevices: answer.unknownDevices.map((device) => ({ ...device, reason })) };
+    };
+    await scene.start();
+    await registry.registered("host-1");
+    const logged = () => scene.logged("belongs to host other").length;
+    await eventually(() => expect(logged()).to.equal(1));
+    await scene.registerAnew();
+    reason = "";
+    registry.nextGeneration("dev-a");
+    await scene.registerAnew();
+    await eventually(() => expect(scene.held("a")).to.equal(1));
+    expect(logged()).to.equal(1);
+  });
+
+  it("an error of the hardware that no registry was told before the agent died -> told by the next one, once", async () => {
+    const { registry } = scene;
+    await scene.start();
+    await (await scene.orders()).attach("dev-a");
+    await scene.agent.process.kill();
+    const cache = join(scene.agent.baseFolder, "agent-cache.json");
+    const { sha256: _, ...memory } = JSON.parse(latestText(readFileSync(cache, "utf8")));
+    memory.devices["dev-a"].hardwareError = "EIO: i/o error";
+    writeFileSync(cache, seal(`${JSON.stringify(memory)}\n`));
+    const before = registry.registrations.length;
+    await scene.start();
+    const told = ({ devices }: { devices: { deviceId: string; hardwareError: string; health: string }[] }) =>
+      devices.map(({ hardwareError, health }) => `${health} ${hardwareError}`.trim());
+    const failed = ["HEALTH_ERROR EIO: i/o error", "HEALTH_ONLINE"];
+    expect(told(await registry.registered("host-1", before))).to.deep.equal(failed);
+    const heard = registry.heartbeats.length;
+    await eventually(() => expect(registry.heartbeats.length).to.be.above(heard + 1));
+    expect(registry.heartbeats.slice(heard).flatMap(({ hardwareErrors }) => hardwareErrors)).to.deep.equal([]);
+    expect((await scene.list()).devices.map(({ health }) => health)).to.deep.equal(["HEALTH_ONLINE", "HEALTH_ONLINE"]);
+  });
+
+  it("an answer attaches and detaches; a refused one changes nothing", async () => {
+    const { registry } = scene;
+    let refusals = 0;
+    registry.answer = () => {
+      refusals += 1;
+      throw new AbortedError("not now");
+    };
+    await scene.start();
+    await eventually(() => refusals >= 2);
+    expect(scene.bothHeld).to.deep.equal([1, 1]);
+    registry.answer = (request) => registry.allow(request, ["dev-b"]);
+    await eventually(() => scene.held("b") === 0);
+    expect(scene.held("a")).to.equal(1);
+  });
+
+  it("registers again when the registry forgot it", async () => {
+    const { registry } = scene;
+    await scene.start();
+    await scene.orders();
+    registry.onHeartbeat = () => {
+      throw new NotFoundError("no such host");
+    };
+    const before = registry.registrations.length;
+    await eventually(() => registry.registrations.length > before);
+  });
+});

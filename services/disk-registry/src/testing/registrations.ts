@@ -1,0 +1,42 @@
+import { type Registration, type RegistrationAnswer, registerAgent } from "../model/registration.js";
+import type { ReportedDevice } from "../model/reported-devices.js";
+import { aDevice, aHost, deviceId, leader, remembered, type TestFleet } from "./fleet-fixture.js";
+
+export const NOW_MS = 50_000;
+export const limits = { maxHosts: 3 };
+
+/** A device as `aDevice` is found by its agent, held. */
+export function reported(id: string, fields: Partial<ReportedDevice> = {}): ReportedDevice {
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool } = aDevice(id);
+  const facts = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool };
+  return {
+    deviceId: deviceId(id),
+    ...facts,
+    health: "ONLINE",
+    healthMessage: "",
+    attached: true,
+    sessionNumber: 0,
+    sessionDiskId: "",
+    ...fields,
+  };
+}
+
+/** How the agent of host h1 registers with these. */
+export function registration(devices: readonly ReportedDevice[], fields: Partial<Registration> = {}): Registration {
+  const { hostId, address, az, rack, bootId } = aHost("h1");
+  return {
+    hostId,
+    address,
+    az,
+    rack,
+    bootId,
+    devices,
+    exports: [],
+    remembered,
+    ...fields,
+  };
+}
+
+export function register(fleet: TestFleet, from: Registration): RegistrationAnswer {
+  return fleet.transact((tx) => registerAgent(tx, from, leader, limits, NOW_MS));
+}

@@ -1,0 +1,22 @@
+import { PassThrough } from "node:stream";
+import { runCommandLine } from "@diskmesh/cli";
+
+const COMMAND_TIMEOUT_MS = 240_000;
+
+export interface Ended {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Runs a command line of `diskmesh` in this process, since to start one takes longer than most of what they do. */
+export async function typeCommand(
+  args: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+  workingFolder: string,
+): Promise<Ended> {
+  const [out, err] = [new PassThrough(), new PassThrough()];
+  const signal = AbortSignal.timeout(COMMAND_TIMEOUT_MS);
+  const code = await runCommandLine(args, { out, err, environment, workingFolder, signal });
+  return { code, out: String(out.read() ?? ""), err: String(err.read() ?? "") };
+}

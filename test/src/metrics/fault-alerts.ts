@@ -1,0 +1,37 @@
+/** Faults that tests make on a real mesh, and the alerts that fire then, when the rest of the mesh is well: these and no other. */
+export const FAULT_ALERTS = {
+  "the cpi-dispatcher is gone": ["DiskmeshNeedMissing", "DiskmeshProcessDown"],
+  "the host of a published disk is gone": ["DiskmeshDiskNotServed", "DiskmeshHostUnavailable", "DiskmeshProcessDown"],
+  "dead agent": ["DiskmeshHostUnavailable", "DiskmeshProcessDown"],
+  "wrong certificate, of another authority": [
+    "DiskmeshCertificateEnds",
+    "DiskmeshHostUnavailable",
+    "DiskmeshNeedMissing",
+  ],
+  "wrong certificate, of another host": ["DiskmeshHostUnavailable", "DiskmeshNeedMissing"],
+  "owed removal": ["DiskmeshHostUnavailable", "DiskmeshProcessDown", "DiskmeshRemovalOwed"],
+  "host to be removed that serves a disk": [],
+  "full pool": ["DiskmeshCapacityLow"],
+  "CPI that hangs": ["DiskmeshTaskStuck"],
+  "lock held": ["DiskmeshTaskStuck"],
+  "CPI missing": ["DiskmeshCpiFails", "DiskmeshTasksFail"],
+  "hung drive": [],
+  "mass silence": ["DiskmeshMassSilence", "DiskmeshProcessDown"],
+  "outcome of a CPI's call unknown": ["DiskmeshPossibleOrphan"],
+  "device said to be broken": ["DiskmeshDeviceBroken"],
+  "host that is added while its agent is away": [
+    "DiskmeshHostUnavailable",
+    "DiskmeshOrderStuck",
+    "DiskmeshProcessDown",
+  ],
+  "disk deleted while the host of its device is away": [
+    "DiskmeshEraseBehind",
+    "DiskmeshHostUnavailable",
+    "DiskmeshProcessDown",
+  ],
+  "agent that sleeps until its certificate ends": ["DiskmeshAgentCertificatesEnd"],
+  "the database of the disk-registry stands still again and again": ["DiskmeshCommitsSlow"],
+  "the database of the disk-registry is gone": ["DiskmeshLeaseShort", "DiskmeshNeedMissing", "DiskmeshNobodyLeads"],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+export type Fault = keyof typeof FAULT_ALERTS;

@@ -1,0 +1,30 @@
+import { spawnSync } from "node:child_process";
+import { endsWithParent } from "@diskmesh/testkit";
+
+const MARK = "DISKMESH_ISOLATED";
+const UNSHARE = ["--net", "--mount", "--propagation", "private", "--"];
+
+/** Whether this process has a network and mounts of its own, which end with it. */
+export const isIsolated = process.env[MARK] === "yes";
+
+/** Why this machine gives no process a network and mounts of its own; undefined when it does. */
+export function isolationProblem(): string | undefined {
+  if (process.getuid?.() !== 0) return "only root can make network namespaces and mounts";
+  const tried = spawnSync("unshare", [...UNSHARE, "ip", "link", "set", "lo", "up"], { encoding: "utf8" });
+  if (tried.error !== undefined) return `unshare cannot be run: ${tried.error.message}`;
+  if (tried.status === 0) return undefined;
+  return `unshare and ip gave no network namespace: ${tried.stderr.trim()}`;
+}
+
+/** What runs a program of this repository in a network and mounts of its own, which end with it, and it with its parent. */
+export function isolatedCommand(mainFile: string, args: readonly string[]) {
+  const [command = "", ...commandArgs] = [
+    ...endsWithParent(),
+    "unshare",
+    ...UNSHARE,
+    process.execPath,
+    mainFile,
+    ...args,
+  ];
+  return { command, args: commandArgs, env: { ...process.env, [MARK]: "yes" } };
+}

@@ -1,0 +1,91 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import type { Places } from "../mesh/service-group.js";
+
+const BRIDGE = "mesh0";
+const INTERFACE = "eth0";
+const OWN_NUMBER = 1;
+/** Nobody has it: what is sent there is gone, and nobody says so. */
+const NOWHERE = "02:00:00:00:00:fe";
+
+export const run = (command: string, ...args: readonly string[]) => void execFileSync(command, args, { stdio: "pipe" });
+const ip = (...args: readonly string[]) => run("ip", ...args);
+
+/**
+ * A network of its own for each machine, all on one bridge with this process. Everything ends with the namespace of this
+ * process, which must be a new one.
+ */
+export class Network implements Places {
+  readonly #numbers: ReadonlyMap<string, number>;
+  /** Where machines find this process. */
+  readonly ownHost: string;
+
+  /** `numbers` are the ends of the machines' addresses, by their names. */
+  constructor(
+    private readonly prefix: string,
+    numbers: ReadonlyMap<string, number>,
+  ) {
+    this.#numbers = numbers;
+    this.ownHost = `${prefix}.${OWN_NUMBER}`;
+    // So that names of namespaces are this process's own as well.
+    mkdirSync("/run/netns", { recursive: true });
+    run("mount", "-t", "tmpfs", "none", "/run/netns");
+    ip("link", "set", "lo", "up");
+    ip("link", "add", BRIDGE, "type", "bridge");
+    ip("addr", "add", `${this.ownHost}/24`, "dev", BRIDGE);
+    ip("link", "set", BRIDGE, "up");
+    for (const name of numbers.keys()) this.#add(name);
+  }
+
+  #add(name: string): void {
+    const cable = this.#cable(name);
+    ip("netns", "add", name);
+    ip("link", "add", cable, "type", "veth", "peer", "name", INTERFACE, "netns", name);
+    ip("link", "set", cable, "master", BRIDGE, "up");
+    ip("-n", name, "addr", "add", `${this.host(name)}/24`, "dev", INTERFACE);
+    ip("-n", name, "link", "set", INTERFACE, "up");
+    ip("-n", name, "link", "set", "lo", "up");
+  }
+
+  host(name: string): string {
+    return `${this.prefix}.${this.#number(name)}`;
+  }
+
+  launcher(name: string): readonly string[] {
+    this.#number(name);
+    return ["nsenter", `--net=/run/netns/${name}`];
+  }
+
+  /** Pulls a machine's cable, or puts it back: from now on every packet to it or from it is lost. */
+  setLink(name: string, state: "up" | "down"): void {
+    ip("link", "set", this.#cable(name), state);
+  }
+
+  /** From now on every packet between the two is lost, without a word to either. */
+  cut(one: string, other: string): void {
+    for (const [from, to] of [
+      [one, other],
+      [other, one],
+    ] as const)
+      ip("-n", from, "neigh", "replace", this.host(to), "lladdr", NOWHERE, "dev", INTERFACE, "nud", "permanent");
+  }
+
+  heal(one: string, other: string): void {
+    for (const [from, to] of [
+      [one, other],
+      [other, one],
+    ] as const)
+      ip("-n", from, "neigh", "del", this.host(to), "dev", INTERFACE);
+  }
+
+  /** The bridge's end of a machine's cable. */
+  #cable(name: string): string {
+    return `mesh-${this.#number(name)}`;
+  }
+
+  #number(name: string): number {
+    const number = this.#numbers.get(name);
+    if (number === undefined) throw new Error(`${name} has no network`);
+    return number;
+  }
+}

@@ -1,0 +1,51 @@
+import { spawnSync } from "node:child_process";
+import { copyFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import {
+  type DatabasePlace,
+  type DatabaseProcess,
+  databaseUrl,
+  newDocumentDatabase,
+  newTabletName,
+} from "@diskmesh/tablet/testing";
+import { runFolder } from "@diskmesh/testkit";
+import { repositoryFolder } from "../repository-folder.js";
+import { DocumentedMesh } from "./documented-mesh.js";
+import { plugIn } from "./sections.js";
+import type { Site } from "./site.js";
+
+/** Beside what comes with Node and the system itself. */
+const PROGRAMS = ["bash", "nats-server", "grpcurl", "nbdcopy"];
+
+export interface NewMachines {
+  readonly mesh: DocumentedMesh;
+  /** Undefined when it is not the test's own. */
+  readonly database: DatabaseProcess | undefined;
+}
+
+/** Why nobody can follow the document here, whatever the database; undefined when somebody can. */
+export function whatIsMissing(): string | undefined {
+  const missing = PROGRAMS.find((program) => spawnSync(program, ["--version"]).error !== undefined);
+  return missing === undefined ? undefined : `${missing} is not on PATH`;
+}
+
+/** The machines of the document as they come: with drives, and the release on `admin`. Or why there can be none. */
+export async function newMachines(site: Site, databasePlace: DatabasePlace): Promise<NewMachines | string> {
+  const found = await newDocumentDatabase(databasePlace);
+  if (typeof found === "string") return found;
+  const { ensureRelease } = await import(join(repositoryFolder, "deploy/local/bootstrap/release.mjs"));
+  const { version, file } = (await ensureRelease(repositoryFolder, runFolder())) as Record<"version" | "file", string>;
+  const mesh = new DocumentedMesh(site, {
+    values: {
+      VERSION: version,
+      DATABASE: `"${databaseUrl(found.url, newTabletName())}"`,
+      DRIVES: '"MACHINE/drives/*"',
+    },
+    prepare: (machine) => {
+      if (machine.name === "admin")
+        for (const one of [file, `${file}.sha256`]) copyFileSync(one, join(machine.folder, "home", basename(one)));
+      if (machine.name.startsWith("host-")) for (const number of [1, 2]) plugIn(machine, number);
+    },
+  });
+  return { mesh, database: found.process };
+}

@@ -1,0 +1,60 @@
+import { createServer } from "node:net";
+import type { Network } from "../namespaces/network.js";
+
+/** The addresses that the document gives its machines. */
+export const ADDRESSES = {
+  "control-1": "10.0.0.11",
+  "control-2": "10.0.0.12",
+  "control-3": "10.0.0.13",
+  "host-1": "10.0.0.21",
+  "host-2": "10.0.0.22",
+  "host-3": "10.0.0.23",
+  "host-4": "10.0.0.24",
+} as const;
+const PORTS = [4222, 6222, 7010, 7020, 7030, 7040, 25555];
+const ATTEMPTS = 50;
+
+/** Where the machines of the document are. */
+export interface Site {
+  /** In place of one of the document's addresses. */
+  address(given: string): string;
+  /** What runs a program on a machine, and becomes it. */
+  launcher(machine: string): readonly string[];
+  /** Where programs of the machines find this process. */
+  readonly ownHost: string;
+}
+
+/** Addresses of the loopback interface: the same machines wherever tests run, and no network that could fail. */
+export async function loopbackSite(): Promise<Site> {
+  const subnet = await freeSubnet();
+  return { address: (given) => onSubnet(subnet, given), launcher: () => [], ownHost: "127.0.0.1" };
+}
+
+/** A network of its own for each machine, with the address that the document gives it. */
+export function namespacesSite(network: Network): Site {
+  return { address: (given) => given, launcher: (machine) => network.launcher(machine), ownHost: network.ownHost };
+}
+
+/** The beginning of addresses of the loopback interface on which nobody has any of the ports. Linux has all of 127.0.0.0/8. */
+async function freeSubnet(): Promise<string> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const subnet = `127.${100 + Math.floor(Math.random() * 100)}.${Math.floor(Math.random() * 256)}`;
+    const free = await Promise.all(
+      Object.values(ADDRESSES).flatMap((given) => PORTS.map((port) => isFree(onSubnet(subnet, given), port))),
+    );
+    if (!free.includes(false)) return subnet;
+  }
+  throw new Error(
+    `the ports ${PORTS.join(", ")} are in use on all addresses of the loopback interface that were tried`,
+  );
+}
+
+const onSubnet = (subnet: string, given: string): string => `${subnet}.${given.split(".")[3]}`;
+
+function isFree(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}

@@ -1,0 +1,57 @@
+import { DiskRegistryServiceDefinition, HostState } from "@diskmesh/api/registry";
+import { createClient } from "@diskmesh/rpc";
+import { eventually } from "@diskmesh/testkit";
+import { CONTROLS, PATIENCE } from "./away-scene.js";
+import type { DocumentedMesh } from "./documented-mesh.js";
+import { pkiFiles } from "./sections.js";
+
+const DEADLINE_MS = 60_000;
+
+/** A watch of hosts: nothing is sent on it as long as nothing happens to them. */
+export class WatchedHosts implements AsyncDisposable {
+  readonly #stop = new AbortController();
+  readonly #client;
+  /** When each was told to be UNAVAILABLE. */
+  readonly #unavailableAtMs = new Map<string, number>();
+  #isTold = false;
+  /** Resolves with when the registry that was asked is known to be away. */
+  readonly ended: Promise<number>;
+
+  private constructor(mesh: DocumentedMesh) {
+    this.#client = createClient(DiskRegistryServiceDefinition, {
+      address: CONTROLS.map((machine) => `${mesh.address(machine)}:7030`),
+      tls: pkiFiles(mesh, "operator-alice"),
+      serverRole: "disk-registry",
+      defaultDeadlineMs: DEADLINE_MS,
+    });
+    this.ended = this.#watch()
+      .catch(() => {})
+      .then(() => Date.now());
+  }
+
+  static async begin(mesh: DocumentedMesh): Promise<WatchedHosts> {
+    const watched = new WatchedHosts(mesh);
+    await eventually(() => watched.#isTold, PATIENCE);
+    return watched;
+  }
+
+  /** Resolves with when it was told so. */
+  async becomesUnavailable(host: string): Promise<number> {
+    await eventually(() => this.#unavailableAtMs.has(host), PATIENCE);
+    return this.#unavailableAtMs.get(host) ?? 0;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.ended;
+    this.#client.close();
+  }
+
+  async #watch(): Promise<void> {
+    for await (const { update } of this.#client.watchHosts({}, { signal: this.#stop.signal })) {
+      this.#isTold = true;
+      if (update?.$case === "host" && update.value.state === HostState.UNAVAILABLE)
+        this.#unavailableAtMs.set(update.value.hostId, Date.now());
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import {
+  AlreadyExistsError,
+  DriverError,
+  InvalidArgumentError,
+  type JsonObject,
+  NotFoundError,
+} from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { B, C, grpcCallOf, NODE, ROWS } from "./rows.js";
+import { faultOf, nodeTarget, PassthruScene, taskOf, type User } from "./scene.js";
+
+describe("vendor passthru, a call", () => {
+  const scene = PassthruScene.forAllTests({
+    hosts: 1,
+    directorDrivers: [{ package: SAMPLE_DRIVER }, { package: LEGACY_DRIVER }],
+    agentDrivers: [{ package: SAMPLE_DRIVER }, { package: MISBEHAVING_DRIVER }],
+    methods: ["echo", "fine"],
+  });
+
+  describe("over HTTPS", () => {
+    for (const { title, send, contentType, status, json, error, lastError } of ROWS)
+      it(title, async () => {
+        const answer = await scene.send(...send, contentType === undefined ? {} : { "content-type": contentType });
+        expect(answer.status, answer.body).to.equal(status);
+        expect(answer.headers["x-openstack-ironic-api-version"]).to.equal("1.115");
+        if (json !== undefined) {
+          expect(JSON.parse(answer.body)).to.deep.equal(json);
+          expect(answer.headers["content-type"]).to.contain("application/json");
+        }
+        if (error !== undefined) expect(faultOf(answer)).to.deep.equal({ ...error, debuginfo: null });
+        if (status !== 202) return;
+        expect(answer.body).to.equal("");
+        expect(answer.headers).not.to.have.property("content-type");
+        await scene.ended(taskOf(answer));
+        if (lastError === undefined) return;
+        await eventually(async () =>
+          expect(await scene.state()).to.include({ last_error: lastError, reservation: null }),
+        );
+      });
+
+    it("44 nested too deep, or too long -> refused without an envelope", async () => {
+      const deep = await scene.send("POST", `${B}/echo`, `${'{"a":'.repeat(40)}1${"}".repeat(40)}`);
+      expect(deep.status).to.equal(400);
+      expect(JSON.parse(deep.body)).to.include({ faultcode: "Client" });
+      expect(deep.body).to.contain("nested too deeply");
+      const long = await scene.send("POST", `${B}/echo`, JSON.stringify({ a: "x".repeat(1_100_000) }));
+      expect(long.status).to.equal(413);
+    });
+
+    it("the listing -> methods by name, with schemas, a driver's without locks", async () => {
+      const ofNode = JSON.parse((await scene.send("GET", `${B}/methods`)).body);
+      expect(ofNode.second_method).to.deep.include({
+        async: true,
+        attach: false,
+        description: "takes a bar",
+        http_methods: ["POST"],
+        require_exclusive_lock: true,
+        driver: "sample",
+        scope: "call",
+      });
+      expect(ofNode.login.args_schema.properties.password).to.deep.equal({ type: "string", writeOnly: true });
+      expect(ofNode.lower.http_methods).to.deep.equal(["GET", "HEAD"]);
+      const ofDriver = JSON.parse((await scene.send("GET", `${C}/methods`)).body);
+      expect(ofDriver).to.have.property("d_echo");
+      expect(ofDriver.d_echo).not.to.have.property("require_exclusive_lock");
+    });
+
+    it("scopes -> who may call what", async () => {
+      const status = async (user: User, verb: string, path: string, body = "{}") =>
+        (await scene.http(user).send(verb, path, { body })).status;
+      expect(await status("nobody", "GET", `${B}/methods`)).to.equal(403);
+      expect(await status("reader", "GET", `${B}/str`)).to.equal(200);
+      expect(await status("reader", "POST", `${B}/third_method_sync`, '{"bar":"meow"}')).to.equal(403);
+      expect(await status("caller", "POST", `${B}/third_method_sync`, '{"bar":"meow"}')).to.equal(200);
+      expect(await status("caller", "POST", `${B}/none`)).to.equal(403);
+      const anonymous = await scene.http("admin").send("GET", `${B}/methods`, { login: "" });
+      expect([anonymous.status, anonymous.headers["www-authenticate"]]).to.deep.equal([
+        401,
+        'Basic realm="BOSH Director"',
+      ]);
+    });
+  });
+
+  describe("over gRPC", () => {
+    const call = async (method: string, args: JsonObject = {}, more: object = {}) => {
+      const { outcome } = await scene.vendors.callMethod({ target: nodeTarget(), method, args, ...more });
+      return outcome;
+    };
+
+    const ERRORS = new Map([
+      [400, InvalidArgumentError],
+      [404, NotFoundError],
+      [409, AlreadyExistsError],
+      [500, DriverError],
+    ]);
+    for (const row of ROWS.filter(({ isOfHttp }) => !isOfHttp))
+      it(row.title, async () => {
+        const { status, json, error, lastError } = row;
+        const answered = scene.vendors.callMethod({ ...grpcCallOf(row), wait: true });
+        if (error !== undefined)
+          return void (await rejection(answered, ERRORS.get(status) ?? Error, error.faultstring));
+        const { outcome } = await answered;
+        if (status === 200) {
+          expect(outcome?.$case).to.equal("value");
+          if (json !== undefined) expect(outcome?.value ?? null).to.deep.equal(json);
+          return;
+        }
+        expect(outcome?.$case === "task" && outcome.value.endedAt).not.to.equal(undefined);
+        if (lastError === undefined) return;
+        const { lastError: told, holder } = await scene.vendors.getNode({ nodeId: NODE });
+        expect([told, holder]).to.deep.equal([lastError ?? "", undefined]);
+      });
+
+    it("what the method of a task answered -> its result", async () => {
+      const outcome = await call("second_method", { bar: "x" }, { wait: true });
+      expect(outcome?.$case === "task" && outcome.value).to.include({ state: "TASK_STATE_DONE", result: '"done"' });
+    });
+
+    it("an argument that is secret -> in no event, task or error", async () => {
+      await rejection(call("login", { user: "echo", password: "hunter2-secret" }), DriverError);
+      await call("login", { user: "me", password: "hunter2-secret" });
+      const listed = await eventually(async () => {
+        const answer = await scene.send("GET", "/events");
+        expect(answer.body).to.contain("sample.login on node host-1").and.to.contain("wrong password");
+        return answer.body;
+      });
+      expect(listed).not.to.contain("hunter2");
+      for (const name of ["director", NODE]) expect(scene.mesh.process(name).logs).not.to.contain("hunter2");
+    });
+
+    it("a driver that fails -> its reason in the list of drivers", async () => {
+      await rejection(call("exit"), DriverError, "exited with code 3");
+      await eventually(async () => {
+        const { drivers } = await scene.vendors.listDrivers({ nodeId: NODE });
+        const said = drivers.map(({ name, state }) => `${name} ${state}`);
+        expect(said).to.deep.equal(["sample running", "misbehaving running"]);
+      });
+      expect(await call("fine")).to.deep.equal({ $case: "value", value: "fine" });
+    });
+  });
+});

@@ -1,0 +1,140 @@
+import { LockServiceDefinition, type MethodTarget, VendorPassthruServiceDefinition } from "@diskmesh/api/director";
+import { type HttpAnswer, HttpClient, httpUsers } from "@diskmesh/director/testing";
+import { type JsonObject, MIB_BYTES } from "@diskmesh/domain";
+import type { Client } from "@diskmesh/rpc";
+import { eventually, freePort } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { addHosts } from "../mesh/steps.js";
+import { TestMesh } from "../mesh/test-mesh.js";
+import { B, NODE } from "./rows.js";
+
+const USERS = { admin: ["bosh.admin"], reader: ["bosh.read"], caller: ["bosh.vendor-methods.call"], nobody: [] };
+export type User = keyof typeof USERS;
+
+const PATIENCE = { timeoutMs: 120_000 };
+const RESTART = { minDelayMs: 50, maxDelayMs: 200 };
+
+/** As a config names one. */
+interface DriverEntry {
+  readonly package: string;
+  readonly settings?: object;
+}
+
+export interface PassthruOptions {
+  readonly hosts: number;
+  readonly directorDrivers: readonly DriverEntry[];
+  readonly agentDrivers: readonly DriverEntry[];
+  /** Of each node, once its drivers are there. */
+  readonly methods: readonly string[];
+}
+
+/** A mesh whose hosts are nodes with drivers, for the tests of a `describe`, and the ways to call their methods. */
+export class PassthruScene {
+  mesh!: TestMesh;
+  vendors!: Client<typeof VendorPassthruServiceDefinition>;
+  locks!: Client<typeof LockServiceDefinition>;
+  #port = 0;
+  readonly #clients = new Map<User, HttpClient>();
+
+  /** To be called within a `describe`. */
+  static forAllTests(options: PassthruOptions): PassthruScene {
+    const scene = new PassthruScene();
+    before(() => scene.#start(options));
+    after(() => scene.mesh?.[Symbol.asyncDispose]());
+    return scene;
+  }
+
+  async #start({ hosts, directorDrivers, agentDrivers, methods }: PassthruOptions): Promise<void> {
+    this.#port = await freePort();
+    const http = { listen: { port: this.#port }, users: await httpUsers(USERS), requestTimeoutMs: 120_000 };
+    const limits = { maxTurnProcessorMs: 300, syncTimeoutMs: 100_000 };
+    this.mesh = await TestMesh.start({
+      hosts,
+      devicesPerHost: 1,
+      deviceSizeBytes: MIB_BYTES,
+      overrides: {
+        "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
+        director: { http, drivers: { drivers: directorDrivers, restart: RESTART } },
+        "disk-agent": { drivers: { drivers: agentDrivers, restart: RESTART, limits } },
+      },
+    });
+    this.vendors = this.mesh.group.client(VendorPassthruServiceDefinition, "director");
+    this.locks = this.mesh.group.client(LockServiceDefinition, "director");
+    await eventually(() => addHosts(this.mesh), PATIENCE);
+    for (const nodeId of this.mesh.hostIds)
+      await eventually(async () => {
+        const { methods: there } = await this.vendors.listMethods({ target: nodeTarget(nodeId) });
+        expect(there.map(({ name }) => name)).to.include.members(methods);
+      }, PATIENCE);
+  }
+
+  http(user: User): HttpClient {
+    const known =
+      this.#clients.get(user) ?? new HttpClient(this.mesh.group.certificates, this.#port, `${user}:pw-${user}`);
+    this.#clients.set(user, known);
+    return known;
+  }
+
+  /** As admin. */
+  send(
+    verb: string,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<HttpAnswer> {
+    const text = typeof body === "string" || body === undefined ? body : JSON.stringify(body);
+    return this.http("admin").send(verb, path, { headers, ...(text !== undefined && { body: text }) });
+  }
+
+  async state(): Promise<{ readonly last_error: string | null; readonly reservation: string | null }> {
+    return JSON.parse((await this.send("GET", B.slice(0, B.lastIndexOf("/")))).body);
+  }
+
+  ended(taskId: number) {
+    return eventually(async () => {
+      const { task } = await this.mesh.clients.tasks.getTask({ taskId });
+      if (task?.endedAt === undefined) throw new Error(`task ${taskId} is ${task?.state}`);
+      return task;
+    }, PATIENCE);
+  }
+
+  /** An async call that holds the node's lock, and runs. */
+  async sleeping(ms: number): Promise<number> {
+    const { outcome } = await this.vendors.callMethod({ target: nodeTarget(), method: "sleep_async", args: { ms } });
+    if (outcome?.$case !== "task") throw new Error("no task");
+    const { taskId } = outcome.value;
+    await eventually(async () => {
+      const { task } = await this.mesh.clients.tasks.getTask({ taskId });
+      expect(task?.state).to.equal("TASK_STATE_PROCESSING");
+    });
+    return taskId;
+  }
+
+  /** The method of that task is called: what follows finds it at work. */
+  async called(taskId: number): Promise<void> {
+    await eventually(async () => {
+      const { lines } = await this.mesh.clients.tasks.getTaskOutput({ taskId, type: "event" });
+      expect(lines.join()).to.contain("Calling vendor method");
+    });
+  }
+
+  /** Kills a process and starts it again. */
+  restart(name: string): Promise<void> {
+    return this.mesh.process(name).restart();
+  }
+}
+
+export function nodeTarget(nodeId = NODE): MethodTarget {
+  return { target: { $case: "nodeId", value: nodeId } };
+}
+
+/** What an answer's envelope holds. */
+export function faultOf({ body }: HttpAnswer): JsonObject {
+  const { error_message } = JSON.parse(body) as { readonly error_message: string };
+  return JSON.parse(error_message) as JsonObject;
+}
+
+/** The task that a 202 names. */
+export function taskOf({ headers }: HttpAnswer): number {
+  return Number(String(headers.location).split("/").at(-1));
+}

@@ -1,0 +1,121 @@
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { eventually, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { repositoryFolder } from "../repository-folder.js";
+import { B, NODE } from "./rows.js";
+import { nodeTarget, PassthruScene } from "./scene.js";
+
+/** A vendor's own, from a folder. */
+const SHELF = { package: join(repositoryFolder, "deploy/example-driver"), settings: { slots: 60 } };
+
+describe("vendor passthru, drivers for any host", () => {
+  const scene = PassthruScene.forAllTests({
+    hosts: 1,
+    directorDrivers: [{ package: SAMPLE_DRIVER }, SHELF],
+    agentDrivers: [
+      { package: SAMPLE_DRIVER },
+      { package: "@diskmesh/drivers/disk-health", settings: { everyMs: 200, thresholds: { probeLatencyMs: 0 } } },
+      { package: "@diskmesh/drivers/disk-identify", settings: { blinkMs: 20 } },
+      SHELF,
+    ],
+    methods: ["echo", "probe", "identify", "slot_of"],
+  });
+
+  const deviceId = async (): Promise<string> => {
+    const { devices } = await scene.mesh.clients.registry.listDevices({ hostId: NODE });
+    return devices[0]?.deviceId ?? "";
+  };
+  const call = async (method: string, more: object = {}) => {
+    const args = { device_id: await deviceId(), ...more };
+    const request = { target: nodeTarget(), method, httpMethod: "POST", args, wait: true };
+    return (await scene.vendors.callMethod(request)).outcome;
+  };
+
+  it("disk-health probes through the agent's descriptor, and says what the host lacks", async () => {
+    const probed = await eventually(() => call("probe"));
+    expect(probed?.$case === "value" && probed.value.latency_ms).to.be.above(0);
+    await rejection(call("smart"), UnavailableError, "is a regular file: only a block device has a drive of its own");
+    await rejection(call("io_statistics"), UnavailableError, "is a regular file");
+  });
+
+  it("a device beyond a threshold -> WARNING at the registry, with the reason", async () => {
+    await eventually(async () => {
+      const { device } = await scene.mesh.clients.registry.getDevice({ deviceId: await deviceId() });
+      expect(device?.health).to.equal("HEALTH_WARNING");
+      expect(device?.healthMessage).to.match(/^half of the last \d reads took more than 0 ms/);
+    });
+  });
+
+  it("disk-identify lets the activity light blink, and ends", async () => {
+    const outcome = await call("identify", { duration_ms: 100 });
+    expect(outcome?.$case === "task" && outcome.value.state).to.equal("TASK_STATE_DONE");
+    expect(outcome?.$case === "task" && JSON.parse(outcome.value.result)).to.include({ by: "activity light" });
+  });
+
+  it("a vendor's own, from a folder", async () => {
+    const answer = await scene.send("GET", `${B}/slot_of`, { device_id: await deviceId() });
+    expect([answer.status, answer.body]).to.deep.equal([200, '{"slot":1}']);
+    expect((await scene.send("GET", "/v1/drivers/shelf/vendor_passthru/models")).body).to.equal(
+      '{"models":["S24","S60"]}',
+    );
+  });
+
+  it("the stock client -> lists and calls methods of nodes and drivers as README shows", async function () {
+    if (!programs().has("baremetal")) skipBecause(this, "baremetal (PyPI python-ironicclient) is not on PATH");
+    const env = {
+      PATH: process.env.PATH,
+      OS_AUTH_TYPE: "http_basic",
+      OS_USERNAME: "admin",
+      OS_PASSWORD: "pw-admin",
+      OS_ENDPOINT: `https://127.0.0.1:${scene.http("admin").port}`,
+      OS_CACERT: scene.mesh.group.certificates.files("operator").caFile,
+    };
+    const shown = shownCommands(readFileSync(join(repositoryFolder, "README.md"), "utf8"));
+    expect(shown.map(({ command }) => command.split(" ").slice(0, 3).join(" "))).to.include.members([
+      "node passthru list",
+      "node passthru call",
+      "driver passthru list",
+      "driver passthru call",
+    ]);
+    for (const { command, output } of shown) {
+      const words = command.replaceAll("host-1-d1", "host-1-device-1").split(" ");
+      const { stdout, stderr } = await promisify(execFile)("baremetal", words, { env }).catch((error) => error);
+      const said = linesOf(`${stdout}${stderr}`);
+      // The node under test has more methods than README shows.
+      for (const line of linesOf(output)) expect(said, command).to.include(line);
+      // Python may have warnings of its own.
+      if (output === "") expect(linesOf(stdout), command).to.deep.equal([]);
+    }
+  });
+});
+
+/** Of the stock client, with what it prints. */
+function shownCommands(text: string): { readonly command: string; readonly output: string }[] {
+  return [...text.matchAll(/^\$ baremetal (.*)\n((?:[^$`].*\n)*)/gm)].map(([, command = "", output = ""]) => ({
+    command,
+    output,
+  }));
+}
+
+/** Neither how wide a table is, nor how long something took, is the same each time. */
+function linesOf(text: string): string[] {
+  const rows = text.split("\n").filter((line) => line.trim() !== "" && !/^[+-]+$/.test(line));
+  return rows.map((line) =>
+    line
+      .trim()
+      .replace(/ +/g, " ")
+      .replace(/\d+(\.\d+)?(, \d+(\.\d+)?)*/g, "N"),
+  );
+}
+
+/** What is on PATH. */
+function programs(): ReadonlySet<string> {
+  const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => existsSync(folder));
+  return new Set(folders.flatMap((folder) => readdirSync(folder)));
+}

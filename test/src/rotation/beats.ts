@@ -1,0 +1,60 @@
+import { AgentClient, connectNats, type NatsConnection } from "@diskmesh/mbus";
+import type { TlsFiles } from "@diskmesh/rpc";
+import { eventually } from "@diskmesh/testkit";
+import { BEAT_INTERVAL_MS } from "./rotated-services.js";
+
+/** A VM's agent restarts with each certificate that it is given; a machine that has no time makes that longer. */
+const MAX_SILENCE_MS = 20 * BEAT_INTERVAL_MS;
+const PATIENCE = { timeoutMs: 120_000 };
+
+/** Hears on NATS the heartbeats of all agents, as a director does, and notes who was silent for too long. */
+export class Beats {
+  /** By agent: when it was heard last. */
+  readonly #heardAtMs = new Map<string, number>();
+  readonly failures: string[] = [];
+  #longestMs = 0;
+  #count = 0;
+
+  private constructor(
+    private readonly nats: NatsConnection,
+    private readonly client: AgentClient,
+  ) {
+    client.onHeartbeat((agentId) => this.#hear(agentId));
+  }
+
+  static async listen(natsAddress: string, tls: TlsFiles): Promise<Beats> {
+    const nats = await connectNats({ servers: [natsAddress], tls, name: "the test" });
+    await nats.whenConnected(AbortSignal.timeout(PATIENCE.timeoutMs));
+    const limits = { requestTimeoutMs: 10_000, callTimeoutMs: 60_000, taskPollIntervalMs: 1_000 };
+    return new Beats(nats, new AgentClient({ nats, directorId: "the-test", ...limits }));
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The longest time in which somebody was silent. */
+  get longestMs(): number {
+    return Math.round(this.#longestMs);
+  }
+
+  /** Resolves when everybody was heard once more. */
+  async another(): Promise<void> {
+    const sinceMs = performance.now();
+    await eventually(() => [...this.#heardAtMs.values()].every((atMs) => atMs > sinceMs), PATIENCE);
+  }
+
+  async close(): Promise<void> {
+    this.client.close();
+    await this.nats.close();
+  }
+
+  #hear(agentId: string): void {
+    const nowMs = performance.now();
+    const silentMs = nowMs - (this.#heardAtMs.get(agentId) ?? nowMs);
+    this.#heardAtMs.set(agentId, nowMs);
+    this.#count += 1;
+    this.#longestMs = Math.max(this.#longestMs, silentMs);
+    if (silentMs > MAX_SILENCE_MS) this.failures.push(`${agentId} was silent for ${Math.round(silentMs)} ms`);
+  }
+}

@@ -1,0 +1,91 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { HttpClient } from "@diskmesh/director/testing";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { ProcessVmsMesh } from "./process-vms/process-vms-mesh.js";
+import { repositoryFolder } from "./repository-folder.js";
+
+/** Stands in for the bosh CLI: notes how it was called, in which folder all of it happens. */
+const NOTING_BOSH = `#!/bin/sh\nprintf '%s\\n' "$*" >> bosh-calls\n`;
+
+interface ListedVm {
+  readonly job_state: string;
+  readonly active: boolean;
+  readonly vitals: { readonly load?: readonly string[] } | null;
+}
+
+/** The agent is our own, and of the bosh CLI what it asks of a director: `http/real-bosh-cli.test.ts` holds the two together. */
+describe("README's lines for stock agents on this machine", function () {
+  this.timeout(600_000);
+  let mesh: ProcessVmsMesh;
+  let http: HttpClient;
+  let folder: string;
+
+  before(async () => {
+    // As `npm start` has it: the fleet's first.
+    mesh = await ProcessVmsMesh.start({ moreCpis: [{ name: "fleet", type: "fleet" }] });
+    http = new HttpClient(mesh.group.certificates, mesh.group.listen("https").port, "admin:pw-admin");
+    folder = temporaryFolder();
+  });
+  after(() => mesh?.[Symbol.asyncDispose]());
+
+  const send = async (path: string, file: string, type: string) => {
+    const request = { headers: { "content-type": type }, body: readFileSync(join(folder, file)) };
+    const { task, result } = await http.task("POST", path, request);
+    expect(task.state, result).to.equal("done");
+  };
+
+  /** What the CLI does, by how it is called. */
+  const calls: readonly (readonly [called: RegExp, does: (file: string) => Promise<unknown>])[] = [
+    [/^-n upload-stemcell (\S+)$/, (file) => send("/stemcells", file, "application/x-compressed")],
+    [
+      /^-n update-cloud-config (\S+)$/,
+      async (file) => {
+        const content = readFileSync(join(folder, file), "utf8");
+        const body = JSON.stringify({ type: "cloud", name: "default", content });
+        const headers = { "content-type": "application/json" };
+        expect((await http.send("POST", "/configs", { headers, body })).status).to.equal(201);
+      },
+    ],
+    [/^-n -d web deploy (\S+)$/, (file) => send("/deployments", file, "text/yaml")],
+    [
+      /^-d web vms --vitals$/,
+      () =>
+        eventually(async () => {
+          const { result } = await http.task("GET", "/deployments/web/instances?format=full");
+          const vms = result
+            .split("\n")
+            .filter(Boolean)
+            .map((line) => JSON.parse(line) as ListedVm);
+          expect(vms.map(({ job_state, active }) => [job_state, active])).to.deep.equal([
+            ["running", true],
+            ["running", true],
+          ]);
+          for (const { vitals } of vms) expect(vitals?.load).to.have.length(3);
+        }),
+    ],
+  ];
+
+  it("make two VMs whose agents run and tell their vitals", async () => {
+    writeFileSync(join(folder, "bosh"), NOTING_BOSH, { mode: 0o755 });
+    const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` };
+    execFileSync("sh", ["-eu", "-c", typed()], { cwd: folder, env, stdio: "inherit" });
+    const noted = readFileSync(join(folder, "bosh-calls"), "utf8").trimEnd().split("\n");
+    for (const line of noted) {
+      const [called, does] = calls.find(([pattern]) => pattern.test(line)) ?? [];
+      if (called === undefined || does === undefined)
+        throw new Error(`README calls bosh as this test does not: ${line}`);
+      await does(called.exec(line)?.[1] ?? "");
+    }
+    expect(noted).to.have.length(calls.length);
+  });
+});
+
+function typed(): string {
+  const text = readFileSync(join(repositoryFolder, "README.md"), "utf8");
+  const block = /^## Stock agents on this machine$.*?^```sh$(.*?)^```$/ms.exec(text)?.[1];
+  if (block === undefined) throw new Error("README has no lines for stock agents");
+  return block;
+}
