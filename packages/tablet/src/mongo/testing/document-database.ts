@@ -4,9 +4,11 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { messageOf } from "@diskmesh/domain";
+import { FolderLock } from "@diskmesh/file-lock";
 import { endsWithParent, eventually, freePort, temporaryFolder } from "@diskmesh/testkit";
 import { MongoClient } from "mongodb";
 
@@ -30,6 +32,7 @@ const LOCAL: DatabasePlace = { host: "127.0.0.1", launcher: [] };
 const SOURCE = fileURLToPath(new URL("../../../src/mongo/testing/", import.meta.url));
 const CACHE = fileURLToPath(new URL("../../../../../.cache/", import.meta.url));
 const FETCH_TIMEOUT_MS = 5 * 60_000;
+const PAUSE_AFTER_FAILED_FETCH_MS = 5_000;
 const START_TIMEOUT_MS = 60_000;
 
 let found: Promise<DocumentDatabase | string> | undefined;
@@ -122,25 +125,38 @@ async function javaClasses(): Promise<string> {
     .digest("hex");
   const classes = join(CACHE, `mongo-java-server-1.47.0-${hash.slice(0, 12)}`);
   if (existsSync(classes)) return classes;
-  await mkdir(CACHE, { recursive: true });
+  const repository = join(CACHE, "maven");
+  await mkdir(repository, { recursive: true });
+  // Maven's repository is not made for several processes, and the tests begin beside each other.
+  using _lock = await eventually(() => FolderLock.take(repository), { timeoutMs: 2 * FETCH_TIMEOUT_MS });
+  if (existsSync(classes)) return classes;
   // Made aside and moved at the end, so that what is there is whole.
   const folder = await mkdtemp(join(CACHE, "fetching-"));
   try {
     const made = join(folder, "classes");
-    const goal = ["dependency:copy-dependencies", `-DoutputDirectory=${made}`];
-    const mvn = ["-q", "-B", "-f", join(SOURCE, "pom.xml"), `-Dmaven.repo.local=${join(CACHE, "maven")}`, ...goal];
-    await promisify(execFile)("mvn", mvn, { timeout: FETCH_TIMEOUT_MS });
+    await fetchLibraries(repository, made).catch(async () => {
+      // The network of one moment is not that of the next.
+      await delay(PAUSE_AFTER_FAILED_FETCH_MS);
+      await fetchLibraries(repository, made);
+    });
     const libraries = (await readdir(made)).map((name) => join(made, name)).join(delimiter);
     const compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", made, "-cp", libraries, source];
     await promisify(execFile)("java", compiler, { timeout: FETCH_TIMEOUT_MS });
-    await rename(made, classes).catch((error) => {
-      // Another process was quicker.
-      if (!existsSync(classes)) throw error;
-    });
+    await rename(made, classes);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
   return classes;
+}
+
+async function fetchLibraries(repository: string, folder: string): Promise<void> {
+  // -U: what a registry did not have a moment ago is asked for again.
+  const options = ["-q", "-B", "-U", "-f", join(SOURCE, "pom.xml"), `-Dmaven.repo.local=${repository}`];
+  const goal = ["dependency:copy-dependencies", `-DoutputDirectory=${folder}`];
+  await promisify(execFile)("mvn", [...options, ...goal], { timeout: FETCH_TIMEOUT_MS }).catch((error) => {
+    // Maven says on its standard output why.
+    throw new Error(`mvn did not fetch the libraries of ${SOURCE}pom.xml: ${error.stdout || messageOf(error)}`);
+  });
 }
 
 /** A server that can be killed and started again on the same data and port. */
