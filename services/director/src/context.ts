@@ -21,6 +21,7 @@ import type { CloudConfigs } from "./yaml/cloud-configs.js";
 import type { CpiConfigs } from "./yaml/cpi-configs.js";
 import type { Manifests } from "./yaml/manifests.js";
 import type { YamlReader } from "./yaml/reader.js";
+import type { ResurrectionConfigs } from "./yaml/resurrection-configs.js";
 
 /** What handlers work with. */
 export interface Context {
@@ -30,6 +31,7 @@ export interface Context {
   readonly agentCertificates: AgentCertificates | undefined;
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;
+  readonly resurrectionConfigs: ResurrectionConfigs;
   readonly manifests: Manifests;
   readonly reader: YamlReader;
   readonly stemcellFiles: StemcellFiles;

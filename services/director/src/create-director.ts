@@ -134,7 +134,7 @@ export function createDirector(
     silentMsOf: (agentId) => care.agentHealths.shown(agentId).silentMs,
   };
   const work = makeTasks(ground, { ...records, jobs, callMemory: drivers.callMemory });
-  const care = makeAgentCare(ground, { ...records, ...work });
+  const care = makeAgentCare(ground, { ...texts, ...records, ...work });
   const context = makeContext(ground, { ...texts, ...files, ...records, ...calls, ...drivers, ...work, ...care });
   const { runner, times } = work;
   const { owedRemovals, renewals, agentNotices, resurrector } = care;
@@ -182,11 +182,12 @@ function jobContext(
   { config, tablet, connections, clock, random }: Ground,
   parts: ReadersOfTexts & Files & Records & CpiParts & Drivers,
 ): Omit<JobContext, "lockOwner" | "silentMsOf"> {
-  const { cpi, events, cloudConfigs, cpiConfigs, manifests, boshRegistry, stemcellFiles, logFiles } = parts;
+  const { cpi, events, cloudConfigs, cpiConfigs, resurrectionConfigs, manifests } = parts;
+  const { boshRegistry, stemcellFiles, logFiles } = parts;
   const { agents, agentCertificates, agentSettings, nodes } = connections;
   return {
-    ...{ config, tablet, cpi, events, agents, agentCertificates, cloudConfigs, cpiConfigs, manifests },
-    ...{ boshRegistry, stemcellFiles, logFiles, agentSettings },
+    ...{ config, tablet, cpi, events, agents, agentCertificates, cloudConfigs, cpiConfigs },
+    ...{ resurrectionConfigs, manifests, boshRegistry, stemcellFiles, logFiles, agentSettings },
     vmSlots: new VmSlots(config.deployments.maxConcurrentVmsPerCpi),
     endedAdds: new Set(),
     vendors: {
@@ -241,7 +242,11 @@ function makeTasks(
 /** What is done for agents and their VMs without being asked for. */
 function makeAgentCare(
   { config, tablet, connections, lifecycle, clock, random, log }: Ground,
-  { tasks, events }: Pick<TaskParts, "tasks"> & Pick<Records, "events">,
+  {
+    tasks,
+    events,
+    resurrectionConfigs,
+  }: Pick<ReadersOfTexts & Records & TaskParts, "tasks" | "events" | "resurrectionConfigs">,
 ) {
   const { agents, agentCertificates: certificates } = connections;
   const common = { tablet, agents, tasks, clock, random, log };
@@ -253,7 +258,7 @@ function makeAgentCare(
   const health = { tablet, agents, tasks, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
   const agentHealths = lifecycle.use("agent healths", new AgentHealths(health));
   const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
-  const resurrecting = { ...common, config: config.resurrection, agentHealths };
+  const resurrecting = { ...common, config: config.resurrection, resurrectionConfigs, agentHealths };
   return {
     ...{ owedRemovals, renewals, agentHealths, agentNotices },
     resurrector: lifecycle.use("resurrector", new Resurrector(resurrecting)),
@@ -264,7 +269,7 @@ function makeContext(
   { config, tablet, connections, lifecycle, changes, clock }: Ground,
   parts: ReadersOfTexts & Files & Records & CpiParts & Drivers & TaskParts & AgentParts,
 ): Context {
-  const { reader, cloudConfigs, cpiConfigs, manifests, stemcellFiles, logFiles } = parts;
+  const { reader, cloudConfigs, cpiConfigs, resurrectionConfigs, manifests, stemcellFiles, logFiles } = parts;
   const { taskLog, events, endedTasks, tasks, locks, callRecords, agentHealths } = parts;
   const { agents, agentCertificates, nodes, registries, report, dispatchers } = connections;
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
@@ -280,7 +285,8 @@ function makeContext(
     cpiConfig: parts.teller,
   });
   return {
-    ...{ config, tablet, agentCertificates, reader, cloudConfigs, cpiConfigs, manifests, stemcellFiles, logFiles },
+    ...{ config, tablet, agentCertificates, reader, cloudConfigs, cpiConfigs, resurrectionConfigs, manifests },
+    ...{ stemcellFiles, logFiles },
     ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, lists, passthru, registries, callRecords },
     refusals: new Refusals(events, clock),
     feed: lifecycle.use("page", feed),

@@ -137,6 +137,28 @@ describe("VMs that are gone", () => {
     expect((await instances())[1]?.vmCid).to.equal(victim?.vmCid);
   });
 
+  it("are left alone as long as a config of type resurrection says so", async () => {
+    await switchTo(true, "web", "db");
+    const victim = (await instances())[2];
+    const agent = director.agent(victim?.agentId ?? "");
+    const silent = async () => (await silentVms()).map(({ instanceId }) => instanceId);
+    const isSilent = () => eventually(async () => expect(await silent()).to.deep.equal([victim?.instanceId]), PATIENT);
+    await agent.stop();
+    await isSilent();
+    const type = "resurrection";
+    const rule = (deployment: string) => `rules: [{enabled: false, include: {deployments: [${deployment}]}}]\n`;
+    await director.configs.updateConfig({ type, name: "all-of-api", content: rule("api") });
+    expect(await silent()).to.deep.equal([victim?.instanceId]);
+    await director.configs.updateConfig({ type, name: "all-of-web", content: rule("web") });
+    expect(await silent()).to.deep.equal([]);
+    await director.configs.deleteConfig({ type, name: "all-of-web" });
+    await isSilent();
+    await agent.start();
+    await eventually(async () => expect(await silent()).to.deep.equal([]), PATIENT);
+    await rejection(director.configs.updateConfig({ type, content: "rules: 7" }), InvalidArgumentError, "rules");
+    await switchTo(false, "web", "db");
+  });
+
   it("the switch is durable, and asks for names that are there", async () => {
     await director.process.kill();
     await director.process.start();

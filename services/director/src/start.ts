@@ -81,8 +81,8 @@ async function lead(
     resurrector,
     boshRegistry,
   } = director;
-  const { cloudConfigs, cpiConfigs } = context;
-  await Promise.all([cloudConfigs.load(state.tablet), cpiConfigs.load(state.tablet)]);
+  const { cloudConfigs, cpiConfigs, resurrectionConfigs } = context;
+  await Promise.all([cloudConfigs, cpiConfigs, resurrectionConfigs].map((configs) => configs.load(state.tablet)));
   const { generation, documentsRead } = state.tablet;
   log.info({ address, generation, documentsRead }, "the director serves");
   times.start();

@@ -92,15 +92,16 @@ function knownVm(
 type RemedyOf = (instance: Instance) => string;
 
 /** What the resurrector, which looks at all of them, makes of a silent one. */
-function remediesIn({ agentHealths, clock, config }: Context, tables: DirectorTables): RemedyOf {
+function remediesIn({ agentHealths, clock, config, resurrectionConfigs }: Context, tables: DirectorTables): RemedyOf {
   const { resurrection } = config;
   const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;
-  const watched = watchedVms(tables, silentMsOf, resurrection.enabled, clock.nowMs());
+  const watched = watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), clock.nowMs());
   const isOn = new Set(watched.filter((vm) => vm.isOn).map(({ instance }) => instance.instanceId));
   const verdicts = new Map(decideResurrections(watched, resurrection).map((each) => [each.instance.instanceId, each]));
   const { silentAfterMs, deadAfterMs } = resurrection;
   return ({ instanceId }) => {
-    if (!isOn.has(instanceId)) return "not made anew by itself: resurrection is switched off for it";
+    if (!isOn.has(instanceId))
+      return "not made anew by itself: resurrection is switched off for it, or a config of type resurrection says so";
     const verdict = verdicts.get(instanceId);
     if (verdict?.do === "hold") return `not made anew by itself: ${verdict.because}`;
     if (verdict?.do === "make_anew" && verdict.isDead) return "made anew by itself: it counts as dead";

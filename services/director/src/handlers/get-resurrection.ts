@@ -6,6 +6,7 @@ import { EVERYWHERE } from "../model/resurrection-switch.js";
 export async function getResurrection({
   tablet,
   config,
+  resurrectionConfigs,
   agentHealths,
   clock,
 }: Context): Promise<GetResurrectionResponse> {
@@ -13,7 +14,8 @@ export async function getResurrection({
   const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
   const nowMs = clock.nowMs();
   return tablet.read((tables) => {
-    const verdicts = decideResurrections(watchedVms(tables, silentMsOf, resurrection.enabled, nowMs), resurrection);
+    const watched = watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), nowMs);
+    const verdicts = decideResurrections(watched, resurrection);
     const switches = [...tables.resurrectionSwitches.entries()].filter(({ scope }) => scope !== EVERYWHERE);
     return {
       enabled: tables.resurrectionSwitches.get(EVERYWHERE)?.isOn ?? resurrection.enabled,

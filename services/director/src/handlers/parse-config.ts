@@ -4,9 +4,9 @@ import { configKey, type DirectorTables } from "../model/schema.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 
 /** BOSH acts on them, and this director does not: nobody is to believe that they were heeded. */
-export const NOT_HEEDED: readonly string[] = ["deploy", "resurrection", "runtime"];
+export const NOT_HEEDED: readonly string[] = ["deploy", "runtime"];
 
-/** "cloud" and "cpi" are heeded; others, which no director of BOSH would heed either, are kept for who wrote them. */
+/** "cloud", "cpi" and "resurrection" are heeded; others, which no director of BOSH would heed either, are kept for who wrote them. */
 export function parseConfigType(value: string): string {
   if (!NOT_HEEDED.includes(value)) return parseName("type", value);
   throw new InvalidArgumentError(`this director makes nothing of configs of type ${quoted(value)}`, {

@@ -16,6 +16,7 @@ import { CLOUD } from "../yaml/cloud-configs.js";
 import type { Configs } from "../yaml/configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
+import { RESURRECTION } from "../yaml/resurrection-configs.js";
 import { latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 
 export async function updateConfig(
@@ -89,6 +90,7 @@ export async function readConfig(
   };
   if (type === CPI) return read(context.cpiConfigs);
   if (type === CLOUD) return read(context.cloudConfigs);
+  if (type === RESURRECTION) return read(context.resurrectionConfigs);
   await checkPlain(context, `${type} config \`${name}\``, content, signal);
   return { check: () => {}, keep: () => {} };
 }

@@ -105,7 +105,7 @@ route("POST /configs", {
     ["", {}, LACKING],
     ["", { type: "cloud", name: "default", content: "azs: 7" }, BAD_CONFIG],
     ["", { type: "runtime", name: "x", content: "a: 1" }, NOT_HERE],
-    ["", { type: "resurrection", name: "x", content: "a: 1" }, NOT_HERE],
+    ["", { type: "resurrection", name: "x", content: "a: 1" }, BAD_CONFIG],
     ["", { ...mine("x"), expected_latest_id: "99" }, [412]],
   ],
 });

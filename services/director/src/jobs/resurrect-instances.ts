@@ -109,7 +109,8 @@ function stillSilent(
   if (instance.changedByTaskId === taskId && !instance.ignore) return { instance, isDead: true, isBegun: true };
   if (instance.vmCid !== vmCid) return `${name} was changed meanwhile`;
   const { resurrection } = context.config;
-  const watched = watchedVms(tables, context.silentMsOf, resurrection.enabled, context.clock.nowMs());
+  const wishes = context.resurrectionConfigs.wishes(tables);
+  const watched = watchedVms(tables, context.silentMsOf, wishes, context.clock.nowMs());
   const verdict = decideResurrections(watched, resurrection).find((each) => each.instance.instanceId === instanceId);
   if (verdict === undefined) return `${name} is not silent any more, or not for long, or was changed meanwhile`;
   if (verdict.do === "hold") throw new InvalidStateError(`${name} is left alone: ${verdict.because}`);

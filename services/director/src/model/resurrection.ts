@@ -3,6 +3,7 @@ import type { Disk } from "./disk.js";
 import type { Instance } from "./instance.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import { persistentDiskOf } from "./recorded-deployments.js";
+import { type ResurrectionRule, rulesAllow } from "./resurrection-rule.js";
 import { isSwitchedOn } from "./resurrection-switch.js";
 import type { DirectorTables } from "./schema.js";
 
@@ -11,6 +12,12 @@ export interface ResurrectionLimits {
   readonly silentAfterMs: number;
   /** From then on the VM counts as dead, even if its CPI has it. */
   readonly deadAfterMs: number;
+}
+
+/** What is said of which VMs are made anew, beside the switches in the tables. */
+export interface ResurrectionWishes {
+  readonly isOnByDefault: boolean;
+  readonly rules: readonly ResurrectionRule[];
 }
 
 /** What is known of a VM whose agent has been heard, or should have been. */
@@ -89,7 +96,7 @@ export function decideResurrections(
 export function watchedVms(
   tables: DirectorTables,
   silentMsOf: (agentId: string) => number,
-  isOnByDefault: boolean,
+  { isOnByDefault, rules }: ResurrectionWishes,
   nowMs: number,
 ): WatchedVm[] {
   const isOnOf = (scope: string) => tables.resurrectionSwitches.get(scope)?.isOn;
@@ -100,7 +107,7 @@ export function watchedVms(
     return {
       instance,
       silentMs: silentMsOf(instance.agentId),
-      isOn: isOpen && isSwitchedOn(isOnOf, instance, isOnByDefault),
+      isOn: isOpen && isSwitchedOn(isOnOf, instance, isOnByDefault) && rulesAllow(rules, instance),
       isShutOut: isShutOut(instance.agentKeys, nowMs),
       hasUnknownAttach: disks.some(isUnknownAttach),
     };

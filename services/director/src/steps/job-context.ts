@@ -17,6 +17,7 @@ import type { VmSlots } from "../workers/vm-slots.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
 import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { Manifests } from "../yaml/manifests.js";
+import type { ResurrectionConfigs } from "../yaml/resurrection-configs.js";
 
 /** Where vendors' methods are run. */
 interface Vendors {
@@ -42,6 +43,7 @@ export interface JobContext {
   readonly agentCertificates: AgentCertificates | undefined;
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;
+  readonly resurrectionConfigs: ResurrectionConfigs;
   readonly manifests: Manifests;
   readonly boshRegistry: Pick<BoshRegistryServer, "ensureServing">;
   readonly stemcellFiles: StemcellFiles;

@@ -11,11 +11,13 @@ import {
 import { taskKey } from "../model/schema.js";
 import { hasEnded, type Resurrected } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
+import type { ResurrectionConfigs } from "../yaml/resurrection-configs.js";
 import type { AgentHealths } from "./agent-healths.js";
 import { BY_DIRECTOR, type Tasks } from "./tasks.js";
 
 export interface ResurrectorOptions {
-  readonly config: ResurrectionLimits & { readonly enabled: boolean; readonly checkIntervalMs: number };
+  readonly config: ResurrectionLimits & { readonly checkIntervalMs: number };
+  readonly resurrectionConfigs: Pick<ResurrectionConfigs, "wishes">;
   readonly tablet: DirectorTablet;
   readonly agents: Pick<AgentClient, "isConnected">;
   readonly agentHealths: Pick<AgentHealths, "shown">;
@@ -75,12 +77,12 @@ export class Resurrector {
   }
 
   async #check(): Promise<void> {
-    const { tablet, agents, agentHealths, config, clock } = this.#options;
+    const { tablet, agents, agentHealths, config, resurrectionConfigs, clock } = this.#options;
     // Then nobody is heard.
     if (!agents.isConnected) return;
     const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
     const verdicts = await tablet.read((tables) =>
-      decideResurrections(watchedVms(tables, silentMsOf, config.enabled, clock.nowMs()), config),
+      decideResurrections(watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), clock.nowMs()), config),
     );
     this.#logHeld(
       new Map(verdicts.flatMap((each) => (each.do === "hold" ? [[nameOf(each.instance), each.because]] : []))),

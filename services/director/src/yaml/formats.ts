@@ -2,18 +2,21 @@ import { InvalidArgumentError } from "@diskmesh/domain";
 import * as z from "zod";
 import type { CloudConfig } from "../model/cloud-config.js";
 import type { CpiDefinition } from "../model/cpi-config.js";
+import type { ResurrectionRule } from "../model/resurrection-rule.js";
 import { parseCloudConfig } from "./cloud-config.js";
 import { comparableLines, withoutMarks } from "./comparable.js";
 import { parseCpiConfig } from "./cpi-config.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { type ChangedLine, diffLines } from "./line-diff.js";
 import { type Manifest, type ManifestLimits, parseManifest } from "./manifest.js";
+import { parseResurrectionConfig } from "./resurrection-config.js";
 import { parseStemcellManifest, type StemcellManifest } from "./stemcell-manifest.js";
 
 /** What is to be made of one text, or of two. It travels to worker threads. */
 export type Reading =
   | { readonly format: "cloud_config"; readonly text: string; readonly limits: TextLimits }
   | { readonly format: "cpi_config"; readonly text: string; readonly limits: TextLimits }
+  | { readonly format: "resurrection_config"; readonly text: string; readonly limits: TextLimits }
   | {
       /** A mapping of which nothing is heeded. */
       readonly format: "plain_config";
@@ -37,6 +40,7 @@ export type ReadingOf<F extends Format> = Extract<Reading, { readonly format: F 
 export interface Results {
   readonly cloud_config: CloudConfig;
   readonly cpi_config: readonly CpiDefinition[];
+  readonly resurrection_config: readonly ResurrectionRule[];
   readonly plain_config: null;
   readonly manifest: Manifest;
   readonly stemcell_manifest: StemcellManifest;
@@ -51,6 +55,7 @@ type Read = { readonly [F in Format]: (reading: ReadingOf<F>) => Results[F] };
 const READ: Read = {
   cloud_config: ({ text, limits }) => parseCloudConfig(text, limits),
   cpi_config: ({ text, limits }) => parseCpiConfig(text, limits),
+  resurrection_config: ({ text, limits }) => parseResurrectionConfig(text, limits),
   plain_config: ({ text, limits }) => {
     parseYaml(text, z.looseObject({}), limits);
     return null;

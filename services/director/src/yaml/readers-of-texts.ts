@@ -4,6 +4,7 @@ import { CloudConfigs } from "./cloud-configs.js";
 import { CpiConfigs } from "./cpi-configs.js";
 import { Manifests } from "./manifests.js";
 import { YamlReader } from "./reader.js";
+import { ResurrectionConfigs } from "./resurrection-configs.js";
 import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "./stemcell-manifest.js";
 
 /** What reads YAML from outside, a reader for each kind of text. */
@@ -11,11 +12,15 @@ export interface ReadersOfTexts {
   readonly reader: YamlReader;
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;
+  readonly resurrectionConfigs: ResurrectionConfigs;
   readonly manifests: Manifests;
   readonly readStemcellManifest: (text: string) => Promise<StemcellManifest>;
 }
 
-export function readersOfTexts({ limits, deployments }: DirectorConfig, lifecycle: Lifecycle): ReadersOfTexts {
+export function readersOfTexts(
+  { limits, deployments, resurrection }: DirectorConfig,
+  lifecycle: Lifecycle,
+): ReadersOfTexts {
   const { maxConfigBytes, maxManifestBytes, maxInstancesPerDeployment: instances, yaml } = limits;
   const reader = lifecycle.use("YAML reader", new YamlReader(yaml));
   const { ignoreJobs } = deployments;
@@ -25,6 +30,7 @@ export function readersOfTexts({ limits, deployments }: DirectorConfig, lifecycl
     reader,
     cloudConfigs: new CloudConfigs(reader, { sizeBytes: maxConfigBytes, yaml }),
     cpiConfigs: new CpiConfigs(reader, { sizeBytes: maxConfigBytes, yaml }),
+    resurrectionConfigs: new ResurrectionConfigs(reader, { sizeBytes: maxConfigBytes, yaml }, resurrection.enabled),
     manifests: new Manifests(reader, ofManifests),
     readStemcellManifest: (text) => reader.read({ format: "stemcell_manifest", text, limits: ofStemcells }),
   };

@@ -64,7 +64,7 @@ export function lineChangeToNumber(object: LineChange): number {
 export interface Config {
   /** Counts up over all configs, from 1. */
   configId: number;
-  /** "cloud" or "cpi". */
+  /** "cloud", "cpi", "resurrection", or one that is not heeded. */
   type: string;
   /** Several configs of one type are told apart by name; "default" when there is one. */
   name: string;
@@ -78,8 +78,9 @@ export interface Config {
 export interface UpdateConfigRequest {
   /**
    * "cloud": `azs`, `vm_types`, `vm_extensions`, `disk_types` and `networks` in BOSH's format; `disk_types` are what seed
-   * 002 calls disk pools. "cpi": `cpis` in BOSH's format. Of any other name: a mapping that is kept, and not heeded;
-   * "deploy", "resurrection" and "runtime" are refused, because a director of BOSH would heed them.
+   * 002 calls disk pools. "cpi": `cpis` in BOSH's format. "resurrection": `rules` in BOSH's format; VMs that one
+   * switches off are not made anew, whatever ResurrectionService says. Of any other name: a mapping that is kept, and not
+   * heeded; "deploy" and "runtime" are refused, because a director of BOSH would heed them.
    */
   type: string;
   /** Empty for "default". */

@@ -1,0 +1,28 @@
+import type { ResurrectionWishes } from "../model/resurrection.js";
+import type { ResurrectionRule } from "../model/resurrection-rule.js";
+import type { DirectorTables } from "../model/schema.js";
+import { Configs } from "./configs.js";
+import type { TextLimits } from "./document.js";
+import type { YamlReader } from "./reader.js";
+
+export const RESURRECTION = "resurrection";
+
+/** The rules of all configs of type "resurrection". */
+export class ResurrectionConfigs extends Configs<readonly ResurrectionRule[], readonly ResurrectionRule[]> {
+  readonly #isOnByDefault: boolean;
+
+  constructor(reader: YamlReader, limits: Omit<TextLimits, "what">, isOnByDefault: boolean) {
+    super({
+      type: RESURRECTION,
+      reader,
+      limits,
+      read: (reader, text, limits, options) => reader.read({ format: "resurrection_config", text, limits }, options),
+      merge: (parts) => parts.flatMap(({ part }) => part),
+    });
+    this.#isOnByDefault = isOnByDefault;
+  }
+
+  wishes(tables: DirectorTables): ResurrectionWishes {
+    return { isOnByDefault: this.#isOnByDefault, rules: this.current(tables) };
+  }
+}
