@@ -116,6 +116,11 @@ describe("the bosh CLI itself", () => {
     expect((await run("cpi-config")).text).to.contain("canary");
     await run("delete-config --type=cpi --name=default");
     await run("delete-config --type=mine --name=x");
+    writeFileSync(file("rules"), "rules: [{enabled: false, include: {deployments: [web]}}]\n");
+    await run("update-config --type=resurrection --name=web", file("rules"));
+    await refused(`update-config --type=resurrection --name=web ${file("any")}`, /rules/);
+    expect(column(await run("config --type=resurrection --name=web"), "content")[0]).to.contain("enabled: false");
+    await run("delete-config --type=resurrection --name=web");
     await refused(`update-runtime-config ${file("any")}`, /makes nothing of configs of type runtime/);
     await refused("runtime-config", /No .*runtime config/);
   });
