@@ -1,0 +1,55 @@
+import { DEVICE, DISK, type ExplainRow, HOST, h2, OTHER_HOST, published, testCauses, word } from "../testing/causes.js";
+
+const rows: readonly ExplainRow[] = [
+  ["all is well", DISK, { disk: { publication: published("PUBLISHED") } }, []],
+  [
+    "it was fenced, and nobody has asked for it since",
+    DISK,
+    { disk: { fence: { hostId: h2, ...word } } },
+    [
+      {
+        reason: "FENCED",
+        says: /disk x was taken from host h2 by operator ada \(no power\), and is served nowhere/,
+        sinceMs: 300,
+        becauseOf: [OTHER_HOST],
+      },
+    ],
+  ],
+  [
+    "it is not served yet",
+    DISK,
+    { disk: { publication: published("PUBLISHING") } },
+    [
+      {
+        reason: "PUBLICATION_PENDING",
+        says: /host h2 does not serve disk x yet, in session 7, after 2 tries: timed out/,
+        becauseOf: [OTHER_HOST, DEVICE],
+      },
+    ],
+  ],
+  [
+    "a fence waits for a device of a silent host",
+    DISK,
+    {
+      host: { state: "UNAVAILABLE" },
+      disk: { publication: published("UNPUBLISHING"), fence: { ...word, hostId: h2 } },
+    },
+    [
+      {
+        reason: "UNPUBLICATION_PENDING",
+        says: /taken from host h2 \(fenced by operator ada: no power\)/,
+        sinceMs: 300,
+        becauseOf: [DEVICE, OTHER_HOST],
+      },
+      { reason: "DEVICE_IN_TROUBLE", says: /not asked: .*UNAVAILABLE/, becauseOf: [DEVICE, HOST] },
+    ],
+  ],
+  [
+    "its device is in error",
+    DISK,
+    { disk: {}, device: { health: "ERROR" } },
+    [{ reason: "DEVICE_IN_TROUBLE", says: /device d1, which is in ERROR/, becauseOf: [DEVICE] }],
+  ],
+];
+
+describe("why a disk is not as it should be", () => testCauses(rows));

@@ -1,0 +1,83 @@
+import { expect } from "chai";
+import type { Known, Subject } from "../model/cause.js";
+import { causesOf } from "../model/explain.js";
+import type { Device, Disk, Host, Publication } from "../model/schema.js";
+import { noteMassSilence } from "../model/vigil.js";
+import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "./fleet-fixture.js";
+
+export const [h1, h2] = [hostId("h1"), hostId("h2")];
+export const HOST: Subject = { kind: "HOST", name: h1 };
+export const DEVICE: Subject = { kind: "DEVICE", name: deviceId("d1") };
+export const DISK: Subject = { kind: "DISK", name: diskId("x") };
+export const POOL: Subject = { kind: "POOL", name: "default" };
+export const VM: Subject = { kind: "VM", name: "vm-1" };
+export const OTHER_HOST: Subject = { kind: "HOST", name: h2 };
+
+const known = (fields: Partial<Known> = {}): Known => ({
+  whySuspected: () => undefined,
+  lastHeardAtMs: () => 500,
+  refusalOf: () => undefined,
+  progressOf: () => ({ nextAttemptAtMs: 900, erasedBytes: 16 * 2 ** 20, pending: undefined }),
+  standsStill: undefined,
+  serialNumbersOfMany: new Set(),
+  ...fields,
+});
+export const suspects: Partial<Known> = { whySuspected: (id) => (id === h1 ? "host h1 is suspected" : undefined) };
+export const refusedAt = (lastAtMs: number): Partial<Known> => ({
+  refusalOf: (id) =>
+    id === h1 ? { message: "somebody at ADDRESS is turned away: why", sinceMs: 550, lastAtMs } : undefined,
+});
+export const word = { by: "operator ada", atMs: 300, reason: "no power" };
+export const published = (state: Publication["state"], fields: Partial<Publication> = {}): Publication => ({
+  hostId: h2,
+  state,
+  sessionNumber: 7,
+  exportPath: "",
+  attempts: 2,
+  lastError: "timed out",
+  ...fields,
+});
+
+interface Scene {
+  readonly host?: Partial<Host>;
+  readonly device?: Partial<Device>;
+  readonly disk?: Partial<Disk>;
+  readonly known?: Partial<Known>;
+  readonly isMass?: boolean;
+}
+
+interface Expected {
+  readonly reason: string;
+  readonly says: RegExp;
+  readonly sinceMs?: number;
+  readonly nextTryAtMs?: number;
+  readonly becauseOf?: readonly Subject[];
+  /** Of the cures that are commands. */
+  readonly commands?: readonly string[];
+}
+
+/** What is so -> what is said of it. Host h1 has device d1, on which disk x lies, if there is one. */
+export type ExplainRow = readonly [cause: string, subject: Subject, scene: Scene, expected: readonly Expected[]];
+
+/** A test of each row. */
+export function testCauses(rows: readonly ExplainRow[]): void {
+  for (const [cause, subject, scene, expected] of rows)
+    it(`${subject.kind}: ${cause} -> ${expected.map(({ reason }) => reason).join(", ") || "no cause"}`, () => {
+      const fleet = new TestFleet({
+        hosts: [aHost("h1", scene.host), aHost("h2")],
+        devices: [aDevice("d1", { ...(scene.disk !== undefined && { diskId: diskId("x") }), ...scene.device })],
+        disks: scene.disk === undefined ? [] : [aDisk("x", ["d1"], scene.disk)],
+      });
+      if (scene.isMass) fleet.transact((tx) => noteMassSilence(tx, true, 1));
+      const found = causesOf(fleet.tables, subject, known(scene.known));
+      expect(found.map(({ reason }) => reason)).to.deep.equal(expected.map(({ reason }) => reason));
+      for (const [index, { says, commands = [], ...rest }] of expected.entries()) {
+        const { message, cures = [], subject: of, ...told } = found[index] as (typeof found)[number];
+        expect(of).to.deep.equal(subject);
+        expect(message).to.match(says);
+        expect(cures.map(([, command]) => command).filter(Boolean)).to.deep.equal(commands);
+        const set = Object.fromEntries(Object.entries(told).filter(([, value]) => value !== undefined));
+        expect(set).to.deep.equal({ ...(told.becauseOf === undefined ? {} : { becauseOf: [] }), ...rest });
+      }
+    });
+}
