@@ -1,0 +1,179 @@
+import { FencedError, InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { expect } from "chai";
+import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
+import { table } from "./schema.js";
+import { Tablet } from "./tablet.js";
+import { TabletScene, turn } from "./testing/tablet-scene.js";
+
+describe("who leads a tablet", () => {
+  let scene: TabletScene;
+
+  beforeEach(async () => {
+    scene = await TabletScene.open();
+  });
+  afterEach(() => scene.end());
+
+  it("claims above a number without a restart, and says so", async () => {
+    const { incarnation } = scene.tablet;
+    await scene.put("h1");
+    expect(await scene.tablet.claimAbove(7)).to.equal(8);
+    expect(scene.tablet.generation).to.equal(8);
+    expect(await scene.hostIds()).to.deep.equal(["h1"]);
+    await scene.put("h2");
+    await scene.reopen();
+    expect([scene.tablet.generation, scene.tablet.incarnation]).to.deep.equal([9, incarnation]);
+    expect(scene.tablet.parentIncarnations).to.deep.equal([]);
+  });
+
+  it("claims above two numbers at once -> one after the other, though the first one's answer is late", async () => {
+    let answerFirst = (): void => {};
+    scene.storage.delayAnswerOfClaim(new Promise((resolve) => (answerFirst = resolve)));
+    const claims = [scene.tablet.claimAbove(7), scene.tablet.claimAbove(3)];
+    // The second one would be answered by then.
+    await scene.put("h1");
+    await scene.put("h2");
+    answerFirst();
+    expect(await Promise.all(claims)).to.deep.equal([8, 9]);
+    expect(scene.tablet.generation).to.equal(9);
+  });
+
+  it("is lost when it claims above a number while another process leads", async () => {
+    const other = openLmdbStorage({ folder: scene.folder, exclusive: false });
+    await other.claim({ writer: "other", address: "127.0.0.1:9" });
+    await rejection(scene.tablet.claimAbove(7), FencedError);
+    expect(await scene.tablet.lost).to.be.instanceOf(FencedError);
+    await other.close({ handOver: true });
+  });
+
+  it("refuses to claim above what is no generation, and goes on", async () => {
+    for (const generation of [-1, 1.5, Number.NaN, 2 ** 53]) {
+      await rejection(scene.tablet.claimAbove(generation), InvalidArgumentError);
+    }
+    await scene.put("h1");
+    expect(scene.tablet.generation).to.equal(1);
+  });
+
+  it("has everything again after it was opened again, with the next generation and the same id", async () => {
+    expect(scene.tablet.generation).to.equal(1);
+    const { id } = scene.tablet;
+    await scene.put("h1");
+    await scene.put("h2");
+    await scene.tablet.transact((tx) => tx.hosts.delete("h1"));
+    await scene.reopen();
+    expect(scene.tablet.id).to.equal(id);
+    expect(scene.tablet.generation).to.equal(2);
+    expect(await scene.hostIds()).to.deep.equal(["h2"]);
+  });
+
+  it("refuses to open what this version does not know, and lets go of the storage", async () => {
+    await scene.put("h1");
+    await scene.tablet.close();
+    const other = { devices: table<{ id: string }>()({ key: ({ id }) => id }) };
+    const exclusive = openLmdbStorage({ folder: scene.folder });
+    await rejection(
+      Tablet.open({ name: "registry", schema: other, storage: exclusive, address: "" }),
+      InvalidStateError,
+      "there is no table hosts",
+    );
+    const next = openLmdbStorage({ folder: scene.folder });
+    await next.claim({ writer: "next", address: "" });
+    await next.close({ handOver: true });
+  });
+
+  describe("when another process has claimed the tablet", () => {
+    it("drops everything, rejects all that is pending, and says that it is lost", async () => {
+      await scene.put("durable");
+      scene.storage.stop();
+      const inFlight = rejection(scene.put("in-flight"));
+      await turn();
+      const waiting = rejection(scene.put("waiting"));
+      const heard: unknown[] = [];
+      scene.tablet.watch((changes) => heard.push(changes));
+      const newer = openLmdbStorage({ folder: scene.folder, exclusive: false });
+      await newer.claim({ writer: "newer", address: "127.0.0.1:9" });
+      scene.storage.go();
+      for (const error of await Promise.all([inFlight, waiting, scene.tablet.lost])) {
+        expect(error).to.be.instanceOf(FencedError);
+        expect(error.message).to.contain("claimed by 127.0.0.1:9 with generation 2");
+      }
+      expect(await rejection(scene.put("later"))).to.equal(await scene.tablet.lost);
+      expect(await rejection(scene.hostIds())).to.equal(await scene.tablet.lost);
+      expect(heard).to.deep.equal([]);
+      expect(scene.storage.commits.length).to.equal(2);
+      const keys: string[] = [];
+      await newer.load((_, key) => keys.push(key));
+      await newer.close({ handOver: true });
+      expect(keys).to.deep.equal(["durable"]);
+    });
+
+    it("learns of it from the renewal when it has nothing to commit", async () => {
+      await scene.reopen({ renewIntervalMs: 5 });
+      const newer = openLmdbStorage({ folder: scene.folder, exclusive: false });
+      await newer.claim({ writer: "newer", address: "127.0.0.1:9" });
+      expect(await scene.tablet.lost).to.be.instanceOf(FencedError);
+      await rejection(scene.hostIds(), FencedError);
+      await newer.close({ handOver: true });
+    });
+
+    it("does not know what became of the commit that was in flight when a renewal failed", async () => {
+      await scene.reopen({ renewIntervalMs: 5 });
+      scene.storage.stop();
+      const inFlight = rejection(scene.put("in-flight"), UnavailableError);
+      await turn();
+      const waiting = rejection(scene.put("waiting"), FencedError);
+      scene.storage.renewError = new FencedError("claimed by another");
+      expect(await inFlight).to.include({ name: "UnavailableError", outcome: "unknown" });
+      expect(await waiting).to.include({ name: "FencedError", outcome: "not_done" });
+      scene.storage.go();
+    });
+
+    it("does not hand over the lease it no longer has", async () => {
+      scene.storage.failWith = new FencedError("claimed by another");
+      await rejection(scene.put("h1"));
+      await scene.tablet.close();
+      expect(scene.storage.closed).to.deep.equal([{ handOver: false }]);
+    });
+  });
+
+  it("is lost when the storage fails, and says that the outcome is unknown", async () => {
+    scene.storage.failWith = new Error("disk on fire");
+    const error = await rejection(scene.put("h1"), UnavailableError);
+    expect(error.outcome).to.equal("unknown");
+    expect(error.message).to.contain("disk on fire");
+    expect((await scene.tablet.lost).message).to.contain("disk on fire");
+  });
+
+  it("is lost when a commit takes too long", async () => {
+    await scene.reopen({ commitTimeoutMs: 20 });
+    scene.storage.stop();
+    const error = await rejection(scene.put("h1"), UnavailableError);
+    expect(error.outcome).to.equal("unknown");
+    expect(error.message).to.contain("longer than 20 ms");
+    expect(await rejection(scene.put("h2"))).to.equal(await scene.tablet.lost);
+  });
+
+  describe("close", () => {
+    it("waits for what was accepted, refuses the rest, and hands over", async () => {
+      scene.storage.stop();
+      const accepted = scene.put("a");
+      const closing = scene.tablet.close();
+      await rejection(scene.put("b"), UnavailableError);
+      expect(scene.storage.closed).to.deep.equal([]);
+      scene.storage.go();
+      await Promise.all([accepted, closing, scene.tablet.close()]);
+      expect(scene.storage.closed).to.deep.equal([{ handOver: true }]);
+      await scene.reopen();
+      expect(await scene.hostIds()).to.deep.equal(["a"]);
+    });
+
+    it("comes with `await using`", async () => {
+      await scene.tablet.close();
+      {
+        await using scoped = await scene.openTablet();
+        await scoped.transact((tx) => tx.hosts.put({ hostId: "a", az: "z1" }));
+      }
+      expect(scene.storage.closed).to.deep.equal([{ handOver: true }]);
+    });
+  });
+});

@@ -1,0 +1,64 @@
+import type { Change } from "../schema.js";
+import type { Claim, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
+
+/** A storage behind a gate: commits wait while it is closed, and can be made to fail. */
+export class GatedStorage implements TabletStorage {
+  readonly commits: (readonly Change[])[] = [];
+  readonly closed: { handOver: boolean }[] = [];
+  failWith: Error | undefined;
+  renewError: Error | undefined;
+  readonly #inner: TabletStorage;
+  #gate: Promise<void> = Promise.resolve();
+  #openGate: () => void = () => {};
+  #answersOfClaims: Promise<void>[] = [];
+
+  constructor(inner: TabletStorage) {
+    this.#inner = inner;
+  }
+
+  stop(): void {
+    this.#gate = new Promise((resolve) => {
+      this.#openGate = resolve;
+    });
+  }
+
+  go(): void {
+    this.#openGate();
+  }
+
+  /** The next claim above a number is made at once, and answered when that resolves. */
+  delayAnswerOfClaim(until: Promise<void>): void {
+    this.#answersOfClaims.push(until);
+  }
+
+  claim(leader: Leader): Promise<Claim> {
+    return this.#inner.claim(leader);
+  }
+
+  async claimAbove(generation: number): Promise<number> {
+    const claimed = await this.#inner.claimAbove(generation);
+    await this.#answersOfClaims.shift();
+    return claimed;
+  }
+
+  load(onDocument: OnDocument): Promise<void> {
+    return this.#inner.load(onDocument);
+  }
+
+  async commit(changes: readonly StoredChange[]): Promise<void> {
+    this.commits.push(changes);
+    await this.#gate;
+    if (this.failWith !== undefined) throw this.failWith;
+    await this.#inner.commit(changes);
+  }
+
+  async renew(): Promise<void> {
+    if (this.renewError !== undefined) throw this.renewError;
+    await this.#inner.renew();
+  }
+
+  async close(options: { handOver: boolean }): Promise<void> {
+    this.closed.push(options);
+    await this.#inner.close(options);
+  }
+}
