@@ -1,0 +1,81 @@
+import { expect } from "chai";
+import { type Disk, disk, ids, withDisks } from "./testing/memory-disks.js";
+
+describe("iteration over MemoryTables", () => {
+  const hundreds = Array.from({ length: 1_500 }, (_, i) =>
+    disk(`d${String(i).padStart(4, "0")}`, { hostId: `h${i % 3}` }),
+  );
+
+  it("pages in order of key, also after a key that is gone", () => {
+    const { tables } = withDisks(...hundreds.toReversed());
+    expect(ids(tables.disks.entries())).to.deep.equal(ids(hundreds));
+    expect(ids(tables.disks.entries({ after: "d0009", limit: 2 }))).to.deep.equal(["d0010", "d0011"]);
+    expect(ids(tables.disks.entries({ after: "d0009x", limit: 1 }))).to.deep.equal(["d0010"]);
+    expect(ids(tables.disks.entries({ after: "d1499" }))).to.deep.equal([]);
+    expect(ids(tables.disks.entries({ limit: 0 }))).to.deep.equal([]);
+    expect(ids(tables.disks.by("byHost", "h1", { after: "d0001", limit: 2 }))).to.deep.equal(["d0004", "d0007"]);
+    expect(ids(tables.disks.by("byHost", "h2"))).to.deep.equal(ids(hundreds.filter((each) => each.hostId === "h2")));
+    expect(ids(tables.disks.by("byHost", "nobody"))).to.deep.equal([]);
+  });
+
+  it("can delete what it visits", () => {
+    const memory = withDisks(...hundreds);
+    memory.transact((tx) => {
+      for (const each of tx.disks.by("byHost", "h0")) tx.disks.delete(each.diskId);
+    });
+    expect(memory.tables.disks.count("byHost", "h0")).to.equal(0);
+    expect(memory.tables.disks.size).to.equal(1_000);
+  });
+
+  it("skips what was deleted before its turn, and shows what was replaced as it is now", () => {
+    const memory = withDisks(disk("a"), disk("b"), disk("c"), disk("d"));
+    memory.transact((tx) => {
+      const seen: Disk[] = [];
+      for (const each of tx.disks.entries()) {
+        if (each.diskId === "a") {
+          tx.disks.delete("b");
+          tx.disks.put(disk("c", { size: 7 }));
+        }
+        seen.push(each);
+      }
+      expect(seen).to.deep.equal([disk("a"), disk("c", { size: 7 }), disk("d")]);
+    });
+  });
+
+  it("can move each document to another index value once", () => {
+    const memory = withDisks(...hundreds);
+    memory.transact((tx) => {
+      for (const each of tx.disks.by("byHost", "h1")) tx.disks.put({ ...each, hostId: "h2" });
+    });
+    expect(memory.tables.disks.count("byHost", "h2")).to.equal(1_000);
+  });
+
+  it("a snapshot of a table, or of an index value, stays as it was, whatever the number of keys", () => {
+    for (const count of [0, 1, 2, 200, 1_000]) {
+      const all = Array.from({ length: count }, (_, i) => disk(`k${String(i).padStart(4, "0")}`, { hostId: "h1" }));
+      const memory = withDisks(...all);
+      const { disks } = memory.tables;
+      const snapshots = [disks.snapshot(), disks.snapshot("byHost", "h1")];
+      memory.transact((tx) => {
+        for (const each of all) {
+          if (each.diskId.endsWith("1")) tx.disks.delete(each.diskId);
+          else tx.disks.put({ ...each, hostId: each.diskId.endsWith("2") ? "h2" : "h1", size: 2 });
+        }
+        tx.disks.put(disk("k0000a", { hostId: "h1" }));
+      });
+      for (const snapshot of snapshots) {
+        expect([...snapshot.entries()]).to.deep.equal(all);
+        expect([...snapshot.entries({ after: "k0002", limit: 3 })]).to.deep.equal(all.slice(3, 6));
+      }
+      expect([...disks.snapshot("byHost", "h2").entries()]).to.deep.equal([...disks.by("byHost", "h2")]);
+    }
+  });
+
+  it("refuses an index that was not declared", () => {
+    const { tables } = withDisks(disk("a"));
+    // @ts-expect-error: the compiler refuses it first.
+    expect(() => tables.disks.by("byColour", "red")).to.throw(TypeError, "no index byColour");
+    // @ts-expect-error
+    expect(() => tables.disks.count("byColour", "red")).to.throw(TypeError, "no index byColour");
+  });
+});
