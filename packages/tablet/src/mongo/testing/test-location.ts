@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { MongoClient } from "mongodb";
-import type { StorageLocation } from "../../contract/storage-contract.js";
+import type { StorageLocation } from "../../contract/storage-location.js";
 import type { TabletStorage } from "../../storage.js";
 import { openMongoStorage } from "../open-mongo.js";
 

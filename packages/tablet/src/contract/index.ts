@@ -1,2 +1,0 @@
-export * from "./event-log-contract.js";
-export * from "./storage-contract.js";
