@@ -15,7 +15,7 @@ import { expect } from "chai";
 import type { CallContext } from "./call-context.js";
 import type { ClientOptions } from "./client.js";
 import { methodsOf } from "./definition.js";
-import { abortReason, Bench, collect, eventually, type Note, NoteService } from "./testing/note-bench.js";
+import { abortReason, Bench, collect, deferred, eventually, type Note, NoteService } from "./testing/note-bench.js";
 
 const NOTE = { text: "a", count: 7 };
 /** More than the listeners of which Node warns. */
@@ -198,6 +198,31 @@ describe("carried calls", () => {
     await carried().get(NOTE);
     await rejection(carried().get(NOTE), ResourceExhaustedError, "rpc.maxStreamsPerPeer");
     expect(await bench.client().get(NOTE)).to.deep.equal(NOTE);
+  });
+
+  it("leaves a stream in time, used or not", async () => {
+    let answer = () => {};
+    const begun = deferred();
+    const handlers = {
+      get: async (note: Note) => {
+        if (note.text !== "slow") return note;
+        begun.resolve();
+        await new Promise<void>((resolve) => {
+          answer = resolve;
+        });
+        return note;
+      },
+    };
+    await bench.serve(handlers, { limits: { maxStreamsPerPeer: 1 } });
+    const client = carried({ carrierAgeMs: 50 });
+    const slow = client.get({ text: "slow" });
+    await begun.promise;
+    await eventually(() => rejection(client.get(NOTE), ResourceExhaustedError, "rpc.maxStreamsPerPeer"));
+    answer();
+    expect(await slow).to.include({ text: "slow" });
+    // Another one has room as soon as nothing is left of the first.
+    await eventually(() => client.get(NOTE));
+    await eventually(() => carried().get(NOTE));
   });
 
   it("makes calls by themselves of a server that carries none", async () => {

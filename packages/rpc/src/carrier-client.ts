@@ -20,7 +20,10 @@ export interface CallToCarry {
   readonly instead: () => BegunCall;
 }
 
-/** A server ends its connections for their age, which must end no call: a stream is left long before. */
+/**
+ * A stream is left then, used or not: a server ends its connections for their age, which must end no call, and a client
+ * those that it does not use.
+ */
 const MAX_AGE_MS = 60_000;
 /** A server that carries no calls may be replaced by one that does. */
 const REFUSED_FOR_MS = 60_000;
@@ -32,6 +35,8 @@ export class CarrierClient {
   #carrier: Carrier | undefined;
   #refusedAtMs = Number.NEGATIVE_INFINITY;
 
+  constructor(private readonly maxAgeMs = MAX_AGE_MS) {}
+
   /** Whether the server is not known to carry no calls. */
   get isServed(): boolean {
     return performance.now() - this.#refusedAtMs >= REFUSED_FOR_MS;
@@ -40,9 +45,10 @@ export class CarrierClient {
   begin(link: Link, call: CallToCarry): BegunCall {
     if (this.#carrier?.isFor(link) !== true) {
       this.#carrier?.end();
-      this.#carrier = new Carrier(link, () => {
+      const onRefused = () => {
         this.#refusedAtMs = performance.now();
-      });
+      };
+      this.#carrier = new Carrier(link, this.maxAgeMs, onRefused);
     }
     return this.#carrier.begin(call);
   }
@@ -71,15 +77,15 @@ interface Carried {
 class Carrier {
   readonly #link: Link;
   readonly #stream: ClientDuplexStream<unknown, CarryResponse> & LinkedCall;
-  readonly #openedAtMs = performance.now();
   readonly #carried = new Map<number, Carried>();
   #lastNumber = 0;
   /** Whether no further call begins here. */
   #isLeft = false;
   #isOver = false;
 
-  constructor(link: Link, onRefused: () => void) {
+  constructor(link: Link, maxAgeMs: number, onRefused: () => void) {
     this.#link = link;
+    const age = setTimeout(() => this.end(), maxAgeMs).unref();
     const { path, requestSerialize, responseDeserialize } = CARRY;
     const stream = link.client.makeBidiStreamRequest(
       path,
@@ -94,6 +100,7 @@ class Carrier {
     this.#stream.on("data", (response: CarryResponse) => this.#hear(response));
     this.#stream.once("status", (ended: StatusObject) => {
       this.#isOver = true;
+      clearTimeout(age);
       const isRefused = ended.code === status.UNIMPLEMENTED;
       if (isRefused) onRefused();
       for (const number of [...this.#carried.keys()]) {
@@ -105,7 +112,7 @@ class Carrier {
 
   /** Whether calls over that link may begin here. */
   isFor(link: Link): boolean {
-    return link === this.#link && !this.#isOver && performance.now() - this.#openedAtMs < MAX_AGE_MS;
+    return link === this.#link && !this.#isOver && !this.#isLeft;
   }
 
   /** Once the calls under way have ended: until then they may have to be cancelled. */

@@ -35,6 +35,8 @@ export interface ClientOptions {
    * and one server. A small call takes a fraction of what one by itself does.
    */
   readonly carried?: boolean;
+  /** How long a stream carries calls until it is left for another one. */
+  readonly carrierAgeMs?: number;
   /**
    * Called when a server cannot be reached, with why, at each try: a call that goes on to look for another one may take
    * until its deadline to fail.
@@ -58,13 +60,14 @@ export function closedError(address: string): UnavailableError {
 export class ClientChannel {
   readonly #maxMessageBytes: number;
   readonly #tls: CurrentTls;
-  readonly #carriers = new CarrierClient();
+  readonly #carriers: CarrierClient;
   #link: Link;
   #isClosed = false;
 
   constructor(private readonly options: ChannelOptions) {
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
     this.#tls = CurrentTls.open(options.tls);
+    this.#carriers = new CarrierClient(options.carrierAgeMs);
     this.#link = this.#connectAnew();
     this.#tls.onChange(() => this.#link.endIfRevoked());
   }

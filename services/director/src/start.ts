@@ -150,7 +150,8 @@ function connectDispatchers(
 ): Dispatchers {
   const dispatchers = [dispatcher.address].flat().map((address) => {
     const common = { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: cpi.callTimeoutMs } as const;
-    const client = createClient(CpiServiceDefinition, { ...common, maxMessageBytes: rpc.maxMessageBytes });
+    const of = { ...common, maxMessageBytes: rpc.maxMessageBytes, carried: true } as const;
+    const client = createClient(CpiServiceDefinition, of);
     const health = createClient(HealthDefinition, common);
     lifecycle.use("CPI client", client);
     lifecycle.use("health client of a dispatcher", health);

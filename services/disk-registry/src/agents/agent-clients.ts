@@ -14,7 +14,13 @@ export type ConnectAgent = (host: Pick<Host, "hostId" | "address">) => AgentClie
 /** Over gRPC. The agent must carry the host's name in its certificate. */
 export function grpcAgents(options: { readonly tls: TlsFiles; readonly defaultDeadlineMs: number }): ConnectAgent {
   return ({ hostId, address }) =>
-    createClient(DiskAgentServiceDefinition, { ...options, address, serverRole: "disk-agent", serverName: hostId });
+    createClient(DiskAgentServiceDefinition, {
+      ...options,
+      address,
+      serverRole: "disk-agent",
+      serverName: hostId,
+      carried: true,
+    });
 }
 
 type AskedFleet = Pick<Fleet, "leader" | "knows" | "hear" | "hearRefusal" | "requireLeads">;
