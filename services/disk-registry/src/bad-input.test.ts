@@ -1,19 +1,8 @@
-import { readFileSync } from "node:fs";
-import { connect } from "node:tls";
-import { AdminServiceDefinition, SubjectKind } from "@diskmesh/api/common";
-import {
-  AgentRegistrationServiceDefinition,
-  CreateDiskRequest,
-  DiskRegistryServiceDefinition,
-  type RegisterAgentRequest,
-  ReportedDevice,
-} from "@diskmesh/api/registry";
-import { createClient } from "@diskmesh/rpc";
+import { CreateDiskRequest, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { expect } from "chai";
+import { type Call, firstOf, refused, WATCH } from "./testing/calls.js";
 import type { TestAgent } from "./testing/test-agent.js";
 import { type RegistryClient, TestRegistry } from "./testing/test-registry.js";
-
-type Call = (operator: RegistryClient) => Promise<unknown>;
 
 const MALFORMED_IDS: readonly [string, string][] = [
   ["../", "../etc/passwd"],
@@ -25,13 +14,6 @@ const MALFORMED_IDS: readonly [string, string][] = [
   ["not ASCII", "hôst"],
 ];
 
-const WATCH = { hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", resumeToken: "" } as const;
-
-/** The first message of a stream, which is ended then. */
-async function firstOf<T>(stream: AsyncIterable<T>): Promise<T | undefined> {
-  for await (const message of stream) return message;
-  return undefined;
-}
 const disk = (change: object) => CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: 1, az: "z1", ...change });
 
 /** Every method that takes an id, called with the one given. */
@@ -211,46 +193,6 @@ const ANSWERED: readonly [
     "belongs to host h1",
   ],
 ];
-
-const reported = (change: object) =>
-  ReportedDevice.fromPartial({ deviceId: "d1", path: "/dev/d1", sizeBytes: 4096, blockSizeBytes: 512, ...change });
-
-const REGISTRATIONS: readonly [string, Partial<RegisterAgentRequest>, string, string][] = [
-  ["another host's id", { hostId: "h2" }, "PermissionDeniedError", "not the one in its certificate"],
-  ["a malformed host id", { hostId: "../h1" }, "InvalidArgumentError", "host_id"],
-  ["no host id", { hostId: "" }, "InvalidArgumentError", "host_id is empty"],
-  ["no boot id", { bootId: "" }, "InvalidArgumentError", "boot_id"],
-  ["no az", { az: "" }, "InvalidArgumentError", "az"],
-  ["no address", { address: "" }, "InvalidArgumentError", "address"],
-  ["an address without a port", { address: "10.0.0.1" }, "InvalidArgumentError", "address"],
-  ["an address with port 0", { address: "10.0.0.1:0" }, "InvalidArgumentError", "address"],
-  ["an address that is another scheme", { address: "unix:///etc/passwd:1" }, "InvalidArgumentError", "address"],
-  ["a device twice", { devices: [reported({}), reported({})] }, "InvalidArgumentError", "twice"],
-  ["a malformed device id", { devices: [reported({ deviceId: "../d1" })] }, "InvalidArgumentError", "device_id"],
-  ["a device without a path", { devices: [reported({ path: "" })] }, "InvalidArgumentError", "path"],
-  ["a device of negative size", { devices: [reported({ sizeBytes: -4096 })] }, "InvalidArgumentError", "size_bytes"],
-  ["a device of size 0 that is well", { devices: [reported({ sizeBytes: 0 })] }, "InvalidArgumentError", "size_bytes"],
-  ["a negative offset", { devices: [reported({ offsetBytes: -1 })] }, "InvalidArgumentError", "offset_bytes"],
-  [
-    "an implausible session",
-    { devices: [reported({ sessionNumber: Number.MAX_SAFE_INTEGER })] },
-    "InvalidArgumentError",
-    "session_number",
-  ],
-  [
-    "too many devices",
-    { devices: Array.from({ length: 4_097 }, (_, i) => reported({ deviceId: `d${i}` })) },
-    "InvalidArgumentError",
-    "at most 4096",
-  ],
-  [
-    "another registry's agent",
-    { tabletId: "some-other-tablet" },
-    "InvalidStateError",
-    "obeys tablet some-other-tablet",
-  ],
-];
-
 describe("bad input, through a real server", () => {
   let registry: TestRegistry;
   let agent: TestAgent;
@@ -263,17 +205,6 @@ describe("bad input, through a real server", () => {
     await second.register();
   });
   after(async () => registry?.stop());
-
-  const refused = async (promise: Promise<unknown>, name: string, says: string): Promise<void> => {
-    let error: Error | undefined;
-    await promise.catch((reason: Error) => {
-      error = reason;
-    });
-    expect(error?.name, error?.message ?? "it was not refused").to.equal(name);
-    expect(error?.message).to.contain(says);
-    expect(error?.message.length, "an error never repeats a long input").to.be.below(1_000);
-  };
-
   for (const [method, call] of Object.entries(BY_ID)) {
     it(`${method}: malformed or empty -> INVALID_ARGUMENT`, async () => {
       const field = method.split(" ")[1] ?? "";
@@ -302,37 +233,6 @@ describe("bad input, through a real server", () => {
     });
   }
 
-  for (const [cause, change, name, says] of REGISTRATIONS) {
-    it(`an agent registers with ${cause} -> ${name}, nothing half done`, async () => {
-      const before = await registry.device("d1");
-      await refused(agent.register(change), name, says);
-      expect(await registry.device("d1")).to.deep.equal(before);
-    });
-  }
-
-  it("a heartbeat for another host -> PERMISSION_DENIED", () =>
-    refused(agent.heartbeat("h2"), "PermissionDeniedError", "not the one in its certificate"));
-
-  it("a host that never registered -> it is told who was refused in its name, once somebody was", async () => {
-    const admin = createClient(AdminServiceDefinition, {
-      address: registry.address,
-      tls: registry.certificates.files("operator"),
-      serverRole: "disk-registry",
-      defaultDeadlineMs: 60_000,
-    });
-    try {
-      const explained = () => admin.explain({ subject: { kind: SubjectKind.HOST, name: "h9" } });
-      await refused(explained(), "NotFoundError", "there is no host h9");
-      await refused(agent.heartbeat("h9"), "PermissionDeniedError", "not the one in its certificate");
-      const { summary, causes } = await explained();
-      expect(summary).to.equal("host h9 has never registered here");
-      expect(causes.map(({ reason }) => reason)).to.deep.equal(["AGENT_REFUSED"]);
-      expect(causes[0]?.message).to.contain("disk-agent h1 speaks for host h9");
-    } finally {
-      admin.close();
-    }
-  });
-
   it("sizes of 2^53, 2^63 and bytes that are no message -> INVALID_ARGUMENT, never rounded", async () => {
     const sizeField = 0x10;
     const raw: readonly (readonly number[])[] = [
@@ -344,81 +244,16 @@ describe("bad input, through a real server", () => {
     for (const bytes of raw) {
       const requestType = { ...CreateDiskRequest, encode: () => ({ finish: () => Buffer.from(bytes) }) };
       const definition = { fullName, methods: { createDisk: { ...methods.createDisk, requestType } } };
-      const client = createClient(definition, {
-        address: registry.address,
-        tls: registry.certificates.files("operator"),
-        serverRole: "disk-registry",
-        defaultDeadlineMs: 60_000,
-      });
-      await refused(client.createDisk(disk({})), "InvalidArgumentError", "").finally(() => client.close());
+      const client = registry.operatorOf(definition);
+      await refused(client.createDisk(disk({})), "InvalidArgumentError", "");
     }
   });
 
   it("a message above the limit -> RESOURCE_EXHAUSTED", async () => {
-    const client = createClient(DiskRegistryServiceDefinition, {
-      address: registry.address,
-      tls: registry.certificates.files("operator"),
-      serverRole: "disk-registry",
-      defaultDeadlineMs: 60_000,
-      maxMessageBytes: 16 * 1024 * 1024,
-    });
+    const client = registry.operatorOf(DiskRegistryServiceDefinition, { maxMessageBytes: 16 * 1024 * 1024 });
     const labels = [{ name: "a", value: "x".repeat(5 * 1024 * 1024) }];
     const calling = client.setDiskLabels({ diskId: "x", labels });
-    await refused(calling, "ResourceExhaustedError", "larger than max").finally(() => client.close());
-  });
-
-  const roles: readonly [string, Call, boolean][] = [
-    ["cpi-dispatcher", (c) => c.getHost({ hostId: "h1" }), true],
-    ["cpi-dispatcher", (c) => c.deleteDisk({ diskId: "none" }), true],
-    ["cpi-dispatcher", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
-    ["cpi-dispatcher", (c) => c.purgeHost({ hostId: "h1", dryRun: true, force: true }), false],
-    ["director", (c) => c.listDisks({}), true],
-    ["director", (c) => firstOf(c.watchDevices(WATCH)), true],
-    ["disk-agent-h1", (c) => firstOf(c.watchDevices(WATCH)), false],
-    ["director", (c) => c.deleteDisk({ diskId: "none" }), false],
-    ["director", (c) => c.addHost({ hostId: "h1", dryRun: true }), true],
-    ["director", (c) => c.removeHost({ hostId: "h1", dryRun: true }), true],
-    ["director", (c) => c.purgeHost({ hostId: "h1", dryRun: true }), false],
-    ["disk-agent-h1", (c) => c.getHost({ hostId: "h1" }), false],
-    ["disk-agent-h1", (c) => c.publishDisk({ diskId: "x", hostId: "h1" }), false],
-    ["disk-registry", (c) => c.getHost({ hostId: "h1" }), false],
-  ];
-  for (const [name, call, allowed] of roles) {
-    it(`the certificate of ${name}, ${String(call).replace(/^\(c\) => c\./, "")} -> ${allowed ? "served" : "PERMISSION_DENIED"}`, async () => {
-      const client = registry.client(name);
-      if (allowed) await call(client);
-      else await refused(call(client), "PermissionDeniedError", "may not call");
-    });
-  }
-
-  it("an operator who registers a host -> PERMISSION_DENIED", async () => {
-    const client = createClient(AgentRegistrationServiceDefinition, {
-      address: registry.address,
-      tls: registry.certificates.files("operator"),
-      serverRole: "disk-registry",
-      defaultDeadlineMs: 60_000,
-    });
-    const registering = client.registerAgent({ hostId: "h1" });
-    await refused(registering, "PermissionDeniedError", "may not call").finally(() => client.close());
-  });
-
-  it("no certificate -> no connection", async () => {
-    const ca = readFileSync(registry.certificates.files("operator").caFile);
-    const [host, port] = registry.address.split(":");
-    const socket = connect({
-      host,
-      port: Number(port),
-      ca,
-      checkServerIdentity: () => undefined,
-      ALPNProtocols: ["h2"],
-    });
-    const outcome = await new Promise<string>((resolve) => {
-      socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
-      socket.on("close", () => resolve("closed"));
-      // Its settings, the first that an HTTP/2 server says.
-      socket.on("data", () => resolve("answered"));
-    }).finally(() => socket.destroy());
-    expect(outcome).to.be.oneOf(["closed", "ECONNRESET"]);
+    await refused(calling, "ResourceExhaustedError", "larger than max");
   });
 
   it("after all of this -> it serves", async () => {

@@ -10,7 +10,7 @@ import {
 } from "@diskmesh/api/registry";
 import { InvalidStateError, MIB_BYTES, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { allPages, type CallOptions, createClient } from "@diskmesh/rpc";
+import { allPages, type CallOptions } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
@@ -46,14 +46,8 @@ describe("the event log", () => {
   it("each method that changes something -> one event of its name, of who called, with what changed, and one line", async () => {
     const { registry } = fleet;
     const { operator } = registry;
-    const options = {
-      address: registry.address,
-      tls: registry.certificates.files("operator"),
-      serverRole: "disk-registry",
-      defaultDeadlineMs: 60_000,
-    } as const;
-    const fleets = createClient(FleetServiceDefinition, options);
-    const admin = createClient(AdminServiceDefinition, options);
+    const fleets = registry.operatorOf(FleetServiceDefinition);
+    const admin = registry.operatorOf(AdminServiceDefinition);
     const agent = await registry.agent("h1", ["d1", "d2", "d3"]);
     await agent.register();
     agent.startHeartbeats(50);
@@ -100,26 +94,21 @@ describe("the event log", () => {
       adoptFleet: (of) =>
         fleets.adoptFleet({ tabletId: "other", incarnation: "gone", sessionNumber: 2 ** 40 + 2 ** 30 }, of),
     };
-    try {
-      for (const [name, change] of Object.entries(changes)) {
-        const action = `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
-        const requestId = `audit-${name}`;
-        await change({ requestId });
-        const [event, ...more] = await events({ requestId });
-        expect(event, action).to.deep.include({ action, user: "operator", routine: false, requestId });
-        expect(more, `further events of ${action}`).to.deep.equal([]);
-        const [line, ...others] = await eventually(() => {
-          expect(linesOf(requestId), action).not.to.deep.equal([]);
-          return linesOf(requestId);
-        });
-        expect(line?.method).to.match(new RegExp(`/${action}$`));
-        expect(line).to.include({ status: "OK", caller: "operator" });
-        expect(line?.durationMs).to.be.a("number");
-        expect(others, `further lines of ${action}`).to.deep.equal([]);
-      }
-    } finally {
-      fleets.close();
-      admin.close();
+    for (const [name, change] of Object.entries(changes)) {
+      const action = `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
+      const requestId = `audit-${name}`;
+      await change({ requestId });
+      const [event, ...more] = await events({ requestId });
+      expect(event, action).to.deep.include({ action, user: "operator", routine: false, requestId });
+      expect(more, `further events of ${action}`).to.deep.equal([]);
+      const [line, ...others] = await eventually(() => {
+        expect(linesOf(requestId), action).not.to.deep.equal([]);
+        return linesOf(requestId);
+      });
+      expect(line?.method).to.match(new RegExp(`/${action}$`));
+      expect(line).to.include({ status: "OK", caller: "operator" });
+      expect(line?.durationMs).to.be.a("number");
+      expect(others, `further lines of ${action}`).to.deep.equal([]);
     }
     expect(await newest({ action: "CreateDisk" })).to.deep.include({
       diskIds: ["a"],

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { type Device, type Disk, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
-import { type Client, createClient } from "@diskmesh/rpc";
+import { type Client, createClient, type ServiceDefinition } from "@diskmesh/rpc";
 import {
   freePort,
   type ServiceProcess,
@@ -53,12 +53,23 @@ export class TestRegistry {
       folder,
       health: { address, tls: certificates.files("operator"), serverRole: "disk-registry" },
     });
-    const operator = clientOf(certificates, address, "operator");
+    const operator = clientOf(DiskRegistryServiceDefinition, certificates, address, "operator");
     return new TestRegistry(process, certificates, address, config, operator);
   }
 
   client(name: string): RegistryClient {
-    const client = clientOf(this.certificates, this.address, name);
+    return this.#closing(clientOf(DiskRegistryServiceDefinition, this.certificates, this.address, name));
+  }
+
+  /** The operator's client of another service of the registry's, or for larger messages. */
+  operatorOf<Definition extends ServiceDefinition>(
+    definition: Definition,
+    options: { readonly maxMessageBytes?: number } = {},
+  ): Client<Definition> {
+    return this.#closing(clientOf(definition, this.certificates, this.address, "operator", options));
+  }
+
+  #closing<Opened extends { close(): void }>(client: Opened): Opened {
     this.#closers.push(() => client.close());
     return client;
   }
@@ -105,11 +116,18 @@ export class TestRegistry {
   }
 }
 
-function clientOf(certificates: TestCertificates, address: string, name: string): RegistryClient {
-  return createClient(DiskRegistryServiceDefinition, {
+function clientOf<Definition extends ServiceDefinition>(
+  definition: Definition,
+  certificates: TestCertificates,
+  address: string,
+  name: string,
+  options: { readonly maxMessageBytes?: number } = {},
+): Client<Definition> {
+  return createClient(definition, {
     address,
     tls: certificates.files(name),
     serverRole: "disk-registry",
     defaultDeadlineMs: 60_000,
+    ...options,
   });
 }

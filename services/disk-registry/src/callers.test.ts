@@ -1,0 +1,132 @@
+import { readFileSync } from "node:fs";
+import { connect } from "node:tls";
+import { AdminServiceDefinition, SubjectKind } from "@diskmesh/api/common";
+import { AgentRegistrationServiceDefinition, type RegisterAgentRequest, ReportedDevice } from "@diskmesh/api/registry";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type Call, firstOf, refused, WATCH } from "./testing/calls.js";
+import type { TestAgent } from "./testing/test-agent.js";
+import { TestRegistry } from "./testing/test-registry.js";
+
+const reported = (change: object) =>
+  ReportedDevice.fromPartial({ deviceId: "d1", path: "/dev/d1", sizeBytes: 4096, blockSizeBytes: 512, ...change });
+
+const REGISTRATIONS: readonly [string, Partial<RegisterAgentRequest>, string, string][] = [
+  ["another host's id", { hostId: "h2" }, "PermissionDeniedError", "not the one in its certificate"],
+  ["a malformed host id", { hostId: "../h1" }, "InvalidArgumentError", "host_id"],
+  ["no host id", { hostId: "" }, "InvalidArgumentError", "host_id is empty"],
+  ["no boot id", { bootId: "" }, "InvalidArgumentError", "boot_id"],
+  ["no az", { az: "" }, "InvalidArgumentError", "az"],
+  ["no address", { address: "" }, "InvalidArgumentError", "address"],
+  ["an address without a port", { address: "10.0.0.1" }, "InvalidArgumentError", "address"],
+  ["an address with port 0", { address: "10.0.0.1:0" }, "InvalidArgumentError", "address"],
+  ["an address that is another scheme", { address: "unix:///etc/passwd:1" }, "InvalidArgumentError", "address"],
+  ["a device twice", { devices: [reported({}), reported({})] }, "InvalidArgumentError", "twice"],
+  ["a malformed device id", { devices: [reported({ deviceId: "../d1" })] }, "InvalidArgumentError", "device_id"],
+  ["a device without a path", { devices: [reported({ path: "" })] }, "InvalidArgumentError", "path"],
+  ["a device of negative size", { devices: [reported({ sizeBytes: -4096 })] }, "InvalidArgumentError", "size_bytes"],
+  ["a device of size 0 that is well", { devices: [reported({ sizeBytes: 0 })] }, "InvalidArgumentError", "size_bytes"],
+  ["a negative offset", { devices: [reported({ offsetBytes: -1 })] }, "InvalidArgumentError", "offset_bytes"],
+  [
+    "an implausible session",
+    { devices: [reported({ sessionNumber: Number.MAX_SAFE_INTEGER })] },
+    "InvalidArgumentError",
+    "session_number",
+  ],
+  [
+    "too many devices",
+    { devices: Array.from({ length: 4_097 }, (_, i) => reported({ deviceId: `d${i}` })) },
+    "InvalidArgumentError",
+    "at most 4096",
+  ],
+  [
+    "another registry's agent",
+    { tabletId: "some-other-tablet" },
+    "InvalidStateError",
+    "obeys tablet some-other-tablet",
+  ],
+];
+
+describe("who calls the disk-registry, and what it says of itself", () => {
+  let registry: TestRegistry;
+  let agent: TestAgent;
+
+  before(async () => {
+    registry = await TestRegistry.start();
+    agent = await registry.agent("h1", ["d1"]);
+    await agent.register();
+    // What the registry orders of a device that it did not know changes that device once more.
+    await eventually(async () => expect((await registry.device("d1")).detachConfirmed).to.equal(true));
+  });
+  after(async () => registry?.stop());
+
+  for (const [cause, change, name, says] of REGISTRATIONS) {
+    it(`an agent registers with ${cause} -> ${name}, nothing half done`, async () => {
+      const before = await registry.device("d1");
+      await refused(agent.register(change), name, says);
+      expect(await registry.device("d1")).to.deep.equal(before);
+    });
+  }
+
+  it("a heartbeat for another host -> PERMISSION_DENIED", () =>
+    refused(agent.heartbeat("h2"), "PermissionDeniedError", "not the one in its certificate"));
+
+  it("a host that never registered -> it is told who was refused in its name, once somebody was", async () => {
+    const admin = registry.operatorOf(AdminServiceDefinition);
+    const explained = () => admin.explain({ subject: { kind: SubjectKind.HOST, name: "h9" } });
+    await refused(explained(), "NotFoundError", "there is no host h9");
+    await refused(agent.heartbeat("h9"), "PermissionDeniedError", "not the one in its certificate");
+    const { summary, causes } = await explained();
+    expect(summary).to.equal("host h9 has never registered here");
+    expect(causes.map(({ reason }) => reason)).to.deep.equal(["AGENT_REFUSED"]);
+    expect(causes[0]?.message).to.contain("disk-agent h1 speaks for host h9");
+  });
+
+  const roles: readonly [string, Call, boolean][] = [
+    ["cpi-dispatcher", (c) => c.getHost({ hostId: "h1" }), true],
+    ["cpi-dispatcher", (c) => c.deleteDisk({ diskId: "none" }), true],
+    ["cpi-dispatcher", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
+    ["cpi-dispatcher", (c) => c.purgeHost({ hostId: "h1", dryRun: true, force: true }), false],
+    ["director", (c) => c.listDisks({}), true],
+    ["director", (c) => firstOf(c.watchDevices(WATCH)), true],
+    ["disk-agent-h1", (c) => firstOf(c.watchDevices(WATCH)), false],
+    ["director", (c) => c.deleteDisk({ diskId: "none" }), false],
+    ["director", (c) => c.addHost({ hostId: "h1", dryRun: true }), true],
+    ["director", (c) => c.removeHost({ hostId: "h1", dryRun: true }), true],
+    ["director", (c) => c.purgeHost({ hostId: "h1", dryRun: true }), false],
+    ["disk-agent-h1", (c) => c.getHost({ hostId: "h1" }), false],
+    ["disk-agent-h1", (c) => c.publishDisk({ diskId: "x", hostId: "h1" }), false],
+    ["disk-registry", (c) => c.getHost({ hostId: "h1" }), false],
+  ];
+  for (const [name, call, allowed] of roles) {
+    it(`the certificate of ${name}, ${String(call).replace(/^\(c\) => c\./, "")} -> ${allowed ? "served" : "PERMISSION_DENIED"}`, async () => {
+      const client = registry.client(name);
+      if (allowed) await call(client);
+      else await refused(call(client), "PermissionDeniedError", "may not call");
+    });
+  }
+
+  it("an operator who registers a host -> PERMISSION_DENIED", async () => {
+    const registering = registry.operatorOf(AgentRegistrationServiceDefinition).registerAgent({ hostId: "h1" });
+    await refused(registering, "PermissionDeniedError", "may not call");
+  });
+
+  it("no certificate -> no connection", async () => {
+    const ca = readFileSync(registry.certificates.files("operator").caFile);
+    const [host, port] = registry.address.split(":");
+    const socket = connect({
+      host,
+      port: Number(port),
+      ca,
+      checkServerIdentity: () => undefined,
+      ALPNProtocols: ["h2"],
+    });
+    const outcome = await new Promise<string>((resolve) => {
+      socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+      socket.on("close", () => resolve("closed"));
+      // Its settings, the first that an HTTP/2 server says.
+      socket.on("data", () => resolve("answered"));
+    }).finally(() => socket.destroy());
+    expect(outcome).to.be.oneOf(["closed", "ECONNRESET"]);
+  });
+});
