@@ -1,0 +1,98 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { startTestAgent, type TestAgent } from "./agent-process.js";
+import { DONE } from "./agent-scene.js";
+import { makeDeviceFile } from "./device-fixture.js";
+import { AgentOrders, TestRegistry } from "./test-registry.js";
+
+/** Of each device. */
+export const SIZE_BYTES = 2 * 1024 * 1024;
+
+/** Two agents with two devices each, for all tests of a file, and a registry that is in the tests' hands. */
+export class TwoAgents {
+  certs!: TestCertificates;
+  folder!: string;
+  registry!: TestRegistry;
+  one!: TestAgent;
+  two!: TestAgent;
+  ordersOne!: AgentOrders;
+  ordersTwo!: AgentOrders;
+  /** The last session that was opened. */
+  session = 0;
+
+  /** To be called within a `describe`. */
+  static forAllTests(): TwoAgents {
+    const agents = new TwoAgents();
+    before(() => agents.#start());
+    after(() => agents.#stop());
+    return agents;
+  }
+
+  async #start(): Promise<void> {
+    this.certs = await testCertificates({ hostIds: ["host-1", "host-2"] });
+    // Spaces, and deeper than a Unix socket's path may be.
+    this.folder = join(temporaryFolder(), "a folder with spaces ".repeat(6).trim());
+    this.registry = new TestRegistry(this.certs.files("disk-registry"));
+    await this.registry.start();
+    this.one = await this.#startAgent("host-1");
+    this.two = await this.#startAgent("host-2");
+    this.ordersOne = await this.ordersOf(this.one);
+    this.ordersTwo = await this.ordersOf(this.two);
+  }
+
+  async #stop(): Promise<void> {
+    this.ordersOne?.client.close();
+    this.ordersTwo?.client.close();
+    await Promise.all([this.one?.process.kill(), this.two?.process.kill()]);
+    await this.registry.stop();
+  }
+
+  async #startAgent(hostId: string): Promise<TestAgent> {
+    const devices = ["a", "b"].map((name) => ({
+      deviceId: `${hostId}-${name}`,
+      path: join(this.folder, hostId, name),
+      sizeBytes: SIZE_BYTES,
+    }));
+    mkdirSync(join(this.folder, hostId), { recursive: true });
+    for (const name of ["a", "b"]) makeDeviceFile(join(this.folder, hostId), name, SIZE_BYTES);
+    return startTestAgent({
+      hostId,
+      folder: join(this.folder, hostId),
+      certs: this.certs,
+      registryAddress: this.registry.address,
+      devices,
+      config: { timeouts: { orderTimeoutMs: 1_000, remoteIoTimeoutMs: 60_000, drainTimeoutMs: 300 } },
+    });
+  }
+
+  /** For the start that has registered after so many registrations. */
+  async ordersOf(agent: TestAgent, after = 0): Promise<AgentOrders> {
+    const { bootId } = await this.registry.registered(agent.hostId, after);
+    return new AgentOrders(this.registry, agent.hostId, agent.address, this.certs.files("disk-registry"), bootId);
+  }
+
+  extentOn(agent: TestAgent, name: string) {
+    return {
+      deviceId: `${agent.hostId}-${name}`,
+      hostId: agent.hostId,
+      address: agent.address,
+      sizeBytes: SIZE_BYTES,
+    };
+  }
+
+  /** Opens a new session on both agents' devices of that name and serves them as one disk on `holder`. */
+  async publish(diskId: string, holder: TestAgent, name = "a") {
+    this.session += 1;
+    const number = this.session;
+    expect(await this.ordersOne.openSession([`host-1-${name}`], number, diskId, holder.hostId)).to.deep.equal([DONE]);
+    expect(await this.ordersTwo.openSession([`host-2-${name}`], number, diskId, holder.hostId)).to.deep.equal([DONE]);
+    const orders = holder === this.one ? this.ordersOne : this.ordersTwo;
+    const socketPath = await orders.export(diskId, number, [
+      this.extentOn(this.one, name),
+      this.extentOn(this.two, name),
+    ]);
+    return { number, socketPath };
+  }
+}
