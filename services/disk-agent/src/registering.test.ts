@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { RegisterAgentRequest } from "@diskmesh/api/registry";
 import { AbortedError, NotFoundError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -58,25 +59,39 @@ describe("an agent that registers", () => {
     expect(logged()).to.equal(1);
   });
 
+  /** Kills the agent, and has the next start find an error of `dev-a` that was noted then; what that registers with. */
+  async function startsWithError(hardwareErrorAtMs: number | undefined): Promise<RegisterAgentRequest> {
+    await scene.agent.process.kill();
+    const cache = join(scene.agent.baseFolder, "agent-cache.json");
+    const { sha256: _, ...memory } = JSON.parse(latestText(readFileSync(cache, "utf8")));
+    Object.assign(memory.devices["dev-a"], { hardwareError: "EIO: i/o error", hardwareErrorAtMs });
+    writeFileSync(cache, seal(`${JSON.stringify(memory)}\n`));
+    const before = scene.registry.registrations.length;
+    await scene.start();
+    return scene.registry.registered("host-1", before);
+  }
+
   it("an error of the hardware that no registry was told before the agent died -> told by the next one, once", async () => {
     const { registry } = scene;
     await scene.start();
     await (await scene.orders()).attach("dev-a");
-    await scene.agent.process.kill();
-    const cache = join(scene.agent.baseFolder, "agent-cache.json");
-    const { sha256: _, ...memory } = JSON.parse(latestText(readFileSync(cache, "utf8")));
-    memory.devices["dev-a"].hardwareError = "EIO: i/o error";
-    writeFileSync(cache, seal(`${JSON.stringify(memory)}\n`));
-    const before = registry.registrations.length;
-    await scene.start();
-    const told = ({ devices }: { devices: { deviceId: string; hardwareError: string; health: string }[] }) =>
-      devices.map(({ hardwareError, health }) => `${health} ${hardwareError}`.trim());
-    const failed = ["HEALTH_ERROR EIO: i/o error", "HEALTH_ONLINE"];
-    expect(told(await registry.registered("host-1", before))).to.deep.equal(failed);
+    const { devices } = await startsWithError(Date.now());
+    const told = devices.map(({ hardwareError, health }) => `${health} ${hardwareError}`.trim());
+    expect(told).to.deep.equal(["HEALTH_ONLINE EIO: i/o error", "HEALTH_ONLINE"]);
     const heard = registry.heartbeats.length;
     await eventually(() => expect(registry.heartbeats.length).to.be.above(heard + 1));
     expect(registry.heartbeats.slice(heard).flatMap(({ hardwareErrors }) => hardwareErrors)).to.deep.equal([]);
     expect((await scene.list()).devices.map(({ health }) => health)).to.deep.equal(["HEALTH_ONLINE", "HEALTH_ONLINE"]);
+  });
+
+  it("such an error -> told with how long ago it was; 0 where its time is not known, or is yet to come", async () => {
+    await scene.start();
+    await (await scene.orders()).attach("dev-a");
+    const hourMs = 3_600_000;
+    const ageMs = async (atMs: number | undefined) => (await startsWithError(atMs)).devices[0]?.hardwareErrorAgeMs;
+    expect(await ageMs(Date.now() - hourMs)).to.be.within(hourMs - 1_000, hourMs + 300_000);
+    expect(await ageMs(undefined)).to.equal(0);
+    expect(await ageMs(Date.now() + hourMs)).to.equal(0);
   });
 
   it("an answer attaches and detaches; a refused one changes nothing", async () => {

@@ -21,6 +21,8 @@ import {
 } from "@diskmesh/domain";
 import type { ExpectedDevice } from "./devices/attach-orders.js";
 import type { Device } from "./devices/device.js";
+import type { DeviceProblem } from "./devices/device-problem.js";
+import type { UntoldError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
 import { type AgentMemory, type ExportSpec, lastStamp, type OrderKind } from "./model/memory.js";
 import type { DeviceOrder } from "./model/orders.js";
@@ -177,20 +179,30 @@ export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDev
     inFlightOperations: device.inFlight,
     stamp: lastStamp(memory, device.id),
     sessionNumber: memory.devices.get(device.id)?.session?.number ?? 0,
-    ...encodeHealth(device),
+    ...encodeHealth(device.problem),
   };
 }
 
-export function encodeReportedDevice(device: Device, memory: AgentMemory): ReportedDevice {
+export function encodeReportedDevice(
+  device: Device,
+  memory: AgentMemory,
+  untold: UntoldError | undefined,
+): ReportedDevice {
   const { filePhase: _, inFlightOperations: __, ...reported } = encodeAgentDevice(device, memory);
   const sessionDiskId = memory.devices.get(device.id)?.session?.diskId ?? "";
-  // What is held is not what is reported when another file has come to the path.
-  const hardwareError = memory.devices.get(device.id)?.hardwareError ?? "";
-  return { ...reported, sessionDiskId, hardwareError, attached: device.attached && !device.replaced };
+  const { message: hardwareError = "", ageMs: hardwareErrorAgeMs = 0 } = untold ?? {};
+  return {
+    ...reported,
+    ...encodeHealth(device.problemNow),
+    sessionDiskId,
+    hardwareError,
+    hardwareErrorAgeMs,
+    // What is held is not what is reported when another file has come to the path.
+    attached: device.attached && !device.replaced,
+  };
 }
 
-export function encodeHealth(device: Device): { health: Health; healthMessage: string } {
-  const { problem } = device;
+export function encodeHealth(problem: DeviceProblem | undefined): { health: Health; healthMessage: string } {
   if (problem === undefined) return { health: Health.ONLINE, healthMessage: "" };
   return { health: Health[problem.level], healthMessage: problem.message };
 }

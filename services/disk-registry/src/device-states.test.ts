@@ -13,12 +13,12 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
   const say = (health: Health, reason = "", deviceIds = ["d1"]) =>
     fleet.registry.operator.setDeviceState({ deviceIds, health, reason });
   const FAILED = "HEALTH_ERROR I/O on device d1 failed: EIO (until SetDeviceState says otherwise)";
-  const failure = { deviceId: "d1", message: "I/O on device d1 failed: EIO" };
+  const failure = { deviceId: "d1", message: "I/O on device d1 failed: EIO", ageMs: 0 };
 
   it("an error of the hardware -> ERROR over heartbeats, restart, detach and attach, until SetDeviceState", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [failure] });
-    await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [{ deviceId: "d1", message: "a later one" }] });
+    await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [{ ...failure, message: "a later one" }] });
     await agent.heartbeat();
     expect(await healthOf()).to.equal(FAILED);
     await rejection(fleet.createDisk("x"), ResourceExhaustedError);
@@ -53,6 +53,24 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
     expect(await healthOf()).to.equal(FAILED);
     await say(Health.ONLINE);
     expect(await healthOf()).to.equal("HEALTH_WARNING slow");
+  });
+
+  it("an error that the agent met before the word, and tells after it -> it does not count; one that nobody believes does", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    const tells = async (ageMs: number) => {
+      await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [{ ...failure, ageMs }] });
+      const byHeartbeat = await healthOf();
+      await say(Health.ONLINE);
+      agent.report = (device) => ({ ...device, hardwareError: failure.message, hardwareErrorAgeMs: ageMs });
+      await agent.register();
+      return [byHeartbeat, await healthOf()];
+    };
+    expect((await say(Health.ONLINE)).changedDeviceIds, "nobody was told of an error").to.deep.equal([]);
+    const hourMs = 3_600_000;
+    for (const ageMs of [hourMs, 30 * 24 * hourMs])
+      expect(await tells(ageMs), `${ageMs} ms ago`).to.deep.equal(["HEALTH_ONLINE", "HEALTH_ONLINE"]);
+    for (const ageMs of [0, -hourMs, 30 * 24 * hourMs + 1])
+      expect(await tells(ageMs), `${ageMs} ms ago`).to.deep.equal([FAILED, FAILED]);
   });
 
   it("other hardware in its place, and AddDevice -> nothing of the former's errors stays", async () => {

@@ -85,6 +85,7 @@ const device = shapeOf<Device>()({
   health,
   healthMessage: text,
   keptHealth: keptHealth.optional(),
+  saidWellAtMs: z.number().optional(),
   unwellSinceMs: z.number().optional(),
   attachState: z.enum(["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"]),
   generation: whole,

@@ -6,6 +6,7 @@ import { Device } from "./device.js";
 import { DeviceFile, type FileUser } from "./device-file.js";
 import type { DeviceConfig } from "./device-place.js";
 import type { HangLimits } from "./device-problem.js";
+import { HardwareErrors } from "./hardware-errors.js";
 import type { HeldBytes } from "./held-bytes.js";
 import { HeldFiles } from "./held-files.js";
 import type { FileOpener } from "./open-file.js";
@@ -28,6 +29,7 @@ export interface DeviceTableOptions {
 export class DeviceTable {
   /** Of every device, file and I/O: whoever waits for one looks again. */
   readonly changes = new Changes<void>();
+  readonly hardwareErrors: HardwareErrors;
   readonly #devices = new Map<DeviceId, Device>();
   readonly #files = new Map<string, DeviceFile>();
   readonly #options: DeviceTableOptions;
@@ -39,6 +41,7 @@ export class DeviceTable {
   constructor(options: DeviceTableOptions) {
     this.#options = options;
     this.#ledger = options.ledger;
+    this.hardwareErrors = new HardwareErrors(options.ledger, options.clock);
     this.#opener = new HeldFiles(options.opener);
     for (const config of options.devices) this.#make(config);
   }
@@ -46,14 +49,14 @@ export class DeviceTable {
   #make(config: DeviceConfig): Device {
     const { log, ledger, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
     const opener = this.#opener;
-    const { changes } = this;
+    const { changes, hardwareErrors } = this;
     const { path } = config;
     const onChange = () => this.#options.onChange?.();
     const file =
       this.#files.get(path) ??
       new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
     this.#files.set(path, file);
-    const device = new Device(config, file, { ledger, changes, maxInFlightIo, clock, hangs });
+    const device = new Device(config, file, { ledger, hardwareErrors, changes, maxInFlightIo, clock, hangs });
     this.#devices.set(config.deviceId, device);
     return device;
   }

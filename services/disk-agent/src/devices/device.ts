@@ -9,12 +9,12 @@ import {
 } from "@diskmesh/domain";
 import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
-import { withDevice } from "../model/memory.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import { type DeviceConfig, differenceFrom, misconfigured, serialNumberOf, sizeIn, tooShort } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
 import { DriverWords } from "./driver-words.js";
+import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
@@ -28,6 +28,7 @@ export class Device implements FileUser {
   readonly file: DeviceFile;
   readonly driverWords = new DriverWords();
   readonly #ledger: Ledger;
+  readonly #hardwareErrors: HardwareErrors;
   readonly #changes: Changes<void>;
   readonly #slots: Slots;
   readonly #clock: Clock;
@@ -47,11 +48,19 @@ export class Device implements FileUser {
   constructor(
     config: DeviceConfig,
     file: DeviceFile,
-    options: { ledger: Ledger; changes: Changes<void>; maxInFlightIo: number; clock: Clock; hangs: HangLimits },
+    options: {
+      ledger: Ledger;
+      hardwareErrors: HardwareErrors;
+      changes: Changes<void>;
+      maxInFlightIo: number;
+      clock: Clock;
+      hangs: HangLimits;
+    },
   ) {
     this.config = config;
     this.file = file;
     this.#ledger = options.ledger;
+    this.#hardwareErrors = options.hardwareErrors;
     this.#changes = options.changes;
     this.#slots = new Slots(options.maxInFlightIo);
     this.#clock = options.clock;
@@ -96,7 +105,12 @@ export class Device implements FileUser {
   /** What is wrong with the device; undefined when nothing is known to be. */
   get problem(): DeviceProblem | undefined {
     const untold = this.#ledger.memory.devices.get(this.id)?.hardwareError;
-    const error = this.#failure?.message ?? untold ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
+    return untold === undefined ? this.problemNow : { level: "ERROR", message: untold };
+  }
+
+  /** The same without what its hardware failed with before: the registry is told of that by itself, and when it was. */
+  get problemNow(): DeviceProblem | undefined {
+    const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
     const hang = this.#hang;
     return hang?.level === "ERROR" ? hang : (this.#probeProblem ?? hang ?? this.driverWords.problem);
@@ -226,7 +240,7 @@ export class Device implements FileUser {
       this.#ioError = undefined;
     } catch (error) {
       const message = `reading block ${block} of device ${this.id} failed: ${messageOf(error)}`;
-      if (isHardwareError(error)) this.#keepHardwareError(message);
+      if (isHardwareError(error)) this.#hardwareErrors.note(this.id, message);
       else this.#probeProblem = { level: "ERROR", message };
     } finally {
       this.#probesInFlight -= 1;
@@ -338,7 +352,7 @@ export class Device implements FileUser {
         this.#ioError = undefined;
       } catch (error) {
         const message = `I/O on device ${this.id} failed: ${messageOf(error)}`;
-        if (isHardwareError(error)) this.#keepHardwareError(message);
+        if (isHardwareError(error)) this.#hardwareErrors.note(this.id, message);
         else this.#ioError = message;
         throw new DeviceIoError(message, { about: { device_id: this.id }, cause: error });
       } finally {
@@ -347,15 +361,6 @@ export class Device implements FileUser {
     } finally {
       release();
     }
-  }
-
-  /** The first since the registry was told last: a drive that fails everything costs no more than one write each time. */
-  #keepHardwareError(hardwareError: string): void {
-    const { memory } = this.#ledger;
-    if (memory.devices.get(this.id)?.hardwareError !== undefined) return;
-    this.#ledger.remember(withDevice(memory, this.id, { hardwareError }));
-    // What cannot be written now is with the next write; the registry is told all the same.
-    void this.#ledger.durable().catch(() => undefined);
   }
 
   /** Returns what to call when the operating system has answered. */

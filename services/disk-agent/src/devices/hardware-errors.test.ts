@@ -1,8 +1,6 @@
 import { truncateSync } from "node:fs";
 import { join } from "node:path";
-import type { DeviceId } from "@diskmesh/domain";
 import { expect } from "chai";
-import { hardwareErrors, withoutHardwareErrors } from "../model/memory.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 
 const SIZE = 16 * 4096;
@@ -11,7 +9,10 @@ const EIO = Object.assign(new Error("EIO: i/o error, fsync"), { code: "EIO" });
 describe("errors of I/O", () => {
   let fixture: DeviceFixture;
   const problem = (id = "a") => fixture.device(id).problem;
-  const untold = () => [...hardwareErrors(fixture.ledger.memory)];
+  const errors = () => fixture.devices.hardwareErrors;
+  const untold = () => errors().untold(fixture.ledger.memory);
+  const messages = () => [...untold()].map(([deviceId, { message }]) => [deviceId, message]);
+  const ageMs = () => [...untold().values()][0]?.ageMs;
   const write = () => fixture.device("a").write(1, 0, Buffer.alloc(4096), { fua: true });
   const resize = (name: string, sizeBytes: number) => truncateSync(join(fixture.folder, name), sizeBytes);
   /** As a rescan does. */
@@ -34,32 +35,67 @@ describe("errors of I/O", () => {
 
   afterEach(() => fixture.stop());
 
-  it("of the hardware -> ERROR over detach and attach, until the registry was told", async () => {
+  it("of the hardware -> ERROR over detach and attach, until the registry was told; that is told of it by itself", async () => {
     fixture.files.failNextSync = EIO;
     await failed(write());
     expect(problem()).to.deep.equal({ level: "ERROR", message: "I/O on device a failed: EIO: i/o error, fsync" });
-    expect(untold()).to.deep.equal([["a", "I/O on device a failed: EIO: i/o error, fsync"]]);
+    expect(messages()).to.deep.equal([["a", "I/O on device a failed: EIO: i/o error, fsync"]]);
+    expect(fixture.device("a").problemNow).to.equal(undefined);
     await fixture.order("detach", "a", 2);
     await fixture.order("attach", "a", 3);
     expect(problem()?.level).to.equal("ERROR");
-    fixture.ledger.remember(withoutHardwareErrors(fixture.ledger.memory, new Map(untold())));
-    expect(untold()).to.deep.equal([]);
+    errors().told(untold());
+    expect(messages()).to.deep.equal([]);
     expect(problem(), "the registry remembers it").to.equal(undefined);
   });
 
-  it("of the hardware, met by a probe -> the same; another one than was told is kept", async () => {
+  it("of the hardware, met by a probe -> the same; met again while the registry is told -> told again", async () => {
+    const fails = () => {
+      fixture.files.failNextRead = EIO;
+      return fixture.device("a").probe(0);
+    };
+    await fails();
+    const told = untold();
+    expect(messages()).to.deep.equal([["a", "reading block 0 of device a failed: EIO: i/o error, fsync"]]);
+    await fails();
+    errors().told(told);
+    expect(messages()).to.have.length(1);
+    errors().told(untold());
+    expect(messages()).to.deep.equal([]);
+  });
+
+  it("of the hardware, met in this life -> told with the age of the last one, whatever the clock is set to", async () => {
+    fixture.files.failNextSync = EIO;
+    await failed(write());
+    fixture.aheadMs = 60_000;
+    fixture.setByMs = -3_600_000;
+    expect(ageMs()).to.be.within(60_000, 90_000);
+    fixture.setByMs = 3_600_000;
+    expect(ageMs()).to.be.within(60_000, 90_000);
     fixture.files.failNextRead = EIO;
     await fixture.device("a").probe(0);
-    expect(untold()).to.deep.equal([["a", "reading block 0 of device a failed: EIO: i/o error, fsync"]]);
-    const told = new Map([["a" as DeviceId, "an earlier one"]]);
-    fixture.ledger.remember(withoutHardwareErrors(fixture.ledger.memory, told));
-    expect(untold()).to.have.length(1);
+    fixture.aheadMs += 1_000;
+    expect(ageMs()).to.be.within(1_000, 30_000);
+    expect(messages()).to.deep.equal([["a", "I/O on device a failed: EIO: i/o error, fsync"]]);
+  });
+
+  it("of the hardware, again and again -> one write of the cache, until a second is over", async () => {
+    const { ledger } = fixture;
+    const writes = async () => {
+      const before = ledger.stored;
+      fixture.files.failNextRead = EIO;
+      await fixture.device("a").probe(0);
+      return (await ledger.durable()) !== before;
+    };
+    expect([await writes(), await writes(), await writes()]).to.deep.equal([true, false, false]);
+    fixture.setByMs += 1_000;
+    expect([await writes(), await writes()]).to.deep.equal([true, false]);
   });
 
   it("of anything else -> ERROR until something succeeds", async () => {
     fixture.files.failNextRead = Object.assign(new Error("ENOSPC: no space left"), { code: "ENOSPC" });
     await failed(fixture.device("a").read(1, 0, 4096));
-    expect(untold()).to.deep.equal([]);
+    expect(messages()).to.deep.equal([]);
     expect(problem()?.message).to.match(/ENOSPC/);
     await fixture.device("a").read(1, 0, 4096);
     expect(problem()).to.equal(undefined);

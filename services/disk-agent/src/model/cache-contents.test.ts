@@ -12,7 +12,8 @@ function full(): AgentMemory {
   const session = { number: 7, purpose: "disk", diskId: "disk-1", holderHostId: "host-2", ended: false } as const;
   const order = { tabletGeneration: 4, deviceGeneration: 9, kind: "detach" } as const;
   memory = withDevice(memory, "a" as DeviceId, { order, session });
-  memory = withDevice(memory, "b" as DeviceId, { order: { ...order, kind: "attach" } });
+  const failed = { hardwareError: "EIO", hardwareErrorAtMs: 1_700_000_000_000 };
+  memory = withDevice(memory, "b" as DeviceId, { order: { ...order, kind: "attach" }, ...failed });
   const extent = { deviceId: "a" as DeviceId, hostId: HOST, address: "127.0.0.1:7", sizeBytes: 4096 };
   const spec = { diskId: "disk-1" as DiskId, sessionNumber: 7, blockSizeBytes: 4096, extents: [extent] };
   return decideUnexport(decideExport(memory, spec).memory, "disk-2" as DiskId, 8, 10);
@@ -37,6 +38,11 @@ describe("the cache's contents", () => {
     expect(decode(encodeCache(emptyMemory(HOST)))).to.deep.equal(emptyMemory(HOST));
   });
 
+  it("an error of the hardware without its time, as the last release writes it -> read", () => {
+    const memory = withDevice(full(), "b" as DeviceId, { hardwareErrorAtMs: undefined });
+    expect(decode(encodeCache(memory)).devices.get("b" as DeviceId)).to.deep.include({ hardwareError: "EIO" });
+  });
+
   it("torn anywhere -> refused", () => {
     const text = encodeCache(full()).trimEnd();
     for (let length = 0; length < text.length; length += 1)
@@ -54,6 +60,11 @@ describe("the cache's contents", () => {
     ["a former incarnation that is no text", text.replace('["parent"]', "[7]"), /formerIncarnations/],
     ["an unknown kind", text.replace('"detach"', '"hold"'), /kind/],
     ["a device id that is a path", text.replace('"a":', '"../a":'), /malformed/],
+    [
+      "an error's time that is none",
+      text.replace('"hardwareErrorAtMs":17', '"hardwareErrorAtMs":-17'),
+      /hardwareErrorAtMs/,
+    ],
     ["a fraction as session", text.replace('"number":7', '"number":7.5'), /number/],
   ];
   for (const [title, torn, message] of rows)

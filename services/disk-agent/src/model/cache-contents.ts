@@ -58,11 +58,16 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
   const session = device.session === undefined ? undefined : decodeSession(`${where}.session`, device.session);
   const hardwareError =
     device.hardwareError === undefined ? undefined : asString(`${where}.hardwareError`, device.hardwareError);
+  const hardwareErrorAtMs =
+    device.hardwareErrorAtMs === undefined
+      ? undefined
+      : asCount(`${where}.hardwareErrorAtMs`, device.hardwareErrorAtMs);
   return {
     ...(order && { order }),
     ...(identity && { identity }),
     ...(session && { session }),
     ...(hardwareError !== undefined && { hardwareError }),
+    ...(hardwareErrorAtMs !== undefined && { hardwareErrorAtMs }),
   };
 }
 

@@ -54,6 +54,8 @@ export interface DeviceMemory {
   readonly session?: RememberedSession;
   /** What its hardware failed with, until the registry has been told: then it remembers that, whatever becomes of the agent. */
   readonly hardwareError?: string | undefined;
+  /** By this agent's clock: about when that was met last. Absent with it, and from the last release. */
+  readonly hardwareErrorAtMs?: number | undefined;
 }
 
 export interface ExportExtent {
@@ -139,23 +141,6 @@ export function decideEach<Item, Verdict>(
   });
   ownCopies.delete(draft.devices);
   return { memory: own.isChanged || next !== draft ? next : memory, verdicts };
-}
-
-/** By device: errors of the hardware that the registry was not told yet. */
-export function hardwareErrors({ devices }: AgentMemory): ReadonlyMap<DeviceId, string> {
-  const errors = new Map<DeviceId, string>();
-  for (const [deviceId, { hardwareError }] of devices)
-    if (hardwareError !== undefined) errors.set(deviceId, hardwareError);
-  return errors;
-}
-
-/** The registry was told of these. */
-export function withoutHardwareErrors(memory: AgentMemory, told: ReadonlyMap<DeviceId, string>): AgentMemory {
-  const forget = (before: AgentMemory, [deviceId, error]: readonly [DeviceId, string]) => {
-    const isSame = before.devices.get(deviceId)?.hardwareError === error;
-    return { memory: isSame ? withDevice(before, deviceId, { hardwareError: undefined }) : before, verdict: isSame };
-  };
-  return decideEach(memory, [...told], forget).memory;
 }
 
 /** What the registry recorded of the device, with the order that said so. */

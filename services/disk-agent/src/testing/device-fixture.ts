@@ -30,6 +30,8 @@ export const LEADER = { tabletId: "tablet-1", incarnation: "incarnation-1", tabl
 export const ANSWER_TIMEOUT_MS = 60;
 /** No answer takes so long, however busy the machine is, unless something holds it up. */
 const STARVED_MS = 10_000;
+/** The time of day, until a test sets it. */
+const START_MS = Date.UTC(2020, 0);
 
 /** The device shells over real files, without a process or a network around them. */
 export class DeviceFixture {
@@ -42,6 +44,8 @@ export class DeviceFixture {
   readonly eraser: Eraser;
   /** How far the clock is ahead of what truly passed. */
   aheadMs = 0;
+  /** How far the time of day was set. */
+  setByMs = 0;
 
   /** `devices`: the file's name and the device's place in it. */
   constructor(
@@ -91,7 +95,8 @@ export class DeviceFixture {
       do await systemClock.sleep(durationMs, signal);
       while (!this.files.holdsUp && performance.now() < untilMs);
     };
-    return { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + this.aheadMs, sleep };
+    const nowMs = () => START_MS + this.setByMs;
+    return { nowMs, monotonicMs: () => systemClock.monotonicMs() + this.aheadMs, sleep };
   }
 
   /** An order as a handler does it. */

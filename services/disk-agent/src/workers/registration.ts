@@ -15,7 +15,7 @@ import type { Readiness } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../context.js";
 import { highestNumbers } from "../model/highest-numbers.js";
-import { type AgentMemory, hardwareErrors, withoutHardwareErrors } from "../model/memory.js";
+import type { AgentMemory } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
 import { encodeHealth, encodeReportedDevice, parseRegistrationAnswer } from "../wire.js";
 
@@ -71,7 +71,8 @@ async function register(
   const { bootId, config, devices, exports, ledger } = context;
   // What is reported as obeyed must be durable. Who cannot write says so, and what it remembered before.
   const memory = await ledger.durable().catch(() => ledger.stored);
-  const reported = devices.all().map((device) => encodeReportedDevice(device, memory));
+  const untold = devices.hardwareErrors.untold(memory);
+  const reported = devices.all().map((device) => encodeReportedDevice(device, memory, untold.get(device.id)));
   const answer = await client.registerAgent(
     {
       hostId: config.hostId,
@@ -87,7 +88,7 @@ async function register(
     },
     { signal, deadlineMs: config.timeouts.registerTimeoutMs },
   );
-  ledger.remember(withoutHardwareErrors(ledger.memory, hardwareErrors(memory)));
+  devices.hardwareErrors.told(untold);
   refusals.tell(answer.unknownDevices);
   await applyAnswer(context, memory, answer);
   const told = new Map(reported.map((device) => [device.deviceId, textOf(device)]));
@@ -151,23 +152,23 @@ async function sendHeartbeats(
     if (due.aborted) return retryDelayMs(undefined, 0, backoff, random());
     const changed = devices
       .all()
-      .map((device) => ({ deviceId: device.id, ...encodeHealth(device) }))
+      .map((device) => ({ deviceId: device.id, ...encodeHealth(device.problemNow) }))
       .filter((health) => told.get(health.deviceId) !== textOf(health));
     try {
       // The numbers may not be durable yet, and need not be: each was given by a registry, and one that goes on above
       // such a number is never wrong. A full disk makes no host silent. Whom the agent obeys is durable since
       // it registered.
-      const failed = hardwareErrors(ledger.memory);
+      const failed = devices.hardwareErrors.untold(ledger.memory);
       const request = {
         hostId: config.hostId,
         bootId,
         changed,
-        hardwareErrors: [...failed].map(([deviceId, message]) => ({ deviceId, message })),
+        hardwareErrors: [...failed].map(([deviceId, { message, ageMs }]) => ({ deviceId, message, ageMs })),
         ...highestNumbers(ledger.memory),
         warning: warningOf(ledger),
       };
       const answer = await client.heartbeat(request, { signal, deadlineMs: config.timeouts.heartbeatTimeoutMs });
-      ledger.remember(withoutHardwareErrors(ledger.memory, failed));
+      devices.hardwareErrors.told(failed);
       for (const health of changed) told.set(health.deviceId, textOf(health));
       failures.ended();
       readiness.met("registered");

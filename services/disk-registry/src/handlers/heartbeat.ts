@@ -2,6 +2,7 @@ import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/registry
 import { parseDeviceId, parseHostId, parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
+import { metAtMs } from "../model/device-health.js";
 import {
   applyHeartbeat,
   type DeviceHealth,
@@ -20,6 +21,7 @@ export async function heartbeat(
   call: CallContext,
 ): Promise<HeartbeatResponse> {
   const { tablet, liveness, fleet, clock, config, workers } = context;
+  const heardAtMs = clock.nowMs();
   const hostId = parseHostId(request.hostId);
   requireOwnHost(context, call, hostId);
   const bootId = parseId("boot_id", request.bootId);
@@ -33,9 +35,10 @@ export async function heartbeat(
   );
   requireAtMost("hardware_errors", request.hardwareErrors, config.limits.maxDevicesPerHost);
   const failed = request.hardwareErrors.map(
-    ({ deviceId, message }): HardwareFailure => ({
+    ({ deviceId, message, ageMs }): HardwareFailure => ({
       deviceId: parseDeviceId(deviceId),
       message: plainText(message, config.limits.maxTextLength),
+      metAtMs: metAtMs(ageMs, heardAtMs),
     }),
   );
   const remembered = rememberedOf(request);

@@ -20,12 +20,13 @@ export async function registerAgent(
   call: CallContext,
 ): Promise<RegisterAgentResponse> {
   const { tablet, fleet, clock, config, liveness, workers } = context;
+  const heardAtMs = clock.nowMs();
   const hostId = parseHostId(request.hostId);
   requireOwnHost(context, call, hostId);
   await context.registrationTurns.next();
   // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
   call.signal.throwIfAborted();
-  const registration = parseRegistration(request, hostId, config.limits);
+  const registration = parseRegistration(request, hostId, config.limits, heardAtMs);
   await fleet.hear(hostId, registration.bootId, registration.remembered);
   // The answer would be orders. Heartbeats are heard all the same: its hosts are not dead.
   fleet.requireLeads();

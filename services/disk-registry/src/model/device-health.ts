@@ -4,6 +4,16 @@ import type { Device, Health, KeptHealth, OperatorsWord, RegistryTables, Registr
 /** Health, and why it is not ONLINE. */
 type Said = Pick<Device, "health" | "healthMessage">;
 
+/** An error that a device's hardware failed with. */
+export interface HardwareError {
+  readonly message: string;
+  /** By the registry's clock: not before that the agent met the last one of which it tells. */
+  readonly metAtMs: number;
+}
+
+/** A host whose clock was not set yet when it noted an error tells later that this was decades ago. */
+const MAX_ERROR_AGE_MS = 30 * 24 * 60 * 60 * 1_000;
+
 const WORSE: readonly Health[] = ["ONLINE", "WARNING", "ERROR"];
 
 /** What the device's agent says of it, whatever is kept beside that. */
@@ -19,10 +29,26 @@ export function withReportedHealth(device: Device, reported: Said, nowMs: number
   return reported.health === "ONLINE" ? now : { ...now, unwellSinceMs };
 }
 
-/** The device with an error of its hardware, until an operator says otherwise. The first one is kept. */
-export function withHardwareError(device: Device, message: string, nowMs: number): Device {
-  const { hardwareError = { message, atMs: nowMs }, said } = device.keptHealth ?? {};
-  return compose(device, { hardwareError, said, reported: reportedHealth(device) });
+/** When an error was met, of which an agent has told that it was so long ago. */
+export function metAtMs(ageMs: number, heardAtMs: number): number {
+  const isBelievable = ageMs >= 0 && ageMs <= MAX_ERROR_AGE_MS;
+  return isBelievable ? heardAtMs - ageMs : heardAtMs;
+}
+
+/** The device with an error of its hardware, until an operator says otherwise. The first one since is kept. */
+export function withHardwareError(device: Device, error: HardwareError, nowMs: number): Device {
+  const { hardwareError, said } = device.keptHealth ?? {};
+  if (hardwareError !== undefined || isTakenBack(device, error, nowMs)) return device;
+  const first = { message: error.message, atMs: nowMs };
+  return compose(device, { hardwareError: first, said, reported: reportedHealth(device) });
+}
+
+/**
+ * An operator has said since that the device is well. Nobody can tell when the clock has been set back behind that word:
+ * it is better said twice than a broken drive trusted.
+ */
+function isTakenBack({ saidWellAtMs }: Device, error: HardwareError, nowMs: number): boolean {
+  return saidWellAtMs !== undefined && saidWellAtMs <= nowMs && error.metAtMs < saidWellAtMs;
 }
 
 /** Other hardware: nothing that was said of the former is true of it. */
@@ -47,24 +73,32 @@ function compose(device: Device, { hardwareError, said, reported }: KeptHealth):
   return { ...rest, health, healthMessage, keptHealth: isSame ? before : kept };
 }
 
-/** What an operator says of devices: ONLINE takes back what was said, and clears errors of the hardware. */
+/**
+ * What an operator says of devices: ONLINE takes back what was said, and clears errors of the hardware, also those that
+ * their agents have still to tell. Returns those of which it says something new.
+ */
 export function sayOfDevices(
   tx: RegistryTransaction,
   deviceIds: readonly DeviceId[],
   health: Health,
   word: OperatorsWord,
 ): readonly Device[] {
-  const devices = deviceIds.map((deviceId) => requireDevice(tx, deviceId));
-  const changed = devices
-    .filter((device) => changes(device, health, word.reason))
-    .map((device) => {
-      const reported = reportedHealth(device);
-      if (health === "ONLINE") return compose(device, { reported });
-      const { hardwareError } = device.keptHealth ?? {};
-      return compose(device, { hardwareError, said: { ...word, health }, reported });
-    });
-  for (const device of changed) tx.devices.put(device);
+  const changed: Device[] = [];
+  for (const before of deviceIds.map((deviceId) => requireDevice(tx, deviceId))) {
+    const isNews = changes(before, health, word.reason);
+    if (!isNews && health !== "ONLINE") continue;
+    const device = afterWord(before, health, word);
+    tx.devices.put(device);
+    if (isNews) changed.push(device);
+  }
   return changed;
+}
+
+function afterWord(device: Device, health: Health, word: OperatorsWord): Device {
+  const reported = reportedHealth(device);
+  if (health === "ONLINE") return compose({ ...device, saidWellAtMs: word.atMs }, { reported });
+  const { hardwareError } = device.keptHealth ?? {};
+  return compose(device, { hardwareError, said: { ...word, health }, reported });
 }
 
 function changes({ keptHealth }: Device, health: Health, reason: string): boolean {

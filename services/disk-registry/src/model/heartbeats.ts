@@ -1,5 +1,5 @@
 import { AbortedError, type DeviceId, type HostId, NotFoundError } from "@diskmesh/domain";
-import { reportedHealth, withHardwareError, withReportedHealth } from "./device-health.js";
+import { type HardwareError, reportedHealth, withHardwareError, withReportedHealth } from "./device-health.js";
 import type { FenceWord } from "./fences.js";
 import type { Leader } from "./orders.js";
 import type { WhySuspected } from "./placement.js";
@@ -13,9 +13,8 @@ export interface DeviceHealth {
 }
 
 /** What a device's hardware failed with. */
-export interface HardwareFailure {
+export interface HardwareFailure extends HardwareError {
   readonly deviceId: DeviceId;
-  readonly message: string;
 }
 
 /** From this many hosts on, more than half of them falling silent at once is taken for a fault of ours or the network's. */
@@ -82,11 +81,11 @@ export function applyHeartbeat(
     if (before.health === health && before.healthMessage === healthMessage) continue;
     tx.devices.put(withReportedHealth(device, { health, healthMessage }, nowMs));
   }
-  for (const { deviceId, message } of failed) {
-    const device = tx.devices.get(deviceId);
-    const isTheDevice = device?.hostId === hostId && device.replacement === undefined;
-    if (isTheDevice && device.keptHealth?.hardwareError === undefined)
-      tx.devices.put(withHardwareError(device, message, nowMs));
+  for (const failure of failed) {
+    const device = tx.devices.get(failure.deviceId);
+    if (device?.hostId !== hostId || device.replacement !== undefined) continue;
+    const noted = withHardwareError(device, failure, nowMs);
+    if (noted !== device) tx.devices.put(noted);
   }
 }
 

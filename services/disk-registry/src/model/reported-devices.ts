@@ -1,7 +1,13 @@
 import { type DeviceId, fileDifference, type HostId, isKnownSame } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
-import { reportedHealth, withHardwareError, withoutKeptHealth, withReportedHealth } from "./device-health.js";
+import {
+  type HardwareError,
+  reportedHealth,
+  withHardwareError,
+  withoutKeptHealth,
+  withReportedHealth,
+} from "./device-health.js";
 import { forgetDevice } from "./foreign-devices.js";
 import { type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
@@ -16,7 +22,7 @@ export interface ReportedDevice extends DeviceIdentity, RememberedSession {
   /** The agent holds its file open now. */
   readonly attached: boolean;
   /** What the hardware failed with since the registry was told last. */
-  readonly hardwareError?: string | undefined;
+  readonly hardwareError?: HardwareError | undefined;
 }
 
 /** A device that nobody knew: UNKNOWN, and to be detached. What it holds is anybody's guess, so it is dirty. */

@@ -126,6 +126,8 @@ export interface Device extends DeviceIdentity {
   readonly health: Health;
   readonly healthMessage: string;
   readonly keptHealth?: KeptHealth | undefined;
+  /** When an operator said last that it is ONLINE: an error of its hardware from before that does not count. */
+  readonly saidWellAtMs?: number | undefined;
   /** Since when its agent says that it is not ONLINE; absent when it does not, or that was not recorded. */
   readonly unwellSinceMs?: number | undefined;
   readonly attachState: AttachState;

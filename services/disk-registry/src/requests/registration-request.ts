@@ -9,6 +9,7 @@ import {
   parseSizeBytes,
 } from "@diskmesh/domain";
 import type { Config } from "../config.js";
+import { metAtMs } from "../model/device-health.js";
 import type { Registration } from "../model/registration.js";
 import type { Remembered } from "../model/remembered.js";
 import type { ReportedDevice } from "../model/reported-devices.js";
@@ -28,6 +29,7 @@ export function parseRegistration(
   request: RegisterAgentRequest,
   hostId: HostId,
   limits: Config["limits"],
+  heardAtMs: number,
 ): Registration {
   requireAtMost("devices", request.devices, limits.maxDevicesPerHost);
   requireAtMost("exports", request.exports, limits.maxExportsPerHost);
@@ -41,7 +43,7 @@ export function parseRegistration(
     az: parseName("az", request.az),
     rack: parseOptionalName("rack", request.rack) ?? "",
     bootId: parseId("boot_id", request.bootId),
-    devices: request.devices.map((device) => parseDevice(device, request.incarnation, limits)),
+    devices: request.devices.map((device) => parseDevice(device, request.incarnation, limits, heardAtMs)),
     exports: request.exports.map(({ diskId, sessionNumber }) => ({
       diskId: parseDiskId(diskId),
       sessionNumber: parseCounterValue("session_number", sessionNumber),
@@ -69,7 +71,12 @@ export function rememberedOf(message: {
   };
 }
 
-function parseDevice(device: ReportedDeviceMessage, incarnation: string, limits: Config["limits"]): ReportedDevice {
+function parseDevice(
+  device: ReportedDeviceMessage,
+  incarnation: string,
+  limits: Config["limits"],
+  heardAtMs: number,
+): ReportedDevice {
   const health = healthOf(device.health, "health");
   // What cannot be opened has no size that anybody knows.
   const parseSize = health === "ERROR" ? parseCount : parseSizeBytes;
@@ -85,7 +92,12 @@ function parseDevice(device: ReportedDeviceMessage, incarnation: string, limits:
     health,
     healthMessage: plainText(device.healthMessage, limits.maxTextLength),
     attached: device.attached,
-    ...(device.hardwareError !== "" && { hardwareError: plainText(device.hardwareError, limits.maxTextLength) }),
+    ...(device.hardwareError !== "" && {
+      hardwareError: {
+        message: plainText(device.hardwareError, limits.maxTextLength),
+        metAtMs: metAtMs(device.hardwareErrorAgeMs, heardAtMs),
+      },
+    }),
     sessionNumber: parseCounterValue("session_number", device.sessionNumber),
     sessionDiskId: parseSessionDisk(device.sessionDiskId, incarnation),
   };

@@ -37,6 +37,6 @@ export function registration(devices: readonly ReportedDevice[], fields: Partial
   };
 }
 
-export function register(fleet: TestFleet, from: Registration): RegistrationAnswer {
-  return fleet.transact((tx) => registerAgent(tx, from, leader, limits, NOW_MS));
+export function register(fleet: TestFleet, from: Registration, nowMs = NOW_MS): RegistrationAnswer {
+  return fleet.transact((tx) => registerAgent(tx, from, leader, limits, nowMs));
 }

@@ -46,6 +46,8 @@ export interface ReportedDevice {
   fileIdentity: string;
   /** What the hardware failed with since the registry was told last; empty when with nothing. */
   hardwareError: string;
+  /** With hardware_error: as age_ms of DeviceHardwareError. */
+  hardwareErrorAgeMs: number;
 }
 
 /** An export that the agent serves. */
@@ -172,6 +174,12 @@ export interface DeviceHardwareError {
   deviceId: string;
   /** What failed, and how. */
   message: string;
+  /**
+   * How long ago, at least, its agent met the last such error when it sent this: one from before SetDeviceState said
+   * HEALTH_ONLINE does not count. 0, just now, from agents that do not tell. Below 0 or above 30 days it is not believed,
+   * and taken for 0.
+   */
+  ageMs: number;
 }
 
 /** The registry heard it. */
@@ -199,6 +207,7 @@ function createBaseReportedDevice(): ReportedDevice {
     sessionDiskId: "",
     fileIdentity: "",
     hardwareError: "",
+    hardwareErrorAgeMs: 0,
   };
 }
 
@@ -248,6 +257,9 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     }
     if (message.hardwareError !== "") {
       writer.uint32(122).string(message.hardwareError);
+    }
+    if (message.hardwareErrorAgeMs !== 0) {
+      writer.uint32(128).int64(message.hardwareErrorAgeMs);
     }
     return writer;
   },
@@ -385,6 +397,14 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
             message.hardwareError = reader.string();
             continue;
           }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.hardwareErrorAgeMs = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -417,6 +437,7 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     message.sessionDiskId = object.sessionDiskId ?? "";
     message.fileIdentity = object.fileIdentity ?? "";
     message.hardwareError = object.hardwareError ?? "";
+    message.hardwareErrorAgeMs = object.hardwareErrorAgeMs ?? 0;
     return message;
   },
 };
@@ -1249,7 +1270,7 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
 };
 
 function createBaseDeviceHardwareError(): DeviceHardwareError {
-  return { deviceId: "", message: "" };
+  return { deviceId: "", message: "", ageMs: 0 };
 }
 
 export const DeviceHardwareError: MessageFns<DeviceHardwareError> = {
@@ -1259,6 +1280,9 @@ export const DeviceHardwareError: MessageFns<DeviceHardwareError> = {
     }
     if (message.message !== "") {
       writer.uint32(18).string(message.message);
+    }
+    if (message.ageMs !== 0) {
+      writer.uint32(24).int64(message.ageMs);
     }
     return writer;
   },
@@ -1292,6 +1316,14 @@ export const DeviceHardwareError: MessageFns<DeviceHardwareError> = {
             message.message = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.ageMs = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1311,6 +1343,7 @@ export const DeviceHardwareError: MessageFns<DeviceHardwareError> = {
     const message = createBaseDeviceHardwareError();
     message.deviceId = object.deviceId ?? "";
     message.message = object.message ?? "";
+    message.ageMs = object.ageMs ?? 0;
     return message;
   },
 };

@@ -154,7 +154,7 @@ export interface SetDeviceStateRequest {
   deviceIds: string[];
   /**
    * HEALTH_WARNING: nothing new is placed there. HEALTH_ERROR: nothing is erased or published there, either. HEALTH_ONLINE
-   * takes that back.
+   * takes that back, and each error that the hardware failed with until now, also one that the agent has still to tell.
    */
   health: Health;
   /** Why, for people. Required unless health is HEALTH_ONLINE. */
