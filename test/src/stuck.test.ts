@@ -69,7 +69,8 @@ describe("stuck things on a mesh", () => {
       await alerts?.fires([], () => mesh.forgetOrphans());
       const stuck = await make(mesh);
       const { command } = await isTold(stuck);
-      await alerts?.fires(FAULT_ALERTS[title]);
+      await alerts?.fires(FAULT_ALERTS[title], stuck.meanwhile);
+      await stuck.first?.();
       if (command !== "") await mesh.done(command);
       await stuck.follow?.();
       await isWell(stuck);
@@ -111,6 +112,15 @@ describe("stuck things on a mesh", () => {
     await agent.kill();
     await registry.deleteDisk({ diskId: "deleted" });
     return () => agent.start();
+  });
+
+  it("the director stands still again and again: its alerts fire", async function () {
+    const why = AlertWatch.problem();
+    if (why !== undefined) skipBecause(this, why);
+    await mesh.alerts().fires([], () => mesh.forgetOrphans());
+    const alerts = mesh.alerts("diskmesh-director");
+    const expected = FAULT_ALERTS["the director stands still again and again"];
+    await alerts.fires(expected, () => mesh.standStill("director"));
   });
 
   firesOn("host that is added while its agent is away", async () => {

@@ -16,8 +16,10 @@ export const FAULT_ALERTS = {
   "lock held": ["DiskmeshTaskStuck"],
   "CPI missing": ["DiskmeshCpiFails", "DiskmeshTasksFail"],
   "hung drive": [],
+  "failing drive": ["DiskmeshDeviceBroken", "DiskmeshIoErrors"],
   "mass silence": ["DiskmeshMassSilence", "DiskmeshProcessDown"],
   "outcome of a CPI's call unknown": ["DiskmeshPossibleOrphan"],
+  "the director stands still again and again": ["DiskmeshEventLoopLate"],
   "device said to be broken": ["DiskmeshDeviceBroken"],
   "host that is added while its agent is away": [
     "DiskmeshHostUnavailable",

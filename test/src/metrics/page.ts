@@ -47,7 +47,7 @@ export function metricsPage(): string {
 function alertsSection(): string {
   const rows = alertsIn().map(({ alert }) => {
     const faults = Object.entries(FAULT_ALERTS).filter(([, alerts]) => alerts.some((each) => each === alert));
-    return `- \`${alert}\`: ${faults.map(([fault]) => fault).join("; ") || "by synthetic series only"}`;
+    return `- \`${alert}\`: ${faults.map(([fault]) => fault).join("; ")}`;
   });
   const quiet = Object.entries(FAULT_ALERTS).filter(([, alerts]) => alerts.length === 0);
   return `${ALERTS_HEAD}

@@ -22,6 +22,10 @@ export interface Stuck {
   readonly row: readonly [row: string, trouble: RegExp];
   /** Of the ways out that `why` names, the one that is taken: what it is good for, and its command if it has one. */
   readonly cure: RegExp;
+  /** What goes on until it is cured: done again before each look at the alerts. */
+  readonly meanwhile?: () => Promise<unknown>;
+  /** What the cure takes for done before its command. */
+  readonly first?: () => Promise<unknown>;
   /** What the cure says, where it is no command; or what it says to do after it. */
   readonly follow?: () => Promise<unknown>;
   /** Throws while it is not well again; by default it is once no cause is told any more. */

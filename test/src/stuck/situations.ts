@@ -1,5 +1,7 @@
 import { readFileSync, rmSync } from "node:fs";
+import { NbdRequestError } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -212,6 +214,36 @@ export const SITUATIONS: readonly Situation[] = [
         follow: async () => {
           drive.resume();
           await stuck.done(`add-host ${hostId}`);
+        },
+      };
+    },
+  },
+  {
+    title: "failing drive",
+    problem: () => Drive.problem(),
+    async make(stuck) {
+      const { drive, hostId, deviceId } = await stuck.withDrive();
+      const { registry } = stuck.mesh.clients;
+      const user = await stuck.openDiskOnDrive("failing");
+      const fails = () => rejection(user.write(0, Buffer.alloc(4_096, 1), { fua: true }), NbdRequestError, "EIO");
+      drive.fail();
+      await fails();
+      return {
+        asked: ["device", deviceId],
+        root: new RegExp(
+          `^device ${deviceId} is ATTACHED, ERROR, .*device ${deviceId} of host ${hostId} is in ERROR: I/O on device ${deviceId} failed: EIO.*, since 20`,
+        ),
+        reasons: ["UNHEALTHY"],
+        row: [`device ${deviceId}`, /^I\/O on device .* failed: EIO/],
+        cure: new RegExp(`^trust it again once it was seen to: diskmesh set-device-state online ${deviceId}$`),
+        meanwhile: fails,
+        first: async () => drive.mend(),
+        after: async () => {
+          await user.write(0, Buffer.alloc(4_096, 2), { fua: true });
+          await user.disconnect();
+          await registry.unpublishDisk({ diskId: "failing" });
+          await registry.deleteDisk({ diskId: "failing" });
+          await stuck.withDrive();
         },
       };
     },

@@ -1,7 +1,10 @@
 import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { ExplainResponse } from "@diskmesh/api/common";
 import { HttpClient, httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testing";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { WhyAnswer } from "@diskmesh/page/rows";
 import { eventually, freePort } from "@diskmesh/testkit";
@@ -16,6 +19,7 @@ const HOSTS = 10;
 /** Nobody has taken it into operation. */
 export const NOT_ADDED = `host-${HOSTS}`;
 const DRIVE_HOST = "host-8";
+const DRIVE_POOL = "drive";
 const FULL_HOST = "host-1";
 /** Until all hosts are added, beside what fills one of them. */
 export const FREE_MIB = HOSTS - 2;
@@ -24,7 +28,27 @@ const PATIENCE_MS = 60_000;
 const INFO = `'{"result":{"api_version":2,"needs_vm_spec":false},"error":null,"log":""}'`;
 const MBUS = { heartbeatIntervalMs: 500 };
 
+/** Longer than an event loop may be late, and shorter than anybody waits for a director. */
+const STANDS_STILL_MS = 800;
+/** A process looks at the time each 20 ms. A late look counts after an earlier one, and while it is more than a hundredth of them. */
+const ON_TIME_MS = 200;
+
 const jobOf = (name: string) => `diskmesh-${SERVICES.find((service) => service === name) ?? "disk-agent"}`;
+
+interface DriveOfHost {
+  readonly drive: Drive;
+  readonly hostId: string;
+  readonly deviceId: string;
+}
+
+/** By a connection of its own, which ends with it. */
+function answered(port: number, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    get({ host: "127.0.0.1", port, path, agent: false }, (response) => {
+      response.on("end", resolve).on("error", reject).resume();
+    }).on("error", reject);
+  });
+}
 
 /** A mesh of ten hosts with three CPIs, whose operator has the command and the page. */
 export class StuckMesh implements AsyncDisposable {
@@ -75,9 +99,24 @@ export class StuckMesh implements AsyncDisposable {
     }
   }
 
-  /** Whoever is told which alerts fire. */
-  alerts(): AlertWatch {
-    return new AlertWatch([...this.metricsPorts].map(([name, port]) => ({ job: jobOf(name), port })));
+  /** Whoever is told which alerts fire; of `slowedJob` also those on how late it is. */
+  alerts(slowedJob?: string): AlertWatch {
+    const targets = [...this.metricsPorts].map(([name, port]) => ({ job: jobOf(name), port }));
+    return new AlertWatch(targets, slowedJob);
+  }
+
+  /** Holds a process up for longer than it may be late, which its metrics tell when they are asked next. */
+  async standStill(name: string): Promise<void> {
+    const port = this.metricsPorts.get(name) ?? 0;
+    const process = this.mesh.process(name);
+    // Who asks for the metrics has them begin anew.
+    await answered(port, "/metrics");
+    await delay(ON_TIME_MS);
+    process.signal("SIGSTOP");
+    await delay(STANDS_STILL_MS);
+    process.signal("SIGCONT");
+    // Once it answers, it has looked at the time again.
+    await answered(port, "/nothing");
   }
 
   /** What an operator types, with or without the command's name. */
@@ -181,18 +220,30 @@ export class StuckMesh implements AsyncDisposable {
     }
   }
 
-  /** Has a host's agent hold a device on a drive that can be made to hang. */
-  async withDrive(): Promise<{ readonly drive: Drive; readonly hostId: string; readonly deviceId: string }> {
-    const { group } = this.mesh;
+  /** Has a host's agent hold a device, alone in its pool, on a drive that can be made to fail or to hang. */
+  async withDrive(): Promise<DriveOfHost> {
     const deviceId = `${DRIVE_HOST}-drive`;
-    const drive = await Drive.open(join(group.folder, "drive"), MIB_BYTES);
-    this.#drive = drive;
-    const { devices, ...config } = this.#agentConfig(DRIVE_HOST);
-    await this.mesh.process(DRIVE_HOST).restart({ ...config, devices: [...devices, { deviceId, path: drive.path }] });
-    await this.done(`why device ${deviceId}`);
-    await this.done(`add-host ${DRIVE_HOST} --wait`);
+    if (this.#drive === undefined) {
+      this.#drive = await Drive.open(join(this.mesh.group.folder, "drive"), MIB_BYTES);
+      const { devices, ...config } = this.#agentConfig(DRIVE_HOST);
+      const onDrive = { deviceId, path: this.#drive.path, pool: DRIVE_POOL };
+      await this.mesh.process(DRIVE_HOST).restart({ ...config, devices: [...devices, onDrive] });
+      await this.done(`why device ${deviceId}`);
+      await this.done(`add-host ${DRIVE_HOST} --wait`);
+    }
     await devicesReady({ ...this.mesh, hostIds: [DRIVE_HOST] });
-    return { drive, hostId: DRIVE_HOST, deviceId };
+    return { drive: this.#drive, hostId: DRIVE_HOST, deviceId };
+  }
+
+  /** A disk on that drive, which is served on its host. */
+  async openDiskOnDrive(diskId: string): Promise<NbdClient> {
+    const { registry } = this.mesh.clients;
+    await eventually(
+      () => registry.createDisk({ diskId, hostId: DRIVE_HOST, pool: DRIVE_POOL, sizeBytes: MIB_BYTES }),
+      { timeoutMs: PATIENCE_MS },
+    );
+    const { disk } = await registry.publishDisk({ diskId, hostId: DRIVE_HOST });
+    return NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
