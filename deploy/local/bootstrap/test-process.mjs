@@ -28,7 +28,7 @@ export function startTestProcess(root, mochaArgs) {
     signalGroup(child, "SIGKILL");
   });
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8");
-  return child;
+  return Object.assign(child, { closed: once(child, "close").then(() => undefined) });
 }
 
 /** How the tests of a file went; `onOutput` is given at once what is printed, by the tests and of those that failed. */
@@ -44,12 +44,10 @@ export async function runTestFile(child, file, { timeoutMs, onOutput }) {
     late = `took longer than ${timeoutMs / 1000} s`;
     signalGroup(child, "SIGKILL");
   }, timeoutMs);
-  const ended = new AbortController();
-  const first = (event) => once(child, event, { signal: ended.signal });
   // That it has ended meanwhile is told by its end.
   child.send({ file }, () => {});
-  const [result] = await Promise.race([first("message"), first("close").then(() => [])]);
-  ended.abort();
+  const told = once(child, "message").then(([result]) => result);
+  const result = await Promise.race([told, child.closed]);
   clearTimeout(timer);
   // What was printed before arrives before it.
   await nextTurn();

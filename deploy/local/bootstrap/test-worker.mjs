@@ -36,17 +36,15 @@ function cpuSeconds() {
 }
 
 async function run(file, result) {
-  class Reporter {
-    constructor(runner) {
-      runner
-        .on(EVENT_TEST_PASS, () => result.passed++)
-        .on(EVENT_TEST_PENDING, (test) => result.skipped.push(test.fullTitle()))
-        .on(EVENT_TEST_FAIL, (test, error) => fail(result, test.fullTitle(), error));
-    }
-  }
-  const mocha = new Mocha({ ...options, reporter: Reporter }).addFile(file);
+  const mocha = new Mocha({ ...options, reporter: class {} }).addFile(file);
   await mocha.loadFilesAsync();
-  await new Promise((resolve) => mocha.run(resolve));
+  await new Promise((resolve) =>
+    mocha
+      .run(resolve)
+      .on(EVENT_TEST_PASS, () => result.passed++)
+      .on(EVENT_TEST_PENDING, (test) => result.skipped.push(test.fullTitle()))
+      .on(EVENT_TEST_FAIL, (test, error) => fail(result, test.fullTitle(), error)),
+  );
   mocha.dispose();
 }
 
