@@ -56,23 +56,20 @@ describe("README's plain queries, against what a registry wrote into MongoDB", (
   });
 
   const deviceOf = (deviceId: string): Promise<Device> => (mesh as RegistryMesh).device(deviceId);
-  /** What a query finds: it is typed as README has it. */
-  const ask = (query: string): Promise<Found[]> =>
-    withDatabase(url, async (database) => {
-      const answer = await runInThisContext(`(db) => ${query}`)(shell(database));
-      return "toArray" in answer ? await answer.toArray() : [answer];
-    });
-
-  it("the devices of a host that are not ATTACHED", async () => {
-    await eventually(
-      async () => expect((await ask(queries[0])).map(({ _id }) => _id)).to.deep.equal([DEVICE]),
-      PATIENCE,
+  /** Asks a query as README has it, by one connection, until what it finds passes the check. */
+  const finds = (query: string, check: (found: Found[]) => unknown): Promise<unknown> =>
+    withDatabase(url, (database) =>
+      eventually(async () => {
+        const answer = await runInThisContext(`(db) => ${query}`)(shell(database));
+        await check("toArray" in answer ? await answer.toArray() : [answer]);
+      }, PATIENCE),
     );
-  });
 
-  it("one device -> what GetDevice says of it", async () => {
-    await eventually(async () => {
-      const [document] = await ask(queries[1]);
+  it("the devices of a host that are not ATTACHED", () =>
+    finds(queries[0], (found) => expect(found.map(({ _id }) => _id)).to.deep.equal([DEVICE])));
+
+  it("one device -> what GetDevice says of it", () =>
+    finds(queries[1], async ([document]) => {
       const device = await deviceOf(DEVICE);
       expect(document).to.include({
         attachState: device.attachState.replace("ATTACH_STATE_", ""),
@@ -83,36 +80,34 @@ describe("README's plain queries, against what a registry wrote into MongoDB", (
         stateChangedAtMs: device.stateChangedAt?.getTime(),
       });
       expect(device.lastError).to.contain("there is no such file");
-    }, PATIENCE);
-  });
+    }));
 
-  it("orders that keep failing -> on both hosts", async () => {
-    await eventually(async () => {
-      const found = await ask(queries[2]);
+  it("orders that keep failing -> on both hosts", () =>
+    finds(queries[2], (found) => {
       expect(found.map(({ _id }) => _id)).to.have.members(["host-2-device-4", DEVICE]);
       const attempts = found.map((document) => document.attempts as number);
       expect(attempts).to.deep.equal([...attempts].sort((a, b) => b - a));
-    }, PATIENCE);
-  });
+    }));
 
   it("hosts that are UNAVAILABLE -> the one whose agent is dead", async () => {
-    await eventually(async () => expect(await ask(queries[3])).to.deep.equal([]), PATIENCE);
+    await finds(queries[3], (found) => expect(found).to.deep.equal([]));
     await mesh?.agent("host-2").kill();
-    await eventually(async () => {
-      const [host, ...others] = await ask(queries[3]);
+    await finds(queries[3], async ([host, ...others]) => {
       const known = (await mesh?.operator.getHost({ hostId: "host-2" }))?.host;
       expect(known?.state).to.equal(HostState.UNAVAILABLE);
       expect(host).to.include({ _id: "host-2", stateMessage: known?.stateMessage });
       expect(others).to.deep.equal([]);
-    }, PATIENCE);
+    });
   });
 
   it("the leader and its tablet generation", async () => {
     const { tabletGeneration } = await deviceOf(DEVICE);
-    const [lease] = await ask(queries[4]);
-    const [claim] = await ask(queries[5]);
-    expect(claim).to.include({ generation: tabletGeneration, address: lease?.address });
-    expect(lease?.address).to.match(/^127\.0\.0\.1:\d+$/);
+    await finds(queries[4], ([lease]) =>
+      finds(queries[5], ([claim]) => {
+        expect(claim).to.include({ generation: tabletGeneration, address: lease?.address });
+        expect(lease?.address).to.match(/^127\.0\.0\.1:\d+$/);
+      }),
+    );
   });
 });
 
