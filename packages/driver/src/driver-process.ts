@@ -111,7 +111,8 @@ export class DriverProcess {
   }
 
   /** What the method answers. Rejects with an error of the domain. */
-  async call({ timeoutMs, signal, ...called }: DriverCall): Promise<unknown> {
+  async call(call: DriverCall): Promise<unknown> {
+    const { kind, method, httpMethod, args, nodeId, validateOnly, timeoutMs, signal } = call;
     signal.throwIfAborted();
     const { maxConcurrentCalls } = this.#options.limits;
     if (this.#running.size >= maxConcurrentCalls)
@@ -119,8 +120,7 @@ export class DriverProcess {
         `${maxConcurrentCalls} calls of the driver run, which is the limit (drivers.limits.maxConcurrentCalls): try again later`,
       );
     const id = ++this.#lastCall;
-    const about = `method ${called.method}`;
-    const late = `${about} did not return within ${timeoutMs} ms`;
+    const late = `method ${method} did not return within ${timeoutMs} ms`;
     let why: unknown;
     const cancel = (error: Error): void => {
       why ??= error;
@@ -134,8 +134,8 @@ export class DriverProcess {
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       return await new Promise<unknown>((resolve, reject) => {
-        this.#running.set(id, { resolve, reject, hide: (text) => withoutSecrets(this.#listing, called, text) });
-        this.#tell({ type: "call", id, ...called });
+        this.#running.set(id, { resolve, reject, hide: (text) => withoutSecrets(this.#listing, call, text) });
+        this.#tell({ type: "call", id, kind, method, httpMethod, args, nodeId, validateOnly });
       });
     } catch (error) {
       // A driver that heeds fails in its own words, which nobody asked for.

@@ -27,6 +27,11 @@ function tell(message: FromDriver, then?: () => void): void {
   answers.write(`${JSON.stringify(message)}\n`, then);
 }
 
+/** `value` is JSON already: that of an answer may be long. */
+function tellAnswer(id: number, value: string): void {
+  answers.write(`{"type":"answer","id":${id},"value":${value}}\n`);
+}
+
 function fail(reason: string): void {
   const end = (): never => process.exit(FATAL_EXIT_CODE);
   setTimeout(end, 1_000);
@@ -78,7 +83,7 @@ async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void>
   try {
     if (driver === undefined) throw new MethodError("unavailable", "the driver is not loaded yet");
     const value = await driver.call(message, { httpMethod, nodeId, signal: abort.signal });
-    tell({ type: "answer", id, value: checkedValue(value) });
+    tellAnswer(id, checkedText(value));
   } catch (error) {
     tell({
       type: "failure",
@@ -91,8 +96,8 @@ async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void>
   }
 }
 
-function checkedValue(value: unknown): unknown {
-  if (value === undefined) return null;
+function checkedText(value: unknown): string {
+  if (value === undefined) return "null";
   const text = JSON.stringify(value);
   if (text === undefined) throw new MethodError("failed", "the method answered what is no JSON");
   if (Buffer.byteLength(text) > maxAnswerBytes)
@@ -100,7 +105,7 @@ function checkedValue(value: unknown): unknown {
       "failed",
       `the method answered ${text.length} characters: the limit is ${maxAnswerBytes} bytes`,
     );
-  return JSON.parse(text);
+  return text;
 }
 
 function heed(message: ToDriver): void {

@@ -32,7 +32,8 @@ export function readLines(stream: Readable, { maxLineBytes, onLine, onTooLong }:
       const end = chunk.indexOf(NEWLINE, start);
       add(chunk.subarray(start, end < 0 ? undefined : end));
       if (end < 0 || over) return;
-      const line = Buffer.concat(pieces).toString("utf8");
+      const [only] = pieces;
+      const line = (pieces.length === 1 && only ? only : Buffer.concat(pieces)).toString("utf8");
       pieces = [];
       sizeBytes = 0;
       start = end + 1;

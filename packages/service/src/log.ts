@@ -102,6 +102,8 @@ function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
       serializers: { error: (error: unknown) => (error instanceof Error ? stdSerializers.err(error) : error) },
       formatters: { level: (label) => ({ level: label }) },
       mixin: traceIds,
+      // Without a trace nothing is copied.
+      mixinMergeStrategy: (fields, ids) => (ids === NO_IDS ? fields : Object.assign(ids, fields)),
     },
     { write: (line: string) => output.write(withoutSecrets(line, redactor)) },
   );
@@ -118,7 +120,9 @@ function withoutSecrets(line: string, redactor: Redactor | undefined): string {
   return `${JSON.stringify(redactor ? redactor.value(value) : value)}\n`;
 }
 
+const NO_IDS = {};
+
 function traceIds(): Record<string, string> {
   const span = trace.getActiveSpan()?.spanContext();
-  return span && trace.isSpanContextValid(span) ? { traceId: span.traceId, spanId: span.spanId } : {};
+  return span && trace.isSpanContextValid(span) ? { traceId: span.traceId, spanId: span.spanId } : NO_IDS;
 }

@@ -20,25 +20,24 @@ export function rpcLogging(
 const AUDIT = { audit: "call" } as const;
 
 function logChange(log: Logger, { method, identity, requestId, durationMs, request, response }: RpcChange): void {
+  const { result, task } = (response ?? {}) as { readonly result?: unknown; readonly task?: unknown };
+  // What an answer says beside being one: the code of a CMS action, the task that was started.
+  const code = fieldOf(result, "code");
+  const taskId = fieldOf(task, "taskId");
+  // Always the same fields, of which those that are undefined are not written: an object spread together of some took
+  // as long as the rest of the line.
   const fields = {
-    ...AUDIT,
+    audit: AUDIT.audit,
     method,
     status: "OK",
-    ...saidIn(response),
+    result: typeof code === "string" ? code : undefined,
+    taskId: typeof taskId === "number" ? taskId : undefined,
     requestId,
     caller: formatIdentity(identity),
     durationMs: rounded(durationMs),
     request: shownRequest(request),
   };
   log.info(fields, "a call was answered that may change something");
-}
-
-/** What an answer says beside being one: the code of a CMS action, the task that was started. */
-function saidIn(response: unknown) {
-  const { result, task } = (response ?? {}) as { readonly result?: unknown; readonly task?: unknown };
-  const code = fieldOf(result, "code");
-  const taskId = fieldOf(task, "taskId");
-  return { ...(typeof code === "string" && { result: code }), ...(typeof taskId === "number" && { taskId }) };
 }
 
 function fieldOf(message: unknown, name: string): unknown {

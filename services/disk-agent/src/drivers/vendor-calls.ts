@@ -68,9 +68,12 @@ export class VendorCalls {
     this.#requireThisStart(request.bootId);
     const { callId } = request;
     if (callId === "") {
-      const { host, driver, called } = this.#found(request);
-      const { validateOnly } = request;
-      const value = await host.call(driver, { ...called, validateOnly, signal: call.signal });
+      const { host, timeoutMs } = this.#found(request);
+      const { driver, method, httpMethod, args = {}, validateOnly } = request;
+      const { hostId: nodeId } = this.#options;
+      const { signal } = call;
+      const called = { kind: "node", method, httpMethod, args, nodeId, timeoutMs, validateOnly, signal } as const;
+      const value = await host.call(driver, called);
       return { outcome: { $case: "value", value } };
     }
     return { outcome: await this.#told(this.#kept.get(parseId("call_id", callId)) ?? this.#begin(request), call) };
@@ -93,20 +96,21 @@ export class VendorCalls {
   }
 
   #begin(request: CallMethodRequest): KeptCall {
-    const { host, driver, called } = this.#found(request);
-    return this.#kept.begin(host, request.callId, driver, called);
+    const { host, timeoutMs } = this.#found(request);
+    const { callId, driver, method, httpMethod, args = {} } = request;
+    const { hostId: nodeId } = this.#options;
+    return this.#kept.begin(host, callId, driver, { kind: "node", method, httpMethod, args, nodeId, timeoutMs });
   }
 
-  #found({ revision, driver, method, httpMethod, args = {} }: CallMethodRequest) {
+  /** Who runs its drivers, and how long the method may take. */
+  #found({ revision, driver, method }: CallMethodRequest): { readonly host: DriverHost; readonly timeoutMs: number } {
     const host = this.#host;
     if (host === undefined || (revision !== "" && revision !== host.revision))
       throw new AbortedError("the methods have changed: list them again", { about: { methods: "changed" } });
     const { syncTimeoutMs, asyncTimeoutMs } = this.#options.config.limits;
     const listing = host.listings().find(({ name }) => name === driver);
     const isAsync = listing !== undefined && findMethod(listing, "node", method)?.async === true;
-    const timeoutMs = isAsync ? asyncTimeoutMs : syncTimeoutMs;
-    const nodeId = this.#options.hostId;
-    return { host, driver, called: { kind: "node", method, httpMethod, args, nodeId, timeoutMs } as const };
+    return { host, timeoutMs: isAsync ? asyncTimeoutMs : syncTimeoutMs };
   }
 
   /** What became of it once it has ended, or, when whoever asks must be told something, that it has not. */
