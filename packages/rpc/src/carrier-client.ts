@@ -22,11 +22,10 @@ export interface CallToCarry {
 
 /**
  * A stream is left then, used or not: a server ends its connections for their age, which must end no call, and a client
- * those that it does not use.
+ * those that it does not use. As long a server that carries no calls is not asked again: it may be replaced by one that
+ * does.
  */
 const MAX_AGE_MS = 60_000;
-/** A server that carries no calls may be replaced by one that does. */
-const REFUSED_FOR_MS = 60_000;
 /** What a timer can wait for. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
@@ -39,7 +38,7 @@ export class CarrierClient {
 
   /** Whether the server is not known to carry no calls. */
   get isServed(): boolean {
-    return performance.now() - this.#refusedAtMs >= REFUSED_FOR_MS;
+    return performance.now() - this.#refusedAtMs >= this.maxAgeMs;
   }
 
   begin(link: Link, call: CallToCarry): BegunCall {
@@ -105,7 +104,7 @@ class Carrier {
       if (isRefused) onRefused();
       for (const number of [...this.#carried.keys()]) {
         if (isRefused) this.#makeAlone(number);
-        else this.#settle(number, failureOf(ended.code === status.OK ? CUT_OFF : ended));
+        else this.#settle(number, failureOf(saysNothingOfCalls(ended) ? CUT_OFF : ended));
       }
     });
   }
@@ -182,7 +181,11 @@ function timeUntil(atMs: number): number {
   return Math.min(MAX_TIMEOUT_MS, Math.max(1, Math.ceil(atMs - Date.now())));
 }
 
-/** A server that stops has ended the stream while the call was on its way. */
+/** A server that stops ended the stream, or took a message on it for none: either way it may have done what it was asked. */
+function saysNothingOfCalls({ code }: StatusObject): boolean {
+  return code === status.OK || code === status.INVALID_ARGUMENT;
+}
+
 const CUT_OFF = {
   code: status.UNAVAILABLE,
   details: "the stream that carried the call has ended",

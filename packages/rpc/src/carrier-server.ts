@@ -8,7 +8,7 @@ import {
 } from "@diskmesh/domain";
 import { Metadata, type Server, status } from "@grpc/grpc-js";
 import type { ActiveCall } from "./call-context.js";
-import type { CallGate } from "./call-gate.js";
+import type { AdmittedCall, CallGate } from "./call-gate.js";
 import { CARRIER_MARGIN_BYTES, CARRY } from "./carrier-method.js";
 import type { RpcServerLimits } from "./limits.js";
 import { callerOfStream, streamOfCall } from "./peer-identity.js";
@@ -104,6 +104,8 @@ class Carrier {
   #isOver = false;
   /** Whether answers wait for the caller to read. */
   #isFull = false;
+  /** Whether the caller broke the protocol: what it sent behind that begins nothing. */
+  #isBroken = false;
 
   constructor(
     private readonly stream: CarrierStream,
@@ -112,9 +114,11 @@ class Carrier {
   ) {
     stream.on("data", (request) => {
       options.onHeard(stream);
+      if (this.#isBroken || this.#isOver) return;
       try {
         this.#heed(decoded(request, "Carry") as CarryRequest);
       } catch (error) {
+        this.#isBroken = true;
         stream.emit("error", statusOfError(error, "none"));
       }
     });
@@ -154,12 +158,7 @@ class Carrier {
       return;
     }
     const deadlineAtMs = timeoutMs === 0 ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs;
-    const call = {
-      call: { stream: streamOfCall(this.stream) },
-      metadata: metadataOf(metadata),
-      getDeadline: () => deadlineAtMs,
-    };
-    const admitted = this.options.gate.admit(served.method, call, fail);
+    const admitted = this.#admit(served.method, metadata, deadlineAtMs, fail);
     if (!admitted) return;
     const { active } = admitted;
     this.#running.set(callNumber, active);
@@ -172,6 +171,23 @@ class Carrier {
       this.#running.delete(callNumber);
       this.#endIfIdle();
     });
+  }
+
+  #admit(
+    method: ServedMethod,
+    headers: Readonly<Record<string, string>>,
+    deadlineAtMs: number,
+    fail: (failure: GrpcStatus) => void,
+  ): AdmittedCall | undefined {
+    try {
+      const call = { stream: streamOfCall(this.stream) };
+      const incoming = { call, metadata: metadataOf(headers), getDeadline: () => deadlineAtMs };
+      return this.options.gate.admit(method, incoming, fail);
+    } catch (error) {
+      // Of this call alone: others on the stream go on.
+      fail(statusOfError(error, "none"));
+      return undefined;
+    }
   }
 
   #answer(callNumber: number, response: Buffer): void {
@@ -190,7 +206,7 @@ class Carrier {
   }
 
   #send(response: CarryResponse): void {
-    if (this.#isOver || this.stream.write(response) || this.#isFull) return;
+    if (this.#isOver || this.#isBroken || this.stream.write(response) || this.#isFull) return;
     // Who does not read its answers begins no more calls.
     this.#isFull = true;
     this.stream.pause();
@@ -201,14 +217,20 @@ class Carrier {
   }
 
   #endIfIdle(): void {
-    if (this.#isLeft && !this.#isOver && this.#running.size === 0) this.end();
+    if (this.#isLeft && !this.#isOver && !this.#isBroken && this.#running.size === 0) this.end();
   }
 }
 
 function metadataOf(headers: Readonly<Record<string, string>>): Metadata {
   const metadata = new Metadata();
+  const entries = Object.entries(headers);
+  const length = entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  if (length > CARRIER_MARGIN_BYTES)
+    throw new InvalidArgumentError(
+      `the metadata of a carried call has ${length} characters: the limit is ${CARRIER_MARGIN_BYTES}`,
+    );
   try {
-    for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
+    for (const [name, value] of entries) metadata.set(name, value);
   } catch (error) {
     throw new InvalidArgumentError(`the metadata of a carried call cannot be a header: ${messageOf(error)}`);
   }

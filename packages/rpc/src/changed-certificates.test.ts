@@ -70,6 +70,36 @@ describe("certificates that change while connections stand", () => {
     expect(bench.failures).to.deep.equal([]);
   });
 
+  it("count for the next of calls that are carried: those under way end well, or with a server that is revoked", async () => {
+    const begun: (() => void)[] = [];
+    await bench.serve(
+      {
+        get: (note) =>
+          note.count === NOTE.count ? Promise.resolve(note) : new Promise((resolve) => begun.push(() => resolve(note))),
+      },
+      { tls: files("disk-registry") },
+    );
+    const client = bench.client({ tls: files("operator"), carried: true });
+    const slow = { text: "slow", count: 2 };
+    const first = client.get(slow);
+    await eventually(async () => expect(begun).to.have.length(1));
+    for (const name of ["operator", "disk-registry"] as const) {
+      await issue(name, { role: name, name: "" });
+      await takenUp(name);
+      expect(await client.get(NOTE)).to.deep.equal(NOTE);
+    }
+    begun[0]?.();
+    expect(await first).to.deep.equal(slow);
+    // On a connection that has seen the new one.
+    await issue("operator", { role: "operator", name: "" });
+    await takenUp("operator");
+    const second = rejection(client.get(slow), UnavailableError, "is revoked");
+    await eventually(async () => expect(begun).to.have.length(2));
+    appendFileSync(revokedFile, `${serialOf("disk-registry")}\n`);
+    await takenUp("operator");
+    expect((await second).outcome).to.equal("unknown");
+  });
+
   it("of a caller that is revoked: its connection ends, and none comes again", async () => {
     await bench.serve({}, { tls: files("disk-registry") });
     const client = bench.client({ tls: bench.files("operator") });

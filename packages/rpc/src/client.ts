@@ -35,7 +35,9 @@ export interface ClientOptions {
    * and one server. A small call takes a fraction of what one by itself does.
    */
   readonly carried?: boolean;
-  /** How long a stream carries calls until it is left for another one. */
+  /**
+   * How long a stream carries calls until it is left for another one, and a server that carries none is not asked again.
+   */
   readonly carrierAgeMs?: number;
   /**
    * Called when a server cannot be reached, with why, at each try: a call that goes on to look for another one may take
