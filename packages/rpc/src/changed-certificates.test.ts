@@ -98,6 +98,7 @@ describe("certificates that change while connections stand", () => {
     appendFileSync(revokedFile, `${serialOf("disk-registry")}\n`);
     await takenUp("operator");
     expect((await second).outcome).to.equal("unknown");
+    begun[1]?.();
   });
 
   it("of a caller that is revoked: its connection ends, and none comes again", async () => {
