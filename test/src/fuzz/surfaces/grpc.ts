@@ -1,6 +1,6 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
 import type { Random } from "../../random.js";
-import type { ProtoMessages } from "../proto-messages.js";
+import type { Method, ProtoMessages } from "../proto-messages.js";
 import { randomBytes, spoilBytes, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 import { CALLERS, type Caller, TARGETS, type Target, type Targets } from "../targets.js";
@@ -14,6 +14,8 @@ export interface WireCall {
   readonly ends: boolean;
   /** Undefined: not before it was answered, or has had its time. */
   readonly cancelAfterMs?: number;
+  /** Whether nobody reads what is answered. */
+  readonly isUnread?: boolean;
 }
 
 /** Calls that go out in one turn, on one connection. */
@@ -29,7 +31,7 @@ const SERVICES: Readonly<Record<Target, RegExp>> = {
   "disk-registry": /^\/diskmesh\.registry\./,
   "disk-agent": /^\/diskmesh\.agent\./,
 };
-const OTHER_PATHS = [
+export const OTHER_PATHS = [
   "/grpc.health.v1.Health/Check",
   "/grpc.health.v1.Health/Watch",
   "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -39,6 +41,8 @@ const OTHER_PATHS = [
   "",
   "no-slash",
 ];
+/** Of what is answered so much is looked at. */
+const MAX_HEARD_BYTES = 65_536;
 const CONTENT_TYPES = [
   "application/grpc",
   "application/grpc+proto",
@@ -57,14 +61,14 @@ const INTERNAL = /internal error; the server's log has it/;
 
 /** All methods, with all roles, wrong in every part of a call. */
 export class GrpcSurface implements Surface {
-  readonly name = "grpc";
+  readonly name: string = "grpc";
   readonly atOnce = 8;
   readonly counts = new Counts();
   readonly #sessions = new Map<string, { session: ClientHttp2Session; calls: number }>();
 
   constructor(
     private readonly targets: Targets,
-    private readonly messages: ProtoMessages,
+    protected readonly messages: ProtoMessages,
   ) {}
 
   next(random: Random): Buffer {
@@ -72,7 +76,7 @@ export class GrpcSurface implements Surface {
     const caller: Caller = random.chance(0.02)
       ? "stranger"
       : random.pick(random.chance(0.5) ? ROLES_OF[target] : CALLERS);
-    const calls = Array.from({ length: random.pick([1, 1, 1, 2, 4]) }, () => this.#nextCall(random, target));
+    const calls = Array.from({ length: random.pick([1, 1, 1, 2, 4]) }, () => this.nextCall(random, target));
     return Buffer.from(JSON.stringify({ target, caller, calls } satisfies GrpcInput));
   }
 
@@ -87,9 +91,13 @@ export class GrpcSurface implements Surface {
     for (const { session } of this.#sessions.values()) session.destroy();
   }
 
-  #nextCall(random: Random, target: Target): WireCall {
-    const methods = this.messages.methods.filter(({ path }) => SERVICES[target].test(path));
-    const method = random.pick(methods);
+  /** A method of that service. */
+  protected pickMethod(random: Random, target: Target): Method {
+    return random.pick(this.messages.methods.filter(({ path }) => SERVICES[target].test(path)));
+  }
+
+  protected nextCall(random: Random, target: Target): WireCall {
+    const method = this.pickMethod(random, target);
     const path = random.chance(0.88)
       ? method.path
       : random.chance(0.8)
@@ -133,10 +141,15 @@ export class GrpcSurface implements Surface {
       this.counts.add("refused by our own client");
       return;
     }
-    const ended = endOf(stream);
+    const ended = endOf(stream, call.isUnread === true);
     for (const chunk of call.chunks) stream.write(Buffer.from(chunk, "base64"));
     if (call.ends) stream.end();
-    const giveUp = setTimeout(() => stream.close(constants.NGHTTP2_CANCEL), call.cancelAfterMs ?? PATIENCE_MS);
+    const leave = () => {
+      stream.close(constants.NGHTTP2_CANCEL);
+      // One that has something to read does not close before.
+      stream.resume();
+    };
+    const giveUp = setTimeout(leave, call.cancelAfterMs ?? PATIENCE_MS);
     if (call.cancelAfterMs === 0) stream.close(constants.NGHTTP2_CANCEL);
     const { status, message } = await ended;
     clearTimeout(giveUp);
@@ -162,17 +175,23 @@ function connected(session: ClientHttp2Session): Promise<void> {
   });
 }
 
-function endOf(stream: ClientHttp2Stream): Promise<{ status: string | undefined; message: string }> {
+function endOf(stream: ClientHttp2Stream, isUnread: boolean): Promise<{ status: string | undefined; message: string }> {
   let status: string | undefined;
   let message = "";
+  let heardBytes = 0;
   const read = (headers: Record<string, unknown>): void => {
     if (typeof headers["grpc-status"] === "string") status = headers["grpc-status"];
-    if (typeof headers["grpc-message"] === "string") message = decode(headers["grpc-message"]);
+    if (typeof headers["grpc-message"] === "string") message += decode(headers["grpc-message"]);
   };
   stream.on("response", read);
   stream.on("trailers", read);
   stream.on("error", () => {});
-  stream.resume();
+  // Failures of carried calls come in messages.
+  if (!isUnread)
+    stream.on("data", (bytes: Buffer) => {
+      if (heardBytes < MAX_HEARD_BYTES) message += bytes.toString("latin1");
+      heardBytes += bytes.length;
+    });
   return new Promise((resolve) => stream.once("close", () => resolve({ status, message })));
 }
 
@@ -185,7 +204,7 @@ function decode(text: string): string {
 }
 
 /** A message behind its flag and length, one of which may be wrong. */
-function frame(random: Random, message: Buffer): Buffer {
+export function frame(random: Random, message: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head[0] = random.chance(0.95) ? 0 : random.pick([1, 2, 255]);
   const wrong = random.chance(0.05);
@@ -197,7 +216,7 @@ function frame(random: Random, message: Buffer): Buffer {
   return random.chance(0.03) ? spoilBytes(random, whole) : whole;
 }
 
-function inPieces(random: Random, bytes: Buffer): Buffer[] {
+export function inPieces(random: Random, bytes: Buffer): Buffer[] {
   if (random.chance(0.8)) return [bytes];
   const at = random.below(bytes.length + 1);
   return [bytes.subarray(0, at), bytes.subarray(at)];
