@@ -13,7 +13,7 @@ export const configs: Action = {
   usage: "configs",
   summary: "the director's configs",
   options: [
-    ["--type <type>", "those of this type only: cloud or cpi"],
+    ["--type <type>", "those of this type only, e.g. cloud, cpi or resurrection"],
     ["--all", "former versions, too"],
   ],
   example: "diskmesh configs --type cloud",
