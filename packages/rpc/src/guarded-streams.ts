@@ -27,7 +27,8 @@ export function guardStreams(server: Server, guard: StreamGuard): void {
       serve.call(server, interceptors, stream, headers);
     } catch (error) {
       guard.onBroken(error);
-      stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+      // In a turn of its own: Node, in the middle of receiving, uses a stream after it has freed it.
+      setImmediate(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR));
     }
   };
 }

@@ -88,7 +88,8 @@ export class GrpcSurface implements Surface {
   }
 
   close(): void {
-    for (const { session } of this.#sessions.values()) session.destroy();
+    // Never in the middle of what Node receives: it uses streams then that it has freed.
+    for (const { session } of this.#sessions.values()) setImmediate(() => session.destroy());
   }
 
   /** A method of that service. */
