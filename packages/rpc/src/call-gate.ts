@@ -107,6 +107,8 @@ export class CallGate {
   readonly #calls: Room<ActiveCall>;
   readonly #streams: Room<ActiveCall>;
   readonly #requestIds = new RequestIds();
+  /** Of calls that were answered just now. */
+  readonly #untold = new Set<() => void>();
   #onEmpty: (() => void) | undefined;
 
   constructor(
@@ -201,6 +203,7 @@ export class CallGate {
     for (const [active, method] of this.#active) if (method.streams) active.abort(stopping);
     await this.#empty(this.limits.drainTimeoutMs);
     for (const active of this.#active.keys()) active.abort(stopping);
+    for (const tell of this.#untold) tell();
   }
 
   /** Answers all calls under way with the reason, and tells their handlers to stop. New calls are let in as before. */
@@ -266,7 +269,13 @@ export class CallGate {
     const { identity, requestId, request } = active;
     const durationMs = performance.now() - traced.startedMs;
     const change = { method: path, identity, durationMs, requestId, request, response };
-    context.with(traced.context, () => report(() => this.onChange(change)));
+    const tell = (): void => {
+      if (this.#untold.delete(tell)) context.with(traced.context, () => report(() => this.onChange(change)));
+    };
+    this.#untold.add(tell);
+    // Two turns later the answer is sent with its trailers: its caller need not wait while a line of the log is written,
+    // which takes a third as long as a bare call.
+    setImmediate(() => setImmediate(tell));
   }
 }
 

@@ -89,7 +89,7 @@ describe("what calls of the director leave behind", () => {
       const found = (await eventsOf(requestId)).filter(({ objectType }) => objectType === "dynamic_disk");
       expect(found.map(told)).to.deep.equal(["provide dynamic_disk d OK", "provide dynamic_disk d "]);
     });
-    expect(linesOf(requestId)).to.have.length(1);
+    await eventually(() => expect(linesOf(requestId)).to.have.length(1));
     expect(linesOf(requestId)[0]).to.deep.include({
       taskId: task?.taskId,
       request: { diskName: "d", instanceId, diskPoolName: "fast", sizeBytes: 1, wait: true },
