@@ -4,10 +4,8 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import type { Config } from "../model/config.js";
 import { configIdentity, configKey, type DirectorTables, nextNumber } from "../model/schema.js";
-import { CLOUD } from "../yaml/cloud-configs.js";
-import { CPI } from "../yaml/cpi-configs.js";
 import { knownConfig, parseConfigName, parseConfigType } from "./parse-config.js";
-import { noteConfig, readConfig } from "./update-config.js";
+import { configsOf, noteConfig, readConfig } from "./update-config.js";
 
 export async function deleteConfig(
   context: Context,
@@ -26,8 +24,7 @@ export async function deleteConfig(
     if (left(tx)?.configId !== seen?.configId)
       throw new AbortedError("the config was changed at the same moment: start over");
     if (read !== undefined) read.check(tx);
-    else if (type === CPI) context.cpiConfigs.check(tx, name, undefined);
-    else if (type === CLOUD) context.cloudConfigs.check(tx, name, undefined);
+    else configsOf(context, type)?.check(tx, name, undefined);
     const versions = configId === undefined ? [...tx.configs.by("byIdentity", configIdentity(config))] : [config];
     for (const version of versions) tx.configs.delete(configKey(version.configId));
     if (seen !== undefined) read?.keep(seen);

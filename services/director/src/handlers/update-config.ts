@@ -81,18 +81,27 @@ export async function readConfig(
   content: string,
   signal: AbortSignal,
 ): Promise<ReadConfig> {
-  const read = async <Part>(configs: Configs<Part, unknown>): Promise<ReadConfig> => {
-    const part = await configs.read(name, content, signal);
-    return {
-      check: (tables) => configs.check(tables, name, part),
-      keep: (config) => configs.keep(config, part),
-    };
+  const configs = configsOf(context, type);
+  if (configs === undefined) {
+    await checkPlain(context, `${type} config \`${name}\``, content, signal);
+    return { check: () => {}, keep: () => {} };
+  }
+  const part = await configs.read(name, content, signal);
+  return {
+    check: (tables) => configs.check(tables, name, part),
+    keep: (config) => configs.keep(config, part),
   };
-  if (type === CPI) return read(context.cpiConfigs);
-  if (type === CLOUD) return read(context.cloudConfigs);
-  if (type === RESURRECTION) return read(context.resurrectionConfigs);
-  await checkPlain(context, `${type} config \`${name}\``, content, signal);
-  return { check: () => {}, keep: () => {} };
+}
+
+/** The configs of a type that the director heeds; undefined for any other, of which it keeps the text alone. */
+export function configsOf(
+  context: Context,
+  type: string,
+): Pick<Configs<unknown, unknown>, "read" | "check" | "keep"> | undefined {
+  if (type === CPI) return context.cpiConfigs;
+  if (type === CLOUD) return context.cloudConfigs;
+  if (type === RESURRECTION) return context.resurrectionConfigs;
+  return undefined;
 }
 
 /** Throws InvalidArgumentError for a text that is no mapping in YAML, or too much of one. */

@@ -100,6 +100,14 @@ export function watchedVms(
   nowMs: number,
 ): WatchedVm[] {
   const isOnOf = (scope: string) => tables.resurrectionSwitches.get(scope)?.isOn;
+  // There may be a thousand rules, and thousands of VMs in few groups.
+  const allowed = new Map<string, boolean>();
+  const isAllowed = ({ deployment, group }: Instance): boolean => {
+    const key = JSON.stringify([deployment, group]);
+    const known = allowed.get(key) ?? rulesAllow(rules, { deployment, group });
+    allowed.set(key, known);
+    return known;
+  };
   return [...tables.instances.entries()].filter(isWatched).map((instance) => {
     const persistent = persistentDiskOf(tables, instance.instanceId);
     const disks = [...tables.disks.by("byInstance", instance.instanceId), ...(persistent ? [persistent] : [])];
@@ -107,7 +115,7 @@ export function watchedVms(
     return {
       instance,
       silentMs: silentMsOf(instance.agentId),
-      isOn: isOpen && isSwitchedOn(isOnOf, instance, isOnByDefault) && rulesAllow(rules, instance),
+      isOn: isOpen && isSwitchedOn(isOnOf, instance, isOnByDefault) && isAllowed(instance),
       isShutOut: isShutOut(instance.agentKeys, nowMs),
       hasUnknownAttach: disks.some(isUnknownAttach),
     };
