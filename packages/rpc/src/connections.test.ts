@@ -69,6 +69,16 @@ describe("servers and their connections", () => {
       await drained;
     });
 
+    it("has told of each call that may have changed something, once, when it has stopped", async () => {
+      const server = await bench.serve();
+      const client = bench.client();
+      const texts = Array.from({ length: 20 }, (_, index) => String(index));
+      await Promise.all(texts.map((text) => client.get({ text })));
+      client.close();
+      await server.drain();
+      expect(bench.changes).to.have.members(texts);
+    });
+
     it("does not wait longer than drainTimeoutMs for a handler that does not listen", async () => {
       const started = deferred();
       const server = await bench.serve(

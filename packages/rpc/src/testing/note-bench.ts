@@ -87,6 +87,8 @@ const echoHandlers: NoteHandlers = {
 export class Bench {
   readonly folder = mkdtempSync(join(tmpdir(), "dm-rpc-"));
   readonly failures: RpcFailure[] = [];
+  /** The texts of requests that may have changed something, in the order in which their answers were told. */
+  readonly changes: string[] = [];
   readonly refused: RefusedConnection[] = [];
   readonly #closers: (() => unknown)[] = [];
   port = 0;
@@ -129,12 +131,14 @@ export class Bench {
       tls: options.tls ?? this.files("disk-registry"),
       limits: { ...DEFAULT_RPC_SERVER_LIMITS, ...options.limits },
       onError: (failure) => this.failures.push(failure),
+      onChange: ({ request }) => this.changes.push((request as Note).text),
       onRefused: (refused) => this.refused.push(refused),
       ...(options.shortage && { shortage: options.shortage }),
     });
     server.addService(NoteService, {
       roles: options.roles ?? ["operator", "director"],
       handlers: { ...echoHandlers, ...handlers },
+      changing: new Set(["get"]),
     });
     this.port = await server.listen({ host: "127.0.0.1", port: options.port ?? 0 });
     server.setServing(true);
@@ -165,6 +169,7 @@ export class Bench {
   async closeAll(): Promise<void> {
     for (const close of this.#closers.splice(0).reverse()) await close();
     this.failures.length = 0;
+    this.changes.length = 0;
     this.refused.length = 0;
   }
 
