@@ -87,8 +87,11 @@ describe("carried calls", () => {
     enough.abort(new Error("changed my mind"));
     await rejection(call, CancelledError, "changed my mind");
     await eventually(async () => expect(reasons[0]).to.be.instanceOf(CancelledError));
-    await rejection(client.get(NOTE, { deadlineMs: 50 }), TimeoutError);
-    await eventually(async () => expect(reasons).to.have.length(2));
+    // On a busy machine the time may be over before the call has come to the handler.
+    await eventually(async () => {
+      await rejection(client.get(NOTE, { deadlineMs: 50 }), TimeoutError);
+      expect(reasons).to.have.length.above(1);
+    });
     expect(await client.get({ text: "quick" })).to.include({ text: "quick" });
   });
 

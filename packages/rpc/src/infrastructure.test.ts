@@ -137,8 +137,11 @@ describe("health and reflection", () => {
     const health = await grpcurl("-v", "grpc.health.v1.Health/Check");
     expect(health.stdout).to.contain('"status": "NOT_SERVING"').and.to.contain("diskmesh-why: nats: it is?away");
     const options = { address: address(), tls: files("operator"), serverRole: "disk-registry" as const };
-    await rejection(waitForHealth({ ...options, timeoutMs: 300 }), TimeoutError, /NOT_SERVING, for want of: .*nats/);
-    await waitForHealth({ ...options, service: "diskmesh.registry.v1.DiskRegistryService", timeoutMs: 5_000 });
+    // A busy machine may not even have connected by then.
+    await eventually(() =>
+      rejection(waitForHealth({ ...options, timeoutMs: 300 }), TimeoutError, /NOT_SERVING, for want of: .*nats/),
+    );
+    await waitForHealth({ ...options, service: "diskmesh.registry.v1.DiskRegistryService", timeoutMs: PATIENCE_MS });
     server.setServing(true);
   });
 

@@ -236,13 +236,12 @@ function framed(message: Buffer): Buffer {
   return Buffer.concat([head, message]);
 }
 
-/** Tries until nothing is thrown. */
-export async function eventually(attempt: () => Promise<unknown>, withinMs = 30_000): Promise<void> {
+/** Tries until nothing is thrown; what was answered then. */
+export async function eventually<Result>(attempt: () => Promise<Result>, withinMs = 120_000): Promise<Result> {
   const untilMs = performance.now() + withinMs;
   for (;;) {
     try {
-      await attempt();
-      return;
+      return await attempt();
     } catch (error) {
       if (performance.now() > untilMs) throw error;
       await new Promise((resolve) => setTimeout(resolve, 50));
