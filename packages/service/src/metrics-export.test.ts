@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { request } from "node:https";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -10,6 +9,7 @@ import { Redactor } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { counterOf, histogramOf, metric, observe } from "@diskmesh/metrics";
 import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
+import { freePort } from "@diskmesh/testkit";
 import { context, metrics, propagation, trace } from "@opentelemetry/api";
 import { expect } from "chai";
 import { createLogger } from "./log.js";
@@ -40,14 +40,6 @@ const crowd = metric({
   labels: { who: "all" },
 });
 const size = metric({ kind: "gauge", name: "test.size", unit: "By", description: "Size." });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
-}
 
 async function eventually(check: () => boolean): Promise<void> {
   while (!check()) await delay(20);
@@ -188,7 +180,8 @@ describe("metrics of a process", () => {
       incoming.on("end", () => response.end());
     }).listen(port, "127.0.0.1");
     await eventually(() => /service\.name.*test\.ended/s.test(bodies.join("")));
-    await eventually(() => told().length === 2);
+    // A busy machine may be late with a later one, which is told again.
+    await eventually(() => told().length > 1);
     expect(lines[0]?.message).to.match(/the receiver of metrics at http:\/\/127.0.0.1:\d+ cannot be reached/);
     expect(lines[1]?.message).to.match(/takes them again/);
     server.close();
