@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createAuthority } from "@diskmesh/pki";
-import { leaveToVerify } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { EXIT_CODES } from "./exit-codes.js";
 
@@ -58,10 +58,9 @@ describe("runService", () => {
   const messages = (err: string[]) => linesOf(err).map(({ message }) => message);
   const lastOf = (err: string[]) => linesOf(err).at(-1) as Line;
   async function until(out: string[], text: string): Promise<void> {
-    for (let tries = 0; !out.join("").includes(text); tries++) {
-      if (tries > 500) throw new Error(`"${text}" did not appear in: ${out.join("")}`);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    await eventually(() => {
+      if (!out.join("").includes(text)) throw new Error(`"${text}" did not appear in: ${out.join("")}`);
+    });
   }
 
   for (const signal of ["SIGTERM", "SIGINT"] as const)
