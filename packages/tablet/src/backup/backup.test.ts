@@ -23,6 +23,8 @@ const schema = {
 type TestTablet = Tablet<typeof schema>;
 
 const HOSTS = 2_000;
+/** Long beside what a busy machine makes a renewal wait. */
+const LEASE = { leaseTimeMs: 3_000, safeLeaseTimeMs: 2_500 };
 
 describe("backup and restore", () => {
   const tabletName = newTabletName();
@@ -45,7 +47,7 @@ describe("backup and restore", () => {
   });
 
   function open(url: string): Promise<TestTablet> {
-    const storage = openStorage(url, tabletName, { mongo: { leaseTimeMs: 1_500, safeLeaseTimeMs: 1_200 } });
+    const storage = openStorage(url, tabletName, { mongo: LEASE });
     return Tablet.open({ name: tabletName, schema, storage, address: "127.0.0.1:9", limits: { renewIntervalMs: 300 } });
   }
 
@@ -68,8 +70,8 @@ describe("backup and restore", () => {
   }
 
   function restore(url: string, replace = false) {
-    const storage = openStorage(url, tabletName, { mongo: { leaseTimeMs: 1_500, safeLeaseTimeMs: 1_200 } });
-    return restoreBackup({ file, schema, storage, tabletName, replace, leaderWaitMs: 4_000 });
+    const storage = openStorage(url, tabletName, { mongo: LEASE });
+    return restoreBackup({ file, schema, storage, tabletName, replace, leaderWaitMs: LEASE.leaseTimeMs + 2_000 });
   }
 
   async function contents(
@@ -156,7 +158,7 @@ describe("backup and restore", () => {
     await tablet.close();
     const lines = readFileSync(file, "utf8").split("\n");
     for (const url of [join(folder, "to"), ...(database === undefined ? [] : [database])]) {
-      const storage = openStorage(url, tabletName, { mongo: { leaseTimeMs: 1_500, safeLeaseTimeMs: 1_200 } });
+      const storage = openStorage(url, tabletName, { mongo: LEASE });
       const commit = storage.commit.bind(storage);
       let commits = 0;
       storage.commit = async (changes) => {
