@@ -58,6 +58,7 @@ describe("the diskmesh command and a mesh", () => {
     );
     expect(await done("remove-host host-2 --wait")).to.contain("host-2 is out of operation");
     await done("add-host host-2 --wait");
+    await devicesReady(mesh);
 
     const cloudConfig = join(mesh.group.folder, "cloud.yml");
     writeFileSync(cloudConfig, CLOUD_CONFIG);
