@@ -99,9 +99,9 @@ describe("what a mesh tells of itself", () => {
         if (line !== "" && !line.startsWith("#")) told.add(line.split(/[{ ]/)[0] as string);
     const declared = [...METRICS.values()].flat().flatMap((one: MetricDeclaration) => prometheusNames(one));
     expect([...told].filter((name) => !declared.includes(name))).to.deep.equal(["target_info"]);
-    expect(await scrape("disk-registry")).to.include('diskmesh_disks{state="PUBLISHED"} 1');
-    expect(await scrape("disk-registry")).to.include('diskmesh_hosts{state="ONLINE"} 1');
-    expect(await scrape("director")).to.include('diskmesh_provide_phase_duration_seconds_count{phase="total"} 1');
+    await until("disk-registry", 'diskmesh_disks{state="PUBLISHED"} 1');
+    await until("disk-registry", 'diskmesh_hosts{state="ONLINE"} 1');
+    await until("director", 'diskmesh_provide_phase_duration_seconds_count{phase="total"} 1');
   });
 
   it("a stream that its reader ends is no error, and belongs to no task's trace", async () => {
