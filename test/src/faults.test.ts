@@ -108,11 +108,13 @@ describe("the mesh when a part of it dies", () => {
     };
     // After its kills host-2 may be on probation, and takes no disks then.
     await retrying("CreateDisk", () => mesh.clients.registry.createDisk(request));
-    await mesh.clients.registry.publishDisk({ diskId: "survivor", hostId: "host-1" });
+    await retrying("PublishDisk", () => mesh.clients.registry.publishDisk({ diskId: "survivor", hostId: "host-1" }));
     const { disk } = await mesh.clients.registry.getDisk({ diskId: "survivor" });
     await mesh.process("host-1").kill();
     await mesh.clients.registry.unpublishDisk({ diskId: "survivor" }, { deadlineMs: 60_000 });
-    const moved = await mesh.clients.registry.publishDisk({ diskId: "survivor", hostId: "host-2" });
+    const moved = await retrying("PublishDisk", () =>
+      mesh.clients.registry.publishDisk({ diskId: "survivor", hostId: "host-2" }),
+    );
     expect(moved.disk?.publication?.sessionNumber).to.be.above(disk?.publication?.sessionNumber ?? 0);
     await mesh.process("host-1").start();
     await devicesReady(mesh);
