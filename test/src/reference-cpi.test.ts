@@ -163,12 +163,12 @@ describe("the reference CPI", () => {
     const users = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
     await using nats = await startNats({ folder: temporaryFolder(), certs: certificates, users });
     const link = await connectNats({ servers: [nats.address], tls: certificates.files("director"), name: "director" });
-    await link.whenConnected(AbortSignal.timeout(10_000));
+    await link.whenConnected(AbortSignal.timeout(60_000));
     const agents = new AgentClient({
       nats: link,
       directorId: "d1",
-      requestTimeoutMs: 1_000,
-      callTimeoutMs: 10_000,
+      requestTimeoutMs: 30_000,
+      callTimeoutMs: 60_000,
       taskPollIntervalMs: 20,
     });
     try {
