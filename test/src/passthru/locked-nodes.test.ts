@@ -43,7 +43,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     expect((await scene.state()).reservation).to.equal(`task ${taskId}`);
     await scene.mesh.clients.tasks.cancelTask({ taskId });
     expect((await scene.ended(taskId)).state).to.equal("TASK_STATE_CANCELLED");
-    expect((await scene.send("POST", `${B}/none`)).status).to.equal(200);
+    await eventually(async () => expect((await scene.send("POST", `${B}/none`)).status).to.equal(200));
   });
 
   /** Who waits for the lock of the node. */
@@ -96,7 +96,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
       const taskId = await scene.sleeping(1_500);
       await scene.restart("director");
       expect(await scene.ended(taskId)).to.include({ state: "TASK_STATE_DONE", result: '"slept"' });
-      expect(await scene.state()).to.include({ reservation: null, last_error: null });
+      await eventually(async () => expect(await scene.state()).to.include({ reservation: null, last_error: null }));
     });
 
     it("the director -> what its own driver had begun is not begun again, and nobody knows what it did", async () => {
@@ -144,8 +144,10 @@ describe("vendor passthru, a node that one call at a time holds", () => {
       const task = await scene.ended(taskId);
       expect(task.state).to.equal("TASK_STATE_ERROR");
       expect(task.result).to.contain("the agent of node host-1 ended while the method ran");
-      expect((await scene.state()).last_error).to.contain(
-        "Async execution of sleep_async failed with error: the agent",
+      await eventually(async () =>
+        expect((await scene.state()).last_error).to.contain(
+          "Async execution of sleep_async failed with error: the agent",
+        ),
       );
       await eventually(async () => expect((await scene.send("POST", `${B}/none`)).status).to.equal(200));
     });
