@@ -8,7 +8,7 @@ import { addHosts, devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { processesOf } from "./multi-cpi/processes.js";
 
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 /** Half of them have to do with the CPI that works, too; more than there are workers for either. */
 const DEPLOYS_OF_EACH = 10;
 
