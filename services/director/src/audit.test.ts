@@ -125,7 +125,7 @@ describe("what calls of the director leave behind", () => {
     expect((await eventsOf("audit-refused"))[0]?.context).to.deep.equal({
       selection: '{"deployment":"none"}',
     });
-    expect(linesOf("audit-refused").map(({ reason }) => reason)).to.deep.equal(["NOT_FOUND"]);
+    await eventually(() => expect(linesOf("audit-refused").map(({ reason }) => reason)).to.deep.equal(["NOT_FOUND"]));
     await rejection(
       director.configs.updateConfig({ type: "cloud", content: "a: [" }, { requestId: "audit-malformed" }),
     );
