@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { stemcellFile } from "@diskmesh/testkit";
+import { freePort, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { FollowedTask, HttpAnswer, HttpClient } from "../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
@@ -176,7 +176,9 @@ describe("what the bosh CLI is answered", () => {
     } finally {
       server.close();
     }
-    expect((await fetched({})).task.result).to.match(/cannot be got from 127.0.0.1/);
+    // Its own port may be another server's by now.
+    const nowhere = `http://127.0.0.1:${await freePort()}/far.tgz`;
+    expect((await fetched({ location: nowhere })).task.result).to.match(/cannot be got from 127.0.0.1/);
     for (const odd of [{}, { location: "file:///x" }, { location, sha1: "x" }, "[", "x".repeat(70_000)]) {
       const body = typeof odd === "string" ? odd : JSON.stringify(odd);
       expect((await http.send("POST", "/stemcells", { headers: JSON_TYPE, body })).status).to.equal(400);
