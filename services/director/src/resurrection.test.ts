@@ -31,6 +31,13 @@ describe("VMs that are gone", () => {
 
   const instances = async (deployment: keyof typeof INSTANCES = "web") =>
     (await director.deployments.listInstances({ deployment })).instances;
+  const areHeardSince = async (sinceMs: number) => {
+    for (const deployment of Object.keys(INSTANCES)) {
+      const listed = await director.deployments.listInstances({ deployment, agentHealth: true });
+      for (const { agentHealth } of listed.instances)
+        expect(agentHealth?.lastHeardAt?.getTime() ?? 0).to.be.at.least(sinceMs);
+    }
+  };
   const silentVms = async () => (await resurrection.getResurrection({})).silentVms;
   const switchTo = (enabled: boolean, deployment = "", group = "") =>
     resurrection.updateResurrection({ wanted: { enabled, deployment, group } });
@@ -80,8 +87,9 @@ describe("VMs that are gone", () => {
       // They come back one after the other, and the last ones are no crowd any more.
       await switchTo(false);
       for (const vm of gone) vms.set(vm.vmCid, vm);
+      const backAtMs = Date.now();
       await Promise.all(victims.map((victim) => victim.start()));
-      await eventually(async () => (await all()).every(({ vmState }) => vmState === "running"), PATIENT);
+      await eventually(() => areHeardSince(backAtMs), PATIENT);
       await switchTo(true);
       await eventually(async () => (await silentVms()).length === 0, PATIENT);
       expect(await listed()).to.deep.equal(before);

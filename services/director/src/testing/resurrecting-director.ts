@@ -14,7 +14,7 @@ export async function startResurrecting(
 ): Promise<ResurrectingDirector> {
   const limits = { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 };
   const director = await TestDirector.start(
-    { agents: { ...limits, lostAfterMs: 500 }, resurrection: { checkIntervalMs: 100, ...resurrection } },
+    { agents: { ...limits, lostAfterMs: 2_000 }, resurrection: { checkIntervalMs: 100, ...resurrection } },
     { hostIds },
   );
   for (const agent of director.agents) {
