@@ -15,7 +15,7 @@ const SCOPES = {
   reader: ["bosh.read"],
   team: ["bosh.teams.a.admin"],
 };
-const LIMITS = { timeoutMs: 4_000, maxBytesPerAgent: 4_000, maxKeptBytes: 6_000, keptMs: 3_600_000 };
+const LIMITS = { timeoutMs: 60_000, maxBytesPerAgent: 4_000, maxKeptBytes: 6_000, keptMs: 3_600_000 };
 const LOGS = "/deployments/web/jobs/db";
 
 describe("logs of instances", () => {
@@ -169,17 +169,29 @@ describe("logs of instances", () => {
       "are not those",
     ],
     ["without a digest", (wanted) => send(wanted, "one").then(() => ({ sha1: "" })), "are not those"],
-    ["half of it", (wanted) => put(wanted, "half", authority(), { sizeBytes: 8 }), "still runs"],
     ["an error", () => Promise.reject(new Error("Making logs tarball")), "Making logs tarball"],
   ];
   const authority = () => ca;
   for (const [what, answer, told] of WRONG)
     it(`an agent that sends ${what} -> an error that says so`, async () => {
       await answers(await agentOf(0), answer);
-      const task = await fetch({ group: "db", instance: "0" });
-      expect(task).to.include({ state: TaskState.ERROR });
-      expect(task?.result).to.include(told);
+      await isTold(told);
     });
+
+  it("an agent that sends half of it -> an error that says so, once its time is over", async () => {
+    await answers(await agentOf(0), (wanted) => put(wanted, "half", ca, { sizeBytes: 8 }));
+    const { config, process } = mesh.director;
+    const { agents } = config as { readonly agents: object };
+    await process.restart({ ...config, agents: { ...agents, logs: { ...LIMITS, timeoutMs: 4_000 } } });
+    await isTold("still runs");
+    await process.restart(config);
+  });
+
+  async function isTold(why: string): Promise<void> {
+    const task = await fetch({ group: "db", instance: "0" });
+    expect(task).to.include({ state: TaskState.ERROR });
+    expect(task?.result).to.include(why);
+  }
 
   it("a task that is cancelled while an agent sends -> ends, and takes no more", async () => {
     let ended: Promise<unknown> = Promise.resolve();
