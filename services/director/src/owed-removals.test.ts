@@ -14,7 +14,7 @@ describe("what an agent that was away has yet to forget", () => {
 
   before(async () => {
     director = await TestDirector.start({
-      agents: { requestTimeoutMs: 1_000, attachTimeoutMs: 1_500, detachTimeoutMs: 500, readyTimeoutMs: 6_000 },
+      agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 5_000, detachTimeoutMs: 1_500, readyTimeoutMs: 30_000 },
     });
     [first, second] = (await director.deploy("web", 2)) as [string, string];
   });
