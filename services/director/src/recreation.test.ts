@@ -243,6 +243,8 @@ describe("a deploy to VMs that must be made anew", () => {
     await director.nats.kill();
     const failed = await deploy(manifest());
     await director.nats.restart();
+    // It connects again only after a moment, which the next test has not.
+    await director.health(60_000);
     expect(failed?.result).to.match(/could not be asked: NATS is away/);
     expect(calls()).to.deep.equal([]);
     expect(await instances()).to.deep.equal(before);
