@@ -112,7 +112,7 @@ export class TestAgent {
       heartbeatIntervalMs: this.heartbeatIntervalMs,
       log: silentLogger,
     });
-    await nats.whenConnected(AbortSignal.timeout(10_000));
+    await nats.whenConnected(AbortSignal.timeout(60_000));
   }
 
   get mountedCids(): string[] {

@@ -143,7 +143,7 @@ export class TestDirector {
       nats: { servers: [nats.address] },
       dynamicDisks: { enabled: true },
       queues: { dynamicDisks: { workers: 4 } },
-      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 2_000, readyTimeoutMs: 3_000 },
+      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 2_000, readyTimeoutMs: 10_000 },
       cpi: { retryTimeoutMs: 2_000, callTimeoutMs: 30_000 },
       ...overrides,
       ...access?.config,
