@@ -15,7 +15,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
 
   before(async () => {
     director = await TestDirector.start({
-      agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 5_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
+      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 },
     });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
     director.cpi.lacking.add("resizeDisk").add("updateDisk");

@@ -20,11 +20,12 @@ describe("the lifecycle of instances", () => {
 
   before(async () => {
     const agents = {
-      requestTimeoutMs: 2_000,
-      attachTimeoutMs: 5_000,
+      requestTimeoutMs: 10_000,
+      attachTimeoutMs: 30_000,
       detachTimeoutMs: 500,
-      readyTimeoutMs: 3_000,
-      lostAfterMs: 1_000,
+      readyTimeoutMs: 30_000,
+      // What an agent takes to answer on a busy machine.
+      lostAfterMs: 5_000,
     };
     director = await TestDirector.start({ agents });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });

@@ -12,7 +12,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
 
   before(async () => {
     director = await TestDirector.start({
-      agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 5_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
+      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 },
     });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
   });

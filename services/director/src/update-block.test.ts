@@ -16,11 +16,12 @@ describe("a deploy by its update block", () => {
 
   before(async () => {
     const agents = {
-      requestTimeoutMs: 2_000,
-      attachTimeoutMs: 5_000,
+      requestTimeoutMs: 5_000,
+      attachTimeoutMs: 30_000,
       detachTimeoutMs: 500,
-      readyTimeoutMs: 2_000,
-      lostAfterMs: 1_000,
+      // What an agent takes to answer on a busy machine.
+      readyTimeoutMs: 5_000,
+      lostAfterMs: 5_000,
     };
     director = await TestDirector.start({ agents, deployments: { maxConcurrentVmsPerCpi: 4 } }, { hostIds: HOSTS });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });

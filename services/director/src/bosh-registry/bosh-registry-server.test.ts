@@ -29,10 +29,10 @@ describe("the bosh-registry", () => {
         password: PASSWORD,
         maxSettingsBytes: 2_000,
         maxInstances: 3,
-        requestTimeoutMs: 2_000,
+        requestTimeoutMs: 5_000,
         maxConnections: 20,
       },
-      agents: { settings: { ntp: ["0.pool"] }, readyTimeoutMs: 3_000, detachTimeoutMs: 500 },
+      agents: { settings: { ntp: ["0.pool"] }, readyTimeoutMs: 30_000, detachTimeoutMs: 500 },
     });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
   });
