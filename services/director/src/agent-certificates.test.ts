@@ -360,8 +360,8 @@ for (const natsUsers of ["written", "callout"] as const)
         agents.push(asleep);
         await asleep.agent.stop();
         await eventually(async () => expect(await stateOf(asleep)).to.equal(ENDED), { timeoutMs: 120_000 });
-        expect(director.process.logs).to.contain('"alert":"agent_certificates"');
-        expect(await isLetIn(asleep.files)).to.equal(false);
+        await eventually(() => expect(director.process.logs).to.contain('"alert":"agent_certificates"'));
+        await eventually(async () => expect(await isLetIn(asleep.files)).to.equal(false));
         const { taskId } = await director.deployManifest(manifest("web", 4));
         const told = (await director.eventTexts(taskId)).join("\n");
         expect(told).to.contain("its certificate has ended, so nobody knows whether it runs: Recreate makes it anew");
