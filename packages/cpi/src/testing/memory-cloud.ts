@@ -24,7 +24,7 @@ export interface MemoryDisk {
 type When = "before" | "after";
 
 /** How long a call waits for those that a test expects beside it, and how often it looks. */
-const OTHERS_TIMEOUT_MS = 2_000;
+const OTHERS_TIMEOUT_MS = 5_000;
 const LOOK_MS = 5;
 
 /** An infrastructure in memory, behind one CPI or several, whose calls tests can stop and make fail. */
