@@ -88,9 +88,11 @@ describe("a CPI's process", () => {
   });
 
   it("is heard on standard error, line by line, while it works", async () => {
-    const running = run('echo one >&2; printf "two\\r\\nthr" >&2; sleep 1; printf "ee" >&2; echo answer');
+    const untilTold = `while [ ! -e ${folder}/go ]; do sleep 0.01; done`;
+    const running = run(`echo one >&2; printf "two\\r\\nthr" >&2; ${untilTold}; printf "ee" >&2; echo answer`);
     await eventually(() => lines.length === 2);
     expect(lines).to.deep.equal(["one", "two"]);
+    writeFileSync(join(folder, "go"), "");
     await running;
     expect(lines).to.deep.equal(["one", "two", "three"]);
   });
@@ -199,9 +201,9 @@ describe("a CPI's process", () => {
   });
 
   describe("that its caller gives up", () => {
-    const givenUp = async (script: string) => {
+    const givenUp = async (script: string, cancelGraceMs: number) => {
       const controller = new AbortController();
-      const running = runWhole(script, {}, controller.signal);
+      const running = runWhole(script, { cancelGraceMs }, controller.signal);
       const settled = running.catch((error: unknown) => error);
       await eventually(() => lines.length > 0);
       const reason = new CancelledError("enough");
@@ -211,12 +213,13 @@ describe("a CPI's process", () => {
     const UNTIL_TOLD = "echo ready >&2; while true; do sleep 0.05; done";
 
     it("may clean up, and what it had done by then counts", async () => {
-      const { settled, reason } = await givenUp(`trap 'echo done; exit 0' TERM; ${UNTIL_TOLD}`);
+      const { settled, reason } = await givenUp(`trap 'echo done; exit 0' TERM; ${UNTIL_TOLD}`, 60_000);
       expect(settled).to.deep.equal({ text: "done\n", givenUp: reason });
     });
 
     it("and goes on all the same -> it is killed, and the caller hears its own reason", async () => {
-      const { settled, reason } = await givenUp(`trap 'echo told >&2' TERM; ${UNTIL_TOLD}`);
+      // Time enough to hear of it also on a busy machine.
+      const { settled, reason } = await givenUp(`trap 'echo told >&2' TERM; ${UNTIL_TOLD}`, 4_000);
       expect(settled).to.equal(reason);
       expect(lines).to.include("told");
     });
@@ -279,8 +282,9 @@ describe("a CPI's process", () => {
   });
 
   it("may leave behind what has left its group on purpose, such as a VM", async () => {
-    const command = "env -i setsid sh -c 'echo $$ >&2; exec sleep 100' & sleep 0.3; echo answer";
-    expect(await run(command)).to.equal("answer\n");
+    // Until it has left the group it would be ended with it.
+    const leave = `env -i setsid sh -c 'echo $$ >&2; touch ${folder}/left; exec sleep 100' &`;
+    expect(await run(`${leave} while [ ! -e ${folder}/left ]; do sleep 0.01; done; echo answer`)).to.equal("answer\n");
     const vm = Number(lines[0]);
     process.kill(vm, 0);
     process.kill(vm, "SIGKILL");
