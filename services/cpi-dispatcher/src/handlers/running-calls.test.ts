@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import type { CpiConfig } from "@diskmesh/api/cpi";
 import { reasonOfFailed } from "@diskmesh/cpi/testing";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -8,10 +9,15 @@ import { processesOf } from "../testing/processes.js";
 import { answers, context, requestsOf, ScriptDispatcher, V2 } from "../testing/script-dispatcher.js";
 import { TestDispatcher } from "../testing/test-dispatcher.js";
 
+/** What follows in a script is of all calls but `info`. */
+const THEN = `case "$request" in '{"method":"info"'*) exit ;; esac`;
+
 describe("running calls of CPIs", () => {
   const bench = ScriptDispatcher.forEachTest();
 
   describe("logs", () => {
+    const UNTIL_TOLD = 'while [ ! -e "$0.go" ]; do sleep 0.01; done';
+    const tell = ({ execPath }: CpiConfig) => writeFileSync(`${execPath}.go`, "");
     const watch = (logId: string) => {
       const lines: string[] = [];
       const controller = new AbortController();
@@ -27,12 +33,14 @@ describe("running calls of CPIs", () => {
     };
 
     it("come line by line while the CPI works, to those who watch that id, with the answer's log", async () => {
-      const script = `${answers("true")}\necho one >&2; sleep 0.5; echo two >&2`;
-      await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", script)]);
+      const script = `${answers("true")}\n${THEN}\necho one >&2; ${UNTIL_TOLD}; echo two >&2`;
+      const cpi = bench.dispatcher.scriptCpi("a", script);
+      await bench.dispatcher.setCpis([cpi]);
       const [watching, stranger] = [watch("task-1"), watch("task-2")];
       const calling = bench.director.hasVm({ context: context({ cpi: "a", logId: "task-1" }), vmCid: "v-1" });
       await eventually(() => watching.lines.includes("one"));
       expect(watching.lines).to.not.include("two");
+      tell(cpi);
       await calling;
       await eventually(() => watching.lines.includes("two") && watching.lines.includes("said"));
       expect(watching.lines.join("\n")).to.match(/\[a\] \{"method":"has_vm","arguments":\["v-1"\]/);
@@ -41,12 +49,15 @@ describe("running calls of CPIs", () => {
     });
 
     it("reach a watcher who comes a little late", async () => {
-      await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", `${answers("true")}\necho early >&2; sleep 1`)]);
+      const script = `${answers("true")}\n${THEN}\necho early >&2; touch "$0.early"; ${UNTIL_TOLD}`;
+      const cpi = bench.dispatcher.scriptCpi("a", script);
+      await bench.dispatcher.setCpis([cpi]);
       const calling = bench.director.hasVm({ context: context({ cpi: "a", logId: "task-1" }), vmCid: "v" });
-      await eventually(async () => (await processesOf(bench.dispatcher.runFolder)).length > 0);
+      await eventually(() => existsSync(`${cpi.execPath}.early`));
       const watching = watch("task-1");
-      await calling;
       await eventually(() => watching.lines.includes("early"));
+      tell(cpi);
+      await calling;
       await watching.stop();
     });
   });
@@ -132,7 +143,10 @@ case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sle
     });
 
     it("wait for their turn within the limit of calls of one CPI", async () => {
-      const script = `${answers("true")}\nmkdir "$0.$$"; ls -d "$0".[0-9]* | wc -l >> "$0.most"; sleep 0.1; rmdir "$0.$$"`;
+      const running = `ls -d "$0".[0-9]* | wc -l`;
+      // However slowly they begin, until two have met.
+      const meet = `until [ -e "$0.two" ]; do [ $(${running}) -lt 2 ] || touch "$0.two"; sleep 0.01; done`;
+      const script = `${answers("true")}\n${THEN}\nmkdir "$0.$$"; ${meet}; ${running} >> "$0.most"; sleep 0.1; rmdir "$0.$$"`;
       const cpi = bench.dispatcher.scriptCpi("a", script);
       await bench.dispatcher.setCpis([cpi]);
       const calls = Array.from({ length: 32 }, () =>
@@ -141,7 +155,8 @@ case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sle
       expect((await Promise.all(calls)).filter(({ exists }) => exists)).to.have.length(32);
       expect(requestsOf(cpi)).to.have.length(33);
       const most = Math.max(...readFileSync(`${cpi.execPath}.most`, "utf8").trim().split("\n").map(Number));
-      expect(most).to.be.within(2, 4);
+      expect(existsSync(`${cpi.execPath}.two`)).to.equal(true);
+      expect(most).to.be.at.most(4);
     });
   });
 });
