@@ -23,7 +23,7 @@ const LIMITS = {
   maxConnections: 4,
   maxInFlightRequests: 8,
   maxInFlightBytes: 8 * 1024 * 1024,
-  negotiationTimeoutMs: 300,
+  negotiationTimeoutMs: 60_000,
 };
 
 describe("the NBD export", () => {
@@ -57,9 +57,9 @@ describe("the NBD export", () => {
     await fixture.stop();
   });
 
-  const serve = (part: DiskPart) => {
+  const serve = (part: DiskPart, at = { socketPath, limits: LIMITS }) => {
     const served = { name: "disk-1", sizeBytes: DISK_BYTES, blockSizeBytes: 4096 };
-    return NbdServer.listen({ socketPath, served, disk: part, limits: LIMITS, log: silentLogger });
+    return NbdServer.listen({ ...at, served, disk: part, log: silentLogger });
   };
 
   /** A short path to the socket, for clients that know no long ones. */
@@ -162,8 +162,8 @@ describe("the NBD export", () => {
       await good.disconnect();
     });
 
-    const raw = async () => {
-      const socket = createConnection(shortPath());
+    const raw = async (path = shortPath()) => {
+      const socket = createConnection(path);
       socket.on("error", () => {});
       const reader = new ByteReader(socket);
       await reader.read(18);
@@ -208,10 +208,13 @@ describe("the NBD export", () => {
       });
 
     it("silence during negotiation", async () => {
-      const { socket, reader } = await raw();
+      const path = join(fixture.folder, "hasty.sock");
+      const hasty = await serve(disk, { socketPath: path, limits: { ...LIMITS, negotiationTimeoutMs: 1_000 } });
+      const { socket, reader } = await raw(path);
       const drained = reader.read(1).catch(() => undefined);
       await closed(socket);
       await drained;
+      await hasty.close(500);
     });
 
     const inTransmission: [string, Buffer][] = [
