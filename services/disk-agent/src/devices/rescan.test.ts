@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silentLogger } from "@diskmesh/domain";
-import { systemClock } from "@diskmesh/service";
+import { type Clock, systemClock } from "@diskmesh/service";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { DiscoveryRule } from "../model/discovery.js";
@@ -10,7 +10,7 @@ import { fileOpener } from "../testing/slow-files.js";
 import { Rescan } from "./rescan.js";
 
 const SIZE = 16 * 4096;
-const ANSWER_TIMEOUT_MS = 100;
+const ANSWER_TIMEOUT_MS = 1_000;
 
 describe("rescans", () => {
   let fixture: DeviceFixture;
@@ -20,6 +20,20 @@ describe("rescans", () => {
   const hanging = new Map<string, number>();
   let release = () => {};
   const warnings: object[] = [];
+  let sleepers = 0;
+  /** How many answers may be given up. No other comes too late, however busy the machine is. */
+  let timeouts = 0;
+  const sleep: Clock["sleep"] = async (durationMs, signal) => {
+    sleepers++;
+    try {
+      // Whoever is left alone is it that hangs.
+      do await systemClock.sleep(durationMs, signal);
+      while (timeouts === 0 || sleepers > 1 || ![...hanging.values()].some((looks) => looks > 0));
+      timeouts--;
+    } finally {
+      sleepers--;
+    }
+  };
 
   beforeEach(() => {
     fixture = new DeviceFixture([{ id: "listed", file: "listed" }]);
@@ -33,6 +47,7 @@ describe("rescans", () => {
     };
     hanging.clear();
     changes = 0;
+    timeouts = 0;
     warnings.length = 0;
     const released = new Promise<void>((resolve) => {
       release = resolve;
@@ -52,7 +67,7 @@ describe("rescans", () => {
       },
       maxDevices: 4,
       answerTimeoutMs: ANSWER_TIMEOUT_MS,
-      clock: systemClock,
+      clock: { ...systemClock, sleep },
       log: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
       onChange: () => {
         changes++;
@@ -93,11 +108,11 @@ describe("rescans", () => {
     const stalled = makeDeviceFile(fixture.folder, "disk-stalled", SIZE);
     makeDeviceFile(fixture.folder, "disk-ok", SIZE);
     hanging.set(stalled, 0);
-    const startedAtMs = performance.now();
+    timeouts = 1;
     const result = await rescan.run();
-    expect(performance.now() - startedAtMs).to.be.below(10_000);
     expect(result.pendingPaths).to.deep.equal([stalled]);
     expect(result.changedDeviceIds).to.include("h-disk-ok");
+    timeouts = 1;
     expect((await rescan.run()).pendingPaths).to.deep.equal([stalled]);
     expect(hanging.get(stalled)).to.equal(1);
     hanging.clear();
