@@ -28,8 +28,7 @@ const RECORDED = [
 const STEPS = [...configSteps, ...deploymentSteps, ...upkeepSteps];
 
 /** Against processes: a director, a dispatcher with a CPI whose VMs are agents in folders, and NATS. */
-describe("the recorded commands of the bosh CLI, request by request", function () {
-  this.timeout(300_000);
+describe("the recorded commands of the bosh CLI, request by request", () => {
   let mesh: ProcessVmsMesh;
   let cli: BoshCli;
   const seen: Seen = { instanceIds: [], vmCids: [], diskCids: [], taskId: 0, eventId: 0 };
@@ -52,8 +51,7 @@ describe("the recorded commands of the bosh CLI, request by request", function (
     });
 });
 
-describe("a deploy of the bosh CLI whose director is killed in the middle", function () {
-  this.timeout(300_000);
+describe("a deploy of the bosh CLI whose director is killed in the middle", () => {
   let store: Store;
   let mesh: ProcessVmsMesh;
 

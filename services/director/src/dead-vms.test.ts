@@ -18,8 +18,7 @@ instance_groups:
 - {name: db, instances: ${instances}, azs: [z1]}
 `;
 
-describe("VMs that were silent for so long that they count as dead", function () {
-  this.timeout(240_000);
+describe("VMs that were silent for so long that they count as dead", () => {
   let director: ResurrectingDirector["director"];
   let resurrection: ResurrectingDirector["resurrection"];
 

@@ -101,8 +101,7 @@ export function commitContract(clients: StorageClients): void {
       expect((await reloaded(storage)).size).to.equal(keys.length - 2);
     });
 
-    it("takes a commit of eight mebibytes, and one of many documents", async function () {
-      this.timeout(120_000);
+    it("takes a commit of eight mebibytes, and one of many documents", async () => {
       const storage = await clients.openLoaded();
       const large = Array.from({ length: 8 }, (_, i) => put("hosts", `large-${i}`, { text: "x".repeat(2 ** 20 - 64) }));
       await storage.commit(large);
@@ -115,8 +114,7 @@ export function commitContract(clients: StorageClients): void {
       expect((await reloaded(storage)).size).to.equal(8);
     });
 
-    it("loads exactly the outcome of all commits, whatever they were", async function () {
-      this.timeout(120_000);
+    it("loads exactly the outcome of all commits, whatever they were", async () => {
       const random = randomOf(20_240_817);
       let storage = await clients.openLoaded();
       const expected: Contents = new Map();

@@ -64,8 +64,7 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
       expect(lines).to.deep.equal(Array.from({ length: 100 }, (_, i) => [`${i}-a`, `${i}-b`]).flat());
     });
 
-    it("orders more lines than fit one byte, and drops all of them", async function () {
-      this.timeout(120_000);
+    it("orders more lines than fit one byte, and drops all of them", async () => {
       const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i}`);
       await log.append("s", lines);
       expect((await log.read("s", all)).lines).to.deep.equal(lines);

@@ -41,8 +41,7 @@ export function fencingContract(clients: StorageClients): void {
       expect(await clients.contentsOfNext()).to.deep.equal(new Map([["hosts/h", { i: 2 }]]));
     });
 
-    it("lets no commit of another process become visible after a claim", async function () {
-      this.timeout(120_000);
+    it("lets no commit of another process become visible after a claim", async () => {
       const child = startChild(clients.location);
       await child.committed(20);
       const newer = await clients.openClaimed("newer");

@@ -18,8 +18,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
     fencingContract(clients);
     commitContract(clients);
 
-    it("loses nothing that was acknowledged, and shows no half commit, when its process is killed", async function () {
-      this.timeout(120_000);
+    it("loses nothing that was acknowledged, and shows no half commit, when its process is killed", async () => {
       let atLeast = -1;
       for (let round = 0; round < 4; round++) {
         const child = startChild(clients.location);

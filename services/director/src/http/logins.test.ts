@@ -112,8 +112,7 @@ describe("tokens", () => {
   });
 });
 
-describe("keys of tokens by address", function () {
-  this.timeout(60_000);
+describe("keys of tokens by address", () => {
   const pairs = ["old", "new"].map((kid) => ({ kid, ...generateKeyPairSync("ec", { namedCurve: "P-256" }) }));
   const [old, fresh] = pairs;
   let reads = 0;

@@ -3,8 +3,7 @@ import { StandbyFace } from "../testing/standby-face.js";
 
 const REQUEST_TIMEOUT_MS = 3_000;
 
-describe("long answers through a director that stands by", function () {
-  this.timeout(60_000);
+describe("long answers through a director that stands by", () => {
   let face: StandbyFace;
 
   before(async () => {
