@@ -235,6 +235,8 @@ describe("runService", () => {
       const before = readFileSync(file, "utf8");
       truncateSync(file);
       await until(out, "logged 170\n");
+      // By then it may not have found out that there is room.
+      await eventually(() => expect(readFileSync(file, "utf8")).to.contain("lines of this log are lost"));
       child.kill("SIGTERM");
       expect(await ended).to.deep.equal([0, null]);
       const lines = (before + readFileSync(file, "utf8")).trimEnd().split("\n");
