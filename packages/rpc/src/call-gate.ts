@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   DomainError,
   formatIdentity,
@@ -80,6 +81,9 @@ export interface AdmittedCall {
 
 const RETRY_WHEN_FULL_MS = 200;
 
+/** Of the event loop: grpc-js ends an answer, with its trailers, in the turn after the one in which it begins it. */
+const TURNS_UNTIL_ANSWERED = 2;
+
 /** Streams kept for each share of those who must always get through. */
 const RESERVED_STREAMS = 32;
 
@@ -107,8 +111,6 @@ export class CallGate {
   readonly #calls: Room<ActiveCall>;
   readonly #streams: Room<ActiveCall>;
   readonly #requestIds = new RequestIds();
-  /** Of calls that were answered just now. */
-  readonly #untold = new Set<() => void>();
   #onEmpty: (() => void) | undefined;
 
   constructor(
@@ -203,7 +205,8 @@ export class CallGate {
     for (const [active, method] of this.#active) if (method.streams) active.abort(stopping);
     await this.#empty(this.limits.drainTimeoutMs);
     for (const active of this.#active.keys()) active.abort(stopping);
-    for (const tell of this.#untold) tell();
+    // Then all changes are told.
+    for (let turn = 0; turn < TURNS_UNTIL_ANSWERED; turn++) await nextTurn();
   }
 
   /** Answers all calls under way with the reason, and tells their handlers to stop. New calls are let in as before. */
@@ -269,14 +272,16 @@ export class CallGate {
     const { identity, requestId, request } = active;
     const durationMs = performance.now() - traced.startedMs;
     const change = { method: path, identity, durationMs, requestId, request, response };
-    const tell = (): void => {
-      if (this.#untold.delete(tell)) context.with(traced.context, () => report(() => this.onChange(change)));
-    };
-    this.#untold.add(tell);
-    // Two turns later the answer is sent with its trailers: its caller need not wait while a line of the log is written,
-    // which takes a third as long as a bare call.
-    setImmediate(() => setImmediate(tell));
+    const tell = (): void => context.with(traced.context, () => report(() => this.onChange(change)));
+    // Behind the answer: its caller need not wait while a line of the log is written, which takes a third as long as a
+    // bare call.
+    afterTurns(TURNS_UNTIL_ANSWERED, tell);
   }
+}
+
+function afterTurns(turns: number, run: () => void): void {
+  if (turns === 0) run();
+  else setImmediate(afterTurns, turns - 1, run);
 }
 
 function report(tell: () => void): void {
