@@ -51,12 +51,12 @@ describe("the agent on mbus", () => {
       },
     });
     director = await connectNats({ servers: [nats.address], tls: certs.files("director"), name: "director" });
-    await director.whenConnected(AbortSignal.timeout(10_000));
+    await director.whenConnected(AbortSignal.timeout(120_000));
     client = new AgentClient({
       nats: director,
       directorId: "director-1",
-      requestTimeoutMs: 3_000,
-      callTimeoutMs: 10_000,
+      requestTimeoutMs: 10_000,
+      callTimeoutMs: 60_000,
       taskPollIntervalMs: 20,
     });
     const { bootId } = await registry.registered("host-1");

@@ -34,7 +34,8 @@ export async function startTestAgent(options: TestAgentOptions): Promise<TestAge
       registry: { address: registryAddress },
       baseFolder: join(folder, "base"),
       devices,
-      timeouts: { orderTimeoutMs: 1_000, startOpenTimeoutMs: 1_000, remoteIoTimeoutMs: 20_000 },
+      // Longer than a busy machine takes: what is not done by then is pending.
+      timeouts: { orderTimeoutMs: 30_000, startOpenTimeoutMs: 30_000, remoteIoTimeoutMs: 60_000 },
       ...config,
     },
     folder,

@@ -7,7 +7,7 @@ import {
   RegisterAgentResponse,
 } from "@diskmesh/api/registry";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
-import { eventually, fakeHandlers } from "@diskmesh/testkit";
+import { eventually, fakeHandlers, freePort } from "@diskmesh/testkit";
 
 /** The registry's end of the contract as a real gRPC server, with every answer in the test's hands. */
 export class TestRegistry {
@@ -53,7 +53,9 @@ export class TestRegistry {
         },
       }),
     });
-    this.port = await this.#server.listen({ host: "127.0.0.1", port: this.port });
+    // One that the kernel chose may be somebody's outgoing connection when this starts again.
+    const port = this.port || (await freePort());
+    this.port = await this.#server.listen({ host: "127.0.0.1", port });
     this.#server.setServing(true);
   }
 
