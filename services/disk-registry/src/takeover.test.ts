@@ -55,7 +55,8 @@ describe("two disk-registries on one database", () => {
   }
 
   it("a standby -> NOT_SERVING, and its caller is sent to the leader", async () => {
-    await start();
+    // Long, so that the two cannot change places meanwhile.
+    await start({ timeMs: 120_000, safeTimeMs: 119_000, renewIntervalMs: 1_000 });
     await add("h9");
     await doesNotServe(registries.addresses[1]);
     const asked = { tls: registries.certificates.files("operator"), serverRole: "disk-registry" } as const;
@@ -97,7 +98,7 @@ describe("two disk-registries on one database", () => {
       address: agentAddress,
       tls: registries.certificates.files("disk-registry"),
       serverRole: "disk-agent",
-      defaultDeadlineMs: 5_000,
+      defaultDeadlineMs: 60_000,
     });
     try {
       const { host } = await operator.getHost({ hostId: "h1" });
@@ -128,7 +129,7 @@ describe("two disk-registries on one database", () => {
         const begunAfter = isDead;
         const startMs = performance.now();
         try {
-          await operator.addDevice({ hostId: "h1", deviceId: "d1" });
+          await operator.addDevice({ hostId: "h1", deviceId: "d1" }, { deadlineMs: 60_000 });
           answered += 1;
           slowestMs = Math.max(slowestMs, performance.now() - startMs);
         } catch (error) {
@@ -216,6 +217,8 @@ describe("two disk-registries on one database", () => {
     await leader.kill();
     const killedMs = Date.now();
     const takenMs = await servedAfterMs(performance.now());
+    // What it wrote may be read after its answer.
+    await eventually(() => standby.logs.lastIndexOf("disk-registry serves") > standby.logs.lastIndexOf("stands by"));
     const serves = servesLine(standby.logs);
     print(`with ${3 * perHost} devices the standby served`, Date.parse(serves.time) - killedMs, leaseTimeMs);
     print(`with ${3 * perHost} devices a call right after SIGKILL was answered after`, takenMs, leaseTimeMs);

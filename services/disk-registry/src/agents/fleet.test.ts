@@ -247,8 +247,10 @@ describe("disk-registry and what agents remember", () => {
     agent.beforeExport = async () => {
       throw new OutdatedError("replaced", { about: { tablet_id: tabletId, incarnation: "restored-elsewhere" } });
     };
-    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }, SHORT).catch(() => {});
+    const publishing = fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }).catch(() => {});
     await eventually(async () => expect((await fleetNow()).standsStill).to.contain("restored-elsewhere"));
+    await fleet.registry.process.kill();
+    await publishing;
   });
 
   it("a registry that lost everything adopts the fleet -> its devices are left as they are, marked", async () => {
@@ -317,7 +319,7 @@ describe("disk-registry and what agents remember", () => {
       address: fleet.registry.address,
       tls: fleet.registry.certificates.files("operator"),
       serverRole: "disk-registry",
-      defaultDeadlineMs: 10_000,
+      defaultDeadlineMs: 60_000,
     });
   }
 

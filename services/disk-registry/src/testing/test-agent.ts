@@ -17,7 +17,7 @@ import {
 } from "@diskmesh/api/registry";
 import { compareStamps, OutdatedError, type Stamp, UnavailableError } from "@diskmesh/domain";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
-import { fakeHandlers } from "@diskmesh/testkit";
+import { fakeHandlers, freePort } from "@diskmesh/testkit";
 
 type Kind = "attach" | "detach";
 type OrderRequest = AttachDevicesRequest | DetachDevicesRequest;
@@ -88,8 +88,9 @@ export class TestAgent {
         listDevices: async () => ({ bootId: this.bootId, ...this.remembered }),
       }),
     });
-    // The same port again after a restart, as a real agent has.
-    this.port = await server.listen({ host: "127.0.0.1", port: this.port });
+    // The same port again after a restart, as a real agent has. One that the kernel chose may be taken by then.
+    const port = this.port || (await freePort());
+    this.port = await server.listen({ host: "127.0.0.1", port });
     server.setServing(true);
     this.#server = server;
     this.#registration = createClient(AgentRegistrationServiceDefinition, {

@@ -39,12 +39,23 @@ export class TestRegistry {
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
       tablet: { storage: `${folder}/state` },
-      orders: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, requestTimeoutMs: 3_000 },
-      publications: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, requestTimeoutMs: 3_000, unexportTimeoutMs: 500 },
+      // Longer than a busy machine takes: what is sent again is seen twice by tests that count.
+      orders: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, requestTimeoutMs: 20_000 },
+      publications: {
+        backoff: { minDelayMs: 20, maxDelayMs: 200 },
+        requestTimeoutMs: 20_000,
+        unexportTimeoutMs: 20_000,
+      },
       erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
       ...change,
-      // Agents of many tests do not beat at all.
-      heartbeat: { intervalMs: 100, timeoutMs: 20_000, missedUntilSuspected: 200, probationMs: 0, ...change.heartbeat },
+      // Agents of many tests do not beat at all, and a busy machine takes its time for them.
+      heartbeat: {
+        intervalMs: 100,
+        timeoutMs: 300_000,
+        missedUntilSuspected: 3_000,
+        probationMs: 0,
+        ...change.heartbeat,
+      },
     };
     const process = await spawnService({
       name: "disk-registry",
