@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { closeSync, openSync, rmSync, statSync, truncateSync, writeSync } from "node:fs";
+import { closeSync, openSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "./folders.js";
 import { onExit } from "./on-exit.js";
@@ -7,19 +7,28 @@ import { onExit } from "./on-exit.js";
 const FILLER = "filler";
 const PIECE_SIZE_BYTES = 4_096;
 
-/** A file system in memory, of a fixed size, for tests of what happens when a disk is full. */
+/** A file system of a fixed size, for tests of what happens when a disk is full. */
 export class SmallDisk {
   readonly #forget: () => void;
 
-  private constructor(readonly folder: string) {
+  /** Where it is mounted. */
+  constructor(readonly folder: string) {
     this.#forget = onExit(() => unmount(folder));
   }
 
-  /** Undefined where this process may not mount anything. */
+  /** One in memory; undefined where this process may not mount anything. */
   static mount(sizeBytes: number): SmallDisk | undefined {
     const folder = temporaryFolder();
-    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${sizeBytes},mode=0700`, "tmpfs", folder]);
-    return mounted.status === 0 ? new SmallDisk(folder) : undefined;
+    return mounted(folder, ["-t", "tmpfs", "-o", `size=${sizeBytes},mode=0700`, "tmpfs"]);
+  }
+
+  /** ext4 in a file, with nothing set aside for root; undefined where there are no programs or loop devices for it. */
+  static mountExt4(sizeBytes: number): SmallDisk | undefined {
+    const image = join(temporaryFolder(), "ext4");
+    writeFileSync(image, "");
+    truncateSync(image, sizeBytes);
+    if (spawnSync("mke2fs", ["-q", "-t", "ext4", "-m", "0", image]).status !== 0) return undefined;
+    return mounted(temporaryFolder(), ["-o", "loop", image]);
   }
 
   /** Leaves no room but so much. */
@@ -44,6 +53,10 @@ export class SmallDisk {
     this.#forget();
     unmount(this.folder);
   }
+}
+
+function mounted(folder: string, args: readonly string[]): SmallDisk | undefined {
+  return spawnSync("mount", [...args, folder]).status === 0 ? new SmallDisk(folder) : undefined;
 }
 
 /** Lazily, so that what still has files open there cannot keep the folder from being removed. */

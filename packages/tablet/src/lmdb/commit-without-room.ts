@@ -1,18 +1,18 @@
 /**
  * A process for tests, whose disk has no room but a filler's, which is named second: makes room within its data file for
- * some large documents, fills the disk, and commits one more of them than fit, over and over. All of it in pages that
- * lie apart: LMDB writes those that fit first.
+ * some large documents, as long as the third argument says, fills the disk, and commits one more of them than fit, over
+ * and over. All of it in pages that lie apart: LMDB writes those that fit first.
  */
 import { writeFileSync } from "node:fs";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openLmdbStorage } from "./lmdb-storage.js";
 
-const TEXT = "x".repeat(1_050_000);
 const LARGE = 4;
 const SMALL_COMMITS = 4;
 const TRIES = 200;
 
-const [, , folder, filler] = process.argv as [string, string, string, string];
+const [, , folder, filler, length] = process.argv as [string, string, string, string, string];
+const TEXT = "x".repeat(Number(length));
 const storage = new TrackedStorage(openLmdbStorage({ folder }));
 const change = (key: string, document: object | null) => ({ table: "devices", key, document });
 await storage.claim({ writer: "child", address: "127.0.0.1:1" });

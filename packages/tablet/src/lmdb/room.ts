@@ -6,6 +6,7 @@ import {
   openSync,
   readFileSync,
   rmSync,
+  type StatsFs,
   statfsSync,
   statSync,
   writeFileSync,
@@ -25,6 +26,12 @@ const COMMIT_BYTES = 16 * MIB_BYTES;
 export const CHANGE_BYTES = 2 * 4_096;
 /** What a transaction may take beside its changes: the pages above theirs, and the list of those that it frees. */
 const TRANSACTION_BYTES = 64 * 4_096;
+/**
+ * ext4 keeps the lesser of 2 % of its blocks and so many of them back from everybody, root too, and yet counts them as
+ * free. A little more than 2 %, because the count that is told leaves out what the file system takes itself.
+ */
+const KEPT_BACK_SHARE = 0.025;
+const KEPT_BACK_BLOCKS = 4_096;
 /** LMDB makes it 8,272 bytes long, and takes a longer one as it is. */
 export const LOCK_FILE_BYTES = 3 * 4_096;
 
@@ -86,13 +93,17 @@ export class Room {
   check(sizeBytes: number): void {
     const neededBytes = sizeBytes + TRANSACTION_BYTES;
     const free = statfsSync(this.#folder);
-    const freeBytes = free.bsize * (process.geteuid?.() === 0 ? free.bfree : free.bavail);
+    const freeBytes = free.bsize * (process.geteuid?.() === 0 ? freeForRoot(free) : free.bavail);
     // Some file systems do not say how large they are.
     if (free.blocks > 0 && freeBytes < neededBytes) throw refusedWrite("ENOSPC", neededBytes, freeBytes);
     if (this.#fileSizeMaxBytes === Number.POSITIVE_INFINITY) return;
     const leftBytes = this.#fileSizeMaxBytes - statSync(join(this.#folder, "data.mdb")).size;
     if (leftBytes < neededBytes) throw refusedWrite("EFBIG", neededBytes, leftBytes);
   }
+}
+
+function freeForRoot({ blocks, bfree }: StatsFs): number {
+  return Math.max(0, bfree - Math.min(Math.ceil(blocks * KEPT_BACK_SHARE), KEPT_BACK_BLOCKS));
 }
 
 function refusedWrite(code: string, neededBytes: number, freeBytes: number): Error {
