@@ -231,6 +231,28 @@ describe("carried calls", () => {
     await eventually(() => carried().get(NOTE));
   });
 
+  it("ends calls with their client, also those on a stream that was left", async () => {
+    const begun = deferred();
+    const reasons: unknown[] = [];
+    const handlers = {
+      get: async (note: Note, call: CallContext) => {
+        if (note.text === "quick") return note;
+        begun.resolve();
+        reasons.push(await abortReason(call));
+        return note;
+      },
+    };
+    await bench.serve(handlers, { limits: { maxStreamsPerPeer: 1 } });
+    const client = carried({ carrierAgeMs: 50 });
+    const slow = client.get(NOTE);
+    await begun.promise;
+    // Once another stream was to take its place.
+    await eventually(() => rejection(client.get({ text: "quick" }), ResourceExhaustedError, "rpc.maxStreamsPerPeer"));
+    client.close();
+    await rejection(slow, CancelledError);
+    await eventually(async () => expect(reasons[0]).to.be.instanceOf(CancelledError));
+  });
+
   it("makes calls by themselves of a server that carries none", async () => {
     const { caFile, certFile, keyFile } = bench.files("disk-registry");
     const [ca, cert_chain, private_key] = [caFile, certFile, keyFile].map((file) => readFileSync(file));

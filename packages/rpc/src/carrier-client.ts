@@ -32,6 +32,8 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 /** Carries calls to one server, on a stream that is opened with the first of them, and again when it was lost. */
 export class CarrierClient {
   #carrier: Carrier | undefined;
+  /** The streams that are not over: that one, and those that were left while calls were under way on them. */
+  readonly #open = new Set<Carrier>();
   #refusedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly maxAgeMs = MAX_AGE_MS) {}
@@ -47,7 +49,9 @@ export class CarrierClient {
       const onRefused = () => {
         this.#refusedAtMs = performance.now();
       };
-      this.#carrier = new Carrier(link, this.maxAgeMs, onRefused);
+      const carrier: Carrier = new Carrier(link, this.maxAgeMs, onRefused, () => this.#open.delete(carrier));
+      this.#open.add(carrier);
+      this.#carrier = carrier;
     }
     return this.#carrier.begin(call);
   }
@@ -60,7 +64,7 @@ export class CarrierClient {
 
   /** Ends calls that are under way. */
   close(): void {
-    this.#carrier?.cancel();
+    for (const carrier of this.#open) carrier.cancel();
     this.#carrier = undefined;
   }
 }
@@ -82,7 +86,7 @@ class Carrier {
   #isLeft = false;
   #isOver = false;
 
-  constructor(link: Link, maxAgeMs: number, onRefused: () => void) {
+  constructor(link: Link, maxAgeMs: number, onRefused: () => void, onOver: () => void) {
     this.#link = link;
     const age = setTimeout(() => this.end(), maxAgeMs).unref();
     const { path, requestSerialize, responseDeserialize } = CARRY;
@@ -100,6 +104,7 @@ class Carrier {
     this.#stream.once("status", (ended: StatusObject) => {
       this.#isOver = true;
       clearTimeout(age);
+      onOver();
       const isRefused = ended.code === status.UNIMPLEMENTED;
       if (isRefused) onRefused();
       for (const number of [...this.#carried.keys()]) {
