@@ -30,7 +30,7 @@ describe("carried calls", () => {
   const carried = (options: Partial<ClientOptions> = {}) => bench.client({ carried: true, ...options });
 
   /** One that says what no client of ours does. */
-  const carrier = () => bench.clientOf(CarrierServiceDefinition);
+  const carrier = (options: Partial<ClientOptions> = {}) => bench.clientOf(CarrierServiceDefinition, options);
 
   it("takes many at once on one stream, and answers each when it has ended", async () => {
     const waiting = new Map<string, () => void>();
@@ -183,14 +183,27 @@ describe("carried calls", () => {
   });
 
   it("fails for an answer that is too long, and for nothing else", async () => {
+    const maxMessageBytes = 100_000;
     await bench.serve(
       { get: async ({ count }) => ({ text: "x".repeat(count), count }) },
-      { limits: { maxMessageBytes: 100_000 } },
+      { limits: { maxMessageBytes } },
     );
-    const client = carried();
-    const error = await rejection(client.get({ text: "", count: 99_000 }), ResourceExhaustedError, "larger than max");
+    const client = carried({ maxMessageBytes });
+    // Tags and lengths of the note take 8 bytes; those of what carries it, for a call of a high number, 12.
+    const longest = maxMessageBytes - 8 - 12;
+    const error = await rejection(
+      client.get({ text: "", count: longest + 1 }),
+      ResourceExhaustedError,
+      "larger than max (99989 vs. 99988)",
+    );
     expect(error.outcome).to.equal("unknown");
+    expect((await client.get({ text: "", count: longest })).text).to.have.length(longest);
     expect(await client.get({ text: "", count: 2 })).to.deep.equal({ text: "xx", count: 2 });
+    const [[, method] = []] = methodsOf(NoteService);
+    const call = { path: "/test.v1.NoteService/Get", request: method?.requestSerialize({ text: "", count: longest }) };
+    const numbered = [{ callNumber: 2 ** 32 - 1, what: { $case: "call" as const, value: call } }];
+    const [answer] = await collect(carrier({ maxMessageBytes }).carry(eachOf(numbered)));
+    expect(answer?.outcome).to.have.nested.property("value.length", maxMessageBytes - 12);
   });
 
   it("sends a request by itself that is too long to be carried", async () => {
@@ -313,4 +326,8 @@ describe("carried calls", () => {
 
 async function* requestsOf(value: { readonly path: string; readonly timeoutMs?: number }) {
   yield { callNumber: 1, what: { $case: "call" as const, value } };
+}
+
+async function* eachOf<Item>(items: readonly Item[]) {
+  yield* items;
 }

@@ -9,7 +9,7 @@ import {
 import { Metadata, type Server, status } from "@grpc/grpc-js";
 import type { ActiveCall } from "./call-context.js";
 import type { AdmittedCall, CallGate } from "./call-gate.js";
-import { CARRIER_MARGIN_BYTES, CARRY } from "./carrier-method.js";
+import { ANSWER_MARGIN_BYTES, CARRIER_MARGIN_BYTES, CARRY } from "./carrier-method.js";
 import type { RpcServerLimits } from "./limits.js";
 import { callerOfStream, streamOfCall } from "./peer-identity.js";
 import {
@@ -191,7 +191,7 @@ class Carrier {
   }
 
   #answer(callNumber: number, response: Buffer): void {
-    const maxBytes = this.options.limits.maxMessageBytes - CARRIER_MARGIN_BYTES;
+    const maxBytes = this.options.limits.maxMessageBytes - ANSWER_MARGIN_BYTES;
     if (response.length <= maxBytes) this.#send({ callNumber, outcome: { $case: "response", value: response } });
     else {
       // As grpc-js has it, whose callers know that the work was done.
