@@ -1,6 +1,7 @@
 import { type DeviceId, fileDifference, type Logger, messageOf } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
+import { FileSyncs } from "./file-syncs.js";
 import { type ByteRange, HeldBytes } from "./held-bytes.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
 
@@ -18,6 +19,8 @@ export interface FileUser {
   verify(facts: FileFacts): void;
   fail(failure: DeviceFailure): void;
   noteUnusable(message: string): void;
+  /** Something that was written into the file, and not synced, is lost: whose it was nobody can tell. */
+  noteLostWrites(): void;
 }
 
 export interface DeviceFailure {
@@ -54,6 +57,9 @@ export class DeviceFile {
   readonly #holding = new Set<FileUser>();
   /** and those of them that were not held against the open file yet. */
   readonly #unverified = new Set<FileUser>();
+  readonly #syncs = new FileSyncs(() => {
+    for (const device of this.devices) device.noteLostWrites();
+  });
   #operationsInFlight = 0;
   /** Of the last open; empty after one that worked. */
   #openError = "";
@@ -117,6 +123,11 @@ export class DeviceFile {
     }
     this.#holding.delete(device);
     if (!this.#unverified.delete(device) && this.#opened) this.#release(this.#opened.identity, device);
+  }
+
+  /** Resolves once what was written through the descriptor before is on the drive. */
+  sync(handle: OpenHandle): Promise<void> {
+    return this.#syncs.sync(handle);
   }
 
   /** The operating system is asked something about the file, or has answered it. */

@@ -17,6 +17,7 @@ import { DriverWords } from "./driver-words.js";
 import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
+import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
 
 /**
@@ -34,6 +35,7 @@ export class Device implements FileUser {
   readonly #clock: Clock;
   readonly #hangs: HangLimits;
   readonly #inFlight: InFlight;
+  readonly #lostWrites = new LostWrites();
   #probesInFlight = 0;
   #probeProblem: DeviceProblem | undefined;
   #wanted = false;
@@ -41,8 +43,6 @@ export class Device implements FileUser {
   #ioError: string | undefined;
   #sizeBytes: number;
   #grantedSession = 0;
-  /** The session in which the operating system failed to put acknowledged writes onto the device. */
-  #unflushedSession = 0;
   #stream: AbortController | undefined;
 
   constructor(
@@ -311,6 +311,7 @@ export class Device implements FileUser {
     this.#checkRange("write", offsetBytes, data.length);
     const start = this.config.offsetBytes + offsetBytes;
     await this.#io(sessionNumber, options.signal, async (handle) => {
+      this.#lostWrites.noteWrite(sessionNumber);
       for (let done = 0; done < data.length; ) {
         const { bytesWritten } = await handle.write(data, done, data.length - done, start + done);
         done += bytesWritten;
@@ -324,17 +325,12 @@ export class Device implements FileUser {
     await this.#io(sessionNumber, undefined, (handle) => this.#sync(sessionNumber, handle));
   }
 
-  // After a failed sync the kernel forgets which pages were lost, and the next sync succeeds: the session must not
-  // believe it.
-  async #sync(sessionNumber: number, handle: OpenHandle): Promise<void> {
-    if (this.#unflushedSession === sessionNumber)
-      throw new Error("acknowledged writes were lost earlier in this session");
-    try {
-      await handle.datasync();
-    } catch (error) {
-      this.#unflushedSession = sessionNumber;
-      throw error;
-    }
+  noteLostWrites(): void {
+    this.#lostWrites.noteLoss();
+  }
+
+  #sync(sessionNumber: number, handle: OpenHandle): Promise<void> {
+    return this.#lostWrites.sync(sessionNumber, () => this.file.sync(handle));
   }
 
   async #io(

@@ -147,6 +147,34 @@ describe("sessions", () => {
     expect(await nameOf(fixture.device("a").flush(2))).to.equal("succeeded");
   });
 
+  it("a failed sync is told to all that sync meanwhile, also on another device of the file that wrote", async () => {
+    const files = ["b", "c", "d"].map((id, index) => ({ id, file: "b", offsetBytes: index * SIZE, sizeBytes: SIZE }));
+    const shared = new DeviceFixture(files);
+    makeDeviceFile(shared.folder, "b", 3 * SIZE);
+    for (const { id } of files) {
+      await shared.order("attach", id, 1);
+      await shared.openSession(id, 1);
+    }
+    for (const id of ["b", "c"]) await shared.device(id).write(1, 0, OLD, { fua: false });
+    const flush = (id: string) => nameOf(shared.device(id).flush(1));
+    shared.files.failNextSync = new Error("EIO: the drive is gone");
+    expect(await Promise.all(["b", "b", "c"].map(flush))).to.deep.equal(Array(3).fill("DeviceIoError"));
+    expect(await Promise.all(["b", "c", "d"].map(flush))).to.deep.equal([
+      "DeviceIoError",
+      "DeviceIoError",
+      "succeeded",
+    ]);
+    shared.files.failNextSync = new Error("EIO: the drive is gone");
+    await shared.openSession("b", 2);
+    await shared.device("b").write(2, 0, OLD, { fua: false });
+    const first = flush("d");
+    // By then that sync has begun, and the next one is for those who come now.
+    await new Promise(setImmediate);
+    expect(await nameOf(shared.device("b").flush(2)), "after the sync that failed").to.equal("DeviceIoError");
+    expect(await first).to.equal("DeviceIoError");
+    await shared.stop();
+  });
+
   it("a new stream waits for the writes of the one before, and its queued writes never begin", async () => {
     await fixture.openSession("a", 1);
     const device = fixture.device("a");
