@@ -48,11 +48,18 @@ export async function negotiate(reader: ByteReader, socket: Writable, served: Nb
       socket.write(encodeOptionReply(option, REPLY.ACK));
       return false;
     }
-    for (const reply of answerOption(option, data, served)) {
-      socket.write(encodeOptionReply(option, reply.type, reply.data));
-      if (option === OPTION.GO && reply.type === REPLY.ACK) return true;
-    }
+    const replies = answerOption(option, data, served);
+    // No further option before these are taken: a client that reads nothing would fill the memory with them.
+    await written(socket, Buffer.concat(replies.map((reply) => encodeOptionReply(option, reply.type, reply.data))));
+    if (option === OPTION.GO && replies.at(-1)?.type === REPLY.ACK) return true;
   }
+}
+
+/** Resolves once the kernel has taken it, or the connection has ended. */
+function written(socket: Writable, data: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    socket.write(data, () => resolve());
+  });
 }
 
 interface OptionReply {
