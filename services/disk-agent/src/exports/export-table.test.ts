@@ -1,9 +1,11 @@
+import { existsSync, rmSync } from "node:fs";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { silentLogger } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { Gate } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { ExportSpec } from "../model/memory.js";
+import { NbdClient } from "../nbd/client.js";
 import type { ListenNbd } from "../nbd/server.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ExportTable } from "./export-table.js";
@@ -46,6 +48,25 @@ describe("the table of exports", () => {
     await ending;
     await fixture.stop();
   });
+
+  it("the same order after somebody removed the socket -> it is there again, and who is connected stays so", async () => {
+    const fixture = new DeviceFixture([{ id: "a", file: "a" }]);
+    const exports = exportsIn(fixture);
+    await fixture.order("attach", "a", 1);
+    await fixture.openSession("a", 7);
+    const socketPath = await exports.serve(specOf(7, "host-1"));
+    const before = await NbdClient.connect({ socketPath });
+    rmSync(socketPath);
+    expect(await exports.serve(specOf(7, "host-1"))).to.equal(socketPath);
+    const after = await NbdClient.connect({ socketPath });
+    await before.write(0, Buffer.alloc(4_096, 7));
+    expect(await after.read(0, 4_096)).to.deep.equal(Buffer.alloc(4_096, 7));
+    await exports.end(diskId, 7);
+    expect(existsSync(socketPath)).to.equal(false);
+    for (const client of [before, after]) expect((await rejection(client.flush())).message).to.match(/ended/);
+    await exports.close();
+    await fixture.stop();
+  });
 });
 
 function specOf(sessionNumber: number, hostId: string): ExportSpec {
@@ -62,7 +83,7 @@ function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd?: Liste
     devices,
     openRemotePart: () => ({ read: unused, write: unused, flush: unused, close() {} }),
     limits: {
-      maxConnections: 1,
+      maxConnections: 2,
       maxInFlightRequests: 1,
       maxInFlightBytes: SIZE_BYTES,
       negotiationTimeoutMs: 1_000,

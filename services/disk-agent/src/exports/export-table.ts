@@ -4,7 +4,7 @@ import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { decideExport, decideUnexport } from "../model/exports.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
-import { type ListenNbd, NbdServer, type NbdServerLimits } from "../nbd/server.js";
+import { type ListenNbd, NbdServer, type NbdServerLimits, type ServedNbd } from "../nbd/server.js";
 import { socketPathIn } from "../nbd/socket-path.js";
 import type { DiskPart } from "./disk-part.js";
 import { LinearDisk } from "./linear-disk.js";
@@ -16,7 +16,7 @@ export type OpenRemotePart = (extent: ExportExtent, spec: ExportSpec) => DiskPar
 interface Running {
   readonly sessionNumber: number;
   readonly disk: LinearDisk;
-  readonly server: Pick<NbdServer, "close">;
+  readonly server: ServedNbd;
 }
 
 /** The disks served on this host. */
@@ -165,7 +165,8 @@ export class ExportTable {
       await running.server.close(this.#limits.drainTimeoutMs);
       running.disk.close();
       this.#log.info({ diskId, sessionNumber: running.sessionNumber }, "export ended");
-    }
+    } else if (running && (await running.server.restore?.()))
+      this.#log.warn({ diskId }, "somebody removed the socket of an export: it is there again");
     if (spec && !this.#running.has(diskId)) this.#running.set(diskId, await this.#listen(spec));
   }
 

@@ -22,22 +22,28 @@ export interface NbdListenOptions {
   readonly log: Logger;
 }
 
-export type ListenNbd = (options: NbdListenOptions) => Promise<Pick<NbdServer, "close">>;
+/** What an export needs of its server; where there are no sockets, none has to be restored. */
+export type ServedNbd = Pick<NbdServer, "close"> & Partial<Pick<NbdServer, "restore">>;
+
+export type ListenNbd = (options: NbdListenOptions) => Promise<ServedNbd>;
 
 /** Serves one disk on one Unix socket. */
 export class NbdServer {
-  readonly #server: Server;
+  #server: Server;
+  readonly #listen: () => Promise<Server>;
   readonly #connections: Set<NbdConnection>;
   readonly #socketPath: string;
   readonly #shortName: AsyncDisposable;
 
   private constructor(options: {
     server: Server;
+    listen: () => Promise<Server>;
     connections: Set<NbdConnection>;
     socketPath: string;
     shortName: AsyncDisposable;
   }) {
     this.#server = options.server;
+    this.#listen = options.listen;
     this.#connections = options.connections;
     this.#socketPath = options.socketPath;
     this.#shortName = options.shortName;
@@ -61,24 +67,47 @@ export class NbdServer {
       void connection.run().finally(() => connections.delete(connection));
     };
     // Half-open: a client may end its side and still read its last answers.
-    const server = createServer({ allowHalfOpen: true }, accept);
-    server.maxConnections = limits.maxConnections;
     const shortName = await shortSocketPath(socketPath);
+    const listen = async (): Promise<Server> => {
+      // Half-open: a client may end its side and still read its last answers.
+      const server = createServer({ allowHalfOpen: true }, accept);
+      server.maxConnections = limits.maxConnections;
+      try {
+        await new Promise<void>((resolve, reject) => {
+          server.once("error", reject);
+          server.listen(shortName.path, resolve);
+        });
+        // A connection that cannot be accepted is no reason to end.
+        server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD client lost"));
+        await chmod(socketPath, 0o600);
+        return server;
+      } catch (error) {
+        server.close();
+        const noRoom = diskFullError(error, text, socketPath);
+        throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
+      }
+    };
     try {
-      await new Promise<void>((resolve, reject) => {
-        server.once("error", reject);
-        server.listen(shortName.path, resolve);
-      });
-      // A connection that cannot be accepted is no reason to end.
-      server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD client lost"));
-      await chmod(socketPath, 0o600);
+      return new NbdServer({ server: await listen(), listen, connections, socketPath, shortName });
     } catch (error) {
-      server.close();
       await shortName[Symbol.asyncDispose]();
-      const noRoom = diskFullError(error, text, socketPath);
-      throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
+      throw error;
     }
-    return new NbdServer({ server, connections, socketPath, shortName });
+  }
+
+  /**
+   * Listens anew where somebody has removed the socket, or put back a dead one; true if so. Those who are connected stay
+   * so. Throws UnavailableError when it cannot listen.
+   */
+  async restore(): Promise<boolean> {
+    const found = await clearDeadSocket(this.#socketPath);
+    if (found === "live") return false;
+    if (found === "something else")
+      throw new UnavailableError(`${JSON.stringify(this.#socketPath)} is no socket any more; move it away`);
+    // First: a server that closes removes whatever is at its path.
+    this.#server.close();
+    this.#server = await this.#listen();
+    return true;
   }
 
   /** Accepts nobody more, answers the requests under way as far as the time allows, closes, and removes the socket. */
