@@ -96,6 +96,10 @@ describe("the diskmesh command and a mesh", () => {
     expect(await done(`set-host-state dead ${hostId} --reason power --dry-run`)).to.contain("1 publications");
     await eventually(async () => (await typed("fence-host", hostId, "--reason", "power")).code === 0);
     expect((await listed("disks"))[0].fence).to.include({ hostId, reason: "power" });
+    // Served nowhere now, and still affected by whatever becomes of the host on whose device it lies.
+    const devices = await listed("devices");
+    const { hostId: holder } = devices.find(({ diskId }) => diskId === published.diskId);
+    expect((await listed(`disks --host ${holder}`)).map(({ diskId }) => diskId)).to.deep.equal([published.diskId]);
     await done(`set-host-state dead ${hostId} --reason power`);
     const [why] = await listedWhy(`why host ${hostId}`);
     expect([why?.reason, why?.cures[1]?.command]).to.deep.equal([
@@ -148,7 +152,7 @@ describe("the diskmesh command and a mesh", () => {
       ["why host nowhere", 1, /no host nowhere/],
       ["why device a/b", 1, /a\/b/],
       ["why task 99999", 1, /99999/],
-      ["why task x", 1, /task_id/],
+      ["why task 999999", 1, /there is no task 999999/],
       ["why lock deployment:demo", 1, /nobody holds such a lock/],
       ["why lock odd", 1, /TYPE:RESOURCE/],
       ["why vm x", 1, /no VM or instance x/],

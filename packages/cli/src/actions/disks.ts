@@ -1,7 +1,9 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
 import type { Disk } from "@diskmesh/api/registry";
+import { NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../action.js";
+import type { Mesh } from "../mesh.js";
 import { type Columns, short, sizeText } from "../output.js";
 
 const OF_REGISTRY: Columns<Disk> = {
@@ -54,6 +56,26 @@ export const disks: Action = {
       const { disks: items, nextPageToken } = await mesh.registry.listDisks({ hostId, pageToken });
       return { items, nextPageToken };
     });
+    if (hostId !== "") found.push(...(await disksOnDevices(mesh, hostId, new Set(found.map(({ diskId }) => diskId)))));
     output.list(OF_REGISTRY, found, "no such disks");
   },
 };
+
+/** Of a host, to which the registry lists the published disks alone: those that lie on its devices, without `known`. */
+async function disksOnDevices(mesh: Mesh, hostId: string, known: ReadonlySet<string>): Promise<Disk[]> {
+  const devices = await allPages(async (pageToken) => {
+    const { devices: items, nextPageToken } = await mesh.registry.listDevices({ hostId, pageToken });
+    return { items, nextPageToken };
+  });
+  const found: Disk[] = [];
+  for (const diskId of new Set(devices.map((device) => device.diskId))) {
+    if (diskId === "" || known.has(diskId)) continue;
+    const { disk } = await mesh.registry.getDisk({ diskId }).catch((error: unknown) => {
+      // Somebody deleted it since the devices were listed.
+      if (error instanceof NotFoundError) return { disk: undefined };
+      throw error;
+    });
+    if (disk !== undefined) found.push(disk);
+  }
+  return found;
+}
