@@ -20,7 +20,7 @@ export const restore: Action = {
     ["--config <file>", "the service's own config: its tablet, a folder or a database, is what is restored"],
     ["--replace", "first give the folder another name, or empty the database's tables"],
   ],
-  example: "diskmesh restore registry registry.backup --config .diskmesh/config/disk-registry.yaml",
+  example: "diskmesh restore registry registry.backup --config .diskmesh/config/disk-registry.yml",
   run: async ({ output, args: [typed = "", file = ""], options }) => {
     const service = statefulService(typed);
     const config = textOption(options, "config");
