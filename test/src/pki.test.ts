@@ -103,9 +103,9 @@ describe("diskmesh pki and nats-config", () => {
   });
 
   const WRONG: readonly (readonly [args: readonly string[], said: RegExp])[] = [
-    [["pki", "make", "--folder", ""], /^diskmesh: --folder names no folder/],
+    [["pki", "make", "--folder", ""], /^diskmesh: --folder is empty/],
     [["pki", "make", "--folder", "pki", "--list", "."], /cannot read the list of holders "[^"]+": EISDIR/],
-    [["nats-config", "", "--folder", "pki"], /^diskmesh: no folder is named/],
+    [["nats-config", "", "--folder", "pki"], /^diskmesh: <folder> is empty/],
     [["nats-config", "pki", "--folder", "./pki"], /pki" has the keys of everybody/],
   ];
   for (const [args, said] of WRONG)

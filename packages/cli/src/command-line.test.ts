@@ -18,10 +18,12 @@ describe("the diskmesh command", () => {
   });
   after(() => rmSync(folder, { recursive: true }));
 
-  async function typed(line: string, environment: Record<string, string> = {}) {
+  const typed = (line: string, environment: Record<string, string> = {}) =>
+    typedArgs(line.split(" ").filter(Boolean), environment);
+
+  async function typedArgs(args: readonly string[], environment: Record<string, string>) {
     const [out, err] = [new PassThrough(), new PassThrough()];
     const signal = new AbortController().signal;
-    const args = line.split(" ").filter(Boolean);
     const code = await runCommandLine(args, { out, err, environment, workingFolder: folder, signal });
     const [printed, said] = [out, err].map((stream) => String(stream.read() ?? ""));
     return { code, out: printed as string, err: said as string };
@@ -79,11 +81,14 @@ describe("the diskmesh command", () => {
     ["events --after yesterday", closed, /time "yesterday" is none/],
     ["events --limit abc", closed, /limit "abc" is none: give a number from 1 to 1000/],
     ["events --limit 1001", closed, /limit "1001" is none/],
+    ["why task abc", closed, /"abc" is no task: give its number/],
     ["watch odd", closed, /"odd" is none of hosts, devices, disks/],
     ["deploy nowhere.yml", closed, /cannot read the manifest: ENOENT/],
     ["update-config cloud nowhere.yml", closed, /cannot read the config: ENOENT/],
     ["status --wait soon", closed, /--wait "soon" is none: give a number from 1 to 86400/],
     ["backup dispatcher file", closed, /"dispatcher" is none of registry, director/],
+    ["backup registry .", closed, /cannot write the backup: "[^"]+" is no file/],
+    ["backup registry /dev/null", closed, /cannot write the backup: "\/dev\/null" is no file/],
     ["backup registry no/where/file", closed, /cannot write the backup: ENOENT/],
     ["restore registry file", closed, /--config is needed/],
     ["passthru host-1", closed, /"host-1" is neither node\/HOST-ID nor driver\/NAME/],
@@ -110,6 +115,21 @@ describe("the diskmesh command", () => {
       expect(err).to.match(said);
       expect([code, out]).to.deep.equal([2, ""]);
     });
+
+  it("what is empty, as of a variable that is not set, is refused, and nobody is asked", async () => {
+    const EMPTY: [args: string[], said: RegExp][] = [
+      [["remove-device", "", "device-1"], /^diskmesh: <host-id> is empty$/m],
+      [["set-host-state", "dead", "host-1", "", "--reason", "x"], /^diskmesh: <host-ids> is empty$/m],
+      [["logs", "demo", ""], /^diskmesh: <instance> is empty$/m],
+      [["disks", "--host", ""], /^diskmesh: --host is empty$/m],
+      [["devices", "--state-is", ""], /^diskmesh: --state-is is empty$/m],
+    ];
+    for (const [args, said] of EMPTY) {
+      const { code, out, err } = await typedArgs(args, closed);
+      expect(err).to.match(said);
+      expect([code, out]).to.deep.equal([2, ""]);
+    }
+  });
 
   it("sizes and times as people type them", () => {
     expect(["64MiB", "10GiB", "4096"].map(sizeBytesOf)).to.deep.equal([2 ** 26, 10 * 2 ** 30, 4096]);

@@ -63,9 +63,18 @@ function addAction(program: Command, action: Action, surroundings: Surroundings)
   command.addHelpText("after", `\nExample:\n  ${action.example}`);
   command.action(async () => {
     const options: Options = command.optsWithGlobals();
+    refuseEmpty(command, options);
     const args = command.processedArgs.flat().map((arg: string | undefined) => arg ?? "");
     await run(action, args, options, surroundings);
   });
+}
+
+/** Mostly a script's variable that is not set: the registry would take an empty host for any host. */
+function refuseEmpty(command: Command, options: Options): void {
+  const argument = command.registeredArguments.find((_, at) => [command.processedArgs[at]].flat().includes(""));
+  if (argument !== undefined) throw new UsageError(`<${argument.name()}> is empty`);
+  const option = Object.keys(options).find((name) => options[name] === "");
+  if (option !== undefined) throw new UsageError(`--${option.replace(/[A-Z]/g, "-$&").toLowerCase()} is empty`);
 }
 
 async function run(

@@ -1,7 +1,9 @@
-import { renameSync, rmSync } from "node:fs";
+import { renameSync, rmSync, statSync } from "node:fs";
 import { resolve } from "node:path";
+import { quoted } from "@diskmesh/domain";
 import { checkBackup } from "@diskmesh/tablet/backup-file";
 import type { Action } from "../action.js";
+import { UsageError } from "../exit-codes.js";
 import { writePieces } from "../pieces.js";
 import { statefulService } from "../stateful-service.js";
 
@@ -13,6 +15,9 @@ export const backup: Action = {
     const service = statefulService(typed);
     const file = resolve(name);
     const draft = `${file}.part`;
+    // The backup takes the place of what has its name: a device would be gone, a folder stands in the way at the end.
+    if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
+      throw new UsageError(`cannot write the backup: ${quoted(file)} is no file`);
     try {
       await writePieces("the backup", draft, () => mesh.admin(service).createBackup({}, { signal }));
       const { header, documents } = await checkBackup(draft);

@@ -42,7 +42,6 @@ export const natsConfig: Action = {
 
 /** Copied to NATS servers as a whole, it must not be that with the keys. */
 function targetOf({ args: [given = ""], options }: ActionCall): string {
-  if (given === "") throw new UsageError("no folder is named: give the one that nats-server's files go to");
   const folder = resolve(given);
   if (folder === folderOf(options))
     throw new UsageError(`${quoted(folder)} has the keys of everybody: give a folder for nats-server alone`);

@@ -58,8 +58,6 @@ export async function open({ options }: Pick<ActionCall, "options">, makes: bool
 }
 
 export function folderOf(options: ActionCall["options"]): string {
-  // As of a variable that nobody has set: an authority that is made elsewhere is another mesh's.
-  if (options.folder === "") throw new UsageError("--folder names no folder: give one, or leave it out for pki");
   return resolve(textOption(options, "folder") || "pki");
 }
 

@@ -6,6 +6,7 @@ import type { Mesh, ServiceName } from "../mesh.js";
 import { timeText } from "../output.js";
 import { rootCause } from "../root-cause.js";
 import { EXPLAINED, explainService } from "../service-state.js";
+import { taskIdOf } from "../values.js";
 
 /** By what people type: the kind, and who is asked, the second one for what the first does not know or cannot say. */
 const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: ServiceName[]]>> = {
@@ -37,6 +38,7 @@ export const why: Action = {
     const [kind, ...services] = Object.hasOwn(KINDS, typed) ? (KINDS[typed] ?? []) : [];
     if (kind === undefined)
       throw new UsageError(`${quoted(typed)} is none of ${[...Object.keys(KINDS), SERVICE].join(", ")}`);
+    if (kind === SubjectKind.TASK) taskIdOf(name);
     try {
       tell(await firstAnswer(mesh, { kind, name }, services));
     } catch (error) {
