@@ -1,7 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { VERSION } from "@diskmesh/domain";
 import { expect } from "chai";
 import { actionsFor, allActions } from "./actions/index.js";
@@ -129,6 +131,20 @@ describe("the diskmesh command", () => {
       expect(err).to.match(said);
       expect([code, out]).to.deep.equal([2, ""]);
     }
+  });
+
+  it("an answer that cannot be written ends neither well nor without a word, and a reader may stop early", () => {
+    const main = fileURLToPath(new URL("../bin/diskmesh.mjs", import.meta.url));
+    const full = openSync("/dev/full", "w");
+    const { status, stderr } = spawnSync(process.execPath, [main, "--version"], { stdio: ["ignore", full, "pipe"] });
+    closeSync(full);
+    expect([status, String(stderr)]).to.deep.equal([
+      5,
+      "diskmesh: cannot write the answer: ENOSPC: no space left on device, write\n",
+    ]);
+    const line = 'set -o pipefail; "$0" "$1" --help | true; echo $?';
+    const piped = spawnSync("bash", ["-c", line, process.execPath, main], { encoding: "utf8" });
+    expect([piped.stdout, piped.stderr]).to.deep.equal(["0\n", ""]);
   });
 
   it("sizes and times as people type them", () => {

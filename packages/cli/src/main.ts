@@ -1,9 +1,15 @@
 import { runCommandLine } from "./command-line.js";
+import { EXIT_CODES } from "./exit-codes.js";
 
 const stop = new AbortController();
 process.once("SIGINT", () => stop.abort());
-// Whoever reads it has read enough.
-process.stdout.on("error", () => process.exit(0));
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  // Whoever reads it has read enough.
+  if (error.code === "EPIPE") process.exit(EXIT_CODES.done);
+  // What was asked for may be done, and whoever asked has not got the answer: a full disk cuts a list off.
+  process.stderr.write(`diskmesh: cannot write the answer: ${error.message}\n`);
+  process.exit(EXIT_CODES.unknown);
+});
 
 process.exitCode = await runCommandLine(process.argv.slice(2), {
   out: process.stdout,
