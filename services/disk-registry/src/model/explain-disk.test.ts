@@ -3,6 +3,18 @@ import { DEVICE, DISK, type ExplainRow, HOST, h2, OTHER_HOST, published, testCau
 const rows: readonly ExplainRow[] = [
   ["all is well", DISK, { disk: { publication: published("PUBLISHED") } }, []],
   [
+    "its device is well, and the host that serves it is not heard",
+    DISK,
+    { otherHost: { state: "UNAVAILABLE" }, disk: { publication: published("PUBLISHED") } },
+    [
+      {
+        reason: "HOST_IN_TROUBLE",
+        says: /disk x is published to host h2, and whether it is served there nobody can tell: .*UNAVAILABLE/,
+        becauseOf: [OTHER_HOST],
+      },
+    ],
+  ],
+  [
     "it was fenced, and nobody has asked for it since",
     DISK,
     { disk: { fence: { hostId: h2, ...word } } },

@@ -7,7 +7,7 @@ import type { Disk, Fence, RegistryTables } from "./schema.js";
 export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known): Cause[] {
   const disk = tables.disks.get(diskId);
   if (disk === undefined) return [];
-  return [...publication(disk), ...devices(tables, disk, known)].map((cause) => ({
+  return [...publication(disk), ...server(tables, disk, known), ...devices(tables, disk, known)].map((cause) => ({
     subject: { kind: "DISK", name: diskId },
     ...cause,
   }));
@@ -54,6 +54,17 @@ function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
     cures: [["ask for it where it is needed now (ProvideDisk, or PublishDisk)", ""]],
     becauseOf: [{ kind: "HOST", name: hostId }],
   };
+}
+
+/** What may keep the host that serves it from doing so. */
+function server(tables: RegistryTables, { diskId, publication: current }: Disk, { whySuspected }: Known): Found[] {
+  if (current?.state !== "PUBLISHED") return [];
+  const { hostId } = current;
+  const host = tables.hosts.get(hostId);
+  const away = host === undefined ? `host ${hostId} is not known` : whyNotAsked(host, whySuspected);
+  if (away === undefined) return [];
+  const message = `disk ${diskId} is published to host ${hostId}, and whether it is served there nobody can tell: ${away}`;
+  return [{ reason: "HOST_IN_TROUBLE", message, becauseOf: [{ kind: "HOST", name: hostId }] }];
 }
 
 /** What keeps its devices from being used, or will when it is published next. */

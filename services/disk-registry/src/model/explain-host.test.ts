@@ -33,11 +33,11 @@ const rows: readonly ExplainRow[] = [
   [
     "its agent is silent",
     HOST,
-    { host: { state: "UNAVAILABLE" } },
+    { host: { state: "UNAVAILABLE", stateMessage: "host h1 is UNAVAILABLE: why" } },
     [
       {
         reason: "AGENT_SILENT",
-        says: /nothing is heard of the agent of host h1/,
+        says: /^nothing is heard of the agent of host h1: host h1 is UNAVAILABLE: why$/,
         sinceMs: 500,
         commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
       },

@@ -73,7 +73,7 @@ function silence(tables: RegistryTables, host: Host, { whySuspected, lastHeardAt
   if (state === "UNAVAILABLE")
     return {
       reason: "AGENT_SILENT",
-      message: `nothing is heard of the agent of ${stateMessage || `host ${hostId}`}`,
+      message: `nothing is heard of the agent of host ${hostId}${stateMessage === "" ? "" : `: ${stateMessage}`}`,
       sinceMs: sinceMs ?? stateChangedAtMs,
       cures: [startAgent, fence, sayDead],
     };

@@ -40,6 +40,7 @@ export const published = (state: Publication["state"], fields: Partial<Publicati
 
 interface Scene {
   readonly host?: Partial<Host>;
+  readonly otherHost?: Partial<Host>;
   readonly device?: Partial<Device>;
   readonly disk?: Partial<Disk>;
   readonly known?: Partial<Known>;
@@ -56,7 +57,7 @@ interface Expected {
   readonly commands?: readonly string[];
 }
 
-/** What is so -> what is said of it. Host h1 has device d1, on which disk x lies, if there is one. */
+/** What is so -> what is said of it. Host h1 has device d1, on which disk x lies, if there is one; h2 serves it. */
 export type ExplainRow = readonly [cause: string, subject: Subject, scene: Scene, expected: readonly Expected[]];
 
 /** A test of each row. */
@@ -64,7 +65,7 @@ export function testCauses(rows: readonly ExplainRow[]): void {
   for (const [cause, subject, scene, expected] of rows)
     it(`${subject.kind}: ${cause} -> ${expected.map(({ reason }) => reason).join(", ") || "no cause"}`, () => {
       const fleet = new TestFleet({
-        hosts: [aHost("h1", scene.host), aHost("h2")],
+        hosts: [aHost("h1", scene.host), aHost("h2", scene.otherHost)],
         devices: [aDevice("d1", { ...(scene.disk !== undefined && { diskId: diskId("x") }), ...scene.device })],
         disks: scene.disk === undefined ? [] : [aDisk("x", ["d1"], scene.disk)],
       });
