@@ -34,9 +34,13 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
 
 const PARENT_POLL_MS = 1000;
 
-/** Aborts on the first signal; a second one ends the process at once, and the reaper ends the mesh. */
+/** Of a Ctrl-C this process hears twice: from the terminal, and from npm, which hands it on. */
+const SAME_SIGNAL_MS = 1_000;
+
+/** Aborts on the first signal; a later one ends the process at once, and the reaper ends the mesh. */
 function stopOnSignals(): AbortSignal {
   const stopping = new AbortController();
+  let firstAtMs: number | undefined;
   // npm hands signals on, but when it is killed nobody would ever stop this process.
   const npm = process.env.npm_lifecycle_event === undefined ? undefined : process.ppid;
   if (npm !== undefined)
@@ -45,7 +49,8 @@ function stopOnSignals(): AbortSignal {
     }, PARENT_POLL_MS).unref();
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     process.on(name, () => {
-      if (stopping.signal.aborted) process.exit(1);
+      firstAtMs ??= performance.now();
+      if (performance.now() - firstAtMs > SAME_SIGNAL_MS) process.exit(1);
       stopping.abort(new Error(`stopped by ${name}`));
     });
   return stopping.signal;

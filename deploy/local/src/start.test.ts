@@ -110,6 +110,8 @@ describe("npm start", function () {
     process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
     await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
     await eventually(() => isListening(layout.agentAddress("host-2")));
+    // Once by the terminal, once by npm.
+    again.signal("SIGINT");
     again.signal("SIGINT");
     expect(await again.ended, again.output).to.equal(0);
     expect(again.output).not.to.include("was killed");
