@@ -47,6 +47,9 @@ describe("disks, VMs and deployments that operators take apart", () => {
     (await director.deployments.listPersistentDisks({})).disks.filter(({ orphanedAt }) => orphanedAt === undefined);
   const possible = async () => (await director.deployments.listPossibleOrphans({})).possibleOrphans;
   const done = (result: string) => ({ state: TaskState.DONE, result });
+  const selection = { deployment: "web", group: "db", instance: "0" };
+  const stop = (hard = false) => director.lifecycle.stop({ selection, hard, wait: true });
+  const start = () => director.lifecycle.start({ selection, wait: true });
 
   describe("AttachOrphanedDisk", () => {
     const attach = async (diskCid: string, instanceId: string) =>
@@ -59,6 +62,9 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(orphan?.orphanedAt?.getTime()).to.be.closeTo(Date.now(), 60_000);
       const instanceId = await deploy(WITH_DISK);
       const [second] = await present();
+      const refused = await attach(orphan?.diskCid ?? "", instanceId);
+      expect(refused?.result).to.contain("its jobs may run: stop the instance first");
+      await stop();
       const task = await attach(orphan?.diskCid ?? "", instanceId);
       expect(task).to.include(done(`disk \`${orphan?.diskCid}\` is that of db/${instanceId}`));
       expect((await present()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
@@ -80,6 +86,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       const [orphan] = await orphans();
       const instanceId = await deploy(WITH_DISK);
       const [second] = await present();
+      await stop();
       const { agentId } = await instance();
       director.agent(agentId).failures.push(new InvalidStateError("the disk is in use"));
       expect((await attach(orphan?.diskCid ?? "", instanceId))?.result).to.contain("the disk is in use");
@@ -92,10 +99,10 @@ describe("disks, VMs and deployments that operators take apart", () => {
       await deploy(WITHOUT_DISK);
       const [orphan] = await orphans();
       const instanceId = await deploy(WITH_DISK);
-      const selection = { deployment: "web", group: "db", instance: instanceId };
       await director.lifecycle.ignore({ selection });
       expect((await attach(orphan?.diskCid ?? "", instanceId))?.result).to.contain("is ignored: unignore it first");
       await director.lifecycle.unignore({ selection });
+      await stop();
       expect((await attach(orphan?.diskCid ?? "", instanceId))?.state).to.equal(TaskState.DONE);
     });
 
@@ -106,6 +113,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
         await deploy(WITHOUT_DISK);
         const [orphan] = await orphans();
         const instanceId = await deploy(WITH_DISK);
+        await stop();
         const gate = director.cpi.gate(method, "after");
         const wanted = { diskCid: orphan?.diskCid ?? "", instanceId };
         const { task } = await director.deployments.attachOrphanedDisk(wanted);
@@ -142,9 +150,6 @@ describe("disks, VMs and deployments that operators take apart", () => {
   describe("OrphanPersistentDisk", () => {
     const orphan = async (diskCid: string) =>
       (await director.deployments.orphanPersistentDisk({ diskCid, wait: true })).task;
-    const selection = { deployment: "web", group: "db", instance: "0" };
-    const stop = (hard = false) => director.lifecycle.stop({ selection, hard, wait: true });
-    const start = () => director.lifecycle.start({ selection, wait: true });
     const presentCid = async (): Promise<string> => (await present())[0]?.diskCid ?? "";
 
     it("of a stopped instance -> left over with its data; again -> nothing; started -> a new one", async () => {
@@ -160,6 +165,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(director.cpi.calls.length).to.equal(calls);
       await start();
       expect(await presentCid()).not.to.equal(diskCid);
+      await stop();
       const { task } = await director.deployments.attachOrphanedDisk({ diskCid, instanceId, wait: true });
       expect(task?.state).to.equal(TaskState.DONE, task?.result);
       expect(await presentCid()).to.equal(diskCid);

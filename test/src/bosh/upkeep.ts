@@ -158,6 +158,8 @@ export const upkeepSteps: readonly Step[] = [
     async (cli, seen) => {
       await deploy(cli, manifest(1));
       const [{ id } = { id: "" }] = await vmsOf(cli);
+      // Its jobs may use what it has until then.
+      await cli.done("PUT", `${DEP}/jobs/web?state=stopped`, YAML);
       await cli.done("PUT", `/disks/${seen.diskCids[0]}/attachments?deployment=dep&instance_id=${id}&job=web`);
       expect((await vmsOf(cli))[0]?.disk_cids).to.deep.equal([seen.diskCids[0]]);
     },
@@ -165,8 +167,6 @@ export const upkeepSteps: readonly Step[] = [
   [
     "orphan-disk",
     async (cli, seen) => {
-      // Its jobs may use it until then.
-      await cli.done("PUT", `${DEP}/jobs/web?state=stopped`, YAML);
       await cli.done("DELETE", `/disks/${seen.diskCids[0]}?orphan=true`);
       const found = await cli.get<{ disk_cid: string }[]>("/disks");
       expect(found.map(({ disk_cid }) => disk_cid)).to.include(seen.diskCids[0]);

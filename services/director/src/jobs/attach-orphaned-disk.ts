@@ -1,6 +1,6 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { sameCpi } from "../model/cpi-choice.js";
-import { formatInstance, type Instance, instanceNamed } from "../model/instance.js";
+import { formatInstance, type Instance, instanceNamed, mayRunJobs } from "../model/instance.js";
 import { compareLocks, type LockName } from "../model/locks.js";
 import {
   decideAdoption,
@@ -56,6 +56,8 @@ function subjects(
   const hasVm = instance.vmState !== "none" && instance.vmState !== "creating";
   if (hasVm && !sameCpi(disk.cpi, instance.cpi, context.cpiConfigs.current(tables)))
     refuse(`it is CPI \`${disk.cpi}\`'s, and the instance's vm CPI \`${instance.cpi}\`'s`);
+  // As a director of BOSH does: they would go on with what they had opened on the present one, or with an empty folder.
+  if (disk.orphanedAtMs !== null && mayRunJobs(instance)) refuse("its jobs may run: stop the instance first");
   return { instance, disk, current: persistentDiskOf(tables, instanceId) };
 }
 

@@ -1,5 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { formatInstance, type Instance, instanceNamed } from "../model/instance.js";
+import { formatInstance, type Instance, instanceNamed, mayRunJobs } from "../model/instance.js";
 import { compareLocks, type LockName } from "../model/locks.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
 import { otherDiskOf } from "../model/recorded-deployments.js";
@@ -46,9 +46,7 @@ function subjects(tables: DirectorTables, diskCid: string): Subjects | undefined
   if (instance.ignore) refuse("which is ignored: unignore it first");
   if (otherDiskOf(tables, instance.instanceId) !== undefined)
     refuse("and is being copied: deploy again to finish that first");
-  const { vmState, state = "started", jobs = "started" } = instance;
-  if (vmState !== "none" && (state === "started" || jobs !== "stopped"))
-    refuse("whose jobs may use it: stop the instance first");
+  if (mayRunJobs(instance)) refuse("whose jobs may use it: stop the instance first");
   return { instance, disk };
 }
 

@@ -199,6 +199,11 @@ export function targetOf(instanceId: string, recorded: Instance | undefined): Ta
   return instance;
 }
 
+/** Its jobs run, or may run: what it has they may use. */
+export function mayRunJobs({ vmState, state = "started", jobs = "started" }: Instance): boolean {
+  return vmState !== "none" && (state === "started" || jobs !== "stopped");
+}
+
 /** As people know it. */
 export function formatInstance(instance: Pick<Instance, "group" | "instanceId">): string {
   return `${instance.group}/${instance.instanceId}`;

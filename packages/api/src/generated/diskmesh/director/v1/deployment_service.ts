@@ -2477,8 +2477,9 @@ export const DeploymentServiceDefinition = {
       options: {},
     },
     /**
-     * Gives a persistent disk that was left over to an instance, in place of the one that it has, which is left over then. It
-     * must be of the instance's az and of the CPI of its VM. An agent that cannot let go of the present one keeps it.
+     * Gives a persistent disk that was left over to an instance that is stopped, in place of the one that it has, which is
+     * left over then. It must be of the instance's az and of the CPI of its VM. An agent that cannot let go of the present
+     * one keeps it.
      */
     attachOrphanedDisk: {
       name: "AttachOrphanedDisk",
