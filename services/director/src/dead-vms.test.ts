@@ -42,6 +42,19 @@ describe("VMs that were silent for so long that they count as dead", () => {
     return () => director.deployments.listInstances({ deployment }).then((found) => found.instances);
   }
 
+  const healthOf = async (deployment: string) =>
+    (await director.deployments.listInstances({ deployment, agentHealth: true })).instances.map(
+      ({ agentHealth }) => agentHealth,
+    );
+
+  /** Once each was heard: how long one is silent that never was, nobody can say. */
+  async function stopAgents(deployment: string, agentIds: readonly string[]): Promise<void> {
+    await eventually(async () => {
+      for (const health of await healthOf(deployment)) expect(health?.lastHeardAt).not.to.equal(undefined);
+    }, PATIENT);
+    await Promise.all(agentIds.map((agentId) => director.agent(agentId).stop()));
+  }
+
   const resurrectionsOf = async (deployment: string): Promise<Task[]> =>
     (await director.tasks.listTasks({ pageSize: 100 })).tasks.filter(
       (task) => task.type === "resurrect_instances" && task.deployment === deployment,
@@ -53,11 +66,13 @@ describe("VMs that were silent for so long that they count as dead", () => {
     // Until two run at once, each waits a while for another.
     director.cpi.awaitedAtOnce.set("deleteVm", 2);
     await switchTo(false);
-    await Promise.all(before.map(({ agentId }) => director.agent(agentId).stop()));
+    await stopAgents(
+      "api",
+      before.map(({ agentId }) => agentId),
+    );
     await eventually(async () => {
-      const { instances: listed } = await director.deployments.listInstances({ deployment: "api", agentHealth: true });
-      for (const { agentHealth } of listed)
-        expect(Date.now() - (agentHealth?.lastHeardAt?.getTime() ?? Date.now())).to.be.above(DEAD_AFTER_MS);
+      for (const health of await healthOf("api"))
+        expect(Date.now() - (health?.lastHeardAt?.getTime() ?? Date.now())).to.be.above(DEAD_AFTER_MS);
     }, PATIENT);
     // Both are due at the same moment, in one task.
     await switchTo(true);
@@ -91,7 +106,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
       const created = () => director.cpi.calls.filter((call) => call.startsWith("createVm")).length;
       const createdBefore = created();
       director.cpi.failNext(method, error());
-      await director.agent(agentId).stop();
+      await stopAgents(deployment, [agentId]);
       const [task] = await eventually(async () => {
         const ended = (await resurrectionsOf(deployment)).filter(({ state }) => state === TaskState.ERROR);
         expect(ended).to.have.length(1);
