@@ -25,7 +25,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-tablet-generation",
     mistake: "the agent obeys a leader that has been replaced",
     withinSeeds: 600,
-    foundBy: 204,
+    foundBy: 7,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
         const atLeast = (given: number): number => Math.max(given, memory.tabletGeneration);
@@ -56,7 +56,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "obey-equal-opposite",
     mistake: "the agent obeys an order with the stamp of the last one and of the opposite kind",
     withinSeeds: 450,
-    foundBy: 1,
+    foundBy: 6,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
@@ -101,7 +101,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "act-before-remembered",
     mistake: "the agent acts on orders, and answers them, before its cache holds them",
     withinSeeds: 600,
-    foundBy: 5,
+    foundBy: 55,
     replaced: [
       inPlaceOf(
         "disk-agent/handlers/order-devices",
@@ -116,7 +116,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-before-remembered",
     mistake: "the agent grants sessions before its cache holds them",
     withinSeeds: 600,
-    foundBy: 5,
+    foundBy: 11,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/session-orders",
@@ -141,14 +141,14 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "cache-folder-not-synced",
     mistake: "the agent does not wait until the new name of its cache is on the disk",
     withinSeeds: 600,
-    foundBy: 22,
+    foundBy: 25,
     replaced: [notSynced("r")],
   },
   {
     name: "open-detached-at-start",
     mistake: "an agent that starts opens the devices that were ordered detached",
     withinSeeds: 300,
-    foundBy: 5,
+    foundBy: 1,
     replaced: [inPlaceOf("disk-agent/model/memory", "isWanted", () => () => true)],
   },
   {
@@ -174,7 +174,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
     withinSeeds: 4500,
-    foundBy: 1793,
+    foundBy: 572,
     scenario: "lost caches",
     replaced: [
       inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {
@@ -211,7 +211,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
     withinSeeds: 600,
-    foundBy: 46,
+    foundBy: 3,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/device",
@@ -236,7 +236,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 3600,
-    foundBy: 8,
+    foundBy: 173,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(

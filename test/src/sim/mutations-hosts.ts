@@ -7,7 +7,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 2700,
-    foundBy: 131,
+    foundBy: 494,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/publications", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -20,7 +20,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 3900,
-    foundBy: 98,
+    foundBy: 593,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -55,7 +55,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 6900,
-    foundBy: 1550,
+    foundBy: 1616,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -87,7 +87,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 9300,
-    foundBy: 428,
+    foundBy: 131,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

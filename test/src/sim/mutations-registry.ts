@@ -98,14 +98,14 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "leave-unerased",
     mistake: "a removed device leaves before it is erased",
     withinSeeds: 300,
-    foundBy: 1,
+    foundBy: 4,
     replaced: [inPlaceOf("disk-registry/model/removal-erase", "mustBeErased", () => () => false)],
   },
   {
     name: "wish-stops-erase",
     mistake: "a device that is to be removed is not erased any more",
     withinSeeds: 300,
-    foundBy: 1,
+    foundBy: 7,
     replaced: erasing(
       (isErasable) => (device) => !device.removalRequested && isErasable({ ...device, keepData: undefined }),
     ),
@@ -114,7 +114,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
     withinSeeds: 600,
-    foundBy: 4,
+    foundBy: 11,
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {
@@ -128,7 +128,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 600,
-    foundBy: 7,
+    foundBy: 4,
     replaced: [
       inPlaceOf(
         "disk-registry/model/remove-action",
@@ -143,7 +143,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
     withinSeeds: 1800,
-    foundBy: 54,
+    foundBy: 33,
     replaced: [
       inPlaceOf(
         "disk-registry/model/publications",
@@ -170,7 +170,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 1200,
-    foundBy: 4,
+    foundBy: 48,
     replaced: [
       inPlaceOf(
         "disk-registry/model/attach-states",
@@ -198,7 +198,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 3600,
-    foundBy: 896,
+    foundBy: 38,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf("disk-registry/model/reported-devices", "distrusted", () => (device) => device),

@@ -7,7 +7,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-incarnation",
     mistake: "the agent obeys orders of a registry that was restored elsewhere since",
     withinSeeds: 1500,
-    foundBy: 122,
+    foundBy: 23,
     scenario: "two registries",
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
@@ -45,7 +45,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-remembered",
     mistake: "the registry does not mind that agents remember more than it gave",
     withinSeeds: 750,
-    foundBy: 53,
+    foundBy: 86,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
   },
@@ -76,7 +76,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 750,
-    foundBy: 86,
+    foundBy: 152,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
@@ -92,7 +92,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 1200,
-    foundBy: 449,
+    foundBy: 614,
     scenario: "copied back",
     replaced: [
       inPlaceOf(
