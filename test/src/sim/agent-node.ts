@@ -141,6 +141,8 @@ export class AgentNode implements AgentRun {
         served.closed = true;
         if (this.served.get(name) === served) this.served.delete(name);
       },
+      // There are no sockets that somebody could remove.
+      restore: async () => false,
     };
   };
 

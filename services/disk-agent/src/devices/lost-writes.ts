@@ -20,7 +20,8 @@ export class LostWrites {
     try {
       await syncFile();
     } catch (error) {
-      this.#lostSession = sessionNumber;
+      // Never lower: that of an older session may fail late, when a newer one's writes were lost with its own.
+      this.#lostSession = Math.max(this.#lostSession, sessionNumber);
       throw error;
     }
     if (this.#lostSession === sessionNumber)

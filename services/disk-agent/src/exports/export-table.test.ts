@@ -34,7 +34,7 @@ describe("the table of exports", () => {
   it("asked for between two sessions -> found once the later one serves; after the last one, not at all", async () => {
     const draining = new Gate();
     const fixture = new DeviceFixture([]);
-    const exports = exportsIn(fixture, async () => ({ close: () => draining.pass() }));
+    const exports = exportsIn(fixture, async () => ({ close: () => draining.pass(), restore: async () => false }));
     const socketPath = await exports.serve(specOf(7, "host-2"));
     const next = exports.serve(specOf(8, "host-2"));
     await draining.reached;

@@ -165,7 +165,7 @@ export class ExportTable {
       await running.server.close(this.#limits.drainTimeoutMs);
       running.disk.close();
       this.#log.info({ diskId, sessionNumber: running.sessionNumber }, "export ended");
-    } else if (running && (await running.server.restore?.()))
+    } else if (running && (await running.server.restore()))
       this.#log.warn({ diskId }, "somebody removed the socket of an export: it is there again");
     if (spec && !this.#running.has(diskId)) this.#running.set(diskId, await this.#listen(spec));
   }

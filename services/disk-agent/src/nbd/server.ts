@@ -22,8 +22,8 @@ export interface NbdListenOptions {
   readonly log: Logger;
 }
 
-/** What an export needs of its server; where there are no sockets, none has to be restored. */
-export type ServedNbd = Pick<NbdServer, "close"> & Partial<Pick<NbdServer, "restore">>;
+/** What an export needs of its server. */
+export type ServedNbd = Pick<NbdServer, "close" | "restore">;
 
 export type ListenNbd = (options: NbdListenOptions) => Promise<ServedNbd>;
 
@@ -66,7 +66,6 @@ export class NbdServer {
       connections.add(connection);
       void connection.run().finally(() => connections.delete(connection));
     };
-    // Half-open: a client may end its side and still read its last answers.
     const shortName = await shortSocketPath(socketPath);
     const listen = async (): Promise<Server> => {
       // Half-open: a client may end its side and still read its last answers.

@@ -1,6 +1,6 @@
-import type { DiskId } from "@diskmesh/domain";
+import type { DiskId, HostId } from "@diskmesh/domain";
 import type { Cause, Known, Subject } from "./cause.js";
-import { whyNotAsked } from "./placement.js";
+import { type WhySuspected, whyNotAsked } from "./placement.js";
 import { isFence } from "./publications.js";
 import type { Disk, Fence, RegistryTables } from "./schema.js";
 
@@ -60,8 +60,7 @@ function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
 function server(tables: RegistryTables, { diskId, publication: current }: Disk, { whySuspected }: Known): Found[] {
   if (current?.state !== "PUBLISHED") return [];
   const { hostId } = current;
-  const host = tables.hosts.get(hostId);
-  const away = host === undefined ? `host ${hostId} is not known` : whyNotAsked(host, whySuspected);
+  const away = whyAway(tables, hostId, whySuspected);
   if (away === undefined) return [];
   const message = `disk ${diskId} is published to host ${hostId}, and whether it is served there nobody can tell: ${away}`;
   return [{ reason: "HOST_IN_TROUBLE", message, becauseOf: [{ kind: "HOST", name: hostId }] }];
@@ -74,8 +73,7 @@ function devices(tables: RegistryTables, { diskId, deviceIds }: Disk, { whySuspe
     const becauseOf: Subject[] = [{ kind: "DEVICE", name: deviceId }];
     const found = (message: string): Found[] => [{ reason: "DEVICE_IN_TROUBLE", message, becauseOf }];
     if (device === undefined) return found(`disk ${diskId} lies on device ${deviceId}, which is not known any more`);
-    const host = tables.hosts.get(device.hostId);
-    const away = host === undefined ? `host ${device.hostId} is not known` : whyNotAsked(host, whySuspected);
+    const away = whyAway(tables, device.hostId, whySuspected);
     if (away !== undefined) {
       becauseOf.push({ kind: "HOST", name: device.hostId });
       return found(`disk ${diskId} lies on device ${deviceId} of host ${device.hostId}, which is not asked: ${away}`);
@@ -85,4 +83,9 @@ function devices(tables: RegistryTables, { diskId, deviceIds }: Disk, { whySuspe
       return found(`disk ${diskId} lies on device ${deviceId}, which is ${device.attachState}`);
     return [];
   });
+}
+
+function whyAway(tables: RegistryTables, hostId: HostId, whySuspected: WhySuspected): string | undefined {
+  const host = tables.hosts.get(hostId);
+  return host === undefined ? `host ${hostId} is not known` : whyNotAsked(host, whySuspected);
 }
