@@ -3,7 +3,7 @@ import type { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import type { Device } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
-import { eventually, type NatsServer, type ServiceProcess } from "@diskmesh/testkit";
+import { eventually, type NatsServer, type ServiceProcess, type SmallDisk } from "@diskmesh/testkit";
 import { openStore, type Store, type StoreName } from "../kill-test/stores.js";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
 import { ServiceGroup, type ServicePlan } from "../mesh/service-group.js";
@@ -13,7 +13,7 @@ import { Clocks } from "./clocks.js";
 import { Drive } from "./drive.js";
 import type { Measures } from "./measures.js";
 import { agentLimits, directorLimits, registryLimits } from "./service-limits.js";
-import { SmallDisk } from "./small-disk.js";
+import { mountSmallDisk, smallDiskProblem } from "./small-disk.js";
 import { SoakNetwork } from "./soak-network.js";
 import { type OwnExit, Supervised } from "./supervised.js";
 
@@ -139,7 +139,7 @@ export class SoakMesh implements AsyncDisposable {
     for (const drive of this.drives.values()) drive.resume();
     await this.group[Symbol.asyncDispose]();
     for (const drive of this.drives.values()) await drive.close();
-    for (const disk of this.smallDisks.values()) disk.close();
+    for (const disk of this.smallDisks.values()) disk[Symbol.dispose]();
     await this.store.database?.kill();
   }
 
@@ -166,12 +166,12 @@ export class SoakMesh implements AsyncDisposable {
           hostId,
           await Drive.open(join(group.folder, "drives", hostId), DEVICES_PER_DRIVE * DEVICE_BYTES),
         );
-    if (SmallDisk.problem() !== undefined) return;
+    if (smallDiskProblem() !== undefined) return;
     const [director = "", registry = ""] = [this.directors[0], this.registries[0]];
     const folders = new Map([["work-3", group.baseFolder("work-3")]]);
     if (this.store.tablet === undefined)
       for (const name of [director, registry]) folders.set(name, group.dataFolder(name));
-    for (const [name, folder] of folders) this.smallDisks.set(name, SmallDisk.mount(folder));
+    for (const [name, folder] of folders) this.smallDisks.set(name, mountSmallDisk(folder));
   }
 
   #services(): ServicePlan[] {
