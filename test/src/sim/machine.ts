@@ -1,3 +1,4 @@
+import { constants } from "node:fs";
 import type { CacheFileSystem, FileFacts, FileOpener, OpenedFile, OpenHandle } from "@diskmesh/disk-agent/simulation";
 import { DeviceIoError } from "@diskmesh/domain";
 import type { Random } from "../random.js";
@@ -269,28 +270,27 @@ class CacheDisk {
   constructor(private readonly world: World) {}
 
   files(process: SimProcess): CacheFileSystem {
-    const open = async (path: string, flags: "r" | "w" | "r+") =>
-      flags === "r+" ? this.#openThere(process, path) : this.#open(process, path, flags);
+    const open = async (path: string, flags: "r" | "w" | number) =>
+      typeof flags === "number" ? this.#openThere(process, path, flags) : this.#open(process, path, flags);
     return {
       open: open as CacheFileSystem["open"],
       readFile: async (path) => {
         await this.#later(process);
-        const inode = this.#names.get(path);
-        if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: "ENOENT" });
-        return inode.text;
+        return this.#find(path).text;
       },
       rename: async (from, to) => {
-        const inode = this.#names.get(from);
-        if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${from}`), { code: "ENOENT" });
+        const inode = this.#find(from);
         this.#names.delete(from);
         this.#names.set(to, inode);
       },
-      stat: async (path) => {
-        const inode = this.#names.get(path);
-        if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: "ENOENT" });
-        return { dev: 1, ino: inode.ino };
-      },
+      stat: async (path) => ({ dev: 1, ino: this.#find(path).ino }),
     };
+  }
+
+  #find(path: string): Inode {
+    const inode = this.#names.get(path);
+    if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: "ENOENT" });
+    return inode;
   }
 
   #newInode(text: string, synced: string | undefined): Inode {
@@ -346,19 +346,18 @@ class CacheDisk {
   }
 
   /** To be written in its place. */
-  #openThere(process: SimProcess, path: string) {
-    const inode = this.#names.get(path);
-    if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: "ENOENT" });
+  #openThere(process: SimProcess, path: string, flags: number) {
+    const inode = this.#find(path);
     return {
       write: async (text: string, position: number) => {
         this.#fail();
         inode.text = inode.text.slice(0, position) + text + inode.text.slice(position + text.length);
-        return { bytesWritten: text.length };
-      },
-      datasync: async () => {
         await this.#later(process);
-        this.#fail();
-        inode.synced = inode.text;
+        if (flags & constants.O_DSYNC) {
+          this.#fail();
+          inode.synced = inode.text;
+        }
+        return { bytesWritten: text.length };
       },
       stat: async () => ({ dev: 1, ino: inode.ino }),
       close: async () => {},

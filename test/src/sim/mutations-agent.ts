@@ -1,3 +1,4 @@
+import { constants } from "node:fs";
 import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } from "./mutation.js";
 
 type Ledger = Awaited<ReturnType<Modules["disk-agent/cache/open-ledger"]["openLedger"]>>["ledger"];
@@ -6,14 +7,15 @@ type Ledger = Awaited<ReturnType<Modules["disk-agent/cache/open-ledger"]["openLe
 const forgetful = (ledger: Ledger): Ledger => changed(ledger, { durable: async () => ledger.memory });
 
 /** Whatever is opened in these ways is never synced by the agent. */
-const notSynced = (...unsynced: readonly string[]): Replacement =>
+const notSynced = (...unsynced: readonly ("r" | "w" | "in place")[]): Replacement =>
   inPlaceOf("disk-agent/agent", "startHolding", ({ startHolding }) => (lifecycle, config, options) => {
     const { edges } = options;
     const { cacheFiles } = edges;
-    const open = async (...given: Parameters<typeof cacheFiles.open>) => {
-      const handle = await cacheFiles.open(...given);
-      const nothing = { sync: async () => {}, datasync: async () => {} };
-      return unsynced.includes(given[1]) ? changed(handle, nothing) : handle;
+    const open = async (path: string, flags: "r" | "w" | number, mode: number) => {
+      const isSynced = !unsynced.includes(typeof flags === "number" ? "in place" : flags);
+      if (typeof flags === "number") return cacheFiles.open(path, isSynced ? flags : flags & ~constants.O_DSYNC);
+      const handle = await cacheFiles.open(path, flags, mode);
+      return isSynced ? handle : changed(handle, { sync: async () => {} });
     };
     const unsafe = { ...edges, cacheFiles: changed(cacheFiles, { open: open as typeof cacheFiles.open }) };
     return startHolding(lifecycle, config, { ...options, edges: unsafe });
@@ -135,7 +137,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     mistake: "the agent acts on what is written into its cache, or renamed into its place, before that is on the disk",
     withinSeeds: 600,
     foundBy: 5,
-    replaced: [notSynced("w", "r+")],
+    replaced: [notSynced("w", "in place")],
   },
   {
     name: "cache-folder-not-synced",

@@ -1,3 +1,4 @@
+import { constants } from "node:fs";
 import * as nodeFiles from "node:fs/promises";
 import { type FileSystem, replaceFile } from "@diskmesh/atomic-file";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
@@ -6,7 +7,6 @@ import { encodeSlot, encodeSlots, fitsSlot, slotBytesFor, slotOffset } from "./s
 /** A file that is there, to be written in its place. */
 interface WritableFile {
   write(text: string, position: number): Promise<{ readonly bytesWritten: number }>;
-  datasync(): Promise<void>;
   stat(): Promise<FilePlace>;
   close(): Promise<void>;
 }
@@ -17,17 +17,21 @@ interface FilePlace {
   readonly ino: number;
 }
 
+/** A write is durable once it resolves: it and its sync go to another thread and back once, not each for itself. */
+const IN_PLACE = constants.O_RDWR | constants.O_DSYNC;
+
 /** What the cache takes of a file system; Node's own is one. */
 export interface CacheFileSystem extends FileSystem {
   readFile(path: string, encoding: "utf8"): Promise<string>;
   open(path: string, flags: "r" | "w", mode: number): ReturnType<FileSystem["open"]>;
-  open(path: string, flags: "r+"): Promise<WritableFile>;
+  open(path: string, flags: typeof IN_PLACE): Promise<WritableFile>;
   stat(path: string): Promise<FilePlace>;
 }
 
 /** A file with slots that this process made. */
 interface Slots {
   readonly file: WritableFile;
+  readonly place: FilePlace;
   readonly slotBytes: number;
   lastNumber: number;
 }
@@ -117,15 +121,10 @@ export class CacheFile<Contents> {
     const slot = encodeSlot(text, number, slotBytes);
     const { bytesWritten } = await file.write(slot, slotOffset(number, slotBytes));
     if (bytesWritten !== slotBytes) throw new Error(`only ${bytesWritten} of ${slotBytes} bytes could be written`);
-    await file.datasync();
     slots.lastNumber = number;
     // Who put another file in its place, or took it away, would have the next start believe that one.
-    if (!(await this.#isInPlace(file))) await this.#replace(text);
-  }
-
-  async #isInPlace(file: WritableFile): Promise<boolean> {
-    const [own, found] = await Promise.all([file.stat(), this.#files.stat(this.#path).catch(() => undefined)]);
-    return found?.ino === own.ino && found.dev === own.dev;
+    const found = await this.#files.stat(this.#path).catch(() => undefined);
+    if (found?.ino !== slots.place.ino || found.dev !== slots.place.dev) await this.#replace(text);
   }
 
   async #replace(text: string): Promise<void> {
@@ -133,7 +132,8 @@ export class CacheFile<Contents> {
     const slotBytes = slotBytesFor(text.length);
     this.#hasSlots = true;
     await replaceFile(this.#path, encodeSlots(text, slotBytes), { files: this.#files });
-    this.#slots = { file: await this.#files.open(this.#path, "r+"), slotBytes, lastNumber: 2 };
+    const file = await this.#files.open(this.#path, IN_PLACE);
+    this.#slots = { file, place: await file.stat(), slotBytes, lastNumber: 2 };
   }
 
   async #forgetSlots(): Promise<void> {

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { constants, readFileSync } from "node:fs";
 import * as files from "node:fs/promises";
 import { join } from "node:path";
 import { parseDeviceId, parseHostId, silentLogger } from "@diskmesh/domain";
@@ -47,6 +47,19 @@ describe("an agent's ledger", () => {
     expect(JSON.parse(text())).to.include({ format: "diskmesh-agent-cache-2", tabletGeneration: 30 });
     await (await start()).close();
     expect(JSON.parse(text())).to.include({ tabletGeneration: 30 });
+  });
+
+  it("is written by the kernel through to the disk", async () => {
+    const folder = temporaryFolder();
+    const paths = { cacheFile: join(folder, "agent-cache.json"), markFile: join(folder, "agent-has-run") };
+    const options = { nowMs: 0, files: { ...files, open } as CacheFileSystem, log: silentLogger };
+    const { ledger } = await openLedger(parseHostId("h1"), paths, options);
+    ledger.remember({ ...ledger.memory, tabletGeneration: 1 });
+    await ledger.durable();
+    const kept = opened.filter(({ fd }) => fd >= 0);
+    expect(kept).to.have.length(1);
+    const [, flags = ""] = /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${kept[0]?.fd}`, "utf8")) ?? [];
+    expect(Number.parseInt(flags, 8) & constants.O_DSYNC).to.equal(constants.O_DSYNC);
   });
 
   for (const [what, disturb] of [

@@ -1,9 +1,8 @@
-import { chmod } from "node:fs/promises";
+import { chmodSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { diskFullError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 
 import type { DiskPart } from "../exports/disk-part.js";
-import { removeFile } from "../remove-file.js";
 import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
 import { clearDeadSocket } from "./dead-socket.js";
 import type { NbdExport } from "./handshake.js";
@@ -55,10 +54,6 @@ export class NbdServer {
    */
   static async listen(options: NbdListenOptions, io = new IoCounters()): Promise<NbdServer> {
     const { socketPath, served, disk, limits, log } = options;
-    const text = `cannot serve disk ${served.name} at ${JSON.stringify(socketPath)}`;
-    const found = await clearDeadSocket(socketPath);
-    if (found === "live") throw new UnavailableError(`${text}: another process serves there`);
-    if (found === "something else") throw new UnavailableError(`${text}: it is no socket; move it away`);
     const connections = new Set<NbdConnection>();
     const accept = (socket: Socket) => {
       socket.on("error", (error) => log.info({ diskId: served.name, error: messageOf(error) }, "NBD socket failed"));
@@ -68,20 +63,20 @@ export class NbdServer {
     };
     const shortName = await shortSocketPath(socketPath);
     const listen = async (): Promise<Server> => {
-      // Half-open: a client may end its side and still read its last answers.
-      const server = createServer({ allowHalfOpen: true }, accept);
-      server.maxConnections = limits.maxConnections;
+      const bind = () => bound(shortName.path, accept, limits.maxConnections);
       try {
-        await new Promise<void>((resolve, reject) => {
-          server.once("error", reject);
-          server.listen(shortName.path, resolve);
+        const server = await bind().catch(async (error: NodeJS.ErrnoException) => {
+          if (error.code !== "EADDRINUSE") throw error;
+          const found = await clearDeadSocket(socketPath);
+          if (found === "live") throw new Error("another process serves there");
+          if (found === "something else") throw new Error("it is no socket; move it away");
+          return bind();
         });
         // A connection that cannot be accepted is no reason to end.
         server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD client lost"));
-        await chmod(socketPath, 0o600);
         return server;
       } catch (error) {
-        server.close();
+        const text = `cannot serve disk ${served.name} at ${JSON.stringify(socketPath)}`;
         const noRoom = diskFullError(error, text, socketPath);
         throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
       }
@@ -121,7 +116,30 @@ export class NbdServer {
     clearTimeout(timer);
     for (const connection of this.#connections) connection.close();
     await closed;
-    await removeFile(this.#socketPath);
     await this.#shortName[Symbol.asyncDispose]();
   }
+}
+
+/** A server that listens there, for its owner alone. */
+function bound(path: string, accept: (socket: Socket) => void, maxConnections: number): Promise<Server> {
+  // Half-open: a client may end its side and still read its last answers.
+  const server = createServer({ allowHalfOpen: true }, accept);
+  server.maxConnections = maxConnections;
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown): void => {
+      server.close();
+      reject(error);
+    };
+    server.once("error", fail);
+    server.listen(path, () => {
+      server.off("error", fail);
+      try {
+        // At once, as Node binds: what goes to another thread and back takes ten times as long.
+        chmodSync(path, 0o600);
+        resolve(server);
+      } catch (error) {
+        fail(error);
+      }
+    });
+  });
 }

@@ -25,11 +25,15 @@ export function asDiskId(name: string): DiskId | undefined {
   }
 }
 
+/** What the kernel takes. */
+const SOCKET_PATH_MAX_BYTES = 107;
+
 /**
- * A short name for a Unix socket. The kernel takes at most 107 bytes, and a folder may be deeper than that; through its
- * descriptor every folder is near. The name holds until it is disposed of.
+ * A short name for a Unix socket. A folder may be deeper than the kernel takes; through its descriptor every folder is
+ * near. The name holds until it is disposed of.
  */
 export async function shortSocketPath(path: string): Promise<{ path: string } & AsyncDisposable> {
+  if (Buffer.byteLength(path) <= SOCKET_PATH_MAX_BYTES) return { path, [Symbol.asyncDispose]: async () => {} };
   const folder = await open(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY);
   return {
     path: `/proc/self/fd/${folder.fd}/${basename(path)}`,
