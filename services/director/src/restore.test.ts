@@ -1,13 +1,12 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { createClient } from "@diskmesh/rpc";
 import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
-import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
@@ -21,7 +20,7 @@ for (const store of ["LMDB", "MongoDB"])
 
     before(async function () {
       if (store === "MongoDB") leaveToVerify(this);
-      folder = mkdtempSync(join(tmpdir(), "diskmesh-restore-"));
+      folder = temporaryFolder();
       if (store === "LMDB") {
         director = await TestDirector.start();
         return;
