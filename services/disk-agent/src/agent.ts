@@ -307,7 +307,7 @@ export function registerWithRegistry(
 }
 
 /** Looks at the devices from time to time, without being asked. */
-function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
+export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
   const { config, rescan, prober, clock, ledger } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };

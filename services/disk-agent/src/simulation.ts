@@ -1,5 +1,5 @@
 /** What a simulator puts an agent together from: everything but the process around it. */
-export { type AgentEdges, registerWithRegistry, startHolding } from "./agent.js";
+export { type AgentEdges, registerWithRegistry, startHolding, watchDevices } from "./agent.js";
 export type { CacheFileSystem } from "./cache/cache-file.js";
 export { configSchema } from "./config.js";
 export type { AgentContext } from "./context.js";

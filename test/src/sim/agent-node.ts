@@ -8,6 +8,7 @@ import {
   type ListenNbd,
   registerWithRegistry,
   startHolding,
+  watchDevices,
 } from "@diskmesh/disk-agent/simulation";
 import { type Identity, messageOf, silentLogger } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
@@ -107,6 +108,7 @@ export class AgentNode implements AgentRun {
       addServices(server, () => context);
       world.network.serve(agentAddress(machine.host), server);
       registerWithRegistry(this.#lifecycle, context, agentAddress(machine.host), { ...edges, readiness: NOBODY_ASKS });
+      watchDevices(this.#lifecycle, context, silentLogger);
     } catch (error) {
       if (!process.alive) return;
       world.trace(`${process.name}: cannot start: ${messageOf(error)}`);
