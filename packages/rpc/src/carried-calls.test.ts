@@ -219,6 +219,22 @@ describe("carried calls", () => {
     expect(await bench.client().get(NOTE)).to.deep.equal(NOTE);
   });
 
+  it("are those that a client makes while it has many under way", async () => {
+    const waiting: (() => void)[] = [];
+    const get = (note: Note): Promise<Note> =>
+      note.text === "slow" ? new Promise((resolve) => waiting.push(() => resolve(note))) : Promise.resolve(note);
+    await bench.serve({ get }, { limits: { maxStreamsPerPeer: 1 } });
+    // It has the only stream that there may be.
+    await carried().get(NOTE);
+    const client = bench.client();
+    const many = Array.from({ length: 8 }, () => client.get({ text: "slow" }));
+    await eventually(async () => expect(waiting).to.have.length(many.length));
+    await rejection(client.get(NOTE), ResourceExhaustedError, "rpc.maxStreamsPerPeer");
+    for (const answer of waiting) answer();
+    await Promise.all(many);
+    expect(await client.get(NOTE)).to.deep.equal(NOTE);
+  });
+
   it("leaves a stream in time, used or not", async () => {
     let answer = () => {};
     const begun = deferred();

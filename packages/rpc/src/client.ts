@@ -31,8 +31,8 @@ export interface ClientOptions {
   readonly defaultDeadlineMs: number;
   readonly maxMessageBytes?: number;
   /**
-   * Calls that are no streams are carried on one that is kept, where the server does that: for a client that calls often,
-   * and one server. A small call takes a fraction of what one by itself does.
+   * Calls that are no streams are carried on one that is kept, where the server does that: a small one takes a fraction of
+   * what one by itself does. True for a client that calls often; others do so while they have many under way.
    */
   readonly carried?: boolean;
   /**
@@ -51,6 +51,9 @@ export interface ChannelOptions extends ClientOptions {
   readonly address: string;
 }
 
+/** Who has so many calls under way has the next one carried. */
+const MANY_CALLS = 8;
+
 const pass = (bytes: Buffer): Buffer => bytes;
 
 /** Of a call that was not sent any more. */
@@ -65,6 +68,8 @@ export class ClientChannel {
   readonly #carriers: CarrierClient;
   #link: Link;
   #isClosed = false;
+  /** Calls that are no streams. */
+  #underWay = 0;
 
   constructor(private readonly options: ChannelOptions) {
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
@@ -107,7 +112,7 @@ export class ClientChannel {
     const outgoing = this.#outgoing(method, options, this.options.defaultDeadlineMs);
     describeCall(outgoing.traced, request, options.requestId);
     const link = this.#current();
-    return this.#answer(method, options, outgoing, (callback) => {
+    const answer = this.#answer(method, options, outgoing, (callback) => {
       const { path } = method;
       const { metadata, options: callOptions } = outgoing;
       const alone = () =>
@@ -116,6 +121,12 @@ export class ClientChannel {
       const deadlineAtMs = callOptions.deadline;
       return this.#carriers.begin(link, { path, request: bytes, metadata, deadlineAtMs, callback, instead: alone });
     });
+    this.#underWay++;
+    try {
+      return await answer;
+    } finally {
+      this.#underWay--;
+    }
   }
 
   async clientStream(
@@ -188,7 +199,8 @@ export class ClientChannel {
 
   #mayCarry(request: Buffer): boolean {
     const isShort = request.length <= this.#maxMessageBytes - CARRIER_MARGIN_BYTES;
-    return this.options.carried === true && isShort && this.#carriers.isServed && !this.#isClosed;
+    const isWorthIt = this.options.carried === true || this.#underWay >= MANY_CALLS;
+    return isWorthIt && isShort && this.#carriers.isServed && !this.#isClosed;
   }
 
   #connectAnew(): Link {

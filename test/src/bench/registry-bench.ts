@@ -16,7 +16,7 @@ const ADD_ROUNDS = 9;
 const ADD_WARM_UP_ROUNDS = 2;
 const ADD_HOSTS = 16;
 /** Rounds of half a second say more of the machine's other work than of the registry. */
-const ADD_DEVICES_PER_HOST = 1_024;
+const ADD_DEVICES_PER_HOST = 2_048;
 const ADD_CONCURRENCY = 64;
 /** The most that one host may have. */
 const ORDER_DEVICES = 4_096;
