@@ -306,9 +306,9 @@ export function registerWithRegistry(
   });
 }
 
-/** Looks at the devices from time to time, without being asked. */
+/** Looks at the devices and what serves them from time to time, without being asked. */
 export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
-  const { config, rescan, prober, clock, ledger } = context;
+  const { config, rescan, prober, clock, ledger, exports } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
   const running = Promise.all([
@@ -318,6 +318,12 @@ export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: L
       what: "a check of the cache",
       everyMs: config.cacheCheckIntervalMs,
       work: () => ledger.check(),
+    }),
+    repeat({
+      ...common,
+      what: "a look at the sockets of exports",
+      everyMs: config.discovery.rescanIntervalMs,
+      work: () => exports.lookAtSockets(),
     }),
     repeat({ ...common, what: "a health probe", everyMs: config.probes.intervalMs, work: () => prober.look() }),
   ]);

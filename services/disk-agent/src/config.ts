@@ -167,7 +167,9 @@ export const configSchema = z
     discovery: groupConfig("Device files that are found.", {
       rescanIntervalMs: durationMsConfig
         .default(15_000)
-        .describe("How often the agent looks for new files, and for files that were replaced, without being asked."),
+        .describe(
+          "How often the agent looks for new files, for files that were replaced, and for sockets of exports that were removed, without being asked.",
+        ),
       rules: z.array(discoveryRule).max(100).default([]).describe("Which files are devices."),
     }),
     probes: z

@@ -144,6 +144,7 @@ export class AgentNode implements AgentRun {
         if (this.served.get(name) === served) this.served.delete(name);
       },
       // There are no sockets that somebody could remove.
+      hasSocket: async () => true,
       restore: async () => false,
     };
   };

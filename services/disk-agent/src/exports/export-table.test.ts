@@ -34,7 +34,11 @@ describe("the table of exports", () => {
   it("asked for between two sessions -> found once the later one serves; after the last one, not at all", async () => {
     const draining = new Gate();
     const fixture = new DeviceFixture([]);
-    const exports = exportsIn(fixture, async () => ({ close: () => draining.pass(), restore: async () => false }));
+    const exports = exportsIn(fixture, async () => ({
+      close: () => draining.pass(),
+      hasSocket: async () => true,
+      restore: async () => false,
+    }));
     const socketPath = await exports.serve(specOf(7, "host-2"));
     const next = exports.serve(specOf(8, "host-2"));
     await draining.reached;
@@ -49,7 +53,7 @@ describe("the table of exports", () => {
     await fixture.stop();
   });
 
-  it("the same order after somebody removed the socket -> it is there again, and who is connected stays so", async () => {
+  it("the same order, or a look, after somebody removed the socket -> it is there again; who is connected stays so", async () => {
     const fixture = new DeviceFixture([{ id: "a", file: "a" }]);
     const exports = exportsIn(fixture);
     await fixture.order("attach", "a", 1);
@@ -61,7 +65,12 @@ describe("the table of exports", () => {
     const after = await NbdClient.connect({ socketPath });
     await before.write(0, Buffer.alloc(4_096, 7));
     expect(await after.read(0, 4_096)).to.deep.equal(Buffer.alloc(4_096, 7));
+    rmSync(socketPath);
+    await exports.lookAtSockets();
+    await (await NbdClient.connect({ socketPath })).disconnect();
     await exports.end(diskId, 7);
+    expect(existsSync(socketPath)).to.equal(false);
+    await exports.lookAtSockets();
     expect(existsSync(socketPath)).to.equal(false);
     for (const client of [before, after]) expect((await rejection(client.flush())).message).to.match(/ended/);
     await exports.close();
@@ -83,7 +92,7 @@ function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd?: Liste
     devices,
     openRemotePart: () => ({ read: unused, write: unused, flush: unused, close() {} }),
     limits: {
-      maxConnections: 2,
+      maxConnections: 3,
       maxInFlightRequests: 1,
       maxInFlightBytes: SIZE_BYTES,
       negotiationTimeoutMs: 1_000,

@@ -102,6 +102,11 @@ export class ExportTable {
     await this.#apply(diskId);
   }
 
+  /** Listens anew where somebody removed a socket: jobs find their disk by it, and no order may come for long. */
+  async lookAtSockets(): Promise<void> {
+    for (const [diskId, { server }] of this.#running) if (!(await server.hasSocket())) await this.#apply(diskId);
+  }
+
   /** Disks served now, or about to be, in order of disk id. */
   list(): { diskId: DiskId; sessionNumber: number }[] {
     const sessions = new Map(this.#beginning);

@@ -1,4 +1,5 @@
 import { chmodSync } from "node:fs";
+import { lstat } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { diskFullError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 
@@ -22,7 +23,7 @@ export interface NbdListenOptions {
 }
 
 /** What an export needs of its server. */
-export type ServedNbd = Pick<NbdServer, "close" | "restore">;
+export type ServedNbd = Pick<NbdServer, "close" | "hasSocket" | "restore">;
 
 export type ListenNbd = (options: NbdListenOptions) => Promise<ServedNbd>;
 
@@ -87,6 +88,12 @@ export class NbdServer {
       await shortName[Symbol.asyncDispose]();
       throw error;
     }
+  }
+
+  /** Whether anything is at its path. */
+  async hasSocket(): Promise<boolean> {
+    const isThere = await lstat(this.#socketPath).catch((error: NodeJS.ErrnoException) => error.code !== "ENOENT");
+    return isThere !== false;
   }
 
   /**
