@@ -204,7 +204,9 @@ describe("npm start", function () {
 
 /** Titles of the steps that went well, in order. */
 function titles(output: string): string[] {
-  return [...output.matchAll(/^\[ *[\d.]+ s\] ok {2}([^:]+):/gm)].map(([, title = ""]) => title.replace(/host-\d/, "host-N"));
+  return [...output.matchAll(/^\[ *[\d.]+ s\] ok {2}([^:]+):/gm)].map(([, title = ""]) =>
+    title.replace(/host-\d/, "host-N"),
+  );
 }
 
 function expectStateOf(layout: MeshLayout): void {
