@@ -163,6 +163,23 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect(copier.calls.filter((call) => call.startsWith("migrate"))).to.have.length(1);
   });
 
+  it("cancelled while the agent copies, and taken back -> the former disk is mounted again before anything uses it", async () => {
+    const cid = await deployed();
+    const copier = await agent();
+    const gate = copier.gateOf("migrate");
+    const { task } = await director.deployments.deploy({ manifest: manifest("fast") });
+    await gate.reached;
+    await director.tasks.cancelTask({ taskId: task?.taskId ?? 0 });
+    await director.ended(task?.taskId ?? 0);
+    gate.release();
+    await eventually(() => expect(copier.mountedCids).to.not.include(cid));
+    expect((await deploy("small"))?.result).to.equal("/deployments/web");
+    expect(copier.mountedCids).to.deep.equal([cid]);
+    expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([[cid, "mounted"]]);
+    expect([...director.cpi.disks.keys()]).to.deep.equal([cid]);
+    expect(director.cpi.disks.get(cid)?.vmCid).to.not.equal("");
+  });
+
   it("the instance goes while it is copied -> both disks are left over, and none is attached", async function () {
     leaveToVerify(this);
     const cid = await deployed();

@@ -145,10 +145,26 @@ async function runCopyStep(
 ): Promise<void> {
   if (step === "create_next") await createCopy(context, run, instance, disk, { next: other, wanted: other });
   else if (step === "attach_next") await attachToVm(context, run, instance, other);
-  else if (step === "detach_other") await unmountAndDetach(context, run, instance, other, { mustUnmount: true });
+  else if (step === "detach_other") await detachOther(context, run, instance, disk, other);
   else if (step === "delete_next") await deleteUnused(context, run, other);
   else if (step === "orphan_former") await orphan(context, run, other);
   else if (disk !== undefined) await migrate(context, run, instance, disk, other);
+}
+
+/**
+ * One that is not copied to any more may have been all the same, by a task that never heard of it: the agent has unmounted
+ * the instance's disk then, and has it mounted for reading alone when the copy broke off. So that one is mounted anew, too.
+ */
+async function detachOther(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  disk: PersistentDisk | undefined,
+  other: PersistentDisk,
+): Promise<void> {
+  if (other.role === "next" && disk?.state === "mounted")
+    await persistentDisk(context, run, disk.diskId).change((now) => persistentDisks.moved(now, "intend_detach"));
+  await unmountAndDetach(context, run, instance, other, { mustUnmount: true });
 }
 
 /** Makes the disk that the mounted one is to be copied to; `next`: that was begun. */
