@@ -125,6 +125,28 @@ describe("the lifecycle of instances", () => {
     expect((await agentCalls()).slice(-START.length)).to.deep.equal(START);
   });
 
+  it("stop, while the cloud config lacks the disk's type, or has it smaller -> stopped; start -> says so", async () => {
+    await deployed(manifest(1, "vm_type: small").replace("persistent_disk: 64", "persistent_disk_type: fast"));
+    const started = "disk_types: [{name: fast, disk_size: 1024}]";
+    try {
+      for (const [now, reason] of [
+        ["", "`fast`"],
+        ["disk_types: [{name: fast, disk_size: 64}]", "cannot shrink"],
+      ] as const) {
+        await director.configs.updateConfig({ type: "cloud", content: CLOUD.replace(started, now) });
+        await done(stop(ONE));
+        expect(await first()).to.include({ state: "stopped", jobsState: "stopped", vmState: "running" });
+        expect(await disk()).to.include({ state: "mounted" });
+        expect(await ended(start(ONE))).to.contain(reason);
+        await director.configs.updateConfig({ type: "cloud", content: CLOUD });
+        await done(start(ONE));
+        expect(await first()).to.include({ state: "started", jobsState: "started" });
+      }
+    } finally {
+      await director.configs.updateConfig({ type: "cloud", content: CLOUD });
+    }
+  });
+
   it("detached, then stopped -> a VM without jobs that run", async () => {
     await deployed(manifest());
     await done(stop(ONE, { hard: true }));

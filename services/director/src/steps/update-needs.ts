@@ -1,7 +1,8 @@
 import { sameCpi } from "../model/cpi-choice.js";
 import type { DeployNeeds } from "../model/deployment.js";
+import type { Instance } from "../model/instance.js";
 import { askedChange, type WantedState } from "../model/lifecycle.js";
-import { holderOf, persistentDiskOf } from "../model/recorded-deployments.js";
+import { holderOf, otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { decideVmChange } from "../model/vm-change.js";
 import type { JobContext } from "./job-context.js";
@@ -33,7 +34,15 @@ export function needsOf(context: JobContext, tables: DirectorTables, aim: Aim): 
       const disk = persistentDiskOf(tables, instance.instanceId);
       return decideVmChange(instance, planVm(context, tables, instance), disk, (a, b) => sameCpi(a, b, cpis));
     },
-    hasDiskWork: (instance) => workOf(instance).step !== "nothing",
+    hasDiskWork: (instance) => {
+      if (wanted === "stopped" && !follows && isSettled(tables, instance)) return false;
+      return workOf(instance).step !== "nothing";
+    },
     holderOf: (instance) => holderOf(tables, groupOf(manifest, instance), instance),
   };
+}
+
+/** Whoever stops jobs asks for nothing else of a disk that is mounted: what the cloud config says of it now is no reason to refuse. */
+function isSettled(tables: DirectorTables, { instanceId }: Instance): boolean {
+  return persistentDiskOf(tables, instanceId)?.state === "mounted" && otherDiskOf(tables, instanceId) === undefined;
 }
