@@ -4,6 +4,7 @@ import type { z } from "zod";
 import { NO_YAML_LIMITS, YamlLimitError, type YamlLimits } from "./limits.js";
 import { plainValue } from "./plain.js";
 import { boundedTokens, YamlError } from "./tokens.js";
+import { wordsOf } from "./words.js";
 
 /** What a text is, for error messages: "cloud config `default`". */
 export interface TextLimits {
@@ -113,7 +114,7 @@ function readDocument(text: string, limits: TextLimits): ReadDocument {
   try {
     const document = compose(text, limits, lines);
     const [error] = document.errors;
-    if (error) throw new YamlError(error.pos[0], limits.holdsSecrets ? error.code : error.message);
+    if (error) throw new YamlError(error.pos[0], limits.holdsSecrets ? wordsOf(error.code) : error.message);
     return { document, lines, value: plainValue(document, limits.yaml, { isNew: !limits.stored }) };
   } catch (error) {
     if (error instanceof YamlError)
