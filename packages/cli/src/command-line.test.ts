@@ -6,6 +6,7 @@ import { PassThrough } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { VERSION } from "@diskmesh/domain";
 import { expect } from "chai";
+import { fenceText } from "./actions/disks.js";
 import { actionsFor, allActions } from "./actions/index.js";
 import { runCommandLine } from "./command-line.js";
 import { Output } from "./output.js";
@@ -83,6 +84,12 @@ describe("the diskmesh command", () => {
     ["events --after yesterday", closed, /time "yesterday" is none/],
     ["events --limit abc", closed, /limit "abc" is none: give a number from 1 to 1000/],
     ["events --limit 1001", closed, /limit "1001" is none/],
+    ["events --director --host h1", closed, /--host, --device and --disk are of the registry/],
+    ["events --disk d --deployment demo", closed, /not with --director or --deployment/],
+    ["disks --dynamic --host h1", closed, /--host is for the disks of the fleet: not with --dynamic/],
+    ["disks --deployment demo", closed, /--deployment is for dynamic disks: give --dynamic/],
+    ["logs demo --dir /dev/null", closed, /cannot write the logs: "[^"]+" is no folder/],
+    ["logs demo --dir /dev/null/x", closed, /cannot write the logs: ENOTDIR/],
     ["why task abc", closed, /"abc" is no task: give its number/],
     ["watch odd", closed, /"odd" is none of hosts, devices, disks/],
     ["deploy nowhere.yml", closed, /cannot read the manifest: ENOENT/],
@@ -93,6 +100,8 @@ describe("the diskmesh command", () => {
     ["backup registry /dev/null", closed, /cannot write the backup: "\/dev\/null" is no file/],
     ["backup registry no/where/file", closed, /cannot write the backup: ENOENT/],
     ["restore registry file", closed, /--config is needed/],
+    ["restore registry file --config nowhere", closed, /^diskmesh: cannot read the config: ENOENT/m],
+    ["restore registry nowhere --config /dev/null", closed, /^diskmesh: cannot read the backup: ENOENT/m],
     ["passthru host-1", closed, /"host-1" is neither node\/HOST-ID nor driver\/NAME/],
     ["passthru node/h m --args 5", closed, /the arguments are no JSON object/],
     ["passthru node/h m --args-file nowhere", closed, /cannot read the arguments: ENOENT/],
@@ -154,6 +163,11 @@ describe("the diskmesh command", () => {
       90_000, 900_000, 7_200_000, 604_800_000,
     ]);
     expect(timeOf("2026-01-31T12:00:00Z", 0).toISOString()).to.equal("2026-01-31T12:00:00.000Z");
+  });
+
+  it("a fence without a reason ends with its host", () => {
+    expect(fenceText({ hostId: "h1", reason: "no power" })).to.equal("fenced off h1: no power");
+    expect(fenceText({ hostId: "h1", reason: "" })).to.equal("fenced off h1");
   });
 
   it("a table has colours on a terminal alone, and nothing in it moves the cursor", () => {

@@ -1,8 +1,9 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import type { Disk } from "@diskmesh/api/registry";
+import type { Disk, Fence } from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../action.js";
+import { UsageError } from "../exit-codes.js";
 import type { Mesh } from "../mesh.js";
 import { type Columns, short, sizeText } from "../output.js";
 
@@ -16,9 +17,7 @@ const OF_REGISTRY: Columns<Disk> = {
   published: ({ publication }) => (publication === undefined ? "" : short(publication.state)),
   to: ({ publication }) => publication?.hostId ?? "",
   message: ({ healthMessage, publication, fence }) =>
-    [healthMessage, publication?.lastError, fence && `fenced off ${fence.hostId}: ${fence.reason}`]
-      .filter(Boolean)
-      .join("; "),
+    [healthMessage, publication?.lastError, fence && fenceText(fence)].filter(Boolean).join("; "),
 };
 
 const OF_DIRECTOR: Columns<DynamicDisk> = {
@@ -36,14 +35,19 @@ export const disks: Action = {
   usage: "disks",
   summary: "the disks of the fleet, or the director's dynamic disks",
   options: [
-    ["--host <host-id>", "those with a device on this host, or published to it"],
+    ["--host <host-id>", "without --dynamic, those with a device on this host, or published to it"],
     ["--dynamic", "the director's dynamic disks instead"],
     ["--deployment <name>", "with --dynamic, those of this deployment only"],
   ],
   example: "diskmesh disks --host host-1",
   run: async ({ mesh, output, options }) => {
+    const [hostId, deployment] = [textOption(options, "host"), textOption(options, "deployment")];
+    // Whoever filters goes on with what is listed, perhaps to delete it.
+    if (options.dynamic && hostId !== "")
+      throw new UsageError("--host is for the disks of the fleet: not with --dynamic");
+    if (!options.dynamic && deployment !== "")
+      throw new UsageError("--deployment is for dynamic disks: give --dynamic");
     if (options.dynamic) {
-      const deployment = textOption(options, "deployment");
       const found = await allPages(async (pageToken) => {
         const { disks: items, nextPageToken } = await mesh.disks.listDisks({ deployment, pageToken });
         return { items, nextPageToken };
@@ -51,7 +55,6 @@ export const disks: Action = {
       output.list(OF_DIRECTOR, found, "no such disks");
       return;
     }
-    const hostId = textOption(options, "host");
     const found = await allPages(async (pageToken) => {
       const { disks: items, nextPageToken } = await mesh.registry.listDisks({ hostId, pageToken });
       return { items, nextPageToken };
@@ -60,6 +63,9 @@ export const disks: Action = {
     output.list(OF_REGISTRY, found, "no such disks");
   },
 };
+
+export const fenceText = ({ hostId, reason }: Pick<Fence, "hostId" | "reason">): string =>
+  `fenced off ${hostId}${reason && `: ${reason}`}`;
 
 /** Of a host, to which the registry lists the published disks alone: those that lie on its devices, without `known`. */
 async function disksOnDevices(mesh: Mesh, hostId: string, known: ReadonlySet<string>): Promise<Disk[]> {

@@ -2,6 +2,7 @@ import type { Event as DirectorEvent } from "@diskmesh/api/director";
 import type { Event as RegistryEvent } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
 import { type Action, type ActionCall, textOption } from "../action.js";
+import { UsageError } from "../exit-codes.js";
 import type { Mesh } from "../mesh.js";
 import { type Columns, timeText } from "../output.js";
 import { countOf, timeOf } from "../values.js";
@@ -69,8 +70,10 @@ export const events: Action = {
     const deployment = text("deployment");
     const ofRegistry = Object.values(about).some((id) => id !== "");
     const ofDirector = deployment !== "" || options.director === true;
+    if (ofRegistry && ofDirector)
+      throw new UsageError("--host, --device and --disk are of the registry: not with --director or --deployment");
     const sources = [
-      ...(ofRegistry && !ofDirector ? [] : [toldByDirector(mesh, { ...common, deployment })]),
+      ...(ofRegistry ? [] : [toldByDirector(mesh, { ...common, deployment })]),
       ...(ofDirector ? [] : [toldByRegistry(mesh, { ...common, ...about })]),
     ];
     output.list(COLUMNS, await newestOf(sources, limit, call), "no such events");

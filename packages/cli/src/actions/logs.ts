@@ -1,6 +1,7 @@
 import { renameSync, rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { LogType } from "@diskmesh/api/director";
+import { messageOf, quoted } from "@diskmesh/domain";
 import { type Action, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
 import { sizeText } from "../output.js";
@@ -31,12 +32,13 @@ export const logs: Action = {
       if (known === undefined) throw new UsageError(`--type must be of ${Object.keys(TYPES).join(", ")}`);
       return known;
     });
+    const folder = folderOf(resolve(textOption(options, "dir") || "."));
     const filters = listOf(textOption(options, "only"));
     const selection = { deployment, group, instance };
     const { task } = await mesh.vms.fetchLogs({ selection, logTypes, filters });
     const { taskId } = await followToDone(call, task);
     const name = [deployment, group, instance, taskId].filter((part) => part !== "").join("-");
-    const file = join(resolve(textOption(options, "dir") || "."), `${name}.tgz`);
+    const file = join(folder, `${name}.tgz`);
     const draft = `${file}.part`;
     try {
       await writePieces("the logs", draft, () => mesh.vms.downloadLogs({ taskId }, { signal }));
@@ -48,6 +50,16 @@ export const logs: Action = {
     output.answer({ file, sizeBytes, taskId }, `${file}: ${sizeText(sizeBytes)}`);
   },
 };
+
+/** Looked at first: an agent packs logs for long. */
+function folderOf(path: string): string {
+  try {
+    if (statSync(path).isDirectory()) return path;
+  } catch (error) {
+    throw new UsageError(`cannot write the logs: ${messageOf(error)}`);
+  }
+  throw new UsageError(`cannot write the logs: ${quoted(path)} is no folder`);
+}
 
 function listOf(text: string): string[] {
   return text.split(",").filter(Boolean);

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { messageOf } from "@diskmesh/domain";
 import { type Action, textOption } from "../action.js";
 import { EndedWith, EXIT_CODES, UsageError } from "../exit-codes.js";
 import { statefulService } from "../stateful-service.js";
@@ -25,6 +26,8 @@ export const restore: Action = {
     const service = statefulService(typed);
     const config = textOption(options, "config");
     if (config === "") throw new UsageError("--config is needed: the service's own, whose tablet says where to");
+    requireReadable("config", resolve(config));
+    requireReadable("backup", resolve(file));
     // Only the service's own program knows what its documents are.
     const program = PLACES.map((place) => fileURLToPath(new URL(place(service), import.meta.url))).find(existsSync);
     if (program === undefined)
@@ -45,3 +48,11 @@ export const restore: Action = {
     if (code !== 0) throw new EndedWith(EXIT_CODES.failed);
   },
 };
+
+function requireReadable(what: string, file: string): void {
+  try {
+    accessSync(file, constants.R_OK);
+  } catch (error) {
+    throw new UsageError(`cannot read the ${what}: ${messageOf(error)}`);
+  }
+}

@@ -28,6 +28,12 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "it was fenced, and whoever did it gave no reason",
+    DISK,
+    { disk: { fence: { hostId: h2, ...word, reason: "" } } },
+    [{ reason: "FENCED", says: /by operator ada, and is served nowhere/, sinceMs: 300, becauseOf: [OTHER_HOST] }],
+  ],
+  [
     "it is not served yet",
     DISK,
     { disk: { publication: published("PUBLISHING") } },

@@ -34,7 +34,8 @@ function publication(disk: Disk): Found[] {
     const message = `host ${hostId} does not serve disk ${diskId} yet, in session ${sessionNumber}${rest}`;
     return [{ reason: "PUBLICATION_PENDING", message, sinceMs, becauseOf: [host, ...deviceSubjects] }];
   }
-  const word = isFence(disk) && fence !== undefined ? ` (fenced by ${fence.by}: ${fence.reason})` : "";
+  const word =
+    isFence(disk) && fence !== undefined ? ` (fenced by ${fence.by}${fence.reason && `: ${fence.reason}`})` : "";
   const message = `disk ${diskId} is taken from host ${hostId}${word}, and not all of its devices have confirmed that${rest}`;
   return [
     {
@@ -49,7 +50,7 @@ function publication(disk: Disk): Found[] {
 function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
   return {
     reason: "FENCED",
-    message: `disk ${diskId} was taken from host ${hostId} by ${by} (${reason}), and is served nowhere`,
+    message: `disk ${diskId} was taken from host ${hostId} by ${by}${reason && ` (${reason})`}, and is served nowhere`,
     sinceMs: atMs,
     cures: [["ask for it where it is needed now (ProvideDisk, or PublishDisk)", ""]],
     becauseOf: [{ kind: "HOST", name: hostId }],
