@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { expect } from "chai";
 import { REDACTED as R, Redactor, secretsNamedIn } from "./redaction.js";
 
@@ -13,6 +14,12 @@ describe("the redactor", () => {
     ["JSON", JSON.stringify({ password: ODD }), `{"password":"${R}"}`],
     ["JSON of Go", 'p\\"ss/wörd \\u0026 \\u003cmore\\u003e', R],
     ["JSON of Python", 'p\\"ss/w\\u00f6rd & <more>', R],
+    ["JSON in JSON", JSON.stringify(JSON.stringify({ p: ODD })), `"{\\"p\\":\\"${R}\\"}"`],
+    ["JSON of Go in JSON", 'p\\\\\\"ss/wörd \\\\u0026 \\\\u003cmore\\\\u003e', R],
+    ["JSON with slashes", 'p\\"ss\\/wörd & <more>', R],
+    ["XML", '<v>p"ss/wörd &amp; &lt;more&gt;</v>', `<v>${R}</v>`],
+    ["XML of an attribute", 'v="p&quot;ss/wörd &amp; &lt;more&gt;"', `v="${R}"`],
+    ["XML of Go", "p&#34;ss/wörd &amp; &lt;more&gt;", R],
     ["URL", `https://h/?p=${encodeURIComponent(ODD)}&q`, `https://h/?p=${R}&q`],
     ["URL, small", encodeURIComponent(ODD).replace(/%../g, (code) => code.toLowerCase()), R],
     ["form", new URLSearchParams({ p: ODD, q: "" }).toString(), `p=${R}&q=`],
@@ -33,6 +40,31 @@ describe("the redactor", () => {
     it(`${form}: ${given} -> ${shown}`, () => {
       expect(redactor.text(given)).to.equal(shown);
     });
+
+  it("hides the beginning of a secret where a text was cut off", () => {
+    const BEGINNINGS: [given: string, shown: string][] = [
+      ["login with line o", `login with ${R}`],
+      ["line line on", `line ${R}`],
+      ["login with line one", `login with ${R}`],
+      [`key ${base64(ODD).slice(0, 12)}`, `key ${R}`],
+      ["two &quot; p&quot;ss", `two &quot; ${R}`],
+      ["lin", "lin"],
+      ["login", "login"],
+      ["", ""],
+    ];
+    for (const [given, shown] of BEGINNINGS) expect(redactor.beginning(given), given).to.equal(shown);
+    expect(new Redactor(["aaaaaab"]).beginning("xaaaaaaaa")).to.equal(`xaa${R}`);
+    expect(new Redactor([]).beginning("line o")).to.equal("line o");
+  });
+
+  it("hides each line of the certificates of all authorities that a machine trusts, and is quick", () => {
+    const line = (at: number) => createHash("sha384").update(String(at)).digest("base64");
+    const lines = Array.from({ length: 4_000 }, (_, at) => line(at));
+    const many = new Redactor([{ ca: `-----BEGIN-----\n${lines.join("\n")}\n` }]);
+    expect(many.text(lines.join(" "))).to.equal(lines.map(() => R).join(" "));
+    const text = "certificate of nobody\n".repeat(20_000);
+    expect(many.text(text)).to.equal(text);
+  });
 
   it("hides the longer of two secrets that overlap", () => {
     expect(new Redactor([["secret", "secret-and-more"]]).text("secret-and-more, secret")).to.equal(`${R}, ${R}`);

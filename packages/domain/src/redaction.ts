@@ -21,30 +21,78 @@ const MIN_SECRET_LENGTH = 4;
 
 /** Hides texts that must not be seen, in whatever others say: log lines, errors, results, traces. */
 export class Redactor {
-  readonly #pattern: RegExp | undefined;
+  /** By their first characters. A regular expression of them all is too large with the certificates of a few authorities. */
+  readonly #formsByStart = new Map<string, Form[]>();
+  /** Which pairs of characters any form begins with, so that most of a text is passed over at once. */
+  readonly #startingPairs: Uint8Array;
 
   /** Every text and number inside the values given is a secret, in each form in which a program may print it. */
   constructor(values: readonly unknown[]) {
     // By line as well, since logs come by line.
     const texts = new Set(values.flatMap(textsIn).flatMap((text) => [text, ...text.split(/\r?\n/).map(trimmed)]));
     const secrets = [...texts].filter(isSecret);
-    const longestFirst = [...new Set(secrets.flatMap(formsOf))].sort((a, b) => b.length - a.length).map(escaped);
-    const inBase64 = [...new Set(secrets.flatMap(base64StemsOf))].map((stem) => `${escaped(stem)}[\\w+/=-]*`);
-    if (secrets.length > 0) this.#pattern = new RegExp([...longestFirst, ...inBase64].join("|"), "g");
+    this.#startingPairs = secrets.length === 0 ? NO_PAIRS : new Uint8Array(2 ** 16);
+    const longestFirst = [...new Set(secrets.flatMap(formsOf))].sort((a, b) => b.length - a.length);
+    for (const text of longestFirst) this.#add({ text, isStem: false });
+    for (const text of new Set(secrets.flatMap(base64StemsOf))) this.#add({ text, isStem: true });
   }
 
   text(text: string): string {
-    return this.#pattern ? text.replace(this.#pattern, REDACTED) : text;
+    if (this.#formsByStart.size === 0) return text;
+    let shown = "";
+    let from = 0;
+    for (let at = 0; at + MIN_SECRET_LENGTH <= text.length; ) {
+      const end = this.#startingPairs[pairAt(text, at)] === 1 ? this.#endOfSecret(text, at) : at;
+      if (end > at) {
+        shown += text.slice(from, at) + REDACTED;
+        from = end;
+      }
+      at = Math.max(end, at + 1);
+    }
+    return from === 0 ? text : shown + text.slice(from);
+  }
+
+  /** A text that was cut off: the beginning of a secret at its end is hidden too. */
+  beginning(text: string): string {
+    const seen = this.text(text);
+    for (let at = 0; at + MIN_SECRET_LENGTH <= seen.length; at++) {
+      if (this.#startingPairs[pairAt(seen, at)] !== 1) continue;
+      const end = seen.slice(at);
+      if (this.#formsAt(seen, at).some((form) => form.text.startsWith(end))) return seen.slice(0, at) + REDACTED;
+    }
+    return seen;
   }
 
   /** A value of JSON, with every text in it, names included, as `text` has it. */
   value(value: unknown): unknown {
-    if (this.#pattern === undefined) return value;
+    if (this.#formsByStart.size === 0) return value;
     if (typeof value === "string") return this.text(value);
     if (typeof value === "number") return this.text(String(value)) === String(value) ? value : REDACTED;
     if (typeof value !== "object" || value === null) return value;
     if (Array.isArray(value)) return value.map((each) => this.value(each));
     return Object.fromEntries(Object.entries(value).map(([name, each]) => [this.text(name), this.value(each)]));
+  }
+
+  #add(form: Form): void {
+    const start = form.text.slice(0, MIN_SECRET_LENGTH);
+    this.#startingPairs[pairAt(start, 0)] = 1;
+    const others = this.#formsByStart.get(start);
+    if (others === undefined) this.#formsByStart.set(start, [form]);
+    else others.push(form);
+  }
+
+  #formsAt(text: string, at: number): readonly Form[] {
+    return this.#formsByStart.get(text.slice(at, at + MIN_SECRET_LENGTH)) ?? [];
+  }
+
+  /** Where a secret ends that begins there; there itself when none does. */
+  #endOfSecret(text: string, at: number): number {
+    const form = this.#formsAt(text, at).find((each) => text.startsWith(each.text, at));
+    if (form === undefined) return at;
+    if (!form.isStem) return at + form.text.length;
+    BASE64_REST.lastIndex = at + form.text.length;
+    BASE64_REST.test(text);
+    return BASE64_REST.lastIndex;
   }
 }
 
@@ -55,6 +103,20 @@ export function secretsNamedIn(value: unknown): unknown[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([name, each]) => (SECRET_NAMES.includes(name) ? [each] : secretsNamedIn(each)));
 }
+
+interface Form {
+  readonly text: string;
+  /** Whatever Base64 follows belongs to it. */
+  readonly isStem: boolean;
+}
+
+const NO_PAIRS = new Uint8Array();
+
+const BASE64_REST = /[\w+/=-]*/y;
+
+/** Of the low bytes of two characters. */
+const pairAt = (text: string, at: number): number =>
+  ((text.charCodeAt(at) & 0xff) << 8) | (text.charCodeAt(at + 1) & 0xff);
 
 const trimmed = (line: string): string => line.trim();
 
@@ -69,14 +131,32 @@ function isSecret(text: string): boolean {
   return text.length >= MIN_SECRET_LENGTH && !["true", "false", "null"].includes(text);
 }
 
-/** As it is, in JSON as several languages write it, and in a URL. */
+/** As it is, in JSON as several languages write it, in JSON within JSON, in XML and in a URL. */
 function formsOf(text: string): string[] {
-  const json = JSON.stringify(text).slice(1, -1);
+  const json = inJson(text);
+  const jsons = [json, withCodes(json, /[<>&]/g), withCodes(json, /[\u0080-\uffff]/g), json.replaceAll("/", "\\/")];
   // Half a surrogate pair has no form in a URL.
   const inPath = encodeURIComponent(Buffer.from(text, "utf8").toString("utf8"));
   const inForm = new URLSearchParams([["", text]]).toString().slice(1);
   const inUrls = [inPath, inForm].flatMap((url) => [url, url.replace(/%../g, (code) => code.toLowerCase())]);
-  return [text, json, withCodes(json, /[<>&]/g), withCodes(json, /[\u0080-\uffff]/g), ...inUrls];
+  return [text, ...jsons, ...jsons.map(inJson), ...inXml(text), ...inUrls];
+}
+
+const inJson = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+/** As libraries write double and single quotes in XML and HTML. */
+const XML_QUOTES = [
+  ['"', "'"],
+  ["&quot;", "'"],
+  ["&quot;", "&apos;"],
+  ["&quot;", "&#39;"],
+  ["&quot;", "&#x27;"],
+  ["&#34;", "&#39;"],
+] as const;
+
+function inXml(text: string): string[] {
+  const inText = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return XML_QUOTES.map(([double, single]) => inText.replaceAll('"', double).replaceAll("'", single));
 }
 
 function withCodes(json: string, which: RegExp): string {
@@ -92,5 +172,3 @@ function base64StemsOf(text: string): string[] {
     return [stem, stem.replaceAll("+", "-").replaceAll("/", "_")];
   });
 }
-
-const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
