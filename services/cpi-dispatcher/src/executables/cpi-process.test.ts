@@ -1,6 +1,8 @@
+import { randomBytes } from "node:crypto";
 import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidCpiResponseError } from "@diskmesh/cpi";
+import type { JsonObject } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -30,11 +32,11 @@ describe("what a CPI's executable answers", () => {
   });
 
   const answerFile = () => join(folder, "answer");
-  async function ask(): Promise<unknown> {
+  async function ask(properties: JsonObject = { password: CANARY }): Promise<unknown> {
     const cpi = new CpiProcess({
       name: "a",
       execPath: writeScript(folder, "cpi", `exec cat ${answerFile()}`),
-      properties: { password: CANARY },
+      properties,
       limits,
       answerRoom: new AnswerRoom(limits.maxAnswersBytes),
       runFolder: await RunFolder.open(join(folder, "run")),
@@ -69,6 +71,22 @@ describe("what a CPI's executable answers", () => {
       expect(said.every((line) => line.length < 9_000)).to.equal(true);
       expect(said.join("\n").includes(CANARY), "a secret is seen").to.equal(false);
     });
+
+  it("a line is cut in the middle of a secret -> nothing of the secret is seen", async () => {
+    const key = randomBytes(800).toString("hex");
+    const log = `${key} `.repeat(limits.maxLogLineLength / key.length + 1);
+    writeFileSync(answerFile(), JSON.stringify({ result: true, error: null, log }));
+    expect(await ask({ key })).to.equal(true);
+    expect(lines.at(-1)).to.match(/^(<redacted> ?)+$/);
+  });
+
+  it("its properties hold the certificates of many authorities -> it is called, and each is hidden", async () => {
+    const certificates = Array.from({ length: 4_000 }, () => randomBytes(48).toString("base64"));
+    const log = certificates.slice(0, 10).join("\n");
+    writeFileSync(answerFile(), JSON.stringify({ result: true, error: null, log }));
+    expect(await ask({ password: CANARY, ca: certificates.join("\n") })).to.equal(true);
+    expect(lines.slice(1)).to.deep.equal(Array(10).fill("<redacted>"));
+  });
 
   it("64 MiB -> taken; a byte more -> an error that names the limit", async () => {
     const json = '{"result":true,"error":null,"log":""}';

@@ -63,7 +63,8 @@ export class CpiProcess {
     const { method, args, apiVersion } = request;
     const limits = limitsOf(method, this.#options.limits);
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
-    const say = (line: string) => call.onLogLine(shown(redactor.text(line)));
+    const say = (line: string, isCut = false) =>
+      call.onLogLine(shown(isCut ? redactor.beginning(line) : redactor.text(line)));
     // Of the task's id, and new: CPIs, and what they ask, tell calls apart by it.
     const requestId = `${call.requestId}-${randomBytes(4).toString("hex")}`;
     const context = requestContext({ ...call, requestId }, properties);
@@ -134,9 +135,11 @@ function timeoutSettingOf(method: CpiMethod, { callTimeoutMs, infoTimeoutMs }: C
 function sayLog(
   log: string,
   { maxLogLineLength: maxLineLength, maxLogLength }: CpiLimits,
-  say: (line: string) => void,
+  say: (line: string, isCut: boolean) => void,
 ) {
-  const lines = new LineSplitter({ maxLineLength, maxTotalLength: maxLogLength }, (line) => line !== "" && say(line));
+  const lines = new LineSplitter({ maxLineLength, maxTotalLength: maxLogLength }, (line, isCut) => {
+    if (line !== "") say(line, isCut);
+  });
   // One character more than there is room for makes the splitter say that it is cut.
   lines.write(Buffer.from(log.slice(0, maxLogLength + 1), "utf8"));
   lines.end();

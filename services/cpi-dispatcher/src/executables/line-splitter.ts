@@ -13,12 +13,13 @@ const SHORT_LINE_LENGTH = 80;
 export class LineSplitter {
   readonly #decoder = new StringDecoder("utf8");
   #rest = "";
+  #isCut = false;
   #totalLength = 0;
   #isFull = false;
 
   constructor(
     private readonly limits: LineLimits,
-    private readonly onLine: (line: string) => void,
+    private readonly onLine: (line: string, isCut: boolean) => void,
   ) {}
 
   write(bytes: Buffer): void {
@@ -27,24 +28,29 @@ export class LineSplitter {
     for (const [index, line] of lines.entries()) {
       const room = this.limits.maxLineLength - this.#rest.length;
       if (room > 0) this.#rest += line.slice(0, room);
+      if (line.length > room) this.#isCut = true;
       if (index < lines.length - 1) this.#emit();
     }
   }
 
   end(): void {
+    // Whoever wrote it may have been killed in the middle of it.
+    this.#isCut = true;
     if (this.#rest !== "") this.#emit();
   }
 
   #emit(): void {
     const line = this.#rest.replace(/\r$/, "");
+    const isCut = this.#isCut;
     this.#rest = "";
+    this.#isCut = false;
     if (this.#isFull) return;
     this.#totalLength += Math.max(line.length + 1, SHORT_LINE_LENGTH);
     if (this.#totalLength > this.limits.maxTotalLength) {
       this.#isFull = true;
-      this.onLine(`[the rest of the log is dropped: more than ${this.limits.maxTotalLength} characters]`);
+      this.onLine(`[the rest of the log is dropped: more than ${this.limits.maxTotalLength} characters]`, false);
       return;
     }
-    this.onLine(line);
+    this.onLine(line, isCut);
   }
 }

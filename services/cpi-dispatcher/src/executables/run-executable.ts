@@ -35,8 +35,8 @@ export interface ExecutableCall {
   readonly runFolder: RunFolder;
   readonly answerRoom: AnswerRoom;
   readonly signal: AbortSignal;
-  /** Gets the lines of standard error as they come. */
-  readonly onLine: (line: string) => void;
+  /** Gets the lines of standard error as they come; of one that is cut, its end is missing. */
+  readonly onLine: (line: string, isCut: boolean) => void;
 }
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
