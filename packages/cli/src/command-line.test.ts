@@ -89,6 +89,7 @@ describe("the diskmesh command", () => {
     ["disks --dynamic --host h1", closed, /--host is for the disks of the fleet: not with --dynamic/],
     ["disks --deployment demo", closed, /--deployment is for dynamic disks: give --dynamic/],
     ["logs demo --dir /dev/null", closed, /cannot write the logs: "[^"]+" is no folder/],
+    ["logs demo web/0/1", closed, /"web\/0\/1" is neither GROUP nor GROUP\/INDEX nor GROUP\/ID/],
     ["logs demo --dir /dev/null/x", closed, /cannot write the logs: ENOTDIR/],
     ["why task abc", closed, /"abc" is no task: give its number/],
     ["watch odd", closed, /"odd" is none of hosts, devices, disks/],
@@ -116,6 +117,7 @@ describe("the diskmesh command", () => {
     ["hosts", {}, /no \.diskmesh here or above: give --state FOLDER .* DISKMESH_DIRECTOR/],
     ["hosts --state empty", {}, /cannot read where the services are: ENOENT/],
     ["hosts", { ...closed, DISKMESH_REGISTRY: "host" }, /DISKMESH_REGISTRY: "host" is no HOST:PORT/],
+    ["hosts", closed, /cannot read the TLS file ca: ENOENT/],
     ["hosts --state odd", {}, /endpoints\.json has no address of the disk-registry: set DISKMESH_REGISTRY/],
   ];
   for (const [line, environment, said] of WRONG)

@@ -121,12 +121,13 @@ export class Mesh {
     const key = `${definition.fullName} ${address}`;
     let client = this.#clients.get(key) as Client<Definition> | undefined;
     if (client === undefined) {
-      client = createClient(definition, {
-        address,
-        tls: this.#tlsFiles(),
-        serverRole: service,
-        defaultDeadlineMs: DEADLINE_MS,
-      });
+      const tls = this.#tlsFiles();
+      try {
+        client = createClient(definition, { address, tls, serverRole: service, defaultDeadlineMs: DEADLINE_MS });
+      } catch (error) {
+        // Its files cannot be used: nobody was asked.
+        throw new UsageError(messageOf(error));
+      }
       this.#clients.set(key, client);
     }
     return client;

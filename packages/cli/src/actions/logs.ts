@@ -26,7 +26,8 @@ export const logs: Action = {
   run: async (call) => {
     const { mesh, output, options, args, signal } = call;
     const [deployment = "", which = ""] = args;
-    const [group = "", instance = ""] = which.split("/");
+    const [group = "", instance = "", ...more] = which.split("/");
+    if (more.length > 0) throw new UsageError(`${quoted(which)} is neither GROUP nor GROUP/INDEX nor GROUP/ID`);
     const logTypes = listOf(textOption(options, "type")).map((type) => {
       const known = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
       if (known === undefined) throw new UsageError(`--type must be of ${Object.keys(TYPES).join(", ")}`);
