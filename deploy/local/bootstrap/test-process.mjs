@@ -1,21 +1,21 @@
 import { fork } from "node:child_process";
-import { once } from "node:events";
+import { on } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 
-const WORKER = fileURLToPath(new URL("./test-worker.mjs", import.meta.url));
-
-const running = new Set();
+/** Processes of tests; `file` is what each is at. */
+export const running = new Set();
 process.once("exit", () => {
   // In a way that lets it remove its folders.
   for (const one of running) signalGroup(one, "SIGTERM");
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(1));
 
-/** A process that runs test files one after another, until it is disconnected. */
-export function startTestProcess(root, mochaArgs) {
-  const child = fork(WORKER, mochaArgs, {
-    cwd: root,
+/**
+ * Runs files of the queue in a process of its own, one after another, and yields how each went. Ends with the first
+ * that fails: what that one left is no matter of the next.
+ */
+export async function* runInProcess(queue, options, timeoutMs) {
+  const child = fork(new URL("./test-worker.mjs", import.meta.url), {
     // Mocha alone swallows a rejection that nobody handles.
     execArgv: ["--unhandled-rejections=strict"],
     stdio: ["ignore", "pipe", "pipe", "ipc"],
@@ -23,38 +23,39 @@ export function startTestProcess(root, mochaArgs) {
     detached: true,
   });
   running.add(child);
+  const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
   child.once("exit", () => {
+    clearTimeout(timer);
     running.delete(child);
     signalGroup(child, "SIGKILL");
   });
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8");
-  return Object.assign(child, { closed: once(child, "close").then(() => undefined) });
-}
-
-/** How the tests of a file went; `onOutput` is given at once what is printed, by the tests and of those that failed. */
-export async function runTestFile(child, file, { timeoutMs, onOutput }) {
-  let output = "";
   for (const stream of [child.stdout, child.stderr])
-    stream.removeAllListeners("data").on("data", (text) => {
-      output += text;
-      onOutput(text);
+    stream.setEncoding("utf8").on("data", (text) => {
+      child.output += text;
+      process.stdout.write(text.replace(/^(?=.)/gm, `${child.file}: `));
     });
-  let late = "";
-  const timer = setTimeout(() => {
-    late = `took longer than ${timeoutMs / 1000} s`;
-    signalGroup(child, "SIGKILL");
-  }, timeoutMs);
-  // That it has ended meanwhile is told by its end.
-  child.send({ file }, () => {});
-  const told = once(child, "message").then(([result]) => result);
-  const result = await Promise.race([told, child.closed]);
-  clearTimeout(timer);
-  // What was printed before arrives before it.
-  await nextTurn();
-  if (result) return result;
-  const why = child.signalCode ?? `exit code ${child.exitCode}`;
-  const title = late || `ended (${why}) before all its tests had run`;
-  return { passed: 0, skipped: [], failures: [{ title, error: output }], cpuSeconds: 0 };
+  let result;
+  const begin = () => {
+    result = undefined;
+    Object.assign(child, { file: queue.shift(), output: "" });
+    timer.refresh();
+    // That it has ended meanwhile is told by its end.
+    child.send({ file: child.file, options }, () => {});
+  };
+  begin();
+  for await ([result] of on(child, "message", { close: ["close"] })) {
+    // What was printed before arrives before it.
+    await nextTurn();
+    yield result;
+    if (result.failures.length > 0 || queue.length === 0) break;
+    begin();
+  }
+  if (child.connected) child.disconnect();
+  if (result) return;
+  const early = `ended (${child.signalCode ?? `exit code ${child.exitCode}`}) before all its tests had run`;
+  const title = child.killed ? `took longer than ${timeoutMs / 1000} s` : early;
+  console.log(`${child.file}: ${title}`);
+  yield { file: child.file, passed: 0, skipped: [], failures: [{ title, error: child.output }] };
 }
 
 function signalGroup({ pid }, signal) {

@@ -26,13 +26,13 @@ export async function verify(root) {
   };
   // Without one, these tests say why they are skipped.
   await ensureCalloutServer(join(root, ".cache/bin")).catch((error) => process.stderr.write(`${error.message}\n`));
-  const failed = [];
+  const failedChecks = [];
   for (const [name, check] of Object.entries(checks))
     await step(name, check).catch((error) => {
-      process.stderr.write(`${error instanceof Failure ? error.message : error.stack}\n`);
-      failed.push(name);
+      failedChecks.push({ title: name, error: error instanceof Failure ? error.message : error.stack });
+      process.stderr.write(`${failedChecks.at(-1).error}\n`);
     });
-  return runTests(root, [], { failedChecks: failed });
+  return runTests(root, [], { failedChecks });
 }
 
 function run(root, program, args) {
