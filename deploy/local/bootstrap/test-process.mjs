@@ -2,11 +2,16 @@ import { fork } from "node:child_process";
 import { on } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 
+const END_GRACE_MS = 3_000;
+
 /** Processes of tests; `file` is what each is at. */
 export const running = new Set();
 process.once("exit", () => {
-  // In a way that lets it remove its folders.
+  if (running.size === 0) return;
+  // In a way that lets it remove its folders, unless it is in a loop and hears nothing.
   for (const one of running) signalGroup(one, "SIGTERM");
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, END_GRACE_MS);
+  for (const one of running) signalGroup(one, "SIGKILL");
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(1));
 

@@ -2,7 +2,7 @@ import { execSync, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
@@ -167,6 +167,21 @@ describe("the set-up behind npm start and npm test", () => {
       expect(code).to.equal(1);
       const pid = output.match(/started (\d+)/)?.[1];
       expect(existsSync(`/proc/${pid}/exe`)).to.equal(false);
+    });
+
+    it("ends what it runs when it is interrupted, also what hears nothing", async () => {
+      // What is printed is there before the process hangs.
+      const body = `process.on("SIGTERM", () => {});
+        process.stdout.write("started " + process.pid, () => {
+          process.kill(process.ppid, "SIGINT");
+          for (;;);
+        });`;
+      write(join(folder, "packages/one/dist/hangs.test.js"), test(`it("a", (done) => { ${body} });`));
+      const { code, output } = await runTests();
+      expect(output).to.match(/started \d+/);
+      expect(code).to.equal(1);
+      const pid = output.match(/started (\d+)/)?.[1];
+      await eventually(() => expect(existsSync(`/proc/${pid}/exe`)).to.equal(false));
     });
 
     it("leaves to verify what takes long, unless some tests are asked for", async () => {
