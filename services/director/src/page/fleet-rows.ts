@@ -99,7 +99,7 @@ function troubleOfDisk({ publication, health, healthMessage, fence }: Disk): str
   if (publication !== undefined && publication.lastError !== "" && publication.attempts > 0)
     return publication.lastError;
   if (health === Health.ERROR) return healthMessage || "a device or host of it is in error";
-  return fence === undefined ? "" : `was fenced from ${fence.hostId}: ${fence.reason}`;
+  return fence === undefined ? "" : `was fenced from ${fence.hostId}${fence.reason && `: ${fence.reason}`}`;
 }
 
 /** Those fields that there is something to say in. */
