@@ -13,7 +13,7 @@ import {
 } from "@diskmesh/api/director";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
-import { hostPortOf, isJsonObject, messageOf, quoted } from "@diskmesh/domain";
+import { hostPortOf, InvalidArgumentError, isJsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import { UsageError } from "./exit-codes.js";
 
@@ -125,8 +125,8 @@ export class Mesh {
       try {
         client = createClient(definition, { address, tls, serverRole: service, defaultDeadlineMs: DEADLINE_MS });
       } catch (error) {
-        // Its files cannot be used: nobody was asked.
-        throw new UsageError(messageOf(error));
+        // Of files that cannot be used: nobody was asked.
+        throw error instanceof InvalidArgumentError ? new UsageError(error.message) : error;
       }
       this.#clients.set(key, client);
     }

@@ -8,7 +8,7 @@ import { startNoopServer } from "./noop.js";
 
 const HOSTS = 16;
 const DEVICES_PER_HOST = 2;
-/** The first counts as cold. An agent has compiled what serves it after some 200 pairs; the services long before. */
+/** The first counts as cold. An agent has compiled what serves it after some 200 pairs. */
 const ROUNDS = 5;
 const WARM_UP_ROUNDS = 5;
 const PAIRS_TOGETHER = 640;

@@ -76,6 +76,26 @@ describe("the table of exports", () => {
     await exports.close();
     await fixture.stop();
   });
+
+  it("a socket that was removed and cannot be made anew -> those of other disks are made anew all the same", async () => {
+    const fixture = new DeviceFixture([]);
+    const restored: string[] = [];
+    const exports = exportsIn(fixture, async ({ served: { name } }) => ({
+      close: async () => {},
+      hasSocket: async () => false,
+      restore: async () => {
+        if (name === diskId) throw new Error("no room");
+        restored.push(name);
+        return true;
+      },
+    }));
+    const other = "disk-2" as DiskId;
+    for (const id of [diskId, other]) await exports.serve({ ...specOf(7, "host-2"), diskId: id });
+    await exports.lookAtSockets();
+    expect(restored).to.deep.equal([other]);
+    await exports.close();
+    await fixture.stop();
+  });
 });
 
 function specOf(sessionNumber: number, hostId: string): ExportSpec {

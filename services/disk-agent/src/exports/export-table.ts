@@ -104,7 +104,13 @@ export class ExportTable {
 
   /** Listens anew where somebody removed a socket: jobs find their disk by it, and no order may come for long. */
   async lookAtSockets(): Promise<void> {
-    for (const [diskId, { server }] of this.#running) if (!(await server.hasSocket())) await this.#apply(diskId);
+    for (const [diskId, { server }] of this.#running)
+      try {
+        if (!(await server.hasSocket())) await this.#apply(diskId);
+      } catch (error) {
+        // The others are looked at all the same.
+        this.#log.error({ diskId, error: messageOf(error) }, "the socket of an export cannot be made anew");
+      }
   }
 
   /** Disks served now, or about to be, in order of disk id. */
