@@ -32,6 +32,16 @@ describe("carried calls", () => {
   /** One that says what no client of ours does. */
   const carrier = (options: Partial<ClientOptions> = {}) => bench.clientOf(CarrierServiceDefinition, options);
 
+  /** Fails while there are as many streams as there may be. */
+  const openAndEnd = () => collect(carrier().carry(eachOf([])));
+
+  /** Of two that there may be: the one that it left while a call was under way, and the next. */
+  const untilItHasTwoStreams = (client: ReturnType<typeof carried>) =>
+    eventually(async () => {
+      await client.get({ text: "quick" });
+      await rejection(openAndEnd(), Error, "rpc.maxStreamsPerPeer");
+    });
+
   it("takes many at once on one stream, and answers each when it has ended", async () => {
     const waiting = new Map<string, () => void>();
     await bench.serve({
@@ -212,11 +222,13 @@ describe("carried calls", () => {
     expect((await carried({ maxMessageBytes: 100_000 }).get({ text })).text).to.equal(text);
   });
 
-  it("is refused a stream beyond the limit of streams", async () => {
+  it("makes calls by themselves beyond the limit of streams", async () => {
     await bench.serve({}, { limits: { maxStreamsPerPeer: 1 } });
     await carried().get(NOTE);
-    await rejection(carried().get(NOTE), ResourceExhaustedError, "rpc.maxStreamsPerPeer");
-    expect(await bench.client().get(NOTE)).to.deep.equal(NOTE);
+    await rejection(openAndEnd(), Error, "rpc.maxStreamsPerPeer");
+    const client = carried();
+    expect(await Promise.all([client.get(NOTE), client.get(NOTE)])).to.deep.equal([NOTE, NOTE]);
+    expect(await client.get(NOTE)).to.deep.equal(NOTE);
   });
 
   it("are those that a client makes while it has many under way", async () => {
@@ -224,59 +236,64 @@ describe("carried calls", () => {
     const get = (note: Note): Promise<Note> =>
       note.text === "slow" ? new Promise((resolve) => waiting.push(() => resolve(note))) : Promise.resolve(note);
     await bench.serve({ get }, { limits: { maxStreamsPerPeer: 1 } });
-    // It has the only stream that there may be.
-    await carried().get(NOTE);
     const client = bench.client();
     const many = Array.from({ length: 8 }, () => client.get({ text: "slow" }));
     await eventually(async () => expect(waiting).to.have.length(many.length));
-    await rejection(client.get(NOTE), ResourceExhaustedError, "rpc.maxStreamsPerPeer");
+    // None has a stream so far.
+    await openAndEnd();
+    await eventually(async () => {
+      expect(await client.get(NOTE)).to.deep.equal(NOTE);
+      await rejection(openAndEnd(), Error, "rpc.maxStreamsPerPeer");
+    });
     for (const answer of waiting) answer();
     await Promise.all(many);
     expect(await client.get(NOTE)).to.deep.equal(NOTE);
   });
 
   it("leaves a stream in time, used or not", async () => {
-    let answer = () => {};
+    const answer = deferred();
     const begun = deferred();
-    const handlers = {
-      get: async (note: Note) => {
-        if (note.text !== "slow") return note;
-        begun.resolve();
-        await new Promise<void>((resolve) => {
-          answer = resolve;
-        });
-        return note;
-      },
+    const get = async (note: Note) => {
+      if (note.text !== "slow") return note;
+      begun.resolve();
+      await answer.promise;
+      return note;
     };
-    await bench.serve(handlers, { limits: { maxStreamsPerPeer: 1 } });
+    await bench.serve({ get }, { limits: { maxStreamsPerPeer: 2 } });
     const client = carried({ carrierAgeMs: 50 });
     const slow = client.get({ text: "slow" });
     await begun.promise;
-    await eventually(() => rejection(client.get(NOTE), ResourceExhaustedError, "rpc.maxStreamsPerPeer"));
-    answer();
+    await untilItHasTwoStreams(client);
+    answer.resolve();
     expect(await slow).to.include({ text: "slow" });
-    // Another one has room as soon as nothing is left of the first.
-    await eventually(() => client.get(NOTE));
-    await eventually(() => carried().get(NOTE));
+    // Others have room for both once nothing is left of them.
+    const held = deferred();
+    const holding = async function* () {
+      yield* requestsOf({ path: "/test.v1.NoteService/Get" });
+      await held.promise;
+    };
+    await eventually(async () => {
+      const first = await carrier().carry(holding())[Symbol.asyncIterator]().next();
+      expect(first.value?.outcome).to.have.property("$case", "response");
+    });
+    await eventually(openAndEnd);
+    held.resolve();
   });
 
   it("ends calls with their client, also those on a stream that was left", async () => {
     const begun = deferred();
     const reasons: unknown[] = [];
-    const handlers = {
-      get: async (note: Note, call: CallContext) => {
-        if (note.text === "quick") return note;
-        begun.resolve();
-        reasons.push(await abortReason(call));
-        return note;
-      },
+    const get = async (note: Note, call: CallContext) => {
+      if (note.text === "quick") return note;
+      begun.resolve();
+      reasons.push(await abortReason(call));
+      return note;
     };
-    await bench.serve(handlers, { limits: { maxStreamsPerPeer: 1 } });
+    await bench.serve({ get }, { limits: { maxStreamsPerPeer: 2 } });
     const client = carried({ carrierAgeMs: 50 });
     const slow = client.get(NOTE);
     await begun.promise;
-    // Once another stream was to take its place.
-    await eventually(() => rejection(client.get({ text: "quick" }), ResourceExhaustedError, "rpc.maxStreamsPerPeer"));
+    await untilItHasTwoStreams(client);
     client.close();
     await rejection(slow, CancelledError);
     await eventually(async () => expect(reasons[0]).to.be.instanceOf(CancelledError));

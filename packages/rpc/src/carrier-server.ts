@@ -1,11 +1,5 @@
 import type { CarriedCall, CarryRequest, CarryResponse } from "@diskmesh/api/rpc";
-import {
-  CancelledError,
-  InvalidArgumentError,
-  messageOf,
-  ResourceExhaustedError,
-  TimeoutError,
-} from "@diskmesh/domain";
+import { CancelledError, InvalidArgumentError, messageOf, TimeoutError } from "@diskmesh/domain";
 import { Metadata, type Server, status } from "@grpc/grpc-js";
 import type { ActiveCall } from "./call-context.js";
 import type { AdmittedCall, CallGate } from "./call-gate.js";
@@ -82,8 +76,10 @@ export class CarrierServer {
       const { name } = callerOfStream(streamOfCall(stream));
       const { maxStreamsPerPeer } = this.#options.limits;
       const count = [...this.#open.values()].filter((each) => each === name).length;
-      if (count >= maxStreamsPerPeer)
-        throw new ResourceExhaustedError(`${name} has ${count} streams that carry calls: rpc.maxStreamsPerPeer`);
+      if (count >= maxStreamsPerPeer) {
+        stream.emit("error", notCarried(`${name} has ${count} streams that carry calls: rpc.maxStreamsPerPeer`));
+        return;
+      }
       const carrier = new Carrier(stream, this.#methods, this.#options);
       this.#open.set(carrier, name);
       stream.once("cancelled", () => {
@@ -219,6 +215,11 @@ class Carrier {
   #endIfIdle(): void {
     if (this.#isLeft && !this.#isOver && !this.#isBroken && this.#running.size === 0) this.end();
   }
+}
+
+/** As a server that carries nothing says it: a caller makes its calls by themselves then, of which none is refused for it. */
+function notCarried(details: string): GrpcStatus {
+  return { code: status.UNIMPLEMENTED, details, metadata: new Metadata() };
 }
 
 function metadataOf(headers: Readonly<Record<string, string>>): Metadata {

@@ -510,7 +510,9 @@ export const CarrierServiceDefinition = {
   methods: {
     /**
      * Carry takes calls of methods without streams, any number of them at once, and answers each when it has ended. Once the
-     * caller has closed its side, the server closes its own behind the last answer.
+     * caller has closed its side, the server closes its own behind the last answer. A caller that has as many of these
+     * streams as the server allows (rpc.maxStreamsPerPeer) is answered UNIMPLEMENTED for a further one, as by a server that
+     * carries no calls: nothing was begun, and it makes its calls by themselves.
      */
     carry: {
       name: "Carry",
