@@ -8,10 +8,10 @@ import { startNoopServer } from "./noop.js";
 
 const HOSTS = 16;
 const DEVICES_PER_HOST = 2;
-/** The first counts as cold. An agent has compiled what serves it after some 200 pairs. */
-const ROUNDS = 5;
-const WARM_UP_ROUNDS = 5;
+const ROUNDS = 9;
 const PAIRS_TOGETHER = 640;
+/** The processor time of an agent falls until some 1,000 pairs have passed it: until then V8 compiles what serves them. */
+const WARM_UP_ROUNDS = 25;
 const PAIRS_ALONE = 40;
 const NOOP_LOAD = { concurrency: 64, durationMs: 1_000, warmupMs: 500 };
 const SERVICES = ["director", "disk-registry", "cpi-dispatcher"] as const;
@@ -19,15 +19,18 @@ const MAX_CPU_MS = 10;
 
 type ProvideAndDetach = (slot: number) => Promise<void>;
 
-interface Round {
+interface Pairs {
   readonly pairsPerSecond: number;
   /** Of one caller: a pair from its begin to its end. */
   readonly pairMs: number;
-  /** Of the floor. */
-  readonly commitMs: number;
-  readonly noopsPerSecond: number;
   /** By process, for each pair. */
   readonly cpuMs: Readonly<Record<string, number>>;
+}
+
+/** With its floors. */
+interface Round extends Pairs {
+  readonly commitMs: number;
+  readonly noopsPerSecond: number;
 }
 
 /** The whole mesh: provide a disk to a VM and detach it again. */
@@ -45,9 +48,9 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
   const measured = async (concurrency: number, pairs: number): Promise<Round> => {
     const commitRate = await bareCommitRate(join(group.folder, "bare", String(bare++)));
     const noopsPerSecond = await ratePerSecond(NOOP_LOAD, () => noop.call());
-    const round = { ...(await pairsRound(mesh, provideAndDetach, concurrency, pairs)), noopsPerSecond };
-    report(`  ${round.pairsPerSecond.toFixed(1)} pairs/s, ${round.pairMs.toFixed(1)} ms each; ${cpuText(round)}`);
-    return { ...round, commitMs: 1_000 / commitRate };
+    const round = await pairsRound(mesh, provideAndDetach, concurrency, pairs);
+    report(`  ${roundText(round)}; ${noopsPerSecond.toFixed(0)} no-ops/s`);
+    return { ...round, noopsPerSecond, commitMs: 1_000 / commitRate };
   };
   const inRounds = async (count: number, concurrency: number, pairs: number) => {
     report(`provide and detach, ${concurrency} at a time`);
@@ -55,12 +58,16 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
     while (rounds.length < count) rounds.push(await measured(concurrency, pairs));
     return rounds;
   };
+  const cold = await inRounds(1, HOSTS, PAIRS_TOGETHER);
+  report("warming up");
+  for (let round = 0; round < WARM_UP_ROUNDS; round++)
+    report(`  ${roundText(await pairsRound(mesh, provideAndDetach, HOSTS, PAIRS_TOGETHER))}`);
   // Together first: what serves one caller is warm then, too.
-  const together = await inRounds(WARM_UP_ROUNDS + ROUNDS, HOSTS, PAIRS_TOGETHER);
+  const warm = await inRounds(ROUNDS, HOSTS, PAIRS_TOGETHER);
   const alone = await inRounds(1 + ROUNDS, 1, PAIRS_ALONE);
   return [
-    ...togetherMeasurements("cold", together.slice(0, 1)),
-    ...togetherMeasurements("warm", together.slice(WARM_UP_ROUNDS)),
+    ...togetherMeasurements("cold", cold),
+    ...togetherMeasurements("warm", warm),
     ...aloneMeasurements(alone.slice(1)),
   ];
 }
@@ -87,7 +94,7 @@ async function pairsRound(
   provideAndDetach: ProvideAndDetach,
   concurrency: number,
   pairs: number,
-): Promise<Omit<Round, "commitMs" | "noopsPerSecond">> {
+): Promise<Pairs> {
   const pids = new Map<string, number>(SERVICES.map((name) => [name, mesh.process(name).pid]));
   const before = new Map([...pids].map(([name, pid]) => [name, cpuTimeMs(pid)]));
   const startedAtMs = performance.now();
@@ -105,10 +112,10 @@ async function pairsRound(
   };
 }
 
-const cpuText = ({ cpuMs }: Pick<Round, "cpuMs">): string =>
-  `CPU a pair: ${Object.entries(cpuMs)
-    .map(([name, ms]) => `${name} ${ms.toFixed(1)} ms`)
-    .join(", ")}`;
+function roundText({ pairsPerSecond, pairMs, cpuMs }: Pairs): string {
+  const cpu = Object.entries(cpuMs).map(([name, ms]) => `${name} ${ms.toFixed(1)} ms`);
+  return `${pairsPerSecond.toFixed(1)} pairs/s, ${pairMs.toFixed(1)} ms each; CPU a pair: ${cpu.join(", ")}`;
+}
 
 const medianOf = (rounds: readonly Round[], of: (round: Round) => number): number => median(rounds.map(of));
 
