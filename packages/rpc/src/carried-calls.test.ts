@@ -15,7 +15,16 @@ import { expect } from "chai";
 import type { CallContext } from "./call-context.js";
 import type { ClientOptions } from "./client.js";
 import { methodsOf } from "./definition.js";
-import { abortReason, Bench, collect, deferred, eventually, type Note, NoteService } from "./testing/note-bench.js";
+import {
+  abortReason,
+  Bench,
+  collect,
+  deferred,
+  eachOf,
+  eventually,
+  type Note,
+  NoteService,
+} from "./testing/note-bench.js";
 
 const NOTE = { text: "a", count: 7 };
 /** More than the listeners of which Node warns. */
@@ -32,11 +41,8 @@ describe("carried calls", () => {
   /** One that says what no client of ours does. */
   const carrier = (options: Partial<ClientOptions> = {}) => bench.clientOf(CarrierServiceDefinition, options);
 
-  /** Fails while there are as many streams as there may be. */
-  const openAndEnd = () => collect(carrier().carry(eachOf([])));
-
   /** Of two that there may be: the one that it left while a call was under way, and the next. */
-  const untilItHasTwoStreams = (client: ReturnType<typeof carried>) =>
+  const untilItHasTwoStreams = (client: ReturnType<typeof carried>, openAndEnd: () => Promise<unknown>) =>
     eventually(async () => {
       await client.get({ text: "quick" });
       await rejection(openAndEnd(), Error, "rpc.maxStreamsPerPeer");
@@ -224,6 +230,7 @@ describe("carried calls", () => {
 
   it("makes calls by themselves beyond the limit of streams", async () => {
     await bench.serve({}, { limits: { maxStreamsPerPeer: 1 } });
+    const openAndEnd = bench.streamOpener();
     await carried().get(NOTE);
     await rejection(openAndEnd(), Error, "rpc.maxStreamsPerPeer");
     const client = carried();
@@ -236,6 +243,7 @@ describe("carried calls", () => {
     const get = (note: Note): Promise<Note> =>
       note.text === "slow" ? new Promise((resolve) => waiting.push(() => resolve(note))) : Promise.resolve(note);
     await bench.serve({ get }, { limits: { maxStreamsPerPeer: 1 } });
+    const openAndEnd = bench.streamOpener();
     const client = bench.client();
     const many = Array.from({ length: 8 }, () => client.get({ text: "slow" }));
     await eventually(async () => expect(waiting).to.have.length(many.length));
@@ -260,10 +268,11 @@ describe("carried calls", () => {
       return note;
     };
     await bench.serve({ get }, { limits: { maxStreamsPerPeer: 2 } });
+    const openAndEnd = bench.streamOpener();
     const client = carried({ carrierAgeMs: 50 });
     const slow = client.get({ text: "slow" });
     await begun.promise;
-    await untilItHasTwoStreams(client);
+    await untilItHasTwoStreams(client, openAndEnd);
     answer.resolve();
     expect(await slow).to.include({ text: "slow" });
     // Others have room for both once nothing is left of them.
@@ -290,10 +299,11 @@ describe("carried calls", () => {
       return note;
     };
     await bench.serve({ get }, { limits: { maxStreamsPerPeer: 2 } });
+    const openAndEnd = bench.streamOpener();
     const client = carried({ carrierAgeMs: 50 });
     const slow = client.get(NOTE);
     await begun.promise;
-    await untilItHasTwoStreams(client);
+    await untilItHasTwoStreams(client, openAndEnd);
     client.close();
     await rejection(slow, CancelledError);
     await eventually(async () => expect(reasons[0]).to.be.instanceOf(CancelledError));
@@ -359,8 +369,4 @@ describe("carried calls", () => {
 
 async function* requestsOf(value: { readonly path: string; readonly timeoutMs?: number }) {
   yield { callNumber: 1, what: { $case: "call" as const, value } };
-}
-
-async function* eachOf<Item>(items: readonly Item[]) {
-  yield* items;
 }

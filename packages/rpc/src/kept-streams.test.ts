@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { connect as connectTcp, createServer, type Socket } from "node:net";
 import { promisify } from "node:util";
-import { ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { Server, ServerCredentials, status } from "@grpc/grpc-js";
 import { expect } from "chai";
@@ -54,10 +54,14 @@ describe("the stream that carries calls", () => {
     const [client, impatient] = [carried(), carried({ carrierAgeMs: 50 })];
     for (const one of [client, impatient]) expect(await one.get(NOTE)).to.deep.equal(NOTE);
     former.forceShutdown();
-    // One that carries calls, but has no room for a stream: calls by themselves need none.
-    await bench.serve({}, { port: bench.port, limits: { maxStreamsPerPeer: 0 } });
-    await eventually(() => rejection(impatient.get(NOTE), ResourceExhaustedError, "rpc.maxStreamsPerPeer"));
+    await bench.serve({}, { port: bench.port, limits: { maxStreamsPerPeer: 1 } });
+    const openAndEnd = bench.streamOpener();
     await eventually(async () => expect(await client.get(NOTE)).to.deep.equal(NOTE));
+    await openAndEnd();
+    await eventually(async () => {
+      await impatient.get(NOTE);
+      await rejection(openAndEnd(), Error, "rpc.maxStreamsPerPeer");
+    });
   });
 
   it("says nothing of its calls when the server takes a message of it for none: they may have been done", async () => {
