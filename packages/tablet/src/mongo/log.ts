@@ -6,7 +6,13 @@ import { CURE, newerFormat, STORE_FORMAT } from "../format.js";
 import { OneAtATime } from "../one-at-a-time.js";
 import type { RestoredClaim } from "../storage.js";
 import type { IsOurs } from "./collections.js";
-import type { DocumentReader, DocumentServer, Fields, StoredDocument } from "./document-server.js";
+import {
+  type DocumentReader,
+  type DocumentServer,
+  type Fields,
+  LostAnswerError,
+  type StoredDocument,
+} from "./document-server.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 /** What every entry of the log has. Numbers have no gaps above the last checkpoint. */
@@ -244,18 +250,17 @@ export class TabletLog {
   }
 
   /** Returns the other writer's entry that has the number, if there is one. */
-  async #insert(entry: Entry, giveUpAfterMs?: number): Promise<Entry | undefined> {
-    const document = entry as unknown as StoredDocument;
-    for (;;) {
-      const inserted = await this.#patience.answerOf(
-        () => this.#server.insert(this.#collection, document),
-        giveUpAfterMs,
-      );
-      if (inserted) return undefined;
-      const stored = await this.#get(entry._id, giveUpAfterMs);
-      // Nothing: it was deleted since, or is not yet safe from a change of the primary.
-      if (stored !== undefined) return stored.writer === entry.writer ? undefined : stored;
-    }
+  #insert(entry: Entry, giveUpAfterMs?: number): Promise<Entry | undefined> {
+    return this.#patience.answerOf(async () => {
+      if (await this.#server.insert(this.#collection, entry as unknown as StoredDocument)) return undefined;
+      const stored = (await this.#server.get(this.#collection, entry._id)) as unknown as Entry | undefined;
+      // What has the number was deleted since, or a majority of the members lacks it: it may go, and may stay.
+      if (stored === undefined)
+        throw new LostAnswerError(
+          `number ${entry._id} of ${this.#collection} is taken, by what no majority of the members shows`,
+        );
+      return stored.writer === entry.writer ? undefined : stored;
+    }, giveUpAfterMs);
   }
 
   /** Before a restore. The collections stay, with all that others made of them: indexes, users' rights. */

@@ -39,7 +39,7 @@ export class Patience {
         signal.throwIfAborted();
         if (clock.monotonicMs() >= giveUpAtMs) {
           throw new UnavailableError(
-            `MongoDB at ${serverName} has not answered for ${giveUpAfterMs} ms: ${messageOf(error)}; check that it runs and has a primary`,
+            `MongoDB at ${serverName} has given no answer that counts for ${giveUpAfterMs} ms: ${messageOf(error)}; check that it runs and has a primary that a majority of its members follows`,
             { cause: error, outcome: "unknown" },
           );
         }

@@ -248,8 +248,8 @@ describe("a tablet on MongoDB", () => {
 
     it("is killed and started again, goes on, and nothing that was acknowledged is lost", async function () {
       leaveToVerify(this);
-      // A busy machine takes long to start it.
-      const patience = { leaseTimeMs: LONG_LEASE_TIME_MS, giveUpAfterMs: 100_000, commitTimeoutMs: 100_000 };
+      // A busy machine takes long to start it. Who gives up first says why.
+      const patience = { leaseTimeMs: LONG_LEASE_TIME_MS, giveUpAfterMs: 100_000, commitTimeoutMs: 150_000 };
       const tablet = await open(undefined, {}, patience);
       const acknowledged = new Map<string, number>();
       let count = 0;

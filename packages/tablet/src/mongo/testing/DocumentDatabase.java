@@ -32,10 +32,13 @@ public class DocumentDatabase {
     System.exit(0);
   }
 
-  /** By itself it writes its file once a second; a test that kills it must find all that was acknowledged. */
+  /**
+   * By itself it writes its file once a second, and when much has changed; a test that kills it must find all that was
+   * acknowledged.
+   */
   private static class DurableBackend extends H2Backend {
     DurableBackend(String file) {
-      super(file);
+      super(new MVStore.Builder().fileName(file).autoCommitDisabled().autoCommitBufferSize(0).open());
     }
 
     @Override
@@ -59,8 +62,9 @@ public class DocumentDatabase {
       }
     }
 
+    /** One by one: it writes a document and its _id apart, and a commit in between would keep the one without the other. */
     @Override
-    public Document handleMessage(MongoMessage message) {
+    public synchronized Document handleMessage(MongoMessage message) {
       Document answer = super.handleMessage(message);
       getMvStore().commit();
       return answer;

@@ -1,0 +1,61 @@
+import { UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { expect } from "chai";
+import { monotonicClock } from "../clock.js";
+import type { DocumentServer, StoredDocument } from "./document-server.js";
+import { TabletLog } from "./log.js";
+import { Patience } from "./patience.js";
+import { changed } from "./simulation/candidate.js";
+import { idealServer } from "./testing/ideal-server.js";
+
+const GIVE_UP_AFTER_MS = 500;
+/** More than any pauses allow in that time. */
+const TRIES_MAX = 100;
+
+describe("TabletLog", () => {
+  function logOn(server: DocumentServer): TabletLog {
+    const { signal } = new AbortController();
+    const patience = new Patience({
+      clock: monotonicClock,
+      signal,
+      serverName: "db-1",
+      giveUpAfterMs: GIVE_UP_AFTER_MS,
+    });
+    return new TabletLog({ server, tabletName: "registry", patience, isOurs: () => true });
+  }
+
+  /** Its member that takes writes has the entry already; a majority shows it after so many looks. */
+  function lagging(looks: number): { server: DocumentServer; tries(): number } {
+    const ideal = idealServer();
+    let [tries, left] = [0, looks];
+    let written: StoredDocument | undefined;
+    const server = changed(ideal, {
+      insert: async (_, document) => {
+        if (++tries > TRIES_MAX) throw new Error("it is asked without end");
+        if (written !== undefined) return false;
+        written = document;
+        // Its answer was lost with the member that gave it.
+        return false;
+      },
+      get: async () => (left-- > 0 ? undefined : written),
+      find: async () => (left < 0 && written !== undefined ? [written] : []),
+    });
+    return { server, tries: () => tries };
+  }
+
+  it("waits, with pauses, for a majority to show what has its number", async () => {
+    const { server, tries } = lagging(3);
+    expect((await logOn(server).claim("w", "127.0.0.1:1"))?.generation).to.equal(1);
+    expect(tries()).to.equal(4);
+  });
+
+  it("gives up, and says why, when no majority ever does", async () => {
+    const { server, tries } = lagging(Number.POSITIVE_INFINITY);
+    const error = await rejection(logOn(server).claim("w", "127.0.0.1:1"));
+    expect(error).to.be.instanceOf(UnavailableError).and.to.include({ outcome: "unknown" });
+    expect(error.message)
+      .to.contain("db-1 has given no answer that counts for 500 ms")
+      .and.to.contain("number 1 of registry.log is taken");
+    expect(tries()).to.be.within(2, TRIES_MAX);
+  });
+});
