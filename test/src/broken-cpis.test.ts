@@ -37,6 +37,7 @@ describe("a mesh with six broken CPIs and one that works", () => {
   before(async function () {
     leaveToVerify(this);
     const executables = {
+      jobsFolder: folder,
       runFolder: join(folder, "runs"),
       maxStderrBytesPerSecond: 500_000,
       maxStderrBytes: 1_000_000,

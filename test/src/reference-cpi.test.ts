@@ -30,7 +30,7 @@ const optional = [
 
 /** A dispatcher with the reference CPI by the name "reference", and a stemcell there. */
 class Setup {
-  readonly installed = new ReferenceCpi(temporaryFolder());
+  readonly installed: ReferenceCpi;
   readonly cpi: RemoteCpi;
   stemcellCid = "";
 
@@ -39,6 +39,7 @@ class Setup {
     readonly registry: TestRegistry,
     readonly config: CpiConfig,
   ) {
+    this.installed = new ReferenceCpi(dispatcher.folder);
     const context = { cpi: "reference", cpiConfigVersion: CPI_CONFIG_VERSION, stemcellApiVersion: 3 };
     this.cpi = new RemoteCpi(dispatcher.director, context);
   }

@@ -85,7 +85,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
           properties: { ...OWN, state_folder: cpi.stateFolder },
         },
       ],
-      executables: { runFolder: join(group.folder, "run") },
+      executables: { jobsFolder: group.folder, runFolder: join(group.folder, "run") },
     };
     await group.start([
       { name: "cpi-dispatcher", service: "cpi-dispatcher", config: dispatcher },

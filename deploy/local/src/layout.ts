@@ -113,10 +113,11 @@ export class MeshLayout {
     return join(this.stateFolder, "devices", hostId, `device-${index + 1}.img`);
   }
 
-  /** The CPI whose VMs are processes: its executable, and its state. */
-  get processCpi(): { readonly execPath: string; readonly stateFolder: string } {
+  /** The CPI whose VMs are processes: where it is installed, its executable there, and its state. */
+  get processCpi(): { readonly jobsFolder: string; readonly execPath: string; readonly stateFolder: string } {
     const folder = this.dataFolder("process-cpi");
-    return { execPath: join(folder, "bin", "cpi"), stateFolder: join(folder, "state") };
+    const jobsFolder = join(folder, "jobs");
+    return { jobsFolder, execPath: join(jobsFolder, "process_cpi", "bin", "cpi"), stateFolder: join(folder, "state") };
   }
 
   tlsFiles(certificate: string): CertificateFiles {

@@ -59,16 +59,16 @@ function dispatcherConfig(layout: MeshLayout): object {
     tls: layout.tlsFiles("cpi-dispatcher"),
     registry: { address: layout.addressOf("disk-registry") },
     cpis: [{ name: "fleet", type: "fleet" }, processCpiConfig(layout)],
-    executables: { runFolder: layout.dataFolder("cpi-dispatcher") },
+    executables: { jobsFolder: layout.processCpi.jobsFolder, runFolder: layout.dataFolder("cpi-dispatcher") },
   };
 }
 
 /** Its VMs have a bosh-agent where one is installed. */
 function processCpiConfig(layout: MeshLayout): object {
-  const { execPath, stateFolder } = layout.processCpi;
+  const { stateFolder } = layout.processCpi;
   const path = programOnPath("bosh-agent");
   const agent = path === undefined ? {} : { path };
-  return { name: "process", type: "process", execPath, properties: { state_folder: stateFolder, agent } };
+  return { name: "process", type: "process", properties: { state_folder: stateFolder, agent } };
 }
 
 function registryConfig(layout: MeshLayout): object {

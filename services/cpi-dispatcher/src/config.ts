@@ -37,7 +37,9 @@ const executableCpiConfig = z.strictObject({
     .describe(
       "`fleet` for the one that is built in, whose VMs are hosts of the registry; else what the executable is found by.",
     ),
-  execPath: pathConfig.optional().describe("The executable; `<jobsFolder>/<type>_cpi/bin/cpi` by default."),
+  execPath: pathConfig
+    .optional()
+    .describe("The executable, below `executables.jobsFolder`; `<jobsFolder>/<type>_cpi/bin/cpi` by default."),
   properties: secretConfig(z.record(z.string(), z.unknown()))
     .default({})
     .describe("Credentials and settings, merged into each request's context."),
@@ -45,7 +47,11 @@ const executableCpiConfig = z.strictObject({
 
 const executablesConfig = z
   .strictObject({
-    jobsFolder: pathConfig.prefault("/var/vcap/jobs").describe("Where BOSH installs CPIs."),
+    jobsFolder: pathConfig
+      .prefault("/var/vcap/jobs")
+      .describe(
+        "Where BOSH installs CPIs. No program elsewhere is run as a CPI: whoever updates a cpi-config runs programs of this folder as the dispatcher's user.",
+      ),
     runFolder: pathConfig
       .optional()
       .describe("Remembers which processes run, and holds their temporary files. One dispatcher at a time may use it."),

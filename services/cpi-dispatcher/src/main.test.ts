@@ -82,7 +82,10 @@ describe("the dispatcher's process", () => {
     const folder = temporaryFolder();
     const runFolder = join(folder, "run");
     const execPath = writeScript(folder, "cpi", "sleep 100 & exec sleep 100");
-    const change = { cpis: [{ name: "script", type: "script", execPath }], executables: { runFolder } };
+    const change = {
+      cpis: [{ name: "script", type: "script", execPath }],
+      executables: { jobsFolder: folder, runFolder },
+    };
     const first = await start(change);
     const client = connect();
     const calling = client.hasVm({ context, vmCid: "v" }).catch(() => {});
@@ -102,7 +105,7 @@ describe("the dispatcher's process", () => {
     const rpc = { drainTimeoutMs: 100 };
     const service = await start({
       cpis: [{ name: "script", type: "script", execPath }],
-      executables: { runFolder },
+      executables: { jobsFolder: folder, runFolder },
       rpc,
     });
     const client = connect();

@@ -85,6 +85,7 @@ export class CpiMaker {
     return new ExecutableCpi({
       name,
       execPath: description.execPath === "" ? join(jobsFolder, `${type}_cpi`, "bin", "cpi") : description.execPath,
+      jobsFolder,
       properties,
       limits,
       runFolder: this.runFolder,

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { tmpdir } from "node:os";
 import { CpiConfig } from "@diskmesh/api/cpi";
 import { newCall, RemoteCpi } from "@diskmesh/cpi/testing";
-import { temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import { testCertificates } from "@diskmesh/testkit";
 import { ReferenceCpi } from "../reference-cpi/install.js";
 import { CPI_CONFIG_VERSION, TestDispatcher } from "../reference-cpi/test-dispatcher.js";
 import { type Measurement, measurement, median } from "./measure.js";
@@ -13,8 +13,8 @@ const CALLS = 60;
 /** A call through the dispatcher, beside the bare start of the same executable with the same request. */
 export async function benchCpi(report: (line: string) => void): Promise<Measurement[]> {
   report("the reference CPI, bare and behind the dispatcher");
-  const installed = new ReferenceCpi(temporaryFolder());
   await using dispatcher = await TestDispatcher.start(await testCertificates());
+  const installed = new ReferenceCpi(dispatcher.folder);
   const properties = { state_folder: installed.stateFolder };
   await dispatcher.setCpis([
     CpiConfig.fromPartial({ name: "reference", type: "reference", execPath: installed.execPath, properties }),

@@ -197,7 +197,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
       },
       "cpi-dispatcher": {
         registry: { address: group.address("disk-registry") },
-        executables: { runFolder: join(group.folder, "run") },
+        executables: { jobsFolder: group.folder, runFolder: join(group.folder, "run") },
       },
       director: {
         tablet: { storage: group.dataFolder("director") },

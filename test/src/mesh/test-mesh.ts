@@ -74,7 +74,10 @@ export class TestMesh implements AsyncDisposable {
         tablet: { storage: group.dataFolder("disk-registry") },
         heartbeat: { intervalMs: 500, timeoutMs: 3_000, missedUntilSuspected: 6 },
       },
-      "cpi-dispatcher": { registry: { address: group.address("disk-registry") } },
+      "cpi-dispatcher": {
+        registry: { address: group.address("disk-registry") },
+        executables: { jobsFolder: group.folder },
+      },
       director: {
         tablet: { storage: group.dataFolder("director") },
         dispatcher: { address: group.address("cpi-dispatcher") },

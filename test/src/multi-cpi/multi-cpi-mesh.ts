@@ -158,7 +158,7 @@ export class MultiCpiMesh implements AsyncDisposable {
     };
     const dispatcher = {
       registry: { address: group.address("cell-1") },
-      executables: { runFolder: join(this.folder, "run") },
+      executables: { jobsFolder: this.folder, runFolder: join(this.folder, "run") },
     };
     return [
       ...cells,

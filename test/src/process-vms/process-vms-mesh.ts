@@ -115,7 +115,7 @@ export class ProcessVmsMesh implements AsyncDisposable {
         config: {
           registry: { address: "127.0.0.1:1" },
           cpis: [...moreCpis, { name: "process", type: "process", execPath, properties }],
-          executables: { runFolder: join(group.folder, "run") },
+          executables: { jobsFolder: group.folder, runFolder: join(group.folder, "run") },
         },
       },
       { name: "director", service: "director", config },

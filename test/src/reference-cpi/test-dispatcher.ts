@@ -12,6 +12,8 @@ export class TestDispatcher implements AsyncDisposable {
   private constructor(
     readonly process: ServiceProcess,
     readonly director: Client<typeof CpiServiceDefinition>,
+    /** CPIs are installed there. */
+    readonly folder: string,
     readonly runFolder: string,
   ) {}
 
@@ -29,7 +31,7 @@ export class TestDispatcher implements AsyncDisposable {
         tls: certificates.files("cpi-dispatcher"),
         log: { level: "warn" },
         registry: { address: "127.0.0.1:1" },
-        executables: { runFolder, ...executables },
+        executables: { jobsFolder: folder, runFolder, ...executables },
       },
       health: { address, tls: certificates.files("operator"), serverRole: "cpi-dispatcher" },
     });
@@ -39,7 +41,7 @@ export class TestDispatcher implements AsyncDisposable {
       serverRole: "cpi-dispatcher",
       defaultDeadlineMs: 60_000,
     });
-    return new TestDispatcher(process, director, runFolder);
+    return new TestDispatcher(process, director, folder, runFolder);
   }
 
   async setCpis(cpis: CpiConfig[], cpiConfigVersion = CPI_CONFIG_VERSION): Promise<void> {

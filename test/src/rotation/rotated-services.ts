@@ -78,7 +78,7 @@ function dispatcherOf({ group, vmsFolder }: RotatedServices): ServicePlan {
       { name: "fleet", type: "fleet" },
       { name: "process", type: "process", execPath, properties },
     ],
-    executables: { runFolder: join(group.folder, "run") },
+    executables: { jobsFolder: group.folder, runFolder: join(group.folder, "run") },
   });
 }
 

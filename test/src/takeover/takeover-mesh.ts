@@ -124,7 +124,8 @@ export class TakeoverMesh implements AsyncDisposable {
   #dispatchers() {
     const { execPath } = this.cloud;
     const cpis = [{ name: "files", type: "files", execPath }];
-    const config = { registry: { address: "127.0.0.1:1" }, cpis, executables: { maxConcurrentCalls: 20 } };
+    const executables = { jobsFolder: this.group.folder, maxConcurrentCalls: 20 };
+    const config = { registry: { address: "127.0.0.1:1" }, cpis, executables };
     return DISPATCHERS.map((name) => ({ name, service: "cpi-dispatcher", config }) as const);
   }
 

@@ -36,6 +36,7 @@ describe("what a CPI's executable answers", () => {
     const cpi = new CpiProcess({
       name: "a",
       execPath: writeScript(folder, "cpi", `exec cat ${answerFile()}`),
+      jobsFolder: folder,
       properties,
       limits,
       answerRoom: new AnswerRoom(limits.maxAnswersBytes),

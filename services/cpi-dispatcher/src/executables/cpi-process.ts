@@ -15,6 +15,7 @@ export interface CpiProcessOptions {
   /** The CPI's name, for messages. */
   readonly name: string;
   readonly execPath: string;
+  readonly jobsFolder: string;
   /** Credentials and settings. */
   readonly properties: JsonObject;
   readonly limits: CpiLimits;
@@ -59,7 +60,7 @@ export class CpiProcess {
 
   /** Returns the result that the CPI answered, unchecked; throws what it answered as an error. */
   async call(request: CpiRequest, call: CpiCall): Promise<unknown> {
-    const { name, execPath, properties, runFolder, answerRoom } = this.#options;
+    const { name, execPath, jobsFolder, properties, runFolder, answerRoom } = this.#options;
     const { method, args, apiVersion } = request;
     const limits = limitsOf(method, this.#options.limits);
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
@@ -73,7 +74,7 @@ export class CpiProcess {
     let output: Output;
     try {
       const request = requestText(method, args, context, apiVersion);
-      const running = { execPath, request, limits, runFolder, answerRoom };
+      const running = { execPath, jobsFolder, request, limits, runFolder, answerRoom };
       output = await runExecutable({ ...running, signal: call.signal, onLine: say });
     } catch (error) {
       throw error === call.signal.reason ? error : withCpi(error, name, method);

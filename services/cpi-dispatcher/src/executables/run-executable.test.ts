@@ -28,6 +28,17 @@ const LIMITS: ExecutableLimits = {
 
 const answerRoom = new AnswerRoom(5_000_000);
 
+/** Of a CPI below the folder. */
+const callIn = (jobsFolder: string, runFolder: RunFolder) => ({
+  jobsFolder,
+  request: "{}",
+  limits: LIMITS,
+  runFolder,
+  answerRoom,
+  signal: new AbortController().signal,
+  onLine: () => {},
+});
+
 describe("a CPI's process", () => {
   let folder: string;
   let runs: string;
@@ -50,6 +61,7 @@ describe("a CPI's process", () => {
   const runWhole = (script: string, limits: Partial<ExecutableLimits> = {}, signal = new AbortController().signal) =>
     runExecutable({
       execPath: writeScript(folder, "cpi", script),
+      jobsFolder: folder,
       request: '{"method":"info"}',
       limits: { ...LIMITS, ...limits },
       runFolder,
@@ -83,7 +95,15 @@ describe("a CPI's process", () => {
   it("may leave its request unread, even a large one", async () => {
     const execPath = writeScript(folder, "cpi", "echo answer");
     const request = "x".repeat(900_000);
-    const call = { execPath, request, limits: LIMITS, runFolder, answerRoom, signal: new AbortController().signal };
+    const call = {
+      execPath,
+      jobsFolder: folder,
+      request,
+      limits: LIMITS,
+      runFolder,
+      answerRoom,
+      signal: new AbortController().signal,
+    };
     expect(await runExecutable({ ...call, onLine: () => {} })).to.have.property("text", "answer\n");
   });
 
@@ -162,14 +182,7 @@ describe("a CPI's process", () => {
   });
 
   it("that cannot be run -> CpiUnusableError that names the file", async () => {
-    const call = {
-      request: "{}",
-      limits: LIMITS,
-      runFolder,
-      answerRoom,
-      signal: new AbortController().signal,
-      onLine: () => {},
-    };
+    const call = callIn(folder, runFolder);
     writeFileSync(join(folder, "plain"), "no program", { mode: 0o644 });
     for (const execPath of ["/nowhere/cpi", folder, join(folder, "plain")]) {
       const error = await rejection(runExecutable({ ...call, execPath }));
@@ -303,6 +316,7 @@ describe("the run folder", () => {
     const start = (execPath: string) =>
       runExecutable({
         execPath,
+        jobsFolder: folder,
         request: "{}",
         limits: LIMITS,
         runFolder,
@@ -333,15 +347,9 @@ describe("the run folder", () => {
     const runs = join(disk.folder, "runs");
     const runFolder = await RunFolder.open(runs);
     disk.fill();
-    const call = {
-      request: "{}",
-      limits: LIMITS,
-      runFolder,
-      answerRoom,
-      signal: new AbortController().signal,
-      onLine: () => {},
-    };
-    const execPath = writeScript(temporaryFolder(), "cpi", "sleep 100");
+    const folder = temporaryFolder();
+    const call = callIn(folder, runFolder);
+    const execPath = writeScript(folder, "cpi", "sleep 100");
     await rejection(
       runExecutable({ ...call, execPath }),
       DiskFullError,

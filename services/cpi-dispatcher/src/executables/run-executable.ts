@@ -3,6 +3,7 @@ import { CpiUnusableError } from "@diskmesh/cpi";
 import { diskFullError, InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { invalid } from "../model/answers.js";
 import { Answer, type AnswerLimits, type AnswerRoom } from "./answer.js";
+import { installedProgram } from "./installed-program.js";
 import { LineSplitter } from "./line-splitter.js";
 import { PipeReader } from "./pipe-reader.js";
 import { endGroup } from "./process-group.js";
@@ -29,6 +30,8 @@ export interface ExecutableLimits extends AnswerLimits {
 
 export interface ExecutableCall {
   readonly execPath: string;
+  /** Below it the executable must be. */
+  readonly jobsFolder: string;
   /** The request; it may hold secrets. */
   readonly request: string;
   readonly limits: ExecutableLimits;
@@ -66,9 +69,12 @@ export async function runExecutable(call: ExecutableCall): Promise<Output> {
     throw new InvalidArgumentError(
       `the request to the CPI has ${requestBytes} bytes, more than ${limits.maxRequestBytes} (maxRequestBytes)`,
     );
+  const program = await installedProgram(execPath, call.jobsFolder).catch((error: Error) => {
+    throw error instanceof CpiUnusableError ? error : cannotRun(error, execPath);
+  });
   const record = beginRun(call.runFolder);
   try {
-    const child = spawn(execPath, [], {
+    const child = spawn(program, [], {
       stdio: ["pipe", "pipe", "pipe"],
       // A session and group of its own, so that all of it can be killed.
       detached: true,
