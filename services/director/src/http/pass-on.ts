@@ -18,7 +18,7 @@ import type { HttpConfig } from "./http-config.js";
 /** On what a director has passed on: nobody passes it on again. */
 const PASSED_ON = "x-diskmesh-passed-on";
 const ASK_AGAIN_MS = 100;
-/** They are about one connection alone. */
+/** They are about one connection alone. What a client names in Connection is kept: it would unframe a body by that. */
 const OF_CONNECTION = new Set([
   "connection",
   "expect",
@@ -74,7 +74,7 @@ export class PassOn {
 
   #ask(request: FastifyRequest, host: string, signal: AbortSignal, idleTimeoutMs: number): Promise<Answer> {
     const { method, url: path = "/" } = request.raw;
-    const headers = { ...kept(request.headers), [PASSED_ON]: "1", connection: "close" };
+    const headers = { ...kept(request.headers), ...framing(request.headers), [PASSED_ON]: "1", connection: "close" };
     const place = { host, port: this.#port, method, path, headers, agent: false };
     const { mesh, own } = this.tls;
     const others = this.http.tls === undefined ? [] : [own.material.ca, ...rootCertificates];
@@ -136,7 +136,11 @@ function mayRepeat(error: Error, { raw: { method = "" } }: FastifyRequest): bool
 }
 
 function kept(headers: IncomingHttpHeaders): Record<string, string> {
-  const named = new Set((headers.connection ?? "").toLowerCase().split(/[ ,]+/));
-  const lasting = Object.entries(headers).filter(([name]) => !OF_CONNECTION.has(name) && !named.has(name));
+  const lasting = Object.entries(headers).filter(([name]) => !OF_CONNECTION.has(name));
   return Object.fromEntries(lasting.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+}
+
+/** Node frames no body of a GET, HEAD, DELETE or OPTIONS by itself: the leader would read it as the next request. */
+function framing(headers: IncomingHttpHeaders): Record<string, string> {
+  return headers["transfer-encoding"] === undefined ? {} : { "transfer-encoding": "chunked" };
 }

@@ -65,7 +65,7 @@ describe("the HTTPS face of a director that stands by", () => {
         else response.writeHead(206, { "content-range": "bytes 5-6/7", "x-y": "z" }).end("ab");
       });
     });
-    const headers = { "content-type": "text/yaml", connection: "close, x-own", "x-own": "1" };
+    const headers = { "content-type": "text/yaml", connection: "close, content-length, x-own", "x-own": "1" };
     const posted = await http.send("POST", "/deployments?context=%7B%7D", { headers, body: "name: é" });
     expect([posted.status, posted.headers.location, posted.body]).to.deep.equal([302, "/tasks/7", ""]);
     const read = await http.send("GET", "/tasks/7/output?type=event", { headers: { range: "bytes=5-" } });
@@ -83,7 +83,7 @@ describe("the HTTPS face of a director that stands by", () => {
         body: "name: é",
         range: undefined,
         type: "text/yaml",
-        own: undefined,
+        own: "1",
       },
       {
         method: "GET",

@@ -32,9 +32,13 @@ export class StandbyFace {
     private server: HttpServer | undefined = undefined,
   ) {}
 
-  /** With one login, "admin:p". */
-  static async start(http: object = {}): Promise<StandbyFace> {
-    const [certs, port] = [await testCertificates({ hostIds: ["host-1"] }), await freePort()];
+  /** With one login, "admin:p", unless `http` has others. */
+  static async start(
+    http: object = {},
+    place: { readonly port?: number; readonly certs?: TestCertificates } = {},
+  ): Promise<StandbyFace> {
+    const certs = place.certs ?? (await testCertificates({ hostIds: ["host-1"] }));
+    const port = place.port ?? (await freePort());
     const face = new StandbyFace(certs, port);
     const config = directorConfig.parse({
       listen: { host: "127.0.0.1", port: 0 },
