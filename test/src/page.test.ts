@@ -6,6 +6,7 @@ import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/test
 import axe, { type AxeResults } from "axe-core";
 import { expect } from "chai";
 import { type Browser, chromium, type Page } from "playwright-core";
+import { logIn } from "./browser-login.js";
 import { addHosts, deployInstances, detachDisk, devicesReady, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
@@ -46,10 +47,11 @@ describe("the page in a browser", function () {
   });
 
   async function opened(options: Parameters<Browser["newContext"]>[0] = {}): Promise<Page> {
-    const httpCredentials = { username: "admin", password: "pw-admin" };
-    const context = await browser.newContext({ ignoreHTTPSErrors: true, httpCredentials, ...options });
+    const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
     context.setDefaultTimeout(PATIENCE.timeoutMs);
     const opening = await context.newPage();
+    await opening.goto(address);
+    await logIn(opening, "admin", "pw-admin");
     const complaints: string[] = [];
     opening.on("pageerror", (error) => complaints.push(error.message));
     opening.on("console", (message) => message.type() === "error" && complaints.push(message.text()));

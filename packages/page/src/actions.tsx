@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask } from "./ask.js";
+import { post } from "./ask.js";
 import type { ActionAnswer, RowKind, Rows } from "./rows.js";
 
 interface Action {
@@ -85,14 +85,8 @@ function Confirmation({ name, action, onClose }: ConfirmationProps) {
     setAsking(true);
     setFailure("");
     try {
-      const body = JSON.stringify({
-        ...action.body,
-        reason: reason.trim(),
-        dry_run: dryRun,
-        again: done !== undefined,
-      });
-      const headers = { "content-type": "application/json", "x-diskmesh-page": "1" };
-      tell(await ask<ActionAnswer>(action.path, { method: "POST", headers, body }));
+      const body = { ...action.body, reason: reason.trim(), dry_run: dryRun, again: done !== undefined };
+      tell(await post<ActionAnswer>(action.path, body));
     } catch (error) {
       setFailure((error as Error).message);
     } finally {

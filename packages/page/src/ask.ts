@@ -1,9 +1,19 @@
+/** Answered with 401: nobody is logged in any more, or may not see this. */
+export class UnauthorizedError extends Error {}
+
 /** Throws an Error with the director's own words. */
 export async function ask<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(path, init);
   const text = await response.text();
-  if (response.ok) return JSON.parse(text) as Answer;
-  throw new Error(describe(text) || `${response.status} ${response.statusText}`);
+  if (response.ok) return (text === "" ? undefined : JSON.parse(text)) as Answer;
+  const message = describe(text) || `${response.status} ${response.statusText}`;
+  throw response.status === 401 ? new UnauthorizedError(message) : new Error(message);
+}
+
+/** Posts JSON; the answer may be empty. Throws as `ask` does. */
+export function post<Answer>(path: string, body: object): Promise<Answer> {
+  const headers = { "content-type": "application/json" };
+  return ask(path, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
 function describe(text: string): string {

@@ -4,6 +4,7 @@ import { Detail } from "./detail.js";
 import { Fleet } from "./fleet.js";
 import { useSelection, useStore, useTicks } from "./hooks.js";
 import { Age, type Column, inOrder, List, labelOf, State, Thing } from "./lists.js";
+import { LoginForm, LogOut, useSession } from "./login.js";
 import type { CpiRow, DiskRow, LockRow, SourceRow, TaskRow, VmRow } from "./rows.js";
 import { type Store, store } from "./store.js";
 import { clockText, heardText, sizeText } from "./text.js";
@@ -65,6 +66,16 @@ const SOURCES: readonly Column<SourceRow>[] = [
   { title: "state", cell: (_name, { state }) => <State state={state} /> },
 ];
 
+/** The page for whoever is logged in, the form for everybody else. */
+function Entrance() {
+  const { isOpen, failure } = useSession();
+  useEffect(() => {
+    if (isOpen) store.open();
+  }, [isOpen]);
+  if (isOpen === undefined) return null;
+  return isOpen ? <Page /> : <LoginForm failure={failure} />;
+}
+
 function Page() {
   const known = useStore();
   const selection = useSelection();
@@ -89,6 +100,7 @@ function Page() {
           <input type="search" value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
         </label>
         <Liveness known={known} isStale={isStale} />
+        <LogOut />
       </header>
       <div class={selection && selection.kind !== "overview" ? "panes with-detail" : "panes"}>
         <main id="overview" tabIndex={-1}>
@@ -153,5 +165,4 @@ function Liveness({ known, isStale }: { known: Store; isStale: boolean }) {
   );
 }
 
-store.open();
-render(<Page />, document.getElementById("page") as HTMLElement);
+render(<Entrance />, document.getElementById("page") as HTMLElement);

@@ -1,4 +1,4 @@
-import { ask } from "./ask.js";
+import { ask, UnauthorizedError } from "./ask.js";
 import type { RowChange, RowKind, Rows, SourceRow } from "./rows.js";
 
 type Tables = { readonly [Kind in RowKind]: Map<string, Rows[Kind]> };
@@ -81,7 +81,11 @@ export class Store {
       state: "silent",
       trouble: "nobody answers at this address: see that a director runs there",
     } as const;
-    const row = await ask<SourceRow>("/page/self").catch((): SourceRow => nobody);
+    const row = await ask<SourceRow>("/page/self").catch((error: unknown): SourceRow => {
+      // The session has ended: the page comes up again with its form.
+      if (error instanceof UnauthorizedError) location.reload();
+      return nobody;
+    });
     if (this.isLive || row.trouble === undefined) return;
     this.tables.source.set("director", row);
     this.#changed();

@@ -12,7 +12,7 @@ export interface CallContext {
   /** Names this call in logs; the client's own when it gave a well-formed one. */
   readonly requestId: string;
   /** How the caller has shown who it is; absent: by its certificate. */
-  readonly authentication?: "password" | "token" | undefined;
+  readonly authentication?: "password" | "token" | "session" | undefined;
   /** Of the trace that it is a part of; absent where nobody traces. */
   readonly traceId?: string | undefined;
   /** By which the caller finds again what several of its calls began; absent for none. */

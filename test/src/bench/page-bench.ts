@@ -5,6 +5,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { programOnPath } from "@diskmesh/process-cpi";
 import { freePort, temporaryFolder } from "@diskmesh/testkit";
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
+import { logIn } from "../browser-login.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { type Measurement, measurement, median } from "./measure.js";
 import { stormHostId } from "./storm-agents.js";
@@ -53,10 +54,11 @@ async function measuredIn(
   report: (line: string) => void,
 ): Promise<Measurement[]> {
   report("opening the page");
-  const httpCredentials = { username: "admin", password: "pw-admin" };
-  const context = await browser.newContext({ ignoreHTTPSErrors: true, httpCredentials });
+  const context = await browser.newContext({ ignoreHTTPSErrors: true });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
+  await page.goto(address);
+  await logIn(page, "admin", "pw-admin");
   const openedMs = performance.now();
   await page.goto(address, { waitUntil: "domcontentloaded" });
   await shows(page, "#fleet .counts", `${(HOSTS * DEVICES_PER_HOST).toLocaleString("en")} attached`);

@@ -95,15 +95,15 @@ export const ROWS: readonly Row[] = [
   }),
   row("33 ours: the next async one clears it", ["POST", `${B}/second_method`, { bar: "k" }], 202, { lastError: null }),
   row("35 ours: no JSON -> 400", ["POST", `${B}/echo`, "{bad"], 400, { ...HTTP, error: E("The body is not JSON") }),
-  row("36 JSON that is called a text", ["POST", `${B}/echo`, KW], 200, {
+  row("36 ours: JSON that is called a text -> 415", ["POST", `${B}/echo`, KW], 415, {
     ...HTTP,
     contentType: "text/plain",
-    json: echoed("POST", KW),
+    error: E("the body's Content-Type must be application/json"),
   }),
-  row("37 ours: a form -> 400", ["POST", `${B}/echo`, "a=1"], 400, {
+  row("37 ours: a form -> 415", ["POST", `${B}/echo`, "a=1"], 415, {
     ...HTTP,
     contentType: "application/x-www-form-urlencoded",
-    error: E("The body is not JSON"),
+    error: E("the body's Content-Type must be application/json"),
   }),
   ...["[1,2]", '"abc"', "5"].map((body) =>
     row(`38 ours: ${body} -> 400`, ["POST", `${B}/echo`, body], 400, {

@@ -7,6 +7,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { programOnPath } from "@diskmesh/process-cpi";
 import { eventually, freePort } from "@diskmesh/testkit";
 import { type Browser, chromium } from "playwright-core";
+import { logIn } from "../browser-login.js";
 import { addHosts, deployInstances, devicesReady, provideDisk } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { repositoryFolder } from "../repository-folder.js";
@@ -39,16 +40,11 @@ async function story(mesh: TestMesh): Promise<void> {
 
 async function picturesOfPage(browser: Browser, address: string): Promise<void> {
   for (const colorScheme of ["light", "dark"] as const) {
-    const httpCredentials = { username: "admin", password: "pw-admin" };
-    const context = await browser.newContext({
-      ignoreHTTPSErrors: true,
-      httpCredentials,
-      colorScheme,
-      viewport: VIEWPORT,
-    });
+    const context = await browser.newContext({ ignoreHTTPSErrors: true, colorScheme, viewport: VIEWPORT });
     context.setDefaultTimeout(PATIENCE.timeoutMs);
     const page = await context.newPage();
     await page.goto(`${address}#host/${LEAVING}`);
+    await logIn(page, "admin", "pw-admin");
     await page.locator("#trouble li").nth(1).waitFor();
     await page.locator("#detail .cure").first().waitFor();
     await page.screenshot({ path: join(FOLDER, `page-${colorScheme}.png`) });

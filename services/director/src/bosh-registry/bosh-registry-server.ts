@@ -10,6 +10,7 @@ import {
 } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
+import { isCrossSite } from "../http/cross-site.js";
 import { RefusalLog } from "../http/refusal-log.js";
 import { agentIdOf, type BoshRegistrySettings, ipsOf } from "../model/bosh-registry-settings.js";
 import type { JsonObject } from "../model/json.js";
@@ -43,6 +44,7 @@ const denied = (denial: Denial): Answer => ({
 });
 const NO_LOGIN: Denial = { why: "no credentials were given, and the address is not that of the instance's VM" };
 const refused = (code: number, message: string): Answer => ({ code, body: { status: "error", message } });
+const CROSS_SITE = refused(403, "a browser sent this for a page of another site");
 
 // Chosen by CPIs; a key of a table and part of a URL, nothing else.
 const PATH = /^\/instances\/([^/?#]{1,768})\/settings$/;
@@ -168,6 +170,7 @@ export class BoshRegistryServer {
   }
 
   async #answer(config: BoshRegistryConfig, login: RegistryLogin, request: IncomingMessage): Promise<Answer> {
+    if (isCrossSite(request.headers, "http")) return CROSS_SITE;
     const id = idOf(request.url ?? "");
     if (id === undefined) return NOT_FOUND;
     const { authorization } = request.headers;

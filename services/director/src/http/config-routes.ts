@@ -11,6 +11,7 @@ import { CPI } from "../yaml/cpi-configs.js";
 import { type Answer, empty, json, jsonList } from "./answer.js";
 import { bodyObject, bodyText } from "./body.js";
 import { configIdOf, configOfId, diffOfTwo, diffWithLatest } from "./config-diff.js";
+import { YAML_TYPES } from "./content-type.js";
 import { BadRequestError } from "./http-error.js";
 import { limitOf, partsOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
@@ -95,6 +96,7 @@ export const configRoutes: readonly Route[] = [
     (path): Route => ({
       method: "POST",
       path,
+      accepts: YAML_TYPES,
       operation: "updateConfig",
       serve: async () => json(refuseNotHeeded("runtime")),
     }),
@@ -108,6 +110,7 @@ function legacyRoutes(path: string, type: string): Route[] {
     {
       method: "POST",
       path: `${path}/diff`,
+      accepts: YAML_TYPES,
       operation: "diffConfig",
       serve: async (http) => {
         const content = bodyText(http.request);
@@ -118,6 +121,7 @@ function legacyRoutes(path: string, type: string): Route[] {
     {
       method: "POST",
       path,
+      accepts: YAML_TYPES,
       operation: "updateConfig",
       serve: async (http) => {
         await updated(http, { type, name: nameOf(http), content: bodyText(http.request) }, undefined);

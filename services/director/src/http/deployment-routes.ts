@@ -20,6 +20,7 @@ import { cloudConfigIds } from "../steps/deployment-steps.js";
 import { json, jsonList, toTask } from "./answer.js";
 import { bodyText } from "./body.js";
 import { diffOfTexts } from "./config-diff.js";
+import { YAML_TYPES } from "./content-type.js";
 import { BadRequestError } from "./http-error.js";
 import { pagesOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
@@ -45,6 +46,7 @@ export const deploymentRoutes: readonly Route[] = [
   {
     method: "POST",
     path: "/deployments",
+    accepts: YAML_TYPES,
     operation: "deploy",
     teams: "own",
     serve: async (http) => {
@@ -64,6 +66,7 @@ export const deploymentRoutes: readonly Route[] = [
   {
     method: "POST",
     path: "/deployments/:deployment/diff",
+    accepts: YAML_TYPES,
     operation: "diffDeployment",
     teams: "own",
     serve: async (http) => {

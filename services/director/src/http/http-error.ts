@@ -15,6 +15,9 @@ import {
 } from "@diskmesh/domain";
 import { CODES, coded, codeOf } from "../model/bosh-codes.js";
 import { type Answer, json, text } from "./answer.js";
+import { ContentTypeError } from "./content-type.js";
+import { CrossSiteError } from "./cross-site.js";
+import { isOfPage } from "./page-sessions.js";
 
 /** Something is wrong with a request, for which BOSH has a number. */
 export class BadRequestError extends InvalidArgumentError {
@@ -25,6 +28,8 @@ export class BadRequestError extends InvalidArgumentError {
 }
 
 const STATUSES: readonly (readonly [abstract new (...args: never[]) => DomainError, number])[] = [
+  [ContentTypeError, 415],
+  [CrossSiteError, 403],
   [InvalidArgumentError, 400],
   [NotFoundError, 404],
   [AlreadyExistsError, 409],
@@ -49,7 +54,11 @@ const MISSING: readonly (readonly [about: string, code: number, message: (value:
 /** What a client is told of anything that was thrown; of bugs nothing but by which id the log has them. */
 export function answerTo(thrown: unknown, path: string, requestId: string): Answer {
   if (thrown instanceof UnauthenticatedError) {
-    return text(`Not authorized: '${path}'\n`, 401, { "www-authenticate": 'Basic realm="BOSH Director"' });
+    // The page has a form. A browser that is challenged keeps the password, and sends it wherever a site points it.
+    const challenge: Record<string, string> = isOfPage(path)
+      ? {}
+      : { "www-authenticate": 'Basic realm="BOSH Director"' };
+    return text(`Not authorized: '${path}'\n`, 401, challenge);
   }
   if (!(thrown instanceof DomainError)) {
     const description = `internal error; the director's log has it under request id ${requestId}`;

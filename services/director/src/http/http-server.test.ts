@@ -119,11 +119,11 @@ describe("the HTTPS face", () => {
 
   it("what cannot be read -> 4xx, and the server goes on", async () => {
     expect((await http.send("POST", "/dynamic_disks/provide", { body: "{" })).body).to.contain('"code":710001');
-    expect((await http.send("POST", "/dynamic_disks/provide", { body: Buffer.from([0xff, 0xfe]) })).status).to.equal(
-      400,
-    );
+    const headers = { "content-type": "application/json" };
+    const noText = { headers, body: Buffer.from([0xff, 0xfe]) };
+    expect((await http.send("POST", "/dynamic_disks/provide", noText)).status).to.equal(400);
     expect((await http.send("GET", "/tasks/%zz")).status).to.equal(400);
-    const long = { body: Buffer.alloc(5 * 1024 * 1024, "x") };
+    const long = { headers, body: Buffer.alloc(5 * 1024 * 1024, "x") };
     const tooLong = await http.send("POST", "/dynamic_disks/provide", long).catch((error: Error) => error.message);
     if (typeof tooLong !== "string") expect(tooLong.status).to.equal(413);
     expect((await http.send("GET", "/tasks", { headers: { "x-long": "y".repeat(20_000) } })).status).to.equal(431);
@@ -161,7 +161,7 @@ describe("the HTTPS face", () => {
 
     it("a body that comes too slowly -> the connection ends", async () => {
       const authorization = Buffer.from("admin:pw-admin").toString("base64");
-      const head = `POST /dynamic_disks/provide HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Length: 100\r\n\r\n{`;
+      const head = `POST /dynamic_disks/provide HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
       await closedAfter(head);
     });
 
@@ -218,7 +218,7 @@ describe("a client that leaves", () => {
       const socket = connect({ socket: tcp, rejectUnauthorized: false }, () =>
         socket.write(
           // Whose body was read, a request counts as none that was broken off.
-          `GET /dynamic_disks HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Length: 2\r\n\r\n{}`,
+          `GET /dynamic_disks HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`,
         ),
       );
       socket.on("error", () => {});

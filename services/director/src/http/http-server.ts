@@ -17,6 +17,8 @@ import { UPLOADS_PATH } from "../instance-logs/log-files.js";
 import { type Answer, send, text } from "./answer.js";
 import { bytesOfBody, textOfBody } from "./body.js";
 import { limitConnections } from "./connections.js";
+import { JSON_TYPES, refuseOtherTypes } from "./content-type.js";
+import { refuseCrossSite } from "./cross-site.js";
 import type { HttpConfig } from "./http-config.js";
 import { answerTo, frameworkAnswer } from "./http-error.js";
 import { healthAnswer, infoAnswer } from "./info.js";
@@ -141,11 +143,9 @@ export class HttpServer {
     app.addContentTypeParser("*", { parseAs: "buffer" }, textOfBody);
     app.addHook("onRequest", async (request, reply) => {
       this.#begin(request, reply);
+      if (!request.routeOptions.config.route?.isLinkable) refuseCrossSite(request.headers);
       return this.#passOn(request, reply);
     });
-    app.addHook("onResponse", async (request, reply) =>
-      request.served?.end(reply.statusCode, () => this.#requestLog.answered(request, reply)),
-    );
     app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
     app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
     const { current, report } = this.#options;
@@ -165,7 +165,7 @@ export class HttpServer {
         config: { isOwn: true, isLong: true, changes: true },
       } as const;
       streaming.put(`${UPLOADS_PATH}/:upload`, ofUploads, async (request, reply) =>
-        send(reply, await takeLogs(current(), request)),
+        this.#send(request, reply, await takeLogs(current(), request)),
       );
     });
     return app as unknown as FastifyInstance;
@@ -181,12 +181,19 @@ export class HttpServer {
       // Before the body is read: nobody else has it read.
       onRequest: async (request) => {
         const served = request.served as ServedRequest;
-        await served.login(request.headers.authorization);
-        if (!route.isOwn || this.#leads()) await served.authorise(route);
+        if (!route.isOpen) await served.login();
+        if (!route.isOpen && (!route.isOwn || this.#leads())) await served.authorise(route);
+        refuseOtherTypes(request.headers, route.accepts ?? JSON_TYPES);
       },
       handler: async (request, reply): Promise<FastifyReply> =>
-        send(reply, await (request.served as ServedRequest).serve(route)),
+        this.#send(request, reply, await (request.served as ServedRequest).serve(route)),
     });
+  }
+
+  /** The log has what was done before the answer leaves: the client may have gone away. */
+  #send(request: FastifyRequest, reply: FastifyReply, answer: Answer): FastifyReply {
+    request.served?.within(() => this.#requestLog.answered(request, answer));
+    return send(reply, answer);
   }
 
   #begin(request: FastifyRequest, reply: FastifyReply): void {
@@ -202,12 +209,13 @@ export class HttpServer {
     const { route, isOwn } = request.routeOptions.config;
     if (isOwn || served === undefined || request.is404 || this.#leads()) return undefined;
     // Who may not log in here is nobody's to ask for there: the leader would count all failures for one address.
-    if (route !== undefined) await served.login(request.headers.authorization);
+    if (route !== undefined) await served.login();
     else if ((await this.#loginIfAny(request)) === undefined) delete request.headers.authorization;
     const { current, config } = this.#options;
     const idleTimeoutMs = route?.streams ? config.stemcells.idleTimeoutMs : this.#config.requestTimeoutMs;
     const answer = await this.#toLeader.answer(request, current, served.signal, idleTimeoutMs);
     if (answer === undefined) return undefined;
+    served.within(() => this.#requestLog.passedOn(request, answer));
     served.answerBegins();
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
@@ -229,10 +237,9 @@ export class HttpServer {
 
   /** A login that is wrong is none: by that `bosh log-in` tells. */
   async #loginIfAny(request: FastifyRequest): Promise<Login | undefined> {
-    const { authorization } = request.headers;
-    if (authorization === undefined) return undefined;
+    if (request.headers.authorization === undefined) return undefined;
     try {
-      return await request.served?.login(authorization);
+      return await request.served?.login();
     } catch (error) {
       if (!(error instanceof UnauthenticatedError)) throw error;
       this.#requestLog.failed({ error, request, status: 200, login: undefined, isKnown: false });

@@ -5,6 +5,7 @@ import type { Clock } from "@diskmesh/service";
 import type { HttpConfig } from "./http-config.js";
 import type { Login } from "./login.js";
 import { LoginBrake, networkOf } from "./login-brake.js";
+import { PageSessions } from "./page-sessions.js";
 import { PasswordTurns } from "./password-turns.js";
 import { Tokens } from "./tokens.js";
 
@@ -22,6 +23,7 @@ interface Remembered {
 
 /** Says who sends a request, by its Authorization header. */
 export class Logins {
+  readonly sessions: PageSessions;
   readonly #users: ReadonlyMap<string, HttpConfig["users"][number]>;
   readonly #tokens: Tokens | undefined;
   readonly #brake: LoginBrake;
@@ -34,9 +36,10 @@ export class Logins {
 
   constructor(
     config: HttpConfig,
-    private readonly clock: Pick<Clock, "monotonicMs">,
+    private readonly clock: Pick<Clock, "monotonicMs" | "nowMs">,
   ) {
     this.#users = new Map(config.users.map((user) => [user.name, user]));
+    this.sessions = new PageSessions(this.#users, clock);
     this.#tokens = config.tokens && new Tokens(config.tokens);
     this.#brake = new LoginBrake(clock);
     this.#turns = new PasswordTurns(config);

@@ -33,10 +33,8 @@ interface Wanted {
 
 type Act = (http: HttpCall, wanted: Wanted) => Promise<readonly string[] | ActionAnswer>;
 
-/** Of what the page itself asks for alone: a form of another site can send neither the header nor JSON. */
 function acting(act: Act): Route["serve"] {
   return async (http) => {
-    checkOrigin(http);
     const body = bodyObject(http.request);
     const reason = body.optionalText("reason") ?? "";
     if (reason.length > MAX_REASON_LENGTH)
@@ -51,16 +49,6 @@ function acting(act: Act): Route["serve"] {
     const answer = await act(http, { ...wanted, state: wanted.state ?? "" });
     return data("lines" in answer ? answer : ({ lines: answer } satisfies ActionAnswer));
   };
-}
-
-function checkOrigin({ request: { headers } }: HttpCall): void {
-  const { origin, host } = headers;
-  const site = headers["sec-fetch-site"];
-  if (headers["x-diskmesh-page"] !== "1" || !(headers["content-type"] ?? "").startsWith("application/json"))
-    throw new BadRequestError("actions are for the page: give X-Diskmesh-Page: 1 and JSON");
-  const isElsewhere =
-    (origin !== undefined && origin !== `https://${host}`) || (site ?? "same-origin") !== "same-origin";
-  if (isElsewhere) throw new BadRequestError("a page of another site may not act here");
 }
 
 /** The registry knows this director alone: who asked it stands in the reason. */

@@ -16,19 +16,23 @@ import type { HttpCall, Route } from "./route.js";
 /** So long a browser may take nothing of the events that wait for it. */
 const STALLED_MS = 60_000;
 
+/** The page and its files hold nothing of anybody's, and are there before the login that they ask for. */
 export const pageRoutes: readonly Route[] = [
   {
     method: "GET",
     path: "/page",
-    operation: "seePage",
+    operation: undefined,
     isOwn: true,
+    isOpen: true,
+    isLinkable: true,
     serve: async (http) => fileAnswer(http, "page.html"),
   },
   {
     method: "GET",
     path: "/page/files/:name",
-    operation: "seePage",
+    operation: undefined,
     isOwn: true,
+    isOpen: true,
     serve: async (http) => fileAnswer(http, http.param("name")),
   },
   {
@@ -84,11 +88,13 @@ function fileAnswer({ request }: HttpCall, name: string): Answer {
   return request.headers["if-none-match"] === etag ? { status: 304, headers } : { status: 200, headers, body: text };
 }
 
-function feedAnswer({ context, call, request }: HttpCall): Answer {
+function feedAnswer({ context, call, login, request }: HttpCall): Answer {
   if (!(request.headers.accept ?? "").includes("text/event-stream"))
     throw new BadRequestError("this is for browsers: ask for text/event-stream");
   request.raw.socket.setTimeout(STALLED_MS);
-  const body = Readable.from(context.feed.open(call.signal), { highWaterMark: 1 });
+  const { endsAtMs } = login;
+  const ended = endsAtMs === undefined ? [] : [AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))];
+  const body = Readable.from(context.feed.open(AbortSignal.any([call.signal, ...ended])), { highWaterMark: 1 });
   return { status: 200, headers: { ...DATA_HEADERS, "content-type": "text/event-stream" }, body };
 }
 

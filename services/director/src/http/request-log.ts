@@ -7,7 +7,8 @@ import {
   UnauthenticatedError,
 } from "@diskmesh/domain";
 import { shownRequest } from "@diskmesh/service";
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
+import type { Answer } from "./answer.js";
 import { RefusalLog } from "./refusal-log.js";
 import { mayChange } from "./route.js";
 
@@ -21,13 +22,15 @@ export interface FailedRequest {
   readonly isKnown: boolean;
 }
 
-/** What each line of a request has that may have changed something: by it an auditor finds them all. */
+/** Marks the one line of each request that may have changed something: by it an auditor finds them all. */
 const AUDIT = { audit: "call" } as const;
+/** Marks a request that the leader served: its log has the audit line, under the same request id. */
+const PASSED_ON = { audit: "passed_on" } as const;
 
 /** Tells the log of requests that fail, and of those that may have changed something. */
 export class RequestLog {
   readonly #refusals: RefusalLog;
-  readonly #failed = new WeakSet<FastifyRequest>();
+  readonly #audited = new WeakSet<FastifyRequest>();
 
   constructor(private readonly log: Logger) {
     this.#refusals = new RefusalLog(log, "a request over HTTPS was refused");
@@ -39,10 +42,10 @@ export class RequestLog {
    */
   failed({ error, request, status, login, isKnown }: FailedRequest): void {
     const { log } = this;
-    this.#failed.add(request);
     const route = request.routeOptions.url ?? "unknown";
     const { method, id: requestId, ip: remoteAddress } = request;
-    const ofChange = changes(request) && { ...AUDIT, request: shownRequest(request.params) };
+    // An answer that was lost on its way was audited as its handler ended.
+    const ofChange = changes(request) && !this.#audited.has(request) && auditOf(request);
     const who = login !== undefined && { login, authentication: request.served?.who?.by };
     const fields = { method, route, status, requestId, remoteAddress, ...who, ...ofChange };
     const said = { ...fields, error: messageOf(error) };
@@ -55,27 +58,43 @@ export class RequestLog {
     else log.info(said, "a request over HTTPS failed");
   }
 
-  /** One that may have changed something; what failed was told of as it did. */
-  answered(request: FastifyRequest, reply: FastifyReply): void {
-    const { served, routeOptions, method, id: requestId, ip: remoteAddress } = request;
-    const { config, url } = routeOptions;
-    const needsLogin = config.route !== undefined;
-    if (!changes(request) || this.#failed.has(request) || served === undefined || (needsLogin && !served.who)) return;
-    const taskId = /^\/tasks\/(\d+)$/.exec(String(reply.getHeader("location") ?? ""))?.[1];
-    const fields = {
-      ...AUDIT,
-      method,
-      route: url,
-      status: reply.statusCode,
-      ...(taskId !== undefined && { taskId: Number(taskId) }),
-      requestId,
-      remoteAddress,
-      ...(served.who && { login: served.who.name, authentication: served.who.by }),
-      durationMs: Math.round(served.durationMs * 10) / 10,
-      request: shownRequest(request.params),
-    };
-    this.log.info(fields, "a request was answered that may change something");
+  /** Audits a request whose handler has ended with an answer, whether or not the client still takes it. */
+  answered(request: FastifyRequest, answer: Answer): void {
+    if (!changes(request)) return;
+    this.#audited.add(request);
+    this.log.info(
+      { ...auditOf(request), ...fieldsOf(request, answer) },
+      "a request was answered that may change something",
+    );
   }
+
+  /** The leader does not see the client's address: it stands here. */
+  passedOn(request: FastifyRequest, answer: Answer): void {
+    if (!changes(request)) return;
+    this.log.info(
+      { ...PASSED_ON, ...fieldsOf(request, answer) },
+      "a request that may change something was passed on to the leader",
+    );
+  }
+}
+
+function fieldsOf(request: FastifyRequest, { status, headers }: Answer): object {
+  const { served, routeOptions, method, id: requestId, ip: remoteAddress } = request;
+  const taskId = /^\/tasks\/(\d+)$/.exec(String(headers?.location ?? ""))?.[1];
+  return {
+    method,
+    route: routeOptions.url,
+    status,
+    ...(taskId !== undefined && { taskId: Number(taskId) }),
+    requestId,
+    remoteAddress,
+    ...(served?.who && { login: served.who.name, authentication: served.who.by }),
+    durationMs: Math.round((served?.durationMs ?? 0) * 10) / 10,
+  };
+}
+
+function auditOf({ params }: FastifyRequest): object {
+  return { ...AUDIT, request: shownRequest(params) };
 }
 
 /** One without a route of BOSH's is this process's own, and says itself that it changes something. */

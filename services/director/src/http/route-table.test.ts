@@ -145,13 +145,14 @@ route("POST /runtime_configs/diff", { wrong: [["", "addons: []", NOT_HERE]] });
 
 // Stemcells.
 const STEMCELL = "{a stemcell}";
+const NO_STEMCELL = "{bytes of something else}";
 const TOY = { stemcell: { name: "toy", version: "1" } };
 route("POST /stemcell_uploads", { body: TOY, ok: [200], wrong: [["", "{}", LACKING]] });
 route("POST /stemcells", {
   body: STEMCELL,
   ok: "done",
   wrong: [
-    ["", "no tgz", [400, 50_000]],
+    ["", NO_STEMCELL, [400, 50_000]],
     ["", "", BAD_VALUE],
   ],
 });
@@ -476,14 +477,14 @@ route("DELETE /stemcells/:name/:version", {
 describe("the table of routes over HTTPS", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
-  let stemcell: Buffer;
+  const bytes = new Map<string, Buffer>([[NO_STEMCELL, Buffer.from("no tgz")]]);
   // A handshake for each would take longer than all the rest.
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
   before(async () => {
     mesh = await startHttpDirector();
     http = new HttpClient(mesh.director.certs, mesh.http.port, mesh.http.login, "127.0.0.1", agent);
-    stemcell = await stemcellFile({ name: "toy", version: "1" });
+    bytes.set(STEMCELL, await stemcellFile({ name: "toy", version: "1" }));
   });
   after(async () => {
     agent.destroy();
@@ -514,7 +515,7 @@ describe("the table of routes over HTTPS", () => {
     it(`${row.route}, ${row.kind}: ${row.path} -> ${row.outcome}`, async () => {
       const told = (text: string): string => text.replace(/\{(\w+)\}/g, (all, name) => known.get(name) ?? all);
       const method = row.route.split(" ")[0] ?? "";
-      const body = row.body === STEMCELL ? stemcell : told(row.body);
+      const body = bytes.get(row.body) ?? told(row.body);
       const requestId = `row-${rows.indexOf(row)}`;
       const answer = await http.send(method, told(row.path), { body, headers: { "x-request-id": requestId } });
       if (mayChange(routeNamed(row.route))) await expectTold(row, requestId, answer.status);

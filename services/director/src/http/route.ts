@@ -23,6 +23,8 @@ export interface HttpCall {
   /** Throws unless the login may do that, with something of these teams: those of the deployment in the path, unless told. */
   require(operation: Operation, teams?: readonly string[]): void;
   may(operation: Operation, teams?: readonly string[]): boolean;
+  /** Returns the Set-Cookie header of a session at the page. Throws UnauthenticatedError for a wrong password. */
+  logIn(name: string, password: string): Promise<string>;
 }
 
 export interface Route {
@@ -38,6 +40,12 @@ export interface Route {
   readonly isOwn?: true;
   /** The body is not read before the route asks for it. */
   readonly streams?: true;
+  /** Media types of its body; JSON by default. */
+  readonly accepts?: readonly string[];
+  /** Pages of other sites may link to it; all other routes refuse what a browser sends for them. */
+  readonly isLinkable?: true;
+  /** It needs no login. */
+  readonly isOpen?: true;
   readonly serve: (http: HttpCall) => Promise<Answer>;
 }
 

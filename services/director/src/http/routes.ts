@@ -8,6 +8,7 @@ import { lifecycleRoutes } from "./lifecycle-routes.js";
 import { logRoutes } from "./log-routes.js";
 import { otherRoutes } from "./other-routes.js";
 import { pageRoutes } from "./page-routes.js";
+import { pageSessionRoutes } from "./page-session-routes.js";
 import { passthruRoutes } from "./passthru-routes.js";
 import type { Route } from "./route.js";
 import { stemcellRoutes } from "./stemcell-routes.js";
@@ -29,5 +30,6 @@ export const allRoutes: readonly Route[] = [
   ...eventRoutes,
   ...passthruRoutes,
   ...pageRoutes,
+  ...pageSessionRoutes,
   ...otherRoutes,
 ];

@@ -15,6 +15,7 @@ import type { Answer } from "./answer.js";
 import { BadRequestError } from "./http-error.js";
 import type { Login } from "./login.js";
 import type { Logins } from "./logins.js";
+import { isOfPage } from "./page-sessions.js";
 import { type RequestSpan, startRequestSpan } from "./request-span.js";
 import type { HttpCall, Route } from "./route.js";
 
@@ -50,6 +51,7 @@ export class ServedRequest {
     reply.raw.once("close", () => {
       clearTimeout(this.#timer);
       if (!reply.raw.writableFinished) this.#abort.abort(new CancelledError("the client has gone away"));
+      this.#span.end(reply.raw.statusCode);
     });
   }
 
@@ -72,13 +74,29 @@ export class ServedRequest {
     clearTimeout(this.#timer);
   }
 
-  async login(authorization: string | undefined): Promise<Login> {
+  /** Throws UnauthenticatedError. */
+  async login(): Promise<Login> {
+    const { logins, request } = this.#options;
+    const { authorization, cookie, "sec-fetch-site": site } = request.headers;
+    const isAtPage = isOfPage(request.routeOptions.url ?? "");
+    const session = isAtPage ? logins.sessions.loginOf(cookie) : undefined;
+    // Log out ends a session, but not the Basic login that a browser keeps: at the page that counts for programs only.
+    const isBrowserAtPage = isAtPage && site !== undefined;
+    this.#login = session ?? (await this.#check(isBrowserAtPage ? undefined : authorization));
+    return this.#login;
+  }
+
+  #check(authorization: string | undefined): Promise<Login> {
     const { logins, request } = this.#options;
     // The kernel does not tell it of a connection that was reset.
     const address: string | undefined = request.ip;
     if (address === undefined) throw new CancelledError("the client has gone away");
-    this.#login = await logins.of(authorization, address, this.#abort.signal);
-    return this.#login;
+    return logins.of(authorization, address, this.#abort.signal);
+  }
+
+  async #beginSession(name: string, password: string): Promise<string> {
+    this.#login = await this.#check(`Basic ${Buffer.from(`${name}:${password}`).toString("base64")}`);
+    return this.#options.logins.sessions.begin(this.#login.name);
   }
 
   /** Throws PermissionDeniedError unless the login may ask for the route. */
@@ -102,26 +120,32 @@ export class ServedRequest {
     const { request } = this.#options;
     const params = request.params as Readonly<Record<string, string>>;
     const { current, report } = this.#options;
+    const [call, login] = [() => this.#call(), () => this.#known()];
     const http: HttpCall = {
       get context() {
         return current();
       },
+      // Of a route that is open, nobody may have logged in.
+      get call() {
+        return call();
+      },
+      get login() {
+        return login();
+      },
       report,
-      call: this.#call(),
-      login: this.#known(),
       query: request.query as URLSearchParams,
       request,
       param: (name) => params[name] ?? "",
       require: (operation, teams) => this.require(operation, teams),
       may: (operation, teams) => this.#may(operation, teams),
+      logIn: (name, password) => this.#beginSession(name, password),
     };
     return this.#span.within(() => route.serve(http));
   }
 
-  /** `tell` is called within its span. */
-  end(status: number, tell: () => void): void {
-    this.#span.within(tell);
-    this.#span.end(status);
+  /** Calls `work` within the request's span. */
+  within<T>(work: () => T): T {
+    return this.#span.within(work);
   }
 
   #may(operation: Operation, teams = this.#teams): boolean {

@@ -7,6 +7,7 @@ import { uploadStemcell } from "../handlers/upload-stemcell.js";
 import { cpisToAsk } from "../jobs/update-stemcell.js";
 import { json, jsonList, toTask } from "./answer.js";
 import { bodyObject, fieldsOf, textOfStream } from "./body.js";
+import { STEMCELL_TYPES } from "./content-type.js";
 import { pagesOf } from "./pages.js";
 import type { Route } from "./route.js";
 
@@ -28,6 +29,7 @@ export const stemcellRoutes: readonly Route[] = [
   {
     method: "POST",
     path: "/stemcells",
+    accepts: STEMCELL_TYPES,
     operation: "uploadStemcell",
     streams: true,
     serve: async ({ context, call, request, query }) => {

@@ -44,6 +44,7 @@ export class HttpClient {
     if (agent === false) sent.connection ??= "close";
     if (login !== "") sent.authorization ??= `Basic ${Buffer.from(login).toString("base64")}`;
     if (body !== undefined) sent["content-length"] = String(Buffer.byteLength(body));
+    if (body !== undefined && body.length > 0) sent["content-type"] ??= typeOf(body);
     const named = (_host: string, certificate: PeerCertificate) => checkServerIdentity("127.0.0.1", certificate);
     const tls = { ca: this.#ca, agent, checkServerIdentity: named };
     const options = { host, port, method, path, headers: sent, ...tls };
@@ -96,6 +97,12 @@ export class HttpClient {
       };
     }
   }
+}
+
+/** The type that the CLI gives what it sends: stemcells, JSON, manifests and configs. */
+function typeOf(body: string | Buffer): string {
+  if (typeof body !== "string") return "application/x-compressed";
+  return /^\s*(?:[[{"]|null$|\d+$)/.test(body) ? "application/json" : "text/yaml";
 }
 
 export interface TaskObject {

@@ -48,7 +48,10 @@ export interface Event {
   requestId: string;
   /** The trace that the call is a part of; empty where nobody traced it. */
   traceId: string;
-  /** How the caller showed who it is: "certificate", "password" or "token"; empty of what the director did by itself. */
+  /**
+   * How the caller showed who it is: "certificate", "password", "token" or, at the page, "session"; empty of what the
+   * director did by itself.
+   */
   authentication: string;
 }
 

@@ -1,0 +1,84 @@
+import { useEffect, useState } from "preact/hooks";
+import { ask, post } from "./ask.js";
+
+interface Session {
+  readonly name: string;
+}
+
+/** Returns whether somebody is logged in, undefined while that is not known, and why not. */
+export function useSession(): { readonly isOpen: boolean | undefined; readonly failure: string } {
+  const [session, setSession] = useState<{ isOpen: boolean | undefined; failure: string }>({
+    isOpen: undefined,
+    failure: "",
+  });
+  useEffect(() => {
+    ask<Session>("/page/session").then(
+      () => setSession({ isOpen: true, failure: "" }),
+      // Without a session it says so in plain text; somebody who may not see the page gets a reason.
+      ({ message }: Error) => setSession({ isOpen: false, failure: /^Not authorized/.test(message) ? "" : message }),
+    );
+  }, []);
+  return session;
+}
+
+/** Asks for name and password, and loads the page anew with the session. */
+export function LoginForm({ failure: first }: { readonly failure: string }) {
+  const [failure, setFailure] = useState(first);
+  const [isAsking, setAsking] = useState(false);
+  const logIn = async (form: HTMLFormElement): Promise<void> => {
+    setAsking(true);
+    setFailure("");
+    try {
+      await post("/page/login", Object.fromEntries(new FormData(form)));
+      location.reload();
+    } catch (error) {
+      const { message } = error as Error;
+      setFailure(/^Not authorized/.test(message) ? "The name or the password is wrong." : message);
+      setAsking(false);
+    }
+  };
+  return (
+    <main class="login">
+      <h1>diskmesh</h1>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void logIn(event.currentTarget);
+        }}
+      >
+        <label>
+          Name
+          <input name="name" autocomplete="username" required autofocus />
+        </label>
+        <label>
+          Password
+          <input name="password" type="password" autocomplete="current-password" required />
+        </label>
+        {failure !== "" && (
+          <p class="trouble" role="alert">
+            {failure}
+          </p>
+        )}
+        <div class="actions">
+          <button type="submit" disabled={isAsking}>
+            Log in
+          </button>
+        </div>
+      </form>
+    </main>
+  );
+}
+
+/** Ends the browser's session. */
+export function LogOut() {
+  const logOut = async (): Promise<void> => {
+    // One that has ended by itself is refused, and is what was wanted.
+    await post("/page/logout", {}).catch(() => {});
+    location.reload();
+  };
+  return (
+    <button type="button" onClick={() => void logOut()}>
+      Log out
+    </button>
+  );
+}

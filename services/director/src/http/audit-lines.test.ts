@@ -1,0 +1,80 @@
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
+import { basic, type RawPlace, rawAnswer, rawConnection } from "../testing/raw-request.js";
+
+/** Requests that change something, and one that is refused by its handler. */
+const CHANGES: readonly (readonly [method: string, path: string, body: (n: number) => string, status: number])[] = [
+  ["POST", "/configs", (n) => JSON.stringify({ type: "mine", name: `n${n}`, content: `a: ${n}` }), 201],
+  ["PUT", "/resurrection", () => '{"resurrection_paused":false}', 204],
+  ["POST", "/page/tasks/1/cancel", () => '{"dry_run":true}', 200],
+  ["POST", "/configs", () => '{"type":"cloud","name":"default","content":"azs: 7"}', 400],
+];
+
+describe("the audit line of a change over HTTPS", () => {
+  let mesh: HttpDirector;
+  let place: RawPlace;
+  let count = 0;
+
+  before(async () => {
+    mesh = await startHttpDirector();
+    await mesh.director.deploy("web", 1);
+    place = { certs: mesh.director.certs, host: "127.0.0.1", port: mesh.http.port };
+    // From now on its password need not be checked again, which would take longer than a client stays.
+    expect((await mesh.http.send("GET", "/tasks")).status).to.equal(200);
+  });
+  after(() => mesh?.director.stop());
+
+  const linesOf = (requestId: string): readonly Readonly<Record<string, unknown>>[] =>
+    mesh.director.process.logs
+      .split("\n")
+      .filter((line) => line.includes(`"requestId":"${requestId}"`) && line.includes('"audit":'))
+      .map((line) => JSON.parse(line));
+
+  function requestOf([method, path, bodyOf]: (typeof CHANGES)[number]): { bytes: string; requestId: string } {
+    const [body, requestId] = [bodyOf(++count), `audited-${count}`];
+    const head = `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${basic("admin:pw-admin")}\r\n`;
+    const more = `X-Request-Id: ${requestId}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}`;
+    return { bytes: `${head}${more}\r\n\r\n${body}`, requestId };
+  }
+
+  async function expectOneLine(requestId: string, status: number): Promise<void> {
+    await eventually(() => expect(linesOf(requestId)).not.to.deep.equal([]));
+    expect(linesOf(requestId)).to.have.length(1);
+    expect(linesOf(requestId)[0]).to.include({ audit: "call", status, login: "admin" });
+  }
+
+  for (const change of CHANGES) {
+    const [method, path, , status] = change;
+    it(`${method} ${path} -> ${status} with garbage behind it: one`, async () => {
+      const { bytes, requestId } = requestOf(change);
+      await rawAnswer(place, `${bytes}\0garbage\r\n\r\n`);
+      await expectOneLine(requestId, status);
+    });
+
+    it(`${method} ${path} -> ${status} of a client that hangs up at once: one`, async () => {
+      const { bytes, requestId } = requestOf(change);
+      const socket = await rawConnection(place);
+      await new Promise((resolve) => socket.write(bytes, resolve));
+      socket.destroy();
+      await expectOneLine(requestId, status);
+    });
+  }
+
+  it("a change that was made has one, whenever its client hung up", async () => {
+    const made: string[] = [];
+    for (let round = 0; round < 20; round++) {
+      const { bytes, requestId } = requestOf(CHANGES[0] as (typeof CHANGES)[number]);
+      const socket = await rawConnection(place);
+      socket.write(bytes);
+      setTimeout(() => socket.destroy(), round % 10);
+      await new Promise((resolve) => socket.on("error", () => {}).once("close", resolve));
+      made.push(requestId);
+    }
+    await mesh.http.send("GET", "/tasks");
+    const events = (await mesh.http.json("/events?object_type=config%2Fmine")) as { request_id: string }[];
+    for (const requestId of made)
+      if (events.some(({ request_id }) => request_id === requestId))
+        await eventually(() => expect(linesOf(requestId), requestId).to.have.length(1));
+  });
+});

@@ -1,0 +1,23 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { PermissionDeniedError } from "@diskmesh/domain";
+
+/** Answered with 403. */
+export class CrossSiteError extends PermissionDeniedError {}
+
+/**
+ * Returns whether a browser sent the request for a page of another site: it adds the login that it keeps for this one.
+ * Browsers set both headers themselves, out of reach of a page's scripts. Other programs send neither.
+ */
+export function isCrossSite(headers: IncomingHttpHeaders, scheme = "https"): boolean {
+  const { host = "", origin, "sec-fetch-site": site } = headers;
+  if (site !== undefined && site !== "same-origin" && site !== "none") return true;
+  return origin !== undefined && origin.toLowerCase() !== `${scheme}://${host.toLowerCase()}`;
+}
+
+/** Throws CrossSiteError. */
+export function refuseCrossSite(headers: IncomingHttpHeaders): void {
+  if (!isCrossSite(headers)) return;
+  throw new CrossSiteError(
+    "a browser sent this for a page of another site, which may not act here; a proxy in between must keep the Host header",
+  );
+}

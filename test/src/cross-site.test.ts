@@ -1,0 +1,160 @@
+import { readFileSync } from "node:fs";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import { allRoutes, HttpClient, httpUsers } from "@diskmesh/director/testing";
+import { programOnPath } from "@diskmesh/process-cpi";
+import { freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { logIn } from "./browser-login.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/** Those that browsers let pages of other sites send without asking, none at all, and those of the routes. */
+const TYPES = [
+  "text/plain",
+  "application/x-www-form-urlencoded",
+  "multipart/form-data",
+  "",
+  "application/json",
+  "text/yaml",
+];
+/** By which a program would be run, if it came to be the cpi config. */
+const BODY = JSON.stringify({
+  type: "cpi",
+  name: "default",
+  content: "cpis: [{name: x, type: x, exec_path: /bin/sh}]",
+});
+
+interface Answered {
+  readonly what: string;
+  readonly status: number;
+}
+
+/** A real browser, logged in by Basic and at the page, looks at a page of another site. */
+describe("a page of another site in a browser", function () {
+  this.timeout(600_000);
+  let mesh: TestMesh;
+  let browser: Browser;
+  let elsewhere: Server;
+  let page: Page;
+  let http: HttpClient;
+  let address: string;
+  const answered: Answered[] = [];
+
+  before(async function () {
+    leaveToVerify(this);
+    const executablePath = programOnPath("chromium");
+    if (executablePath === undefined) skipBecause(this, "chromium is not on PATH");
+    const port = await freePort();
+    address = `https://127.0.0.1:${port}`;
+    const overrides = { director: { http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) } } };
+    mesh = await TestMesh.start({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, overrides });
+    http = new HttpClient(mesh.group.certificates, port, "admin:pw-admin");
+    const { certFile, keyFile } = mesh.group.certificates.files("director");
+    elsewhere = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }, (_request, response) =>
+      response.setHeader("content-type", "text/html").end("<!doctype html><title>elsewhere</title>"),
+    );
+    await new Promise<void>((resolve) => elsewhere.listen(0, "127.0.0.1", resolve));
+    // It runs as root where tests do.
+    browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+    const httpCredentials = { username: "admin", password: "pw-admin" };
+    page = await loggedIn(await browser.newContext({ ignoreHTTPSErrors: true, httpCredentials }));
+  });
+  after(async () => {
+    await browser?.close();
+    elsewhere?.close();
+    await mesh?.[Symbol.asyncDispose]();
+  });
+
+  /** A page that is logged in both ways that a browser knows, and notes each answer of the director. */
+  async function loggedIn(context: Awaited<ReturnType<Browser["newContext"]>>): Promise<Page> {
+    const opened = await context.newPage();
+    await opened.goto(`${address}/tasks`);
+    expect(await opened.textContent("body")).to.match(/^\[/);
+    await opened.goto(`${address}/page`);
+    await logIn(opened, "admin", "pw-admin");
+    // Answers that the page's scripts may not see have their status here alone.
+    const session = await context.newCDPSession(opened);
+    await session.send("Network.enable");
+    const asked = new Map<string, string>();
+    session.on("Network.requestWillBeSent", ({ requestId, request: { method, url, headers } }) =>
+      asked.set(requestId, `${method} ${url} ${headers["Content-Type"] ?? ""}`),
+    );
+    session.on("Network.responseReceived", ({ requestId, response: { url, status } }) => {
+      if (url.startsWith(address)) answered.push({ what: asked.get(requestId) ?? url, status });
+    });
+    return opened;
+  }
+
+  const state = async (): Promise<unknown[]> => [
+    await http.json("/configs"),
+    await http.json("/tasks?limit=100"),
+    await http.json("/resurrection"),
+  ];
+  const audited = (): number => mesh.process("director").logs.split('"audit":"call"').length;
+
+  it("still finds the login that the browser keeps", async () => {
+    await page.goto(`${address}/tasks`);
+    expect(await page.textContent("body")).to.match(/^\[/);
+    expect(await page.evaluate(() => fetch("/page/session").then(({ status }) => status))).to.equal(200);
+  });
+
+  for (const [site, host] of [
+    ["cross-site", "localhost"],
+    ["same-site, of another port", "127.0.0.1"],
+  ] as const)
+    it(`${site}: is refused whatever it sends to whichever route, and changes nothing`, async () => {
+      const [stateBefore, auditedBefore] = [await state(), audited()];
+      await page.goto(`https://${host}:${(elsewhere.address() as AddressInfo).port}/`);
+      answered.length = 0;
+      const paths = allRoutes.filter(({ isLinkable }) => !isLinkable).map(({ path }) => path.replace(/:[a-z]+/g, "x"));
+      for (const path of new Set(paths))
+        await page.evaluate(
+          async ({ url, methods, types, body }) => {
+            const sent = methods.flatMap((method) =>
+              types.map((type) => {
+                const hasBody = method !== "GET" && method !== "HEAD";
+                const headers: Record<string, string> = type === "" ? {} : { "content-type": type };
+                // A blob without a type is sent without one.
+                const content = type === "" ? new Blob([body]) : body;
+                const init = { method, headers, credentials: "include" as const, ...(hasBody && { body: content }) };
+                const isSimple = ["GET", "HEAD", "POST"].includes(method) && /^$|plain|form/.test(type);
+                return fetch(url, { ...init, mode: isSimple ? "no-cors" : "cors" }).catch(() => {});
+              }),
+            );
+            await Promise.all(sent);
+          },
+          { url: `${address}${path}`, methods: METHODS, types: TYPES, body: BODY },
+        );
+      expect(answered.length).to.be.above(paths.length);
+      expect(answered.filter(({ status }) => status !== 403)).to.deep.equal([]);
+      expect(await state()).to.deep.equal(stateBefore);
+      expect(audited()).to.equal(auditedBefore);
+    });
+
+  it("submits a form that reads as JSON -> 403, and no cpi config", async () => {
+    await page.goto(`https://localhost:${(elsewhere.address() as AddressInfo).port}/`);
+    const form = `<form method="post" enctype="text/plain" action="${address}/configs"><input name='${BODY.slice(0, -1)},"x":"' value='"}'></form>`;
+    await page.setContent(form);
+    const [answer] = await Promise.all([
+      page.waitForResponse(`${address}/configs`),
+      page.evaluate("document.forms[0].submit()"),
+    ]);
+    expect(answer.status()).to.equal(403);
+    expect(await http.json("/configs?type=cpi")).to.deep.equal([]);
+  });
+
+  it("links to the page -> the page, still logged in", async () => {
+    await page.goto(`https://localhost:${(elsewhere.address() as AddressInfo).port}/`);
+    await page.setContent(`<a href="${address}/page">look</a>`);
+    await page.getByRole("link").click();
+    await page.getByRole("button", { name: "Log out" }).waitFor();
+  });
+
+  it("logs out -> the form, though the browser keeps its Basic login", async () => {
+    await page.getByRole("button", { name: "Log out" }).click();
+    await page.getByLabel("Password").waitFor();
+    expect(await page.context().cookies()).to.deep.equal([]);
+  });
+});
