@@ -4,7 +4,7 @@ import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { connect as connectTcp, type Socket } from "node:net";
 import { join } from "node:path";
 import { HostState, ListHostsRequest } from "@diskmesh/api/registry";
-import { eventually, leaveToVerify, type ServiceProcess } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, type ServiceProcess, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
@@ -65,7 +65,8 @@ describe("crowds before real services", () => {
     await mesh.operator.unpublishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
   });
 
-  it("more connections than there are descriptors -> refused and said so; who is connected is served; then as before", async () => {
+  it("more connections than there are descriptors -> refused and said so; who is connected is served; then as before", async function () {
+    skipWithout(this, "prlimit");
     const [registry] = mesh.registries as [ServiceProcess];
     const used = () => readdirSync(`/proc/${registry.pid}/fd`).length;
     const before = used();

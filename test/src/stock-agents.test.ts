@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { HttpClient } from "@diskmesh/director/testing";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ProcessVmsMesh } from "./process-vms/process-vms-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
@@ -68,7 +68,8 @@ describe("README's lines for stock agents on this machine", function () {
     ],
   ];
 
-  it("make two VMs whose agents run and tell their vitals", async () => {
+  it("make two VMs whose agents run and tell their vitals", async function () {
+    skipWithout(this, "tar");
     writeFileSync(join(folder, "bosh"), NOTING_BOSH, { mode: 0o755 });
     const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` };
     execFileSync("sh", ["-eu", "-c", typed()], { cwd: folder, env, stdio: "inherit" });

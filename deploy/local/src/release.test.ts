@@ -12,7 +12,15 @@ import {
 import { get } from "node:https";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { eventually, freePort, leaveToVerify, onExit, runFolder, temporaryFolder } from "@diskmesh/testkit";
+import {
+  eventually,
+  freePort,
+  leaveToVerify,
+  onExit,
+  runFolder,
+  skipWithout,
+  temporaryFolder,
+} from "@diskmesh/testkit";
 import { expect } from "chai";
 import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { MeshLayout, PORT_SPAN } from "./layout.js";
@@ -41,6 +49,7 @@ describe("a release", function () {
 
   before(async function () {
     leaveToVerify(this);
+    skipWithout(this, "tar", "grep");
     made = await (await bootstrap()).ensureRelease(repository, runFolder());
     const folder = join(temporaryFolder(), "a folder");
     mkdirSync(folder);

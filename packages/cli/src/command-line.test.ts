@@ -153,8 +153,8 @@ describe("the diskmesh command", () => {
       5,
       "diskmesh: cannot write the answer: ENOSPC: no space left on device, write\n",
     ]);
-    const line = 'set -o pipefail; "$0" "$1" --help | true; echo $?';
-    const piped = spawnSync("bash", ["-c", line, process.execPath, main], { encoding: "utf8" });
+    const line = '{ { "$0" "$1" --help; echo $? >&3; } | true; } 3>&1';
+    const piped = spawnSync("sh", ["-c", line, process.execPath, main], { encoding: "utf8" });
     expect([piped.stdout, piped.stderr]).to.deep.equal(["0\n", ""]);
   });
 

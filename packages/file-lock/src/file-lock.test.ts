@@ -2,7 +2,7 @@ import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, fstatSync, openSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { lockFile } from "./file-lock.js";
 import { describeFlockHolder, describeHolder } from "./lock-holder.js";
@@ -54,14 +54,16 @@ describe("a file's lock", () => {
   });
 
   for (const kind of ["posix", "ofd", "ofd byte"] satisfies OutsiderLock[])
-    it(`${kind} of another program -> held, and it is named`, async () => {
+    it(`${kind} of another program -> held, and it is named`, async function () {
+      skipWithout(this, "python3");
       await using outsider = await Outsider.lock(path, kind);
       expect(outsider.said).to.equal("locked");
       expect(lockFile(open())).to.deep.equal({ outcome: "held" });
       expect(await describeHolder(facts())).to.equal(`process ${outsider.pid} (python3)`);
     });
 
-  it("flock of another program -> named, though Linux does not keep anybody out by it", async () => {
+  it("flock of another program -> named, though Linux does not keep anybody out by it", async function () {
+    skipWithout(this, "python3");
     expect(await describeFlockHolder(facts())).to.equal(undefined);
     await using outsider = await Outsider.lock(path, "flock");
     expect(lockFile(open())).to.deep.equal({ outcome: "locked" });
@@ -80,7 +82,8 @@ describe("a file's lock", () => {
   });
 
   for (const kind of ["posix", "ofd"] satisfies OutsiderLock[])
-    it(`keeps out ${kind} of another program`, async () => {
+    it(`keeps out ${kind} of another program`, async function () {
+      skipWithout(this, "python3");
       lockFile(open());
       await using outsider = await Outsider.lock(path, kind);
       expect(outsider.said).to.match(/temporarily unavailable/);

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
+import { rejection, skipWithout } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { issueAgentCertificate, openAgentAuthority } from "./agent-authority.js";
 import { createAuthority, issueCertificate } from "./authority.js";
@@ -38,7 +38,8 @@ describe("the authority for agents", () => {
     expect(readdirSync(folder)).to.have.lengthOf(1);
   });
 
-  it("is refused when it is none: another's key, no authority, no PEM, a key of another kind", async () => {
+  it("is refused when it is none: another's key, no authority, no PEM, a key of another kind", async function () {
+    skipWithout(this, "openssl");
     const [one, other] = [await createAuthority({ commonName: "a", validDays: 1 }), await open()];
     writeFileSync(files().certFile, one.certPem);
     expect(await refusal()).to.contain("another certificate's");
@@ -52,7 +53,8 @@ describe("the authority for agents", () => {
     expect(await refusal()).to.contain("P-256");
   });
 
-  it("may be openssl's", async () => {
+  it("may be openssl's", async function () {
+    skipWithout(this, "openssl");
     openssl("-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes");
     const authority = await open(false);
     const { certPem } = await issueAgentCertificate(authority, "agent-1", 1);

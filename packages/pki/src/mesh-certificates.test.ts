@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
+import { rejection, skipWithout } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { parseHolders } from "./holders.js";
 import { MeshCertificates } from "./mesh-certificates.js";
@@ -40,7 +40,8 @@ describe("certificates of a mesh", () => {
   };
   const all = (what: string) => NAMES.map(() => what);
 
-  it("are made from a list, once, and are accepted by openssl for what they are for", async () => {
+  it("are made from a list, once, and are accepted by openssl for what they are for", async function () {
+    skipWithout(this, "openssl");
     expect(await make()).to.deep.equal(all("made"));
     expect(await make()).to.deep.equal(all("kept"));
     for (const name of [...NAMES, "ca"]) expect(statSync(join(folder, `${name}-key.pem`)).mode & 0o777).to.equal(0o600);
@@ -129,7 +130,8 @@ describe("certificates of a mesh", () => {
     expect(await make()).to.deep.equal(all("kept"));
   });
 
-  it("are not made by an authority with an RSA key, nor read beside certificates of others: both are named", async () => {
+  it("are not made by an authority with an RSA key, nor read beside certificates of others: both are named", async function () {
+    skipWithout(this, "openssl");
     const made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "ca-key.pem"];
     execFileSync("openssl", [...made, "-out", "ca.pem"], { cwd: folder, stdio: "pipe" });
     expect((await rejection(open, InvalidArgumentError)).message).to.contain("ca-key.pem is no key for ECDSA on P-256");

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { AgentRegistrationServiceDefinition, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { CancelledError, NotFoundError, TimeoutError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
+import { rejection, skipWithout } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { Handlers, ServiceDefinition } from "./definition.js";
 import { createClient } from "./following.js";
@@ -119,7 +119,8 @@ describe("health and reflection", () => {
     client.close();
   });
 
-  it("answer grpcurl: health of the server and of a service", async () => {
+  it("answer grpcurl: health of the server and of a service", async function () {
+    skipWithout(this, "grpcurl");
     server.setServing(true);
     const health = await grpcurl("grpc.health.v1.Health/Check");
     expect(JSON.parse(health.stdout)).to.deep.equal({ status: "SERVING" });
@@ -131,7 +132,8 @@ describe("health and reflection", () => {
     expect(JSON.parse(one.stdout)).to.deep.equal({ status: "SERVING" });
   });
 
-  it("answer grpcurl: what a server that is not ready lacks, and why, while its services serve", async () => {
+  it("answer grpcurl: what a server that is not ready lacks, and why, while its services serve", async function () {
+    skipWithout(this, "grpcurl");
     server.setServing(true, false, "nats: it is\naway");
     server.setHealth("nats", false, "it is away");
     const health = await grpcurl("-v", "grpc.health.v1.Health/Check");
@@ -145,7 +147,8 @@ describe("health and reflection", () => {
     server.setServing(true);
   });
 
-  it("answer grpcurl: the services that were added, whole, and no others", async () => {
+  it("answer grpcurl: the services that were added, whole, and no others", async function () {
+    skipWithout(this, "grpcurl");
     const { stdout } = await grpcurl("list");
     expect(stdout.trim().split("\n")).to.include.members([
       "diskmesh.registry.v1.AgentRegistrationService",
@@ -157,7 +160,8 @@ describe("health and reflection", () => {
       expect(described.stdout).to.contain(`rpc ${method.name} `);
   });
 
-  it("tell grpcurl what the protos say of methods, messages, fields, choices and values", async () => {
+  it("tell grpcurl what the protos say of methods, messages, fields, choices and values", async function () {
+    skipWithout(this, "grpcurl");
     const files = ["registry/v1/disk_registry_service", "registry/v1/types", "director/v1/config_service"];
     const protoFiles = files.flatMap((name) => ["-proto", `diskmesh/${name}.proto`]);
     const names = ["registry.v1.DiskRegistryService", "registry.v1.WatchDevicesResponse", "registry.v1.AttachState"];
@@ -171,7 +175,8 @@ describe("health and reflection", () => {
     }
   });
 
-  it("let grpcurl make a call by reflection alone, and read the error's details", async () => {
+  it("let grpcurl make a call by reflection alone, and read the error's details", async function () {
+    skipWithout(this, "grpcurl");
     const error = await rejection(grpcurl("-format-error", "diskmesh.registry.v1.DiskRegistryService/ListHosts"));
     const status = JSON.parse(String(error.stderr));
     expect(status).to.include({ code: 5, message: "nothing for listHosts" });
@@ -196,7 +201,8 @@ describe("health and reflection", () => {
     expect(JSON.parse(String(error.stderr))).to.include({ code: "not_found", message: "nothing for listHosts" });
   });
 
-  it("refuse bytes that are no reflection request, in both versions, and go on", async () => {
+  it("refuse bytes that are no reflection request, in both versions, and go on", async function () {
+    skipWithout(this, "grpcurl");
     const client = rawClient(bench, "operator");
     for (const version of ["v1", "v1alpha"]) {
       const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
@@ -206,7 +212,8 @@ describe("health and reflection", () => {
     expect((await grpcurl("list")).stdout).to.contain("DiskRegistryService");
   });
 
-  it("do not hold up a stop", async () => {
+  it("do not hold up a stop", async function () {
+    skipWithout(this, "grpcurl");
     const other = new RpcServer({
       tls: files("disk-registry"),
       limits: { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: PATIENCE_MS },

@@ -1,3 +1,4 @@
+export { isQuickRun, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/domain/testing";
 export { anotherCertificate, type TestCertificates, testCertificates } from "./certificates.js";
 export { Child } from "./child-process.js";
 export { endsWithParent } from "./ends-with-parent.js";
@@ -12,6 +13,5 @@ export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";
 export { wrongAnswers } from "./retriable-causes.js";
 export { ServiceProcess, spawnService, type WaitFor } from "./service-process.js";
-export { isQuickRun, leaveToVerify, skipBecause } from "./skip.js";
 export { SmallDisk } from "./small-disk.js";
 export { stemcellFile } from "./stemcell-file.js";

@@ -1,10 +1,7 @@
-import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { temporaryFolder } from "./folders.js";
+import { gzipSync } from "node:zlib";
 
-/** A stemcell in BOSH's format, packed by the system's own tar. */
+/** A stemcell in BOSH's format. */
 export function stemcellFile(
   manifest: object = {},
   {
@@ -13,8 +10,6 @@ export function stemcellFile(
     files = ["stemcell.MF", "image"],
   }: { image?: string; packages?: string; files?: readonly string[] } = {},
 ): Buffer {
-  const folder = temporaryFolder();
-  mkdirSync(folder, { recursive: true });
   const sha1 = createHash("sha1").update(image).digest("hex");
   const whole = {
     name: "ubuntu",
@@ -24,9 +19,40 @@ export function stemcellFile(
     api_version: 3,
     ...manifest,
   };
-  writeFileSync(join(folder, "stemcell.MF"), JSON.stringify(whole));
-  writeFileSync(join(folder, "image"), image);
-  writeFileSync(join(folder, "packages.txt"), packages);
-  execFileSync("tar", ["--hard-dereference", "-czf", "out.tgz", ...files], { cwd: folder });
-  return readFileSync(join(folder, "out.tgz"));
+  const contents = new Map([
+    ["stemcell.MF", JSON.stringify(whole)],
+    ["image", image],
+    ["packages.txt", packages],
+  ]);
+  return tgzOf(files.map((name) => [name, contents.get(name.replace(/^\.\//, "")) ?? ""]));
+}
+
+const TAR_BLOCK_BYTES = 512;
+
+/** A gzipped tar file (ustar) of short names. Tests of the reader read those of the system's own tar, too. */
+function tgzOf(files: readonly (readonly [name: string, content: string])[]): Buffer {
+  const blocks = files.flatMap(([name, content]) => {
+    const bytes = Buffer.from(content);
+    const padding = Buffer.alloc((TAR_BLOCK_BYTES - (bytes.length % TAR_BLOCK_BYTES)) % TAR_BLOCK_BYTES);
+    return [tarHeader(name, bytes.length), bytes, padding];
+  });
+  return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * TAR_BLOCK_BYTES)]));
+}
+
+function tarHeader(name: string, sizeBytes: number): Buffer {
+  const header = Buffer.alloc(TAR_BLOCK_BYTES);
+  const octal = (value: number, length: number): string => `${value.toString(8).padStart(length - 1, "0")}\0`;
+  header.write(name, 0);
+  header.write(`${octal(0o644, 8)}${octal(0, 8)}${octal(0, 8)}${octal(sizeBytes, 12)}${octal(0, 12)}`, 100);
+  // The sum counts its own field as spaces.
+  header.write(`${" ".repeat(8)}0`, 148);
+  header.write("ustar\0" + "00", 257);
+  header.write(
+    octal(
+      header.reduce((sum, byte) => sum + byte, 0),
+      7,
+    ),
+    148,
+  );
+  return header;
 }

@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { rejection } from "@diskmesh/domain/testing";
+import { rejection, skipBecause } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { testCertificates } from "./certificates.js";
 import { endsWithParent } from "./ends-with-parent.js";
@@ -12,7 +12,6 @@ import { eventually } from "./eventually.js";
 import { temporaryFolder } from "./folders.js";
 import { freePort } from "./ports.js";
 import { ServiceProcess, type ServiceProcessOptions, spawnService } from "./service-process.js";
-import { skipBecause } from "./skip.js";
 
 const run = promisify(execFile);
 const SAMPLE = fileURLToPath(new URL("../../service/dist/sample-service.js", import.meta.url));

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { linkSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
@@ -7,7 +7,7 @@ import { createClient } from "@diskmesh/rpc";
 import {
   eventually,
   leaveToVerify,
-  skipBecause,
+  skipWithout,
   type TestCertificates,
   temporaryFolder,
   testCertificates,
@@ -86,6 +86,7 @@ describe("device files between processes", () => {
   });
 
   it("another program has locked a file -> ERROR with its pid, and the agent's other devices are fine", async function () {
+    skipWithout(this, "python3");
     leaveToVerify(this);
     const other = makeDeviceFile(folder, "b", SIZE);
     await using outsider = await Outsider.lock(path, "ofd");
@@ -100,12 +101,12 @@ describe("device files between processes", () => {
   });
 
   it("the agent holds a file -> other programs cannot lock it, and QEMU's tools can look at it", async function () {
+    skipWithout(this, "python3", "qemu-img", "qemu-io");
     await start("host-1", [{ deviceId: "a", path }]);
     for (const kind of ["ofd", "posix"] as const) {
       await using outsider = await Outsider.lock(path, kind);
       expect(outsider.said).to.match(/temporarily unavailable/);
     }
-    if (spawnSync("qemu-img", ["--version"]).error) skipBecause(this, "qemu-img is not on PATH");
     const info = execFileSync("qemu-img", ["info", "-f", "raw", "--output=json", path], { encoding: "utf8" });
     expect(JSON.parse(info)["virtual-size"]).to.equal(SIZE);
     execFileSync("qemu-io", ["-f", "raw", "-r", "-c", "read 0 4096", path]);

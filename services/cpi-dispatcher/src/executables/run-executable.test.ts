@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { CpiUnusableError, InvalidCpiResponseError } from "@diskmesh/cpi";
 import { CancelledError, DiskFullError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, SmallDisk, skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, SmallDisk, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { environmentOf, processesOf } from "../testing/processes.js";
 import { writeScript } from "../testing/test-dispatcher.js";
@@ -143,7 +143,8 @@ describe("a CPI's process", () => {
     expect(lines.length).to.be.below(100);
   });
 
-  it("may leave behind somebody who floods its log: its answer counts", async () => {
+  it("may leave behind somebody who floods its log: its answer counts", async function () {
+    skipWithout(this, "setsid");
     const flood = `setsid sh -c 'echo $$ >&2; touch ${folder}/started; exec yes >&2' > /dev/null &`;
     expect(await run(`${flood} while [ ! -e ${folder}/started ]; do sleep 0.01; done; echo answer`)).to.equal(
       "answer\n",
@@ -261,7 +262,8 @@ describe("a CPI's process", () => {
       ["a process outside its group", "setsid"],
       ["a process of its group", "nohup"],
     ] as const)
-      it(`from ${who} after its exit -> the answer is taken`, async () => {
+      it(`from ${who} after its exit -> the answer is taken`, async function () {
+        skipWithout(this, start);
         const untilThereIs = (name: string) => `while [ ! -e ${file(name)} ]; do sleep 0.01; done`;
         const write = `touch ${file("started")}; ${untilThereIs("go")}; echo answer; touch ${file("written")}; sleep 100`;
         writeFileSync(file("writer"), write);
@@ -277,6 +279,8 @@ describe("a CPI's process", () => {
           expect(await running).to.equal("answer\n");
         } finally {
           if (start === "setsid") process.kill(-writer, "SIGKILL");
+          // Killed is not yet gone.
+          await eventually(async () => expect(await processesOf(runs)).to.deep.equal([]));
         }
       });
 
@@ -294,7 +298,8 @@ describe("a CPI's process", () => {
     expect([...new Set(text)].join("")).to.equal("12345");
   });
 
-  it("may leave behind what has left its group on purpose, such as a VM", async () => {
+  it("may leave behind what has left its group on purpose, such as a VM", async function () {
+    skipWithout(this, "setsid");
     // Until it has left the group it would be ended with it.
     const leave = `env -i setsid sh -c 'echo $$ >&2; touch ${folder}/left; exec sleep 100' &`;
     expect(await run(`${leave} while [ ! -e ${folder}/left ]; do sleep 0.01; done; echo answer`)).to.equal("answer\n");

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { chmodSync, readlinkSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Outsider } from "@diskmesh/file-lock/testing";
-import { eventually, skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { countDescriptors } from "../testing/agent-process.js";
 import { makeDeviceFile } from "../testing/device-fixture.js";
@@ -81,7 +81,8 @@ describe("opening device files", () => {
   });
 
   for (const kind of ["flock", "posix", "ofd", "ofd byte"] as const)
-    it(`a file that another program has locked by ${kind} -> refused, with its id, until it lets go`, async () => {
+    it(`a file that another program has locked by ${kind} -> refused, with its id, until it lets go`, async function () {
+      skipWithout(this, "python3");
       const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
       {
         await using outsider = await Outsider.lock(path, kind);
@@ -90,7 +91,8 @@ describe("opening device files", () => {
       expect(await outcomeOf(path)).to.equal("opened");
     });
 
-  it("a file system without locks -> refused, unless the configuration says otherwise", async () => {
+  it("a file system without locks -> refused, unless the configuration says otherwise", async function () {
+    skipWithout(this, "python3");
     const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
     const lock = () => ({ outcome: "impossible", reason: "ENOLCK: no locks available" }) as const;
     expect(await outcomeOf(path, makeFileOpener({ requireLocks: true, lock }))).to.match(/ENOLCK.*requireFileLocks/);

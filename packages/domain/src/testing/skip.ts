@@ -1,3 +1,6 @@
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+
 /**
  * Ends the running test as skipped, or from a `before` hook all tests of its suite. The reason becomes part of the
  * title: `npm test` prints it, and fails on a skip without one.
@@ -9,6 +12,14 @@ export function skipBecause(context: Mocha.Context, reason: string): never {
   const named = isHook ? runnable.parent : runnable;
   if (named) named.title += ` [skipped: ${reason}]`;
   return context.skip();
+}
+
+/** Skips, as `skipBecause` does, unless these programs are on PATH. */
+export function skipWithout(context: Mocha.Context, ...programs: readonly string[]): void {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  const missing = programs.filter((name) => !folders.some((folder) => existsSync(join(folder, name))));
+  if (missing.length > 0)
+    skipBecause(context, `${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} not on PATH`);
 }
 
 /** Whether all tests run by a plain `npm test`, which everybody waits for. */
