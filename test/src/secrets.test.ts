@@ -142,18 +142,24 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     cpi.misbehave({ "*": "tells" });
     await failing("the dispatcher's own, telling", cpis.hasVm({ vmCid: "i-1" }));
 
-    cpi.misbehave({ create_disk: "slow=5000" });
+    cpi.misbehave({});
     await ended("DONE", deployments.deploy({ manifest: MANIFEST, wait: true }));
     const { instances } = await deployments.listInstances({ deployment: "web" });
     see("instances", instances);
     const [instanceId = ""] = instances.map((instance) => instance.instanceId);
     const disk = { diskName: "data", instanceId, diskPoolName: "small", sizeBytes: MIB_BYTES, wait: true };
+    // Its process stays until it has been looked at.
+    cpi.misbehave({ create_disk: "hangs" });
     const providing = disks.provideDisk(disk);
-    await eventually(() => expect(processesOf(join(group.folder, "run"))).to.not.deep.equal([]), {
-      timeoutMs: PATIENCE_MS,
-    });
-    for (const { pid } of processesOf(group.folder)) see(`process ${pid}`, argumentsOf(pid));
-    for (const [file, text] of filesBelow(join(group.folder, "run"))) see(file, text);
+    const looking = () => {
+      const run = join(group.folder, "run");
+      const [running, files] = [processesOf(run), filesBelow(run)];
+      expect([running.length, files.length]).not.to.include(0);
+      for (const { pid } of processesOf(group.folder)) see(`process ${pid}`, argumentsOf(pid));
+      for (const [file, text] of files) see(file, text);
+    };
+    await eventually(looking, { timeoutMs: PATIENCE_MS });
+    cpi.misbehave({});
     await ended("DONE", providing);
     // The agent cannot find it any more, and says what it was told.
     await ended("DONE", disks.detachDisk({ diskName: "data", wait: true }));
