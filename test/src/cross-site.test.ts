@@ -26,6 +26,9 @@ const BODY = JSON.stringify({
   content: "cpis: [{name: x, type: x, exec_path: /bin/sh}]",
 });
 
+/** Longer than a page takes on any machine. */
+const PATIENCE_MS = 120_000;
+
 interface Answered {
   readonly what: string;
   readonly status: number;
@@ -69,6 +72,7 @@ describe("a page of another site in a browser", function () {
 
   /** A page that is logged in both ways that a browser knows, and notes each answer of the director. */
   async function loggedIn(context: Awaited<ReturnType<Browser["newContext"]>>): Promise<Page> {
+    context.setDefaultTimeout(PATIENCE_MS);
     const opened = await context.newPage();
     await opened.goto(`${address}/tasks`);
     expect(await opened.textContent("body")).to.match(/^\[/);
@@ -139,6 +143,8 @@ describe("a page of another site in a browser", function () {
     await page.setContent(form);
     const [answer] = await Promise.all([
       page.waitForResponse(`${address}/configs`),
+      // The next test navigates, too.
+      page.waitForURL(`${address}/configs`),
       page.evaluate("document.forms[0].submit()"),
     ]);
     expect(answer.status()).to.equal(403);

@@ -1,5 +1,6 @@
 import { Agent } from "node:https";
 import { ManualClock } from "@diskmesh/service";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { UPLOADS_PATH } from "../instance-logs/log-files.js";
 import { HttpClient } from "../testing/http-client.js";
@@ -160,8 +161,10 @@ describe("browsers at the HTTPS API", () => {
       const body = JSON.stringify({ dry_run: true });
       const headers = { cookie, "x-request-id": "by-session" };
       await http.send("POST", "/page/tasks/1/cancel", { login: "", headers, body });
-      const [line = "{}"] = mesh.director.process.logs.split("\n").filter((each) => each.includes("by-session"));
-      expect(JSON.parse(line)).to.include({ audit: "call", login: "admin", authentication: "session", status: 200 });
+      await eventually(() => {
+        const [line = "{}"] = mesh.director.process.logs.split("\n").filter((each) => each.includes("by-session"));
+        expect(JSON.parse(line)).to.include({ audit: "call", login: "admin", authentication: "session", status: 200 });
+      });
     });
 
     it("with a right password only", async () => {
