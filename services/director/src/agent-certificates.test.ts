@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { appendFileSync, copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,23 +6,11 @@ import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { issueCertificate, openAgentAuthority } from "@diskmesh/pki";
-import {
-  eventually,
-  leaveToVerify,
-  skipBecause,
-  type TestCertificates,
-  temporaryFolder,
-  testCertificates,
-} from "@diskmesh/testkit";
+import { eventually, leaveToVerify, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { CALLOUT_SERVER, HOSTS_FOLDER } from "./testing/agent-access.js";
+import { HOSTS_FOLDER } from "./testing/agent-access.js";
 import { manifest, TestDirector } from "./testing/test-director.js";
 import { certOf, type VmAgent, withAgents } from "./testing/vm-agents.js";
-
-function hasCallouts(): boolean {
-  const version = /v?(\d+)\.(\d+)\./.exec(execFileSync(CALLOUT_SERVER, ["--version"], { encoding: "utf8" }));
-  return Number(version?.[1]) > 2 || Number(version?.[2]) >= 10;
-}
 
 const { VALID, DUE, ENDED, LEFT_BEHIND } = AgentCertificateState;
 /** Long beside what a VM takes to be made on a busy machine. */
@@ -38,9 +25,7 @@ for (const natsUsers of ["written", "callout"] as const)
     let agents: VmAgent[] = [];
     const connections: NatsConnection[] = [];
 
-    before(async function () {
-      if (natsUsers === "callout" && !hasCallouts())
-        skipBecause(this, "nats-server 2.10 or newer is not installed, and an older one knows no auth callout");
+    before(async () => {
       const certs = await testCertificates();
       revokedFile = join(temporaryFolder(), "revoked");
       writeFileSync(revokedFile, "");

@@ -11,16 +11,13 @@ import { openCalloutIssuer } from "../agents/callout-issuer.js";
 export type NatsUsers = "written" | "callout";
 
 interface AgentAccess {
-  readonly nats: Pick<NatsOptions, "usersFolder" | "blocks" | "caFile" | "command">;
+  readonly nats: Pick<NatsOptions, "usersFolder" | "blocks" | "caFile">;
   /** Of the director. */
   readonly config: { readonly agents: object };
 }
 
 /** Of certificates of agents of hosts, which come when a test puts them there. */
 export const HOSTS_FOLDER = "hosts";
-
-/** A server that knows auth callout: `npm run verify` makes one where that on PATH is too old. */
-export const CALLOUT_SERVER = process.env.DISKMESH_CALLOUT_NATS_SERVER ?? "nats-server";
 
 const DIRECTOR: Identity = { role: "director", name: "" };
 
@@ -80,7 +77,7 @@ async function callout(folder: string, certs: TestCertificates, authority: Param
     },
   };
   return {
-    nats: { caFile, blocks, command: CALLOUT_SERVER },
+    nats: { caFile, blocks },
     natsUsers: { callout: { issuerSeedFile, account: "MESH" } },
   };
 }

@@ -1,0 +1,134 @@
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { step } from "./progress.mjs";
+import { Failure, findProgram, isExecutable, npmCommand, runQuietly } from "./run.mjs";
+
+const INSTALL_TIMEOUT_MS = 10 * 60_000;
+const LTS_VERSION = "26.10.0";
+
+/**
+ * Programs that tests start beside node, npm, git, sh and coreutils. A test whose program is missing is skipped by name;
+ * `npm run verify` installs them where CI is set, and nothing else installs any.
+ */
+const TOOLS = [
+  {
+    name: "javac",
+    apt: "default-jdk-headless",
+    why: "compiles the tests' MongoDB-compatible server",
+    usedBy: "tests of MongoDB",
+  },
+  { name: "mvn", apt: "maven", why: "fetches that server", usedBy: "tests of MongoDB" },
+  {
+    name: "qemu-io",
+    apt: "qemu-utils",
+    why: "reads and writes exported disks as QEMU does",
+    usedBy: "NBD, locks of device files",
+  },
+  { name: "nbdinfo", apt: "libnbd-bin", why: "lists exported disks", usedBy: "NBD" },
+  { name: "promtool", apt: "prometheus", why: "evaluates the alerts", usedBy: "alerts" },
+  { name: "systemd-analyze", apt: "systemd", why: "checks the units", usedBy: "deploy/systemd" },
+  { name: "chromium", apt: "chromium", why: "shows the page", usedBy: "the page, pictures, page benches" },
+  { name: "faketime", apt: "faketime", why: "gives a process another time", usedBy: "docs/operations.md" },
+  { name: "openssl", apt: "openssl", why: "checks certificates", usedBy: "packages/pki" },
+  { name: "python3", apt: "python3", why: "locks files as other programs do", usedBy: "locks of device files" },
+  {
+    name: "grpcurl",
+    go: "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3",
+    why: "calls services as operators do",
+    usedBy: "reflection, README",
+  },
+  {
+    name: "baremetal",
+    pip: "python-ironicclient==6.3.0",
+    why: "calls vendor methods as Ironic's users do",
+    usedBy: "vendor passthru",
+  },
+];
+
+/** Links of a folder that is a whole PATH: what a newcomer has, and the nats-server that every command installs. */
+const BARE = ["npm", "npx", "git", "sh", "nats-server"];
+/** Debian's list; a machine may lack some. */
+const COREUTILS =
+  "arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown chroot cksum comm cp csplit cut date dd df dir dircolors dirname du echo env expand expr factor false fmt fold groups head hostid id install join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nice nl nohup nproc numfmt od paste pathchk pinky pr printenv printf ptx pwd readlink realpath rm rmdir runcon seq sha1sum sha224sum sha256sum sha384sum sha512sum shred shuf sleep sort split stat stdbuf stty sum sync tac tail tee test timeout touch tr true truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes";
+
+/** Makes `path` a folder with links to what a new machine has, and returns it. */
+export function makeBarePath(path) {
+  rmSync(path, { recursive: true, force: true });
+  mkdirSync(path, { recursive: true });
+  symlinkSync(process.execPath, join(path, "node"));
+  for (const name of [...BARE, ...COREUTILS.split(" ")]) {
+    const file = findProgram(name);
+    if (file !== undefined) symlinkSync(file, join(path, name));
+  }
+  return path;
+}
+
+/** Installs the tools that are missing, as far as they can be had here, and puts `folder` on PATH for those made there. */
+export async function installTools(folder) {
+  mkdirSync(folder, { recursive: true });
+  process.env.PATH = [folder, process.env.PATH].join(delimiter);
+  const missing = TOOLS.filter(({ name }) => findProgram(name) === undefined);
+  await installByApt(missing.flatMap(({ apt }) => apt ?? []));
+  for (const { name, go } of missing) if (go !== undefined) await tried(name, () => installByGo(name, go, folder));
+  for (const { name, pip } of missing) if (pip !== undefined) await tried(name, () => installByPip(name, pip, folder));
+  const still = TOOLS.filter(({ name }) => findProgram(name) === undefined);
+  for (const { name, why, usedBy } of still) console.log(`missing: ${name}, which ${why}; used by: ${usedBy}`);
+}
+
+/** Whatever needs a program that cannot be had here is skipped, or fails by .ci/allowed-skips. */
+async function tried(what, install) {
+  await install().catch((error) => {
+    if (!(error instanceof Failure)) throw error;
+    console.log(`${what} cannot be installed: ${error.message}`);
+  });
+}
+
+async function installByApt(packages) {
+  const apt = process.getuid?.() === 0 ? findProgram("apt-get") : undefined;
+  if (apt === undefined || packages.length === 0) return;
+  const options = { env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" }, timeoutMs: INSTALL_TIMEOUT_MS };
+  await tried(packages.join(", "), () =>
+    step(`installing ${packages.join(", ")} (apt-get)`, async () => {
+      await runQuietly(apt, ["update", "-qq"], options);
+      await runQuietly(apt, ["install", "-yqq", "--no-install-recommends", ...packages], options);
+    }),
+  );
+}
+
+/** Installs the current LTS of Node below `folder`, and returns its path; undefined where npm has none for this machine. */
+export async function installLtsNode(folder) {
+  const name = `node-${process.platform}-${process.arch}`;
+  const prefix = join(folder, `node-${LTS_VERSION}`);
+  const program = join(prefix, "node_modules", name, "bin", "node");
+  if (isExecutable(program)) return program;
+  const [npm, ...npmArgs] = npmCommand();
+  const install = ["install", "--prefix", prefix, "--no-save", "--no-audit", "--no-fund", `${name}@${LTS_VERSION}`];
+  await tried(`Node ${LTS_VERSION}`, () =>
+    step(`installing Node ${LTS_VERSION} (npm install ${name})`, () =>
+      runQuietly(npm, [...npmArgs, ...install], { timeoutMs: INSTALL_TIMEOUT_MS }),
+    ),
+  );
+  return isExecutable(program) ? program : undefined;
+}
+
+async function installByGo(name, module, folder) {
+  const go = findProgram("go");
+  if (go === undefined) return;
+  const env = { ...process.env, GOBIN: folder };
+  await step(`installing ${name} (go install ${module})`, () =>
+    runQuietly(go, ["install", module], { env, timeoutMs: INSTALL_TIMEOUT_MS }),
+  );
+}
+
+async function installByPip(name, requirement, folder) {
+  const python = findProgram("python3");
+  if (python === undefined) return;
+  const environment = join(folder, "..", "python");
+  const pip = join(environment, "bin", "pip");
+  await step(`installing ${name} (pip install ${requirement})`, async () => {
+    await runQuietly(python, ["-m", "venv", environment], { timeoutMs: INSTALL_TIMEOUT_MS });
+    await runQuietly(pip, ["install", "--quiet", requirement], { timeoutMs: INSTALL_TIMEOUT_MS });
+  });
+  const made = join(environment, "bin", name);
+  if (!readdirSync(folder).includes(name)) symlinkSync(made, join(folder, name));
+}
