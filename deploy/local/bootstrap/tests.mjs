@@ -48,7 +48,7 @@ export async function runTests(root, args, options = {}) {
   const { results, flaky } = await runBareFirst(files, run, verifying.barePath);
   if (process.env.CI) refuseSkips(root, results);
   if (verifying.ltsNode !== undefined) {
-    console.log(`\nand on the current LTS: ${verifying.ltsNode}`);
+    console.log(`\nand on a newer LTS: ${verifying.ltsNode}`);
     const onLts = { ...run, execPath: verifying.ltsNode };
     const ltsResults = await runFiles(
       files.filter((file) => RUN_ON_LTS.test(file)),
