@@ -19,7 +19,7 @@ const TYPES = [
   "application/json",
   "text/yaml",
 ];
-/** By which a program would be run, if it came to be the cpi config. */
+/** A cpi config by which a program of the attacker would run. */
 const BODY = JSON.stringify({
   type: "cpi",
   name: "default",

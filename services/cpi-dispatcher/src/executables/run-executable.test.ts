@@ -28,7 +28,7 @@ const LIMITS: ExecutableLimits = {
 
 const answerRoom = new AnswerRoom(5_000_000);
 
-/** Of a CPI below the folder. */
+/** Returns a call of a CPI that is installed in `jobsFolder`. */
 const callIn = (jobsFolder: string, runFolder: RunFolder) => ({
   jobsFolder,
   request: "{}",

@@ -20,7 +20,7 @@ const PATHS: Readonly<Record<string, string>> = {
 };
 const pathOf = ({ path }: Pick<Route, "path">): string => path.replace(/:[a-z]+/g, (name) => PATHS[name] ?? "x");
 
-/** What browsers send for a page of another site. */
+/** Headers that browsers send for a page of another site. */
 const ELSEWHERE: readonly Readonly<Record<string, string>>[] = [
   { "sec-fetch-site": "cross-site" },
   { "sec-fetch-site": "same-site" },

@@ -50,7 +50,7 @@ function isEqual(given: string, expected: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Of a path, or of a route's: sessions are accepted there only. */
+/** Returns whether a path, or a route's path, is the page's: sessions are accepted there only. */
 export function isOfPage(path: string): boolean {
   return path === "/page" || path.startsWith("/page/");
 }

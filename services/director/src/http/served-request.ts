@@ -125,7 +125,7 @@ export class ServedRequest {
       get context() {
         return current();
       },
-      // Of a route that is open, nobody may have logged in.
+      // Read when they are asked for: an open route is served before anybody has logged in.
       get call() {
         return call();
       },

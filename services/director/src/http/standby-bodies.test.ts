@@ -14,7 +14,7 @@ const chunked = (...pieces: string[]): string =>
 const sized = (body: string): string => `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 const LONG = JSON.stringify({ text: "x".repeat(300_000) });
 
-/** What follows the request's other header lines. */
+/** The rest of a request behind its other header lines. */
 const BODIES: Readonly<Record<string, string>> = {
   "no body": "\r\n",
   "an empty body": sized(""),
