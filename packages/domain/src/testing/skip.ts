@@ -10,7 +10,7 @@ export function skipBecause(context: Mocha.Context, reason: string): never {
   // Its type is not in the type definitions.
   const isHook = (runnable as { readonly type?: string }).type === "hook";
   const named = isHook ? runnable.parent : runnable;
-  if (named) named.title += ` [skipped: ${reason}]`;
+  if (named) named.title += ` [skipped: ${reason.trim().replace(/\s+/g, " ")}]`;
   return context.skip();
 }
 
