@@ -63,7 +63,6 @@ export interface Output {
  */
 export async function runExecutable(call: ExecutableCall): Promise<Output> {
   const { execPath, request, limits, signal } = call;
-  signal.throwIfAborted();
   const requestBytes = Buffer.byteLength(request);
   if (requestBytes > limits.maxRequestBytes)
     throw new InvalidArgumentError(
@@ -72,6 +71,8 @@ export async function runExecutable(call: ExecutableCall): Promise<Output> {
   const program = await installedProgram(execPath, call.jobsFolder).catch((error: Error) => {
     throw error instanceof CpiUnusableError ? error : cannotRun(error, execPath);
   });
+  // Behind the last wait: what was given up meanwhile is not started.
+  signal.throwIfAborted();
   const record = beginRun(call.runFolder);
   try {
     const child = spawn(program, [], {
