@@ -98,7 +98,7 @@ async function installByApt(packages) {
   );
 }
 
-/** Installs the current LTS of Node below `folder`, and returns its path; undefined where npm has none for this machine. */
+/** Installs a newer LTS of Node below `folder`, and returns its path; undefined where npm has none for this machine. */
 export async function installLtsNode(folder) {
   const name = `node-${process.platform}-${process.arch}`;
   const prefix = join(folder, `node-${LTS_VERSION}`);

@@ -144,7 +144,7 @@ describe("the set-up behind npm start and npm test", () => {
         expect(ended.code).to.equal(code);
       });
 
-    it("takes a source file for the compiled one, and shows its lines", async () => {
+    it("takes a source file for the compiled one", async () => {
       write(join(folder, "packages/one/dist/deep/a.test.js"), test(`it("a", () => {});`));
       write(join(folder, "packages/one/dist/deep/b.test.js"), test(`it("b", () => {}); it("c", () => {});`));
       const { output } = await runTests(["packages/one/src/deep/b.test.ts"]);
