@@ -82,8 +82,14 @@ export class ServedElsewhereError extends UnavailableError {
   }
 }
 
-/** How grpc-js tells of a stream that the server refused to take, e.g. because it ends the connection for its age. */
-const STREAM_REFUSED = "Stream refused by server";
+/**
+ * grpc-js reports a stream that the server refused (e.g. because the connection is beyond its age) in one of two ways;
+ * since Node 26 the pending write may fail before the stream closes.
+ */
+const STREAM_REFUSED = [
+  "Stream refused by server",
+  "Write error: Stream closed with error code NGHTTP2_REFUSED_STREAM",
+];
 
 /** HTTP/2 promises that nothing was done, and that the same call may be made again. */
 export class StreamRefusedError extends UnavailableError {
@@ -117,7 +123,7 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   if (known) return new known(text, at);
   // UNAVAILABLE: the connection was never made, or was lost with the request on it. INTERNAL, UNKNOWN and DATA_LOSS: a
   // bug or a broken stream, where all may have happened.
-  if (failed.details === STREAM_REFUSED) return new StreamRefusedError(text, at);
+  if (STREAM_REFUSED.includes(failed.details)) return new StreamRefusedError(text, at);
   if (!failed.sent) return new ServedElsewhereError(text, at, "", false);
   return new UnavailableError(text, { ...at, outcome: "unknown" });
 }
