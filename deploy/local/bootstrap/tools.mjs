@@ -4,44 +4,78 @@ import { step } from "./progress.mjs";
 import { Failure, findProgram, isExecutable, npmCommand, runQuietly } from "./run.mjs";
 
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
-/** Node 26 refuses a stream where grpc-js replaces a connection (crowded.test): not before that is mended. */
-const LTS_VERSION = "24.21.0";
+const LTS_VERSION = "26.12.1";
 
 /**
  * Programs that tests start beside node, npm, git, sh and coreutils. A test whose program is missing is skipped by name;
- * `npm run verify` installs them where CI is set, and nothing else installs any.
+ * `npm run verify` installs them where CI is set, and nothing else installs any. `since` is the oldest version that the
+ * tests ran with; an older one is used, and may fail a test.
  */
 const TOOLS = [
   {
     name: "javac",
+    since: "17",
     apt: "default-jdk-headless",
     why: "compiles the tests' MongoDB-compatible server",
     usedBy: "tests of MongoDB",
   },
-  { name: "mvn", apt: "maven", why: "fetches that server", usedBy: "tests of MongoDB" },
+  { name: "mvn", since: "3.8", apt: "maven", why: "fetches that server", usedBy: "tests of MongoDB" },
   {
     name: "qemu-io",
+    since: "7.2",
     apt: "qemu-utils",
     why: "reads and writes exported disks as QEMU does",
     usedBy: "NBD, locks of device files",
   },
-  { name: "nbdinfo", apt: "libnbd-bin", why: "lists exported disks", usedBy: "NBD" },
-  { name: "promtool", apt: "prometheus", why: "evaluates the alerts", usedBy: "alerts" },
-  { name: "systemd-analyze", apt: "systemd", why: "checks the units", usedBy: "deploy/systemd" },
-  { name: "chromium", apt: "chromium", why: "shows the page", usedBy: "the page, pictures, page benches" },
-  { name: "faketime", apt: "faketime", why: "gives a process another time", usedBy: "docs/operations.md" },
-  { name: "openssl", apt: "openssl", why: "checks certificates", usedBy: "packages/pki" },
-  { name: "python3", apt: "python3", why: "locks files as other programs do", usedBy: "locks of device files" },
+  { name: "nbdinfo", since: "1.14", apt: "libnbd-bin", why: "lists exported disks", usedBy: "NBD" },
+  { name: "promtool", since: "2.42", apt: "prometheus", why: "evaluates the alerts", usedBy: "alerts" },
+  { name: "systemd-analyze", since: "252", apt: "systemd", why: "checks the units", usedBy: "deploy/systemd" },
+  {
+    name: "chromium",
+    since: "156",
+    apt: "chromium",
+    why: "shows the page",
+    usedBy: "the page, pictures, page benches",
+  },
+  {
+    name: "faketime",
+    since: "0.9.10",
+    apt: "faketime",
+    why: "gives a process another time",
+    usedBy: "docs/operations.md",
+  },
+  { name: "openssl", since: "3.0", apt: "openssl", why: "checks certificates", usedBy: "packages/pki" },
+  {
+    name: "python3",
+    since: "3.11",
+    apt: "python3",
+    why: "locks files as other programs do",
+    usedBy: "locks of device files",
+  },
   {
     name: "grpcurl",
+    since: "1.9",
     go: "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3",
     why: "calls services as operators do",
     usedBy: "reflection, README",
   },
-  { name: "nbdfuse", apt: "libnbd-bin", why: "shows such a drive as a file", usedBy: "hung and failing drives, soak" },
-  { name: "nbdkit", apt: "nbdkit", why: "serves a drive that fails or hangs", usedBy: "hung and failing drives, soak" },
+  {
+    name: "nbdfuse",
+    since: "1.14",
+    apt: "libnbd-bin",
+    why: "shows such a drive as a file",
+    usedBy: "hung and failing drives, soak",
+  },
+  {
+    name: "nbdkit",
+    since: "1.32",
+    apt: "nbdkit",
+    why: "serves a drive that fails or hangs",
+    usedBy: "hung and failing drives, soak",
+  },
   {
     name: "baremetal",
+    since: "6.3",
     pip: "python-ironicclient==6.3.0",
     why: "calls vendor methods as Ironic's users do",
     usedBy: "vendor passthru",
@@ -75,7 +109,8 @@ export async function installTools(folder) {
   for (const { name, go } of missing) if (go !== undefined) await tried(name, () => installByGo(name, go, folder));
   for (const { name, pip } of missing) if (pip !== undefined) await tried(name, () => installByPip(name, pip, folder));
   const still = TOOLS.filter(({ name }) => findProgram(name) === undefined);
-  for (const { name, why, usedBy } of still) console.log(`missing: ${name}, which ${why}; used by: ${usedBy}`);
+  for (const { name, since, why, usedBy } of still)
+    console.log(`missing: ${name} ${since} or newer, which ${why}; used by: ${usedBy}`);
 }
 
 /** Whatever needs a program that cannot be had here is skipped, or fails by .ci/allowed-skips. */
