@@ -44,7 +44,14 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
   let result;
   const begin = () => {
     result = undefined;
-    Object.assign(child, { file: queue.shift(), output: "", test: "loading it", testBeganMs: performance.now() });
+    const nowMs = performance.now();
+    Object.assign(child, {
+      file: queue.shift(),
+      fileBeganMs: nowMs,
+      output: "",
+      test: "loading it",
+      testBeganMs: nowMs,
+    });
     timer.refresh();
     // That it has ended meanwhile is told by its end.
     child.send({ file: child.file, options }, () => {});
@@ -55,7 +62,7 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
       Object.assign(child, { test: message.begun, testBeganMs: performance.now() });
       continue;
     }
-    result = message;
+    result = { ...message, durationMs: performance.now() - child.fileBeganMs };
     // What was printed before arrives before it.
     await nextTurn();
     yield result;
@@ -67,7 +74,8 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
   const early = `ended (${child.signalCode ?? `exit code ${child.exitCode}`}) before all its tests had run`;
   const title = `${child.killed ? `took longer than ${timeoutMs / 1000} s` : early}, at: ${child.test}`;
   console.log(`${child.file}: ${title}`);
-  yield { file: child.file, passed: 0, skipped: [], failures: [{ title, error: child.output }] };
+  const durationMs = performance.now() - child.fileBeganMs;
+  yield { file: child.file, durationMs, passed: 0, skipped: [], failures: [{ title, error: child.output }] };
 }
 
 function signalGroup({ pid }, signal) {

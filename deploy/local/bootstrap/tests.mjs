@@ -124,7 +124,8 @@ async function runFiles(files, { options, timeoutMs, env, execPath }) {
     while (queue.length > 0)
       for await (const result of runInProcess(queue, options, timeoutMs, env, execPath)) {
         results.push(result);
-        console.log(`[${results.length}/${files.length}] ${result.file}: ${counts(result)}`);
+        const seconds = (result.durationMs / 1_000).toFixed(1);
+        console.log(`[${results.length}/${files.length}] ${result.file}: ${counts(result)} (${seconds} s)`);
       }
   };
   const progress = setInterval(

@@ -168,7 +168,7 @@ describe("the set-up behind npm start and npm test", () => {
         file(`${needsQemu} it("b", () => {});`);
         const { code, output } = await verifying(outside);
         expect(output)
-          .to.match(/a\.test\.js: 1 passed, 0 failed, 1 skipped$/m)
+          .to.match(/a\.test\.js: 1 passed, 0 failed, 1 skipped \(\d+\.\d s\)$/m)
           .and.to.match(/^2 passed, 0 failed$/m);
         expect(code).to.equal(0);
       });

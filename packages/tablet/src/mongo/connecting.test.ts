@@ -135,7 +135,7 @@ describe("connecting to MongoDB", () => {
     let old: DocumentDatabase;
 
     before(async function () {
-      if (!hasJavaServer()) return skipBecause(this, "java and mvn are not on PATH");
+      if (!hasJavaServer()) return skipBecause(this, "java, javac and mvn are not all on PATH");
       old = await startJavaServer("old");
     });
 

@@ -54,6 +54,9 @@ export async function newDocumentDatabase(place: DatabasePlace): Promise<Documen
   }
 }
 
+/** `javac` stands for the compiler's module, which a Java runtime alone lacks. */
+const JAVA_PROGRAMS = ["java", "javac", "mvn"];
+
 /** Gets what a server here is started from, while there is a network; why there can be none is told by starting it. */
 export async function fetchDocumentDatabase(): Promise<void> {
   if (!process.env.DISKMESH_TEST_MONGODB_URL && !isOnPath("mongod") && hasJavaServer()) await javaClasses();
@@ -63,7 +66,7 @@ async function find(place: DatabasePlace): Promise<DocumentDatabase | string> {
   const url = process.env.DISKMESH_TEST_MONGODB_URL;
   if (url) return { title: "the server of DISKMESH_TEST_MONGODB_URL", url };
   if (isOnPath("mongod")) return startMongod(place);
-  const missing = ["java", "mvn"].filter((program) => !isOnPath(program));
+  const missing = JAVA_PROGRAMS.filter((program) => !isOnPath(program));
   if (missing.length === 0) return startJavaServer(undefined, place);
   return `DISKMESH_TEST_MONGODB_URL is not set, mongod is not on PATH, nor is ${missing.join(", nor ")} for mongo-java-server`;
 }
@@ -114,7 +117,7 @@ async function answered(url: string): Promise<void> {
 }
 
 export function hasJavaServer(): boolean {
-  return isOnPath("java") && isOnPath("mvn");
+  return JAVA_PROGRAMS.every(isOnPath);
 }
 
 /** A folder with the libraries and our compiled source, made once for each content of it. */
