@@ -70,7 +70,7 @@ describe("certificates that change while connections stand", () => {
     expect(bench.failures).to.deep.equal([]);
   });
 
-  it("count for the next of calls that are carried: those under way end well, or with a server that is revoked", async () => {
+  it("count for the next call: those under way end well, or with a server that is revoked", async () => {
     const begun: (() => void)[] = [];
     await bench.serve(
       {
@@ -79,7 +79,7 @@ describe("certificates that change while connections stand", () => {
       },
       { tls: files("disk-registry") },
     );
-    const client = bench.client({ tls: files("operator"), carried: true });
+    const client = bench.client({ tls: files("operator") });
     const slow = { text: "slow", count: 2 };
     const first = client.get(slow);
     await eventually(async () => expect(begun).to.have.length(1));

@@ -10,8 +10,6 @@ import {
 import { CurrentTls, type TlsFiles } from "@diskmesh/tls";
 import "./quiet-grpc.js";
 import { connectivityState, Metadata, type ServiceError, status } from "@grpc/grpc-js";
-import { type BegunCall, CarrierClient } from "./carrier-client.js";
-import { CARRIER_MARGIN_BYTES } from "./carrier-method.js";
 import type { CallOptions, MethodDefinition } from "./definition.js";
 import { errorOfStatus, ServedElsewhereError } from "./error-of-status.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
@@ -31,15 +29,6 @@ export interface ClientOptions {
   readonly defaultDeadlineMs: number;
   readonly maxMessageBytes?: number;
   /**
-   * Calls that are no streams are carried on one that is kept, where the server does that: a small one takes a fraction of
-   * what one by itself does. True for a client that calls often; others do so while they have many under way.
-   */
-  readonly carried?: boolean;
-  /**
-   * How long a stream carries calls until it is left for another one, and a server that carries none is not asked again.
-   */
-  readonly carrierAgeMs?: number;
-  /**
    * Called when a server cannot be reached, with why, at each try: a call that goes on to look for another one may take
    * until its deadline to fail.
    */
@@ -50,9 +39,6 @@ export interface ClientOptions {
 export interface ChannelOptions extends ClientOptions {
   readonly address: string;
 }
-
-/** Who has so many calls under way has the next one carried. */
-const MANY_CALLS = 8;
 
 const pass = (bytes: Buffer): Buffer => bytes;
 
@@ -65,23 +51,18 @@ export function closedError(address: string): UnavailableError {
 export class ClientChannel {
   readonly #maxMessageBytes: number;
   readonly #tls: CurrentTls;
-  readonly #carriers: CarrierClient;
   #link: Link;
   #isClosed = false;
-  /** Calls that are no streams. */
-  #underWay = 0;
 
   constructor(private readonly options: ChannelOptions) {
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
     this.#tls = CurrentTls.open(options.tls);
-    this.#carriers = new CarrierClient(options.carrierAgeMs);
     this.#link = this.#connectAnew();
     this.#tls.onChange(() => this.#link.endIfRevoked());
   }
 
   close(): void {
     this.#isClosed = true;
-    this.#carriers.close();
     this.#link.close();
     this.#tls.close();
   }
@@ -112,21 +93,10 @@ export class ClientChannel {
     const outgoing = this.#outgoing(method, options, this.options.defaultDeadlineMs);
     describeCall(outgoing.traced, request, options.requestId);
     const link = this.#current();
-    const answer = this.#answer(method, options, outgoing, (callback) => {
-      const { path } = method;
+    return this.#answer(method, options, outgoing, (callback) => {
       const { metadata, options: callOptions } = outgoing;
-      const alone = () =>
-        link.begun(link.client.makeUnaryRequest(path, pass, pass, bytes, metadata, callOptions, callback));
-      if (!this.#mayCarry(bytes)) return alone();
-      const deadlineAtMs = callOptions.deadline;
-      return this.#carriers.begin(link, { path, request: bytes, metadata, deadlineAtMs, callback, instead: alone });
+      return link.begun(link.client.makeUnaryRequest(method.path, pass, pass, bytes, metadata, callOptions, callback));
     });
-    this.#underWay++;
-    try {
-      return await answer;
-    } finally {
-      this.#underWay--;
-    }
   }
 
   async clientStream(
@@ -190,17 +160,10 @@ export class ClientChannel {
   /** With what the TLS files say now: calls under way on the former link end there. */
   #current(): Link {
     if (!this.#link.isCurrent && !this.#isClosed) {
-      this.#carriers.end();
       this.#link.retire();
       this.#link = this.#connectAnew();
     }
     return this.#link;
-  }
-
-  #mayCarry(request: Buffer): boolean {
-    const isShort = request.length <= this.#maxMessageBytes - CARRIER_MARGIN_BYTES;
-    const isWorthIt = this.options.carried === true || this.#underWay >= MANY_CALLS;
-    return isWorthIt && isShort && this.#carriers.isServed && !this.#isClosed;
   }
 
   #connectAnew(): Link {
@@ -223,7 +186,7 @@ export class ClientChannel {
     method: MethodDefinition,
     options: CallOptions,
     outgoing: Outgoing,
-    start: (callback: (error: ServiceError | null, bytes?: Buffer) => void) => BegunCall,
+    start: (callback: (error: ServiceError | null, bytes?: Buffer) => void) => LinkedCall,
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
       let unlisten: () => void = nothing;
@@ -316,7 +279,7 @@ export class ClientChannel {
     });
   }
 
-  #errorOf(method: MethodDefinition, error: ServiceError, call: BegunCall, signal?: AbortSignal): DomainError {
+  #errorOf(method: MethodDefinition, error: ServiceError, call: LinkedCall, signal?: AbortSignal): DomainError {
     if (error.code === status.CANCELLED && signal?.aborted) return cancelled(method, signal);
     const { code = status.UNKNOWN, details = messageOf(error), metadata = new Metadata() } = error;
     // A call that ended by itself without ever having had a connection has no authentication context.

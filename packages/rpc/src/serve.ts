@@ -13,7 +13,7 @@ import type { ActiveCall, CallContext } from "./call-context.js";
 import type { AdmittedCall, CallGate, GatedMethod } from "./call-gate.js";
 import { describeCall } from "./tracing.js";
 
-export type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
+type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 type ServerStreamHandler = (request: unknown, call: CallContext) => AsyncIterable<unknown>;
 type ClientStreamHandler = (requests: AsyncIterable<unknown>, call: CallContext) => Promise<unknown>;
 type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
@@ -35,7 +35,7 @@ export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buf
 }
 
 /** The one request of a call, told of in its span. */
-export function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
+function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
   const only = decoded(request, path);
   active.request = only;
   describeCall(traced, only, active.requestId);
@@ -43,7 +43,7 @@ export function onlyRequest(request: unknown, { active, traced }: AdmittedCall, 
 }
 
 /** Throws InvalidArgumentError for what could not be decoded. */
-export function decoded(request: unknown, path: string): unknown {
+function decoded(request: unknown, path: string): unknown {
   if (request instanceof Undecodable)
     throw new InvalidArgumentError(`the request of ${path} cannot be decoded: ${request.reason}`, {
       about: { method: path },
@@ -51,7 +51,7 @@ export function decoded(request: unknown, path: string): unknown {
   return request;
 }
 
-export interface ServedMethod extends GatedMethod {
+interface ServedMethod extends GatedMethod {
   readonly requestStream: boolean;
   readonly responseStream: boolean;
   /** Called here rather than by grpc-js, whose report of an answer that cannot be encoded would reach no log. */
@@ -110,7 +110,7 @@ function serveClientStream(
 }
 
 /** Runs a handler of an admitted call, and calls back with its encoded answer, unless that has failed before. */
-export async function answerOnce(
+async function answerOnce(
   admitted: AdmittedCall,
   method: ServedMethod,
   callback: (error: null, response: Buffer) => void,

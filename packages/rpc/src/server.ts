@@ -3,7 +3,6 @@ import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import "./quiet-grpc.js";
 import { type ConnectionInjector, Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { CallGate, type RpcChange, type RpcFailure } from "./call-gate.js";
-import { CarrierServer } from "./carrier-server.js";
 import { type Handlers, methodsOf, type ServiceDefinition } from "./definition.js";
 import { guardStreams } from "./guarded-streams.js";
 import type { Healthy } from "./health.js";
@@ -48,7 +47,6 @@ export class RpcServer {
   readonly #gate: CallGate;
   readonly #silent: SilentStreams;
   readonly #infrastructure: Infrastructure;
-  readonly #carriers: CarrierServer;
   readonly #connections: ConnectionInjector;
   readonly #listeners: SecureListener[] = [];
   #tls: CurrentTls | undefined;
@@ -77,8 +75,6 @@ export class RpcServer {
     this.#gate = new CallGate(limits, options.onError ?? (() => {}), options.onChange ?? (() => {}));
     this.#infrastructure = new Infrastructure(limits, (call) => this.#heard(call));
     this.#infrastructure.addHealth(this.#server);
-    this.#carriers = new CarrierServer({ limits, gate: this.#gate, onHeard: (call) => this.#heard(call) });
-    this.#carriers.addToServer(this.#server);
   }
 
   /** Adds a service before `listen`. A caller whose role is not allowed gets PERMISSION_DENIED. */
@@ -106,12 +102,10 @@ export class RpcServer {
         encode: method.responseSerialize,
       };
       const serve = handler.bind(options.handlers);
-      const requestDeserialize = tolerantDecoder(method.requestDeserialize);
       implementation[name] = serveMethod(this.#gate, gated, (call) => this.#heard(call), serve);
-      if (!gated.streams) this.#carriers.addMethod({ method: gated, decode: requestDeserialize, handler: serve });
       tolerant[name] = {
         ...method,
-        requestDeserialize,
+        requestDeserialize: tolerantDecoder(method.requestDeserialize),
         responseSerialize: (bytes: Buffer) => bytes,
       };
     }
@@ -178,7 +172,6 @@ export class RpcServer {
     const closed = new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve()));
     this.#infrastructure.endStreams();
     await this.#gate.drain();
-    this.#carriers.end();
     this.#connections.drain(LAST_ANSWERS_MS);
     await closed;
     this.#tls?.close();

@@ -150,7 +150,7 @@ function connectDispatchers(
 ): Dispatchers {
   const dispatchers = [dispatcher.address].flat().map((address) => {
     const common = { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: cpi.callTimeoutMs } as const;
-    const of = { ...common, maxMessageBytes: rpc.maxMessageBytes, carried: true } as const;
+    const of = { ...common, maxMessageBytes: rpc.maxMessageBytes } as const;
     const client = createClient(CpiServiceDefinition, of);
     const health = createClient(HealthDefinition, common);
     lifecycle.use("CPI client", client);
@@ -175,7 +175,7 @@ function connectFleet(
   const nodes = new Nodes({
     registries: clients.map(({ registry }) => registry),
     connect: (nodeId, address) => {
-      const of = { ...common, address, serverRole: "disk-agent", serverName: nodeId, carried: true } as const;
+      const of = { ...common, address, serverRole: "disk-agent", serverName: nodeId } as const;
       return createClient(AgentDriverServiceDefinition, of);
     },
     limits,

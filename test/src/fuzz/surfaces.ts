@@ -6,7 +6,6 @@ import { HTTPS_LOGIN, VM_REGISTRY } from "./fuzz-mesh.js";
 import { PARSER_NAMES } from "./parsers.js";
 import { ProtoMessages } from "./proto-messages.js";
 import type { Surface } from "./surface.js";
-import { CarrierSurface } from "./surfaces/carrier.js";
 import { ConfigsSurface } from "./surfaces/configs.js";
 import { CpiAnswersSurface } from "./surfaces/cpi-answers.js";
 import { GrpcSurface } from "./surfaces/grpc.js";
@@ -27,7 +26,6 @@ export interface SurfaceParts {
 /** Surfaces of the mesh, by name. */
 const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise<Surface>>> = {
   grpc: ({ mesh }) => new GrpcSurface(mesh.targets, new ProtoMessages()),
-  carrier: ({ mesh }) => new CarrierSurface(mesh.targets, new ProtoMessages()),
   http2: ({ mesh }) => new Http2Surface(mesh.targets),
   tls: async ({ mesh }) => new TlsSurface(mesh.targets, await clientHello()),
   nbd: ({ nbdSocketPath }) => new NbdSurface(nbdSocketPath),

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { CarrierServiceDefinition } from "@diskmesh/api/rpc";
 import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
 import type { TlsFiles } from "@diskmesh/tls";
 import type { CallContext } from "../call-context.js";
@@ -151,12 +150,6 @@ export class Bench {
     return this.clientOf(NoteService, options);
   }
 
-  /** Opens a stream that carries calls and ends it, at each call: that fails while there are as many as there may be. */
-  streamOpener(): () => Promise<unknown> {
-    const client = this.clientOf(CarrierServiceDefinition);
-    return () => collect(client.carry(eachOf([])));
-  }
-
   clientOf<Definition extends ServiceDefinition>(
     definition: Definition,
     options: Partial<ClientOptions> = {},
@@ -263,8 +256,4 @@ export function deferred(): { promise: Promise<void>; resolve: () => void } {
     resolve = done;
   });
   return { promise, resolve };
-}
-
-export async function* eachOf<Item>(items: readonly Item[]): AsyncGenerator<Item> {
-  yield* items;
 }

@@ -31,7 +31,6 @@ export class RegistryClients {
       tls: this.tls,
       serverRole: "disk-registry",
       defaultDeadlineMs: DEFAULT_DEADLINE_MS,
-      carried: true,
     });
     this.#clients.set(key, client);
     return client;

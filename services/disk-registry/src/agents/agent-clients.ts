@@ -19,7 +19,6 @@ export function grpcAgents(options: { readonly tls: TlsFiles; readonly defaultDe
       address,
       serverRole: "disk-agent",
       serverName: hostId,
-      carried: true,
     });
 }
 

@@ -1,6 +1,6 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
 import type { Random } from "../../random.js";
-import type { Method, ProtoMessages } from "../proto-messages.js";
+import type { ProtoMessages } from "../proto-messages.js";
 import { randomBytes, spoilBytes, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 import { CALLERS, type Caller, TARGETS, type Target, type Targets } from "../targets.js";
@@ -14,8 +14,6 @@ export interface WireCall {
   readonly ends: boolean;
   /** Undefined: not before it was answered, or has had its time. */
   readonly cancelAfterMs?: number;
-  /** Whether nobody reads what is answered. */
-  readonly isUnread?: boolean;
 }
 
 /** Calls that go out in one turn, on one connection. */
@@ -31,7 +29,7 @@ const SERVICES: Readonly<Record<Target, RegExp>> = {
   "disk-registry": /^\/diskmesh\.registry\./,
   "disk-agent": /^\/diskmesh\.agent\./,
 };
-export const OTHER_PATHS = [
+const OTHER_PATHS = [
   "/grpc.health.v1.Health/Check",
   "/grpc.health.v1.Health/Watch",
   "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -41,8 +39,6 @@ export const OTHER_PATHS = [
   "",
   "no-slash",
 ];
-/** Of what is answered so much is looked at. */
-const MAX_HEARD_BYTES = 65_536;
 const CONTENT_TYPES = [
   "application/grpc",
   "application/grpc+proto",
@@ -61,14 +57,14 @@ const INTERNAL = /internal error; the server's log has it/;
 
 /** All methods, with all roles, wrong in every part of a call. */
 export class GrpcSurface implements Surface {
-  readonly name: string = "grpc";
+  readonly name = "grpc";
   readonly atOnce = 8;
   readonly counts = new Counts();
   readonly #sessions = new Map<string, { session: ClientHttp2Session; calls: number }>();
 
   constructor(
     private readonly targets: Targets,
-    protected readonly messages: ProtoMessages,
+    private readonly messages: ProtoMessages,
   ) {}
 
   next(random: Random): Buffer {
@@ -76,7 +72,7 @@ export class GrpcSurface implements Surface {
     const caller: Caller = random.chance(0.02)
       ? "stranger"
       : random.pick(random.chance(0.5) ? ROLES_OF[target] : CALLERS);
-    const calls = Array.from({ length: random.pick([1, 1, 1, 2, 4]) }, () => this.nextCall(random, target));
+    const calls = Array.from({ length: random.pick([1, 1, 1, 2, 4]) }, () => this.#nextCall(random, target));
     return Buffer.from(JSON.stringify({ target, caller, calls } satisfies GrpcInput));
   }
 
@@ -92,13 +88,8 @@ export class GrpcSurface implements Surface {
     for (const { session } of this.#sessions.values()) setImmediate(() => session.destroy());
   }
 
-  /** A method of that service. */
-  protected pickMethod(random: Random, target: Target): Method {
-    return random.pick(this.messages.methods.filter(({ path }) => SERVICES[target].test(path)));
-  }
-
-  protected nextCall(random: Random, target: Target): WireCall {
-    const method = this.pickMethod(random, target);
+  #nextCall(random: Random, target: Target): WireCall {
+    const method = random.pick(this.messages.methods.filter(({ path }) => SERVICES[target].test(path)));
     const path = random.chance(0.88)
       ? method.path
       : random.chance(0.8)
@@ -142,7 +133,7 @@ export class GrpcSurface implements Surface {
       this.counts.add("refused by our own client");
       return;
     }
-    const ended = endOf(stream, call.isUnread === true);
+    const ended = endOf(stream);
     for (const chunk of call.chunks) stream.write(Buffer.from(chunk, "base64"));
     if (call.ends) stream.end();
     const leave = () => {
@@ -176,10 +167,9 @@ function connected(session: ClientHttp2Session): Promise<void> {
   });
 }
 
-function endOf(stream: ClientHttp2Stream, isUnread: boolean): Promise<{ status: string | undefined; message: string }> {
+function endOf(stream: ClientHttp2Stream): Promise<{ status: string | undefined; message: string }> {
   let status: string | undefined;
   let message = "";
-  let heardBytes = 0;
   const read = (headers: Record<string, unknown>): void => {
     if (typeof headers["grpc-status"] === "string") status = headers["grpc-status"];
     if (typeof headers["grpc-message"] === "string") message += decode(headers["grpc-message"]);
@@ -187,12 +177,7 @@ function endOf(stream: ClientHttp2Stream, isUnread: boolean): Promise<{ status: 
   stream.on("response", read);
   stream.on("trailers", read);
   stream.on("error", () => {});
-  // Failures of carried calls come in messages.
-  if (!isUnread)
-    stream.on("data", (bytes: Buffer) => {
-      if (heardBytes < MAX_HEARD_BYTES) message += bytes.toString("latin1");
-      heardBytes += bytes.length;
-    });
+  stream.resume();
   return new Promise((resolve) => stream.once("close", () => resolve({ status, message })));
 }
 
@@ -205,7 +190,7 @@ function decode(text: string): string {
 }
 
 /** A message behind its flag and length, one of which may be wrong. */
-export function frame(random: Random, message: Buffer): Buffer {
+function frame(random: Random, message: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head[0] = random.chance(0.95) ? 0 : random.pick([1, 2, 255]);
   const wrong = random.chance(0.05);
@@ -217,7 +202,7 @@ export function frame(random: Random, message: Buffer): Buffer {
   return random.chance(0.03) ? spoilBytes(random, whole) : whole;
 }
 
-export function inPieces(random: Random, bytes: Buffer): Buffer[] {
+function inPieces(random: Random, bytes: Buffer): Buffer[] {
   if (random.chance(0.8)) return [bytes];
   const at = random.below(bytes.length + 1);
   return [bytes.subarray(0, at), bytes.subarray(at)];

@@ -1,1 +1,0 @@
-export * from "./generated/diskmesh/rpc/v1/carrier_service.js";
