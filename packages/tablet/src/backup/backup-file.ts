@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import * as z from "zod";
 import type { Versioned } from "../checksums.js";
@@ -13,6 +12,7 @@ const FORMAT = 1;
 const KIND = "diskmesh backup";
 /** What one piece of a stream of them holds, but for a document that is larger alone. */
 const PIECE_LENGTH = 256 * 1024;
+const READ_SIZE_BYTES = 1024 * 1024;
 
 const headerShape = z.strictObject({
   kind: z.literal(KIND),
@@ -93,8 +93,15 @@ export async function* documentsOf(path: string): AsyncGenerator<BackupDocument>
   }
 }
 
-function linesOf(path: string): AsyncIterable<string> {
-  return createInterface({ input: createReadStream(path, "utf8"), crlfDelay: Number.POSITIVE_INFINITY });
+/** Splits at the byte 0x0A only. JSON strings may hold U+2028 and U+2029, where readline of newer Node splits. */
+async function* linesOf(path: string): AsyncGenerator<string> {
+  let rest = "";
+  for await (const text of createReadStream(path, { encoding: "utf8", highWaterMark: READ_SIZE_BYTES })) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() as string;
+    yield* lines;
+  }
+  if (rest !== "") yield rest;
 }
 
 function parseHeader(path: string, line: string): BackupHeader {

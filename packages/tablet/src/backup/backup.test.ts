@@ -118,6 +118,16 @@ describe("backup and restore", () => {
     });
   }
 
+  it("keeps what other formats take for the end of a line", async () => {
+    const id = "\u0085 \u2028 \u2029 \r \n";
+    await using tablet = await open(join(folder, "from"));
+    await tablet.transact((tx) => tx.hosts.put({ id, n: 1 }));
+    await backUp(tablet);
+    await restore(join(folder, "to"));
+    await using restored = await open(join(folder, "to"));
+    expect(await restored.read(({ hosts }) => hosts.get(id))).to.deep.equal({ id, n: 1 });
+  });
+
   it("tells all incarnations that a tablet comes from, the nearest first", async function () {
     leaveToVerify(this);
     let tablet = await make(join(folder, "0"));
