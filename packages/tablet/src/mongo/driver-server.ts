@@ -37,10 +37,10 @@ const DUPLICATE_KEY = 11_000;
 const REFUSED_CODES: readonly unknown[] = [2, 9, 13, 14, 18, 20, 40, 59, 72, 73, 166, 10_334, 17_419, 17_420];
 
 /**
- * Not done, for a reason that may go: a validator, a quota, a full disk, too many requests (Cosmos DB's 16500, Atlas'
- * 8000).
+ * Not done, for a reason that may go: a time limit, a write conflict, a validator, a quota, a full disk, too many requests
+ * (Cosmos DB's 16500, Atlas' 8000).
  */
-const NOT_DONE_CODES: readonly unknown[] = [121, 8_000, 12_501, 14_031, 16_500];
+const NOT_DONE_CODES: readonly unknown[] = [50, 112, 121, 262, 8_000, 12_501, 14_031, 16_500];
 
 /**
  * Connects, or rejects with what is wrong. No message shows a user name or a password. Other TLS files are taken up when
@@ -315,13 +315,15 @@ function operationOf({ id, seq, document }: ViewWrite): AnyBulkWriteOperation<St
 
 /** Which writes were not done, and that all others were; throws when nobody knows. */
 function resultOf(error: unknown, writes: readonly ViewWrite[]): WriteResult {
-  if (!(error instanceof MongoBulkWriteError)) {
+  const isBulk = error instanceof MongoBulkWriteError;
+  if (isBulk && error.result.getWriteConcernError() !== undefined) throw error;
+  const failures = isBulk ? [error.writeErrors].flat() : [];
+  if (failures.length === 0) {
+    // A failed command has one code for all of its writes; the driver wraps it in a MongoBulkWriteError.
     if (!(error instanceof MongoServerError) || !isNotDone(error.code)) throw error;
-    return { present: [], refused: messageOf(error) };
+    return { present: [], refused: `${messageOf(error)} (code ${error.code})` };
   }
-  const failures = [error.writeErrors].flat();
-  const isAnswer = failures.length > 0 && error.result.getWriteConcernError() === undefined;
-  if (!isAnswer || failures.some(({ code }) => code !== DUPLICATE_KEY && !isNotDone(code))) throw error;
+  if (failures.some(({ code }) => code !== DUPLICATE_KEY && !isNotDone(code))) throw error;
   const [present, refused] = [[] as ViewWrite[], failures.find(({ code }) => code !== DUPLICATE_KEY)];
   for (const { code, index } of failures) if (code === DUPLICATE_KEY) present.push(writes[index] as ViewWrite);
   return { present, refused: refused && `${refused.errmsg} (code ${refused.code})` };

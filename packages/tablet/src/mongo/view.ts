@@ -88,6 +88,8 @@ export class View {
   /** How long the last rest was; 0 while the server takes what it is sent. */
   #restMs = 0;
   #toldAtMs = 0;
+  /** Whether the last batch ended with a lost answer. */
+  #wasLost = false;
 
   /** `outcomes` are what the log held after the checkpoint: the first to be applied, at the number of the own claim. */
   constructor(options: ViewOptions, checkpoint: number, outcomes: Outcomes) {
@@ -158,8 +160,15 @@ export class View {
     const { log } = this.#options;
     const batch = this.#nextBatch();
     const upTo = (batch.at(-1) as Unapplied).seq;
-    const { isLost, refused } = await this.#apply(batch);
-    if (isLost) return this.#claimAgain();
+    const { lost, refused } = await this.#apply(batch);
+    if (lost !== undefined) {
+      // A server may answer every try with an error that says nothing: each claim stays in the log for ever.
+      if (this.#wasLost) await this.#rest(lost);
+      this.#wasLost = true;
+      if (!this.#options.signal.aborted) await this.#claimAgain();
+      return;
+    }
+    this.#wasLost = false;
     if (refused !== undefined) return this.#rest(refused);
     this.#endRests();
     await log.append({ kind: "checkpoint", upTo }, FOREVER_MS);
@@ -238,10 +247,10 @@ export class View {
   }
 
   /**
-   * `isLost` when the answer to a write was lost. It must not be sent again: it may still arrive, later than a delete.
+   * `lost` says how the answer to a write was lost. It must not be sent again: it may still arrive, later than a delete.
    * `refused` when the server did not do one, and says why.
    */
-  async #apply(batch: readonly Unapplied[]): Promise<{ isLost: boolean; refused?: string | undefined }> {
+  async #apply(batch: readonly Unapplied[]): Promise<{ lost?: string; refused?: string }> {
     const writesByTable = new Map<string, ViewWrite[]>();
     for (const { table, id, seq, document } of lastWords(batch)) {
       const writes = writesByTable.get(table);
@@ -253,12 +262,12 @@ export class View {
         for (let first = 0; first < writes.length; first += REQUEST_WRITES) {
           const request = writes.slice(first, first + REQUEST_WRITES);
           const refused = await this.#write(`${this.#options.tabletName}.${table}`, request);
-          if (refused !== undefined) return { isLost: false, refused };
+          if (refused !== undefined) return { refused };
         }
       }
-      return { isLost: false };
+      return {};
     } catch (error) {
-      if (error instanceof LostAnswerError) return { isLost: true };
+      if (error instanceof LostAnswerError) return { lost: error.message };
       throw error;
     }
   }
