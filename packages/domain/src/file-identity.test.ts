@@ -22,6 +22,12 @@ const rows: [string, Marks, Marks, RegExp | "known same" | "unknown"][] = [
   ["one side has no serial number, the same file", marks("s", "b f 1"), marks("", "b f 1"), "known same"],
   ["an identity that nobody told", marks(""), marks("", "b f 2"), "unknown"],
   ["nothing told by either", marks(""), marks(""), "unknown"],
+  ["a file after a boot", marks("", "one file 8:77:5"), marks("", "two file 9:77:5"), "known same"],
+  ["another file after a boot", marks("", "one file 8:77:5"), marks("", "two file 8:78:5"), /"two file 8:78:5"/],
+  ["its inode used again after a boot", marks("", "one file 8:77:5"), marks("", "two file 8:77:6"), /8:77:6/],
+  ["a copy of its file system in one boot", marks("", "one file 8:77:5"), marks("", "one file 9:77:5"), /9:77:5/],
+  ["no birth time, after a boot", marks("", "one file 8:77:0"), marks("", "two file 8:77:0"), "unknown"],
+  ["a drive after a boot", marks("", "one block 8:16:3"), marks("", "two block 8:16:3"), "unknown"],
 ];
 
 describe("file identity", () => {

@@ -1,8 +1,11 @@
-/** What tells one drive or device file from another. Either may be empty: then it says nothing. */
+/** Tells one drive or device file from another. An empty mark says nothing. */
 export interface FileMarks {
-  /** As the hardware reports it. */
+  /** As the kernel reports it. Text of a configuration is no mark. */
   readonly serialNumber: string;
-  /** As the operating system tells files apart; holds only among those with the same text before the first space. */
+  /**
+   * As the operating system tells files apart: the boot of the machine, the kind of file, and its marks. The marks hold
+   * only among identities of one boot, except inode and birth time of a regular file, which outlast it.
+   */
   readonly fileIdentity?: string | undefined;
 }
 
@@ -11,19 +14,34 @@ export interface FileMarks {
  * number is the drive's own and stays when it is plugged in again, so where both sides have one it alone decides.
  */
 export function fileDifference(known: FileMarks, found: FileMarks): string | undefined {
-  if (known.serialNumber !== "" && found.serialNumber !== "") {
-    if (known.serialNumber === found.serialNumber) return undefined;
+  if (isSame(known, found) !== false) return undefined;
+  if (known.serialNumber !== "" && found.serialNumber !== "")
     return `serial number was ${JSON.stringify(known.serialNumber)}, is ${JSON.stringify(found.serialNumber)}`;
-  }
-  const before = known.fileIdentity ?? "";
-  const now = found.fileIdentity ?? "";
-  if (before === "" || now === "" || before === now) return undefined;
-  if (before.split(" ", 1)[0] !== now.split(" ", 1)[0]) return undefined;
-  return `it was ${JSON.stringify(before)}, is ${JSON.stringify(now)}`;
+  return `it was ${JSON.stringify(known.fileIdentity)}, is ${JSON.stringify(found.fileIdentity)}`;
 }
 
 /** Whether the marks show one and the same file or drive. Where they show no difference either, nobody knows. */
 export function isKnownSame(known: FileMarks, found: FileMarks): boolean {
+  return isSame(known, found) === true;
+}
+
+/** Undefined when nothing shows it. */
+function isSame(known: FileMarks, found: FileMarks): boolean | undefined {
   if (known.serialNumber !== "" && found.serialNumber !== "") return known.serialNumber === found.serialNumber;
-  return Boolean(known.fileIdentity) && known.fileIdentity === found.fileIdentity;
+  const [before = "", now = ""] = [known.fileIdentity, found.fileIdentity];
+  if (before === "" || now === "") return undefined;
+  if (before === now) return true;
+  if (before.split(" ", 1)[0] === now.split(" ", 1)[0]) return false;
+  const [inodeBefore, inodeNow] = [lastingInode(before), lastingInode(now)];
+  return inodeBefore === "" || inodeNow === "" ? undefined : inodeBefore === inodeNow;
+}
+
+/**
+ * Inode and birth time of a regular file; empty for anything else, and where the file system tells no birth time: inodes
+ * are used again.
+ */
+function lastingInode(fileIdentity: string): string {
+  const [, kind, marks = ""] = fileIdentity.split(" ");
+  const [, inode = "", birthNs = "0"] = marks.split(":");
+  return kind === "file" && birthNs !== "0" ? `${inode}:${birthNs}` : "";
 }

@@ -220,6 +220,7 @@ function makeContext(
       ledger,
       devices,
       openRemotePart: openRemotePart(config, edges, log),
+      clock,
       limits: {
         maxConnections: config.limits.maxNbdConnections,
         maxInFlightRequests: config.limits.maxInFlightNbdRequests,
@@ -227,6 +228,7 @@ function makeContext(
         negotiationTimeoutMs: config.timeouts.nbdNegotiationTimeoutMs,
         drainTimeoutMs: config.timeouts.drainTimeoutMs,
         maxEndedExports: config.limits.maxEndedExports,
+        ioTimeoutMs: config.timeouts.remoteIoTimeoutMs,
       },
       log,
       listenNbd: edges.listenNbd,

@@ -40,7 +40,9 @@ const device = z.strictObject({
     .string()
     .max(255)
     .default("")
-    .describe("Of the drive; what the system says of a block device when empty."),
+    .describe(
+      "A check: a drive of which the kernel reports another one is refused. What the kernel does not report identifies nothing.",
+    ),
   pool: parsed((value) => parseOptionalName("pool", value) ?? "")
     .default("")
     .describe("Disks name the pool of the devices that they want."),
@@ -263,7 +265,9 @@ export const configSchema = z
         .describe("How long the registry may take to answer a heartbeat."),
       remoteIoTimeoutMs: durationMsConfig
         .default(30_000)
-        .describe("How long I/O on another host's device waits for that host."),
+        .describe(
+          "How long I/O waits for a device that cannot be used now, or for another host that has it; then EIO.",
+        ),
       nbdNegotiationTimeoutMs: durationMsConfig
         .default(10_000)
         .describe("How long a program that connects to a disk may take to say what it wants."),

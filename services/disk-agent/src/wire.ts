@@ -7,7 +7,13 @@ import {
   OrderOutcome,
 } from "@diskmesh/api/agent";
 import type { Stamp as StampMessage } from "@diskmesh/api/common";
-import { Health, type RegisterAgentResponse, type ReportedDevice } from "@diskmesh/api/registry";
+import {
+  type DeviceIdentity,
+  Health,
+  type RegisterAgentResponse,
+  type ReportedDevice,
+  type StampedDevice,
+} from "@diskmesh/api/registry";
 import {
   type DeviceId,
   InvalidArgumentError,
@@ -19,12 +25,17 @@ import {
   quoted,
   type Stamp,
 } from "@diskmesh/domain";
-import type { ExpectedDevice } from "./devices/attach-orders.js";
 import type { Device } from "./devices/device.js";
 import type { DeviceProblem } from "./devices/device-problem.js";
 import type { UntoldError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
-import { type AgentMemory, type ExportSpec, lastStamp, type OrderKind } from "./model/memory.js";
+import {
+  type AgentMemory,
+  type ExportSpec,
+  lastStamp,
+  type OrderKind,
+  type RememberedIdentity,
+} from "./model/memory.js";
 import type { DeviceOrder } from "./model/orders.js";
 import type { RegistrationAnswer } from "./model/registration.js";
 
@@ -79,29 +90,24 @@ function parseNamed(field: string, values: readonly string[], maxDevices: number
   return deviceIds;
 }
 
-export interface ParsedOrder {
-  readonly order: DeviceOrder;
-  readonly expected: ExpectedDevice | undefined;
-}
-
 export function parseOrders(
   kind: OrderKind,
   messages: readonly DeviceOrderMessage[],
   maxDevices: number,
-): ParsedOrder[] {
+): DeviceOrder[] {
   refuseTooMany("devices", messages.length, maxDevices);
   const orders = messages.map((message) => {
     const deviceId = parseDeviceId(message.deviceId);
     const stamp = parseStamp(`stamp of device ${deviceId}`, message.stamp);
-    return { order: { deviceId, stamp, kind }, expected: message.expected && parseExpected(message.expected) };
+    return { deviceId, stamp, kind, expected: message.expected && parseExpected(message.expected) };
   });
-  refuseRepeated(orders.map(({ order }) => order.deviceId));
+  refuseRepeated(orders.map(({ deviceId }) => deviceId));
   return orders;
 }
 
-function parseExpected(message: ExpectedDeviceMessage): ExpectedDevice {
-  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity } = message;
-  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
+function parseExpected(message: ExpectedDeviceMessage | DeviceIdentity): RememberedIdentity {
+  const { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity } = message;
+  return { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
 }
 
 function refuseTooMany(field: string, count: number, limit: number): void {
@@ -208,9 +214,13 @@ export function encodeHealth(problem: DeviceProblem | undefined): { health: Heal
 }
 
 export function parseRegistrationAnswer(message: RegisterAgentResponse): RegistrationAnswer {
-  const parse = (device: { deviceId: string; stamp?: StampMessage | undefined }) => {
-    const deviceId = parseDeviceId(device.deviceId);
-    return { deviceId, stamp: parseStamp(`stamp of device ${deviceId}`, device.stamp) };
+  const parse = ({ deviceId: id, stamp, expected }: StampedDevice) => {
+    const deviceId = parseDeviceId(id);
+    return {
+      deviceId,
+      stamp: parseStamp(`stamp of device ${deviceId}`, stamp),
+      expected: expected && parseExpected(expected),
+    };
   };
   return {
     tabletId: parseId("tablet_id", message.tabletId),

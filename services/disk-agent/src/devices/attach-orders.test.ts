@@ -1,8 +1,10 @@
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { ANSWER_TIMEOUT_MS, DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
+import { ANSWER_TIMEOUT_MS, DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 
 const SIZE = 16 * 4096;
 
@@ -139,37 +141,50 @@ describe("attach and detach orders on files", () => {
     expect(fixture.files.openCount).to.equal(0);
   });
 
-  it("another file put in the place of one that is held -> device changed, until it is detached and attached", async () => {
+  it("another file put in the place of one that is held -> device changed, no session and no I/O, until it is attached anew", async () => {
     await fixture.order("attach", "a", 1);
+    await fixture.openSession("a", 1);
     rmSync(join(fixture.folder, "a"));
     writeFileSync(join(fixture.folder, "a"), Buffer.alloc(SIZE));
     expect(await fixture.order("attach", "a", 2)).to.equal("device_changed");
+    expect(fixture.files.openCount, "it may be the only way to what was written").to.equal(1);
+    await rejection(fixture.device("a").write(1, 0, Buffer.alloc(1), { fua: false }), UnavailableError, "has changed");
+    expect(await fixture.openSession("a", 2)).to.equal("device_changed");
+    expect(await fixture.openSession("a", 3, ""), "a fence").to.equal("done");
     expect(await fixture.order("detach", "a", 3)).to.equal("done");
     expect(await fixture.order("attach", "a", 4)).to.equal("done");
   });
 
-  const expected = { offsetBytes: 0, sizeBytes: SIZE, blockSizeBytes: 4096, serialNumber: "" };
+  const expected = { offsetBytes: 0, sizeBytes: SIZE, blockSizeBytes: 4096, serialNumber: "", fileIdentity: "" };
   for (const [field, value] of Object.entries({
     offsetBytes: 4096,
     sizeBytes: SIZE * 2,
     blockSizeBytes: 512,
-    path: "/x",
+    fileIdentity: "another-boot block 8:16:1",
   }))
-    it(`another ${field} than registered -> device changed, and nothing stays open`, async () => {
-      const stamp = { ...LEADER, deviceGeneration: 1 };
-      const order = { deviceId: fixture.device("a").id, stamp, kind: "attach" as const };
-      await fixture.order("detach", "a", 1);
-      fixture.ledger.remember({
-        ...fixture.ledger.memory,
-        devices: new Map([[order.deviceId, { order: { tabletGeneration: 1, deviceGeneration: 1, kind: "attach" } }]]),
-      });
-      const path = join(fixture.folder, "a");
-      const outcome = await fixture.attachOrders.run(order, { verdict: "obey" }, { path, ...expected, [field]: value });
-      expect(outcome.outcome).to.equal("device_changed");
+    it(`another ${field} than registered -> device changed, no session, and nothing stays open`, async () => {
+      const other = { ...expected, [field]: value };
+      expect(await fixture.order("attach", "a", 1, other)).to.equal("device_changed");
       await eventually(() => fixture.files.openCount === 0);
-      const right = await fixture.attachOrders.run(order, { verdict: "converge" }, { path, ...expected });
-      expect(right.outcome).to.equal("done");
+      expect(await fixture.openSession("a", 1)).to.equal("device_changed");
+      expect(await fixture.order("attach", "a", 2, expected)).to.equal("done");
+      expect(await fixture.openSession("a", 1)).to.equal("done");
     });
+
+  it("another file than registered, opened for a device that is held -> let go of, and I/O waits", async () => {
+    await fixture.order("attach", "a", 1);
+    await fixture.openSession("a", 1);
+    expect(await fixture.order("attach", "a", 2, { ...expected, offsetBytes: 4096 })).to.equal("device_changed");
+    await rejection(fixture.device("a").read(1, 0, 1), UnavailableError, "offset_bytes was 4096, is 0");
+  });
+
+  it("a start with the places of two devices exchanged -> device changed, and neither is opened", async () => {
+    const half = { ...expected, sizeBytes: SIZE / 2 };
+    await fixture.order("attach", "s1", 1, { ...half, offsetBytes: SIZE / 2 });
+    await fixture.order("attach", "s2", 2, half);
+    await fixture.devices.start({ waitMs: ANSWER_TIMEOUT_MS });
+    for (const id of ["s1", "s2"]) expect(fixture.device(id).whyChanged).to.match(/offset_bytes was/);
+  });
 
   it("the start opens all devices but those remembered as detached, and waits only so long", async () => {
     await fixture.order("detach", "b", 1);

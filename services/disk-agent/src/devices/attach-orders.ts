@@ -6,16 +6,6 @@ import { differenceFrom } from "./device-place.js";
 import type { DeviceTable } from "./device-table.js";
 import type { DeviceOutcome } from "./outcome.js";
 
-/** What the registry recorded of a device. */
-export interface ExpectedDevice {
-  readonly path: string;
-  readonly offsetBytes: number;
-  readonly sizeBytes: number;
-  readonly blockSizeBytes: number;
-  readonly serialNumber: string;
-  readonly fileIdentity?: string;
-}
-
 /** Does what was decided about attach and detach orders. The decisions are remembered and durable before `run`. */
 export class AttachOrders {
   readonly #ledger: Ledger;
@@ -27,7 +17,7 @@ export class AttachOrders {
   }
 
   /** Answers within the answer timeout; what is not done by then goes on and is `pending`. */
-  async run(order: DeviceOrder, verdict: OrderVerdict, expected: ExpectedDevice | undefined): Promise<DeviceOutcome> {
+  async run(order: DeviceOrder, verdict: OrderVerdict): Promise<DeviceOutcome> {
     const answer = (outcome: DeviceOutcome["outcome"], message: string): DeviceOutcome => {
       return { deviceId: order.deviceId, outcome, message, stamp: order.stamp };
     };
@@ -36,13 +26,12 @@ export class AttachOrders {
     if (!isCurrentOrder(this.#ledger.memory, order))
       return answer("outdated", overtaken(this.#ledger.memory, order).message);
     const device = this.#devices.get(order.deviceId);
-    const outcome = order.kind === "attach" ? this.#attach(order, device, expected) : this.#detach(order, device);
+    const outcome = order.kind === "attach" ? this.#attach(order, device) : this.#detach(order, device);
     return { deviceId: order.deviceId, stamp: order.stamp, ...(await outcome) };
   }
 
-  async #attach(order: DeviceOrder, device: Device, expected: ExpectedDevice | undefined): Promise<Came> {
-    const changed = expected && configuredOtherwise(device, expected);
-    if (changed) return { outcome: "device_changed", message: changed };
+  async #attach(order: DeviceOrder, device: Device): Promise<Came> {
+    const { expected } = order;
     if (device.attached) {
       await this.#look(device);
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
@@ -112,17 +101,3 @@ export class AttachOrders {
 }
 
 type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;
-
-function configuredOtherwise(device: Device, expected: ExpectedDevice): string | undefined {
-  const { path, offsetBytes, blockSizeBytes } = device.config;
-  return (
-    differs(device, "path", path, expected.path) ??
-    differs(device, "offset_bytes", offsetBytes, expected.offsetBytes) ??
-    differs(device, "block_size_bytes", blockSizeBytes, expected.blockSizeBytes)
-  );
-}
-
-function differs(device: Device, what: string, is: string | number, registered: string | number): string | undefined {
-  if (is === registered) return undefined;
-  return `device ${device.id} has ${what} ${JSON.stringify(is)}, but ${JSON.stringify(registered)} is registered`;
-}

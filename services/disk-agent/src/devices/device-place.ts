@@ -1,4 +1,6 @@
-import { type DeviceId, type FileMarks, fileDifference } from "@diskmesh/domain";
+import { type DeviceId, type FileMarks, fileDifference, InvalidArgumentError, isKnownSame } from "@diskmesh/domain";
+import type { RememberedIdentity } from "../model/memory.js";
+import type { DeviceFailure } from "./device-file.js";
 import type { FileFacts } from "./open-file.js";
 
 /** A device as the agent's configuration describes it. */
@@ -9,6 +11,7 @@ export interface DeviceConfig {
   /** Undefined: all of the file from the offset on. */
   readonly sizeBytes?: number | undefined;
   readonly blockSizeBytes: number;
+  /** What the kernel must say if it says anything; identifies nothing by itself. */
   readonly serialNumber: string;
   readonly pool: string;
 }
@@ -21,34 +24,73 @@ export function sizeIn(fileSizeBytes: number, config: DeviceConfig): number {
   return sizeBytes > rest ? 0 : sizeBytes;
 }
 
-export function tooShort(fileSizeBytes: number, { deviceId, offsetBytes, sizeBytes, path }: DeviceConfig): string {
+function tooShort(fileSizeBytes: number, { deviceId, offsetBytes, sizeBytes, path }: DeviceConfig): string {
   const needed = sizeBytes === undefined ? `more than ${offsetBytes}` : `${offsetBytes + sizeBytes}`;
   return `device file ${JSON.stringify(path)} is too short for device ${deviceId}: it holds ${fileSizeBytes} bytes, and ${needed} are needed`;
 }
 
-export function serialNumberOf(facts: FileFacts | undefined, config: DeviceConfig): string {
-  return config.serialNumber || (facts?.serialNumber ?? "");
+/** Why the file may not be held for the device, of which the registry has recorded that; undefined when it may be. */
+export function whyUnfit(
+  facts: FileFacts,
+  config: DeviceConfig,
+  recorded: RememberedIdentity | undefined,
+): DeviceFailure | undefined {
+  if (sizeIn(facts.sizeBytes, config) === 0) {
+    const outcome = recorded?.sizeBytes ? "device_changed" : "io_error";
+    return { outcome, message: tooShort(facts.sizeBytes, config) };
+  }
+  const difference = misconfigured(facts, config) ?? (recorded && differenceFrom(recorded, facts, config));
+  return difference === undefined ? undefined : { outcome: "device_changed", message: difference };
 }
 
 /** How the file contradicts the configuration; undefined when it does not. */
-export function misconfigured({ serialNumber }: FileFacts, config: DeviceConfig): string | undefined {
+function misconfigured({ serialNumber }: FileFacts, config: DeviceConfig): string | undefined {
   const { deviceId, serialNumber: configured, path } = config;
   if (configured === "" || serialNumber === "" || configured === serialNumber) return undefined;
   return `device file ${JSON.stringify(path)} has serial number ${JSON.stringify(serialNumber)}, but ${JSON.stringify(configured)} is configured for device ${deviceId}`;
 }
 
-/** How the file differs from what was registered, for people; undefined when it does not. */
+/**
+ * How the bytes differ from what the registry recorded, for people; undefined when they are shown to be the same. A file
+ * that has grown still has the recorded bytes.
+ */
 export function differenceFrom(
-  registered: FileMarks & { readonly sizeBytes: number },
+  registered: RememberedIdentity,
   facts: FileFacts,
   config: DeviceConfig,
 ): string | undefined {
   const what = `device ${config.deviceId}, file ${JSON.stringify(config.path)}, is not what was registered`;
+  const { offsetBytes, blockSizeBytes } = config;
+  if (offsetBytes !== registered.offsetBytes)
+    return `${what}: offset_bytes was ${registered.offsetBytes}, is ${offsetBytes}`;
+  if (blockSizeBytes !== registered.blockSizeBytes)
+    return `${what}: block_size_bytes was ${registered.blockSizeBytes}, is ${blockSizeBytes}`;
   const sizeBytes = sizeIn(facts.sizeBytes, config);
-  // A registry that never learned the size records none.
-  if (registered.sizeBytes !== 0 && sizeBytes !== registered.sizeBytes)
-    return `${what}: size_bytes was ${registered.sizeBytes}, is ${sizeBytes}`;
-  const marks = { serialNumber: serialNumberOf(facts, config), fileIdentity: facts.identity };
+  if (sizeBytes < registered.sizeBytes) return `${what}: size_bytes was ${registered.sizeBytes}, is ${sizeBytes}`;
+  const marks = marksOf(facts);
   const other = fileDifference(registered, marks);
-  return other && `${what}: ${other}`;
+  if (other !== undefined) return `${what}: ${other}`;
+  const isMarked = registered.serialNumber !== "" || registered.fileIdentity !== "";
+  if (!isMarked || isKnownSame(registered, marks)) return undefined;
+  return `${what}: nothing shows that it is the same file or drive`;
+}
+
+function marksOf({ serialNumber, identity }: FileFacts): FileMarks {
+  return { serialNumber, fileIdentity: identity };
+}
+
+/** Throws InvalidArgumentError for I/O that is not within the device. */
+export function requireInside(
+  what: string,
+  offsetBytes: number,
+  lengthBytes: number,
+  { id, sizeBytes }: { readonly id: DeviceId; readonly sizeBytes: number },
+): void {
+  const inside =
+    Number.isSafeInteger(offsetBytes) && offsetBytes >= 0 && lengthBytes >= 0 && offsetBytes + lengthBytes <= sizeBytes;
+  if (!inside)
+    throw new InvalidArgumentError(
+      `${what} of ${lengthBytes} bytes at ${offsetBytes} is outside device ${id} of ${sizeBytes} bytes`,
+      { about: { device_id: id } },
+    );
 }

@@ -2,7 +2,6 @@ import {
   type DeviceId,
   DeviceIoError,
   type FileMarks,
-  InvalidArgumentError,
   messageOf,
   OutdatedError,
   UnavailableError,
@@ -11,7 +10,7 @@ import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
-import { type DeviceConfig, differenceFrom, misconfigured, serialNumberOf, sizeIn, tooShort } from "./device-place.js";
+import { type DeviceConfig, requireInside, sizeIn, whyUnfit } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
 import { DriverWords } from "./driver-words.js";
 import type { HardwareErrors } from "./hardware-errors.js";
@@ -133,16 +132,24 @@ export class Device implements FileUser {
     return this.#inFlight.waitingBelow(sessionNumber);
   }
 
-  /** Why the path does not name what is held; a file that grew or shrank beside the device is still the device's. */
+  /** Why the path does not name what is held; a file that grew, or shrank beside the device, is still the device's. */
   get changed(): string | undefined {
     const { changed, seen, isOnlyResized } = this.file;
-    const isBeside = isOnlyResized && seen && sizeIn(seen.sizeBytes, this.config) === this.#sizeBytes;
-    return isBeside ? undefined : changed;
+    // Asked with every I/O, and nearly always nothing has changed.
+    if (changed === undefined) return undefined;
+    const hasAllBytes = isOnlyResized && seen && sizeIn(seen.sizeBytes, this.config) >= this.#sizeBytes;
+    return hasAllBytes ? undefined : changed;
   }
 
-  /** Whether the path names something else than what is held. */
+  /** Whether the path names something else than what is held, or the file has lost bytes of the device: I/O stops. */
   get replaced(): boolean {
-    return this.file.replaced && this.changed !== undefined;
+    return this.changed !== undefined && this.file.replaced;
+  }
+
+  /** Why no session may be granted; undefined when the bytes are the device's. */
+  get whyChanged(): string | undefined {
+    if (this.#failure?.outcome === "device_changed") return this.#failure.message;
+    return this.replaced ? this.changed : undefined;
   }
 
   get healthMessage(): string | undefined {
@@ -153,7 +160,7 @@ export class Device implements FileUser {
   get reported(): FileMarks & { readonly sizeBytes: number; readonly fileIdentity: string } {
     const { seen } = this.file;
     const sizeBytes = (seen && sizeIn(seen.sizeBytes, this.config)) || this.#sizeBytes;
-    return { sizeBytes, serialNumber: serialNumberOf(seen, this.config), fileIdentity: seen?.identity ?? "" };
+    return { sizeBytes, serialNumber: seen?.serialNumber ?? "", fileIdentity: seen?.identity ?? "" };
   }
 
   get inFlight(): number {
@@ -208,19 +215,15 @@ export class Device implements FileUser {
    * fail. After a power cut another drive may be where the device was, and a session goes on from before.
    */
   verify(facts: FileFacts): void {
-    const sizeBytes = sizeIn(facts.sizeBytes, this.config);
-    if (sizeBytes === 0) {
-      this.#want(this.#wanted, { outcome: "io_error", message: tooShort(facts.sizeBytes, this.config) });
-      return;
-    }
     const recorded = this.#ledger.memory.devices.get(this.id)?.identity;
-    const difference = misconfigured(facts, this.config) ?? (recorded && differenceFrom(recorded, facts, this.config));
-    if (difference !== undefined) {
-      this.#want(this.#wanted, { outcome: "device_changed", message: difference });
+    const unfit = whyUnfit(facts, this.config, recorded);
+    if (unfit !== undefined) {
+      this.#want(this.#wanted, unfit);
       return;
     }
     if (!this.#wanted) this.#failure = undefined;
-    this.#sizeBytes = sizeBytes;
+    // What the file has grown by is nobody's before the registry takes it in.
+    this.#sizeBytes = recorded?.sizeBytes || sizeIn(facts.sizeBytes, this.config);
     this.#ioError = undefined;
   }
 
@@ -235,7 +238,7 @@ export class Device implements FileUser {
     try {
       const buffer = Buffer.allocUnsafe(blockSizeBytes);
       const { bytesRead } = await handle.read(buffer, 0, blockSizeBytes, offsetBytes + block * blockSizeBytes);
-      if (bytesRead === 0) throw new Error("the file ends there");
+      if (bytesRead === 0) throw this.#endsAt(offsetBytes + block * blockSizeBytes);
       this.#probeProblem = undefined;
       this.#ioError = undefined;
     } catch (error) {
@@ -288,13 +291,13 @@ export class Device implements FileUser {
   }
 
   async read(sessionNumber: number, offsetBytes: number, lengthBytes: number): Promise<Buffer> {
-    this.#checkRange("read", offsetBytes, lengthBytes);
+    requireInside("read", offsetBytes, lengthBytes, this);
     const data = Buffer.allocUnsafe(lengthBytes);
     const start = this.config.offsetBytes + offsetBytes;
     await this.#io(sessionNumber, undefined, async (handle) => {
       for (let done = 0; done < lengthBytes; ) {
         const { bytesRead } = await handle.read(data, done, lengthBytes - done, start + done);
-        if (bytesRead === 0) throw new Error(`the file ends at byte ${start + done}`);
+        if (bytesRead === 0) throw this.#endsAt(start + done);
         done += bytesRead;
       }
     });
@@ -308,7 +311,7 @@ export class Device implements FileUser {
     data: Uint8Array,
     options: { fua: boolean; signal?: AbortSignal },
   ): Promise<void> {
-    this.#checkRange("write", offsetBytes, data.length);
+    requireInside("write", offsetBytes, data.length, this);
     const start = this.config.offsetBytes + offsetBytes;
     await this.#io(sessionNumber, options.signal, async (handle) => {
       this.#lostWrites.noteWrite(sessionNumber);
@@ -323,6 +326,12 @@ export class Device implements FileUser {
   /** Resolves once everything that was acknowledged is on the device. */
   async flush(sessionNumber: number): Promise<void> {
     await this.#io(sessionNumber, undefined, (handle) => this.#sync(sessionNumber, handle));
+  }
+
+  /** The file has shrunk. A look stops all I/O: a write would make it grow again, with zeros in between. */
+  #endsAt(position: number): Error {
+    void this.file.look();
+    return new Error(`the file ends at byte ${position}`);
   }
 
   noteLostWrites(): void {
@@ -379,22 +388,11 @@ export class Device implements FileUser {
     if (!isCurrentSession(this.#ledger.memory, this.id, sessionNumber))
       throw new OutdatedError(superseded(this.id, sessionNumber, current), { about });
     const handle = this.file.handle;
+    const why = this.whyChanged;
+    if (why !== undefined) throw new UnavailableError(`device ${this.id} has changed: ${why}`, { about });
     if (handle === undefined || !this.holds) throw new UnavailableError(`device ${this.id} is not attached`, { about });
     if (this.#grantedSession !== sessionNumber)
       throw new UnavailableError(`session ${sessionNumber} of device ${this.id} is not granted yet`, { about });
     return handle;
-  }
-
-  #checkRange(what: string, offsetBytes: number, lengthBytes: number): void {
-    const inside =
-      Number.isSafeInteger(offsetBytes) &&
-      offsetBytes >= 0 &&
-      lengthBytes >= 0 &&
-      offsetBytes + lengthBytes <= this.#sizeBytes;
-    if (!inside)
-      throw new InvalidArgumentError(
-        `${what} of ${lengthBytes} bytes at ${offsetBytes} is outside device ${this.id} of ${this.#sizeBytes} bytes`,
-        { about: { device_id: this.id } },
-      );
   }
 }

@@ -1,5 +1,6 @@
-import { truncateSync } from "node:fs";
+import { statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 
@@ -101,16 +102,21 @@ describe("errors of I/O", () => {
     expect(problem()).to.equal(undefined);
   });
 
-  it("a held file that is cut off -> ERROR, and well again by itself once it is whole", async () => {
+  it("a held file that is cut off -> ERROR, and no I/O makes it grow; well again by itself once it is whole", async () => {
     resize("a", SIZE / 2);
-    await look("a");
     expect(await failed(fixture.device("a").read(1, SIZE - 4096, 4096))).to.match(/the file ends at byte/);
+    await eventually(() => fixture.device("a").whyChanged !== undefined);
+    const written = fixture.device("a").write(1, SIZE - 4096, Buffer.alloc(4096), { fua: false });
+    expect(await failed(written)).to.match(/has changed: .*it held 65536 bytes, and holds 32768/);
+    expect(await fixture.openSession("a", 2)).to.equal("device_changed");
+    expect(statSync(join(fixture.folder, "a")).size).to.equal(SIZE / 2);
     expect(problem()?.level).to.equal("ERROR");
     resize("a", SIZE);
     await look("a");
     await fixture.device("a").probe(0.9);
     expect(problem()).to.equal(undefined);
-    await fixture.device("a").read(1, SIZE - 4096, 4096);
+    expect(await fixture.openSession("a", 2)).to.equal("done");
+    await fixture.device("a").read(2, SIZE - 4096, 4096);
   });
 
   it("a file too short to be attached -> attached by itself once it is whole", async () => {

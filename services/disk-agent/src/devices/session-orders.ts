@@ -41,6 +41,8 @@ export class SessionOrders {
   ): Promise<DeviceOutcome[]> {
     const verdicts = this.#decide(deviceIds, (memory, deviceId) => decideOpenSession(memory, deviceId, wish));
     if (deviceIds.every((deviceId) => (verdicts.get(deviceId)?.verdict ?? "outdated") !== "outdated")) andRemember();
+    // I/O of a lower session may wait for the device.
+    this.#devices.changes.touch();
     await this.#ledger.durable();
     return Promise.all(
       deviceIds.map(async (deviceId) => {
@@ -61,7 +63,8 @@ export class SessionOrders {
   ): Promise<Came> {
     if (verdict.verdict === "outdated") return { outcome: "outdated", message: verdict.message };
     const device = this.#devices.get(deviceId);
-    if (device.grantedSession === wish.number && device.attached && this.#isCurrent(deviceId, wish))
+    const isServed = device.attached && device.whyChanged === undefined;
+    if (device.grantedSession === wish.number && isServed && this.#isCurrent(deviceId, wish))
       return { outcome: "already", message: "" };
     const quiet = await this.#devices.until(
       () => (!this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined),
@@ -69,9 +72,11 @@ export class SessionOrders {
     );
     if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
     if (!quiet) return whileBusy(device, wish.number);
-    device.grant(wish.number);
     // A fence needs no open file: it is remembered, and whoever opens the file later finds it.
     const isFence = wish.purpose === "disk" && wish.holderHostId === "";
+    const changed = device.whyChanged;
+    if (changed !== undefined && !isFence) return { outcome: "device_changed", message: changed };
+    device.grant(wish.number);
     if (device.attached || isFence) return { outcome: "done", message: "" };
     return { outcome: "not_attached", message: `device ${deviceId} is not attached` };
   }

@@ -2,6 +2,7 @@ import { existsSync, rmSync } from "node:fs";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { silentLogger } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
+import { systemClock } from "@diskmesh/service";
 import { Gate } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { ExportSpec } from "../model/memory.js";
@@ -118,7 +119,9 @@ function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd?: Liste
       negotiationTimeoutMs: 1_000,
       drainTimeoutMs: 1_000,
       maxEndedExports: 10,
+      ioTimeoutMs: 1_000,
     },
+    clock: systemClock,
     log: silentLogger,
     ...(listenNbd && { listenNbd }),
   });

@@ -1,5 +1,5 @@
 import { type DiskId, InvalidArgumentError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
-
+import type { Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { decideExport, decideUnexport } from "../model/exports.js";
@@ -8,7 +8,7 @@ import { type ListenNbd, NbdServer, type NbdServerLimits, type ServedNbd } from 
 import { socketPathIn } from "../nbd/socket-path.js";
 import type { DiskPart } from "./disk-part.js";
 import { LinearDisk } from "./linear-disk.js";
-import { LocalPart } from "./local-part.js";
+import { LocalPart, type LocalWaiting } from "./local-part.js";
 
 /** Opens a device of another host for an export. */
 export type OpenRemotePart = (extent: ExportExtent, spec: ExportSpec) => DiskPart;
@@ -25,6 +25,7 @@ export class ExportTable {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
   readonly #openRemotePart: OpenRemotePart;
+  readonly #waiting: LocalWaiting;
   readonly #limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
   readonly #log: Logger;
   readonly #listenNbd: ListenNbd;
@@ -40,7 +41,13 @@ export class ExportTable {
     ledger: Ledger;
     devices: DeviceTable;
     openRemotePart: OpenRemotePart;
-    limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
+    clock: Clock;
+    limits: NbdServerLimits & {
+      readonly drainTimeoutMs: number;
+      readonly maxEndedExports: number;
+      /** How long I/O waits for a device that cannot be used now. */
+      readonly ioTimeoutMs: number;
+    };
     log: Logger;
     listenNbd?: ListenNbd;
   }) {
@@ -48,6 +55,8 @@ export class ExportTable {
     this.#ledger = options.ledger;
     this.#devices = options.devices;
     this.#openRemotePart = options.openRemotePart;
+    const { devices, clock } = options;
+    this.#waiting = { devices, clock, timeoutMs: options.limits.ioTimeoutMs };
     this.#limits = options.limits;
     this.#log = options.log;
     this.#listenNbd = options.listenNbd ?? NbdServer.listen;
@@ -199,7 +208,7 @@ export class ExportTable {
 
   #openPart(extent: ExportExtent, spec: ExportSpec): DiskPart {
     return extent.hostId === this.#ledger.memory.hostId
-      ? new LocalPart(this.#devices.get(extent.deviceId), spec.sessionNumber)
+      ? new LocalPart(this.#devices.get(extent.deviceId), spec.sessionNumber, this.#waiting)
       : this.#openRemotePart(extent, spec);
   }
 }

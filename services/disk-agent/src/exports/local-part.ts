@@ -1,27 +1,66 @@
+import { UnavailableError } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
+import type { DeviceTable } from "../devices/device-table.js";
 import type { DiskPart } from "./disk-part.js";
 
-/** A device of this host, used directly. */
+/** How long I/O waits for a device that cannot be used now. */
+export interface LocalWaiting {
+  readonly devices: Pick<DeviceTable, "until" | "changes">;
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly timeoutMs: number;
+}
+
+/** A device of this host, used directly. I/O waits while the device cannot be used, as that of another host's does. */
 export class LocalPart implements DiskPart {
   readonly #device: Device;
   readonly #sessionNumber: number;
+  readonly #waiting: LocalWaiting;
+  #closed = false;
 
-  constructor(device: Device, sessionNumber: number) {
+  constructor(device: Device, sessionNumber: number, waiting: LocalWaiting) {
     this.#device = device;
     this.#sessionNumber = sessionNumber;
+    this.#waiting = waiting;
   }
 
   read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
-    return this.#device.read(this.#sessionNumber, offsetBytes, lengthBytes);
+    return this.#tried(() => this.#device.read(this.#sessionNumber, offsetBytes, lengthBytes));
   }
 
   write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
-    return this.#device.write(this.#sessionNumber, offsetBytes, data, { fua });
+    return this.#tried(() => this.#device.write(this.#sessionNumber, offsetBytes, data, { fua }));
   }
 
   flush(): Promise<void> {
-    return this.#device.flush(this.#sessionNumber);
+    return this.#tried(() => this.#device.flush(this.#sessionNumber));
   }
 
-  close(): void {}
+  close(): void {
+    this.#closed = true;
+    this.#waiting.devices.changes.touch();
+  }
+
+  /** UnavailableError is thrown before anything was submitted, so that a try again writes nothing twice. */
+  async #tried<T>(io: () => Promise<T>): Promise<T> {
+    const { devices, clock, timeoutMs } = this.#waiting;
+    const deadlineAtMs = clock.monotonicMs() + timeoutMs;
+    for (;;)
+      try {
+        return await io();
+      } catch (error) {
+        const leftMs = deadlineAtMs - clock.monotonicMs();
+        if (!(error instanceof UnavailableError) || this.#closed || leftMs <= 0) throw error;
+        await devices.until(() => (this.#closed || !this.#isUnavailable() ? true : undefined), leftMs);
+      }
+  }
+
+  #isUnavailable(): boolean {
+    try {
+      this.#device.checkAccess(this.#sessionNumber);
+      return false;
+    } catch (error) {
+      return error instanceof UnavailableError;
+    }
+  }
 }

@@ -1,7 +1,7 @@
 import type { DeviceOrder, DeviceOutcome } from "@diskmesh/api/agent";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
-import { decideEach, type OrderKind, rememberIdentity } from "../model/memory.js";
+import { decideEach, type OrderKind } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
 import { encodeOutcome, parseOrders } from "../wire.js";
 
@@ -12,16 +12,14 @@ export async function orderDevices(
   request: { readonly bootId: string; readonly devices: readonly DeviceOrder[] },
 ): Promise<DeviceOutcome[]> {
   const { attachOrders, config, devices, ledger } = context;
-  const parsed = parseOrders(kind, request.devices, config.limits.maxDevicesPerOrder);
-  acceptFrom(context, { bootId: request.bootId, stamps: parsed.map(({ order }) => order.stamp) });
-  const { memory, verdicts } = decideEach(ledger.memory, parsed, (before, { order, expected }) => {
+  const orders = parseOrders(kind, request.devices, config.limits.maxDevicesPerOrder);
+  acceptFrom(context, { bootId: request.bootId, stamps: orders.map(({ stamp }) => stamp) });
+  const { memory, verdicts } = decideEach(ledger.memory, orders, (before, order) => {
     const { memory: after, verdict } = decideOrder(before, devices, order);
-    const obeys = verdict.verdict === "obey" || verdict.verdict === "converge";
-    const memory = obeys && expected ? rememberIdentity(after, order.deviceId, expected) : after;
-    return { memory, verdict: { order, expected, verdict } };
+    return { memory: after, verdict: { order, verdict } };
   });
   ledger.remember(memory);
   await ledger.durable();
-  const outcomes = verdicts.map(({ order, verdict, expected }) => attachOrders.run(order, verdict, expected));
+  const outcomes = verdicts.map(({ order, verdict }) => attachOrders.run(order, verdict));
   return (await Promise.all(outcomes)).map(encodeOutcome);
 }

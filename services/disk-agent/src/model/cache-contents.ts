@@ -71,10 +71,14 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
   };
 }
 
-function decodeIdentity(where: string, value: unknown): RememberedIdentity {
+function decodeIdentity(where: string, value: unknown): RememberedIdentity | undefined {
   const identity = asObject(where, value);
+  // Of the last release, which remembered no place: the next registration tells all of it.
+  if (identity.offsetBytes === undefined) return undefined;
   return {
+    offsetBytes: asCount(`${where}.offsetBytes`, identity.offsetBytes),
     sizeBytes: asCount(`${where}.sizeBytes`, identity.sizeBytes),
+    blockSizeBytes: asCount(`${where}.blockSizeBytes`, identity.blockSizeBytes),
     serialNumber: asString(`${where}.serialNumber`, identity.serialNumber),
     fileIdentity: asString(`${where}.fileIdentity`, identity.fileIdentity),
   };

@@ -40,9 +40,12 @@ export interface RememberedSession {
   readonly ended: boolean;
 }
 
-/** What the registry recorded of a device with its last attach order: nothing else is held under its name. */
+/** What the registry recorded of a device: nothing else is held under its name. Its path may change. */
 export interface RememberedIdentity {
+  readonly offsetBytes: number;
+  /** 0: the registry never learned it, nor anything else of the file. */
   readonly sizeBytes: number;
+  readonly blockSizeBytes: number;
   readonly serialNumber: string;
   readonly fileIdentity: string;
 }
@@ -143,11 +146,14 @@ export function decideEach<Item, Verdict>(
   return { memory: own.isChanged || next !== draft ? next : memory, verdicts };
 }
 
-/** What the registry recorded of the device, with the order that said so. */
+/** What the registry recorded of the device, with the order or registration that said so. */
 export function rememberIdentity(
   memory: AgentMemory,
   deviceId: DeviceId,
-  { sizeBytes, serialNumber, fileIdentity = "" }: Omit<RememberedIdentity, "fileIdentity"> & { fileIdentity?: string },
+  { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity }: RememberedIdentity,
 ): AgentMemory {
-  return withDevice(memory, deviceId, { identity: { sizeBytes, serialNumber, fileIdentity } });
+  const identity = { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
+  // Unchanged devices cost no write: every registration tells all of them.
+  if (JSON.stringify(memory.devices.get(deviceId)?.identity) === JSON.stringify(identity)) return memory;
+  return withDevice(memory, deviceId, { identity });
 }

@@ -9,13 +9,22 @@ import {
   type Stamp,
   UnavailableError,
 } from "@diskmesh/domain";
-import { type AgentMemory, lastStamp, type OrderKind, withDevice } from "./memory.js";
+import {
+  type AgentMemory,
+  lastStamp,
+  type OrderKind,
+  type RememberedIdentity,
+  rememberIdentity,
+  withDevice,
+} from "./memory.js";
 
 /** An attach or detach order for one device. */
 export interface DeviceOrder {
   readonly deviceId: DeviceId;
   readonly stamp: Stamp;
   readonly kind: OrderKind;
+  /** With an attach: what the registry recorded of the device. */
+  readonly expected?: RememberedIdentity | undefined;
 }
 
 export type OrderVerdict =
@@ -102,14 +111,19 @@ export function decideOrder(
   const lastKind = memory.devices.get(order.deviceId)?.order?.kind;
   if (last !== undefined && lastKind !== undefined) {
     const difference = compareStamps(order.stamp, last);
-    if (difference === 0 && lastKind === order.kind) return { memory, verdict: { verdict: "converge" } };
+    if (difference === 0 && lastKind === order.kind)
+      return { memory: withExpected(memory, order), verdict: { verdict: "converge" } };
     if (difference <= 0) return { memory, verdict: outdated(order, last, lastKind) };
   }
   const { tabletGeneration, deviceGeneration } = order.stamp;
   const remembered = { tabletGeneration, deviceGeneration, kind: order.kind };
   const forgotten = order.kind === "detach" ? { identity: undefined } : {};
   const next = withDevice(memory, order.deviceId, { order: remembered, ...forgotten });
-  return { memory: next, verdict: { verdict: "obey" } };
+  return { memory: withExpected(next, order), verdict: { verdict: "obey" } };
+}
+
+function withExpected(memory: AgentMemory, { deviceId, kind, expected }: DeviceOrder): AgentMemory {
+  return kind === "detach" || expected === undefined ? memory : rememberIdentity(memory, deviceId, expected);
 }
 
 /** Rule 3: whether the order is still the last one for its device. Asked again after every await. */

@@ -17,6 +17,7 @@ const HOST = "host-1" as HostId;
 const DEVICE = "device-1" as DeviceId;
 const OTHER = "device-2" as DeviceId;
 const KNOWN = new Set([DEVICE, OTHER]);
+const IDENTITY = { offsetBytes: 0, sizeBytes: 8192, blockSizeBytes: 512, serialNumber: "s", fileIdentity: "f" };
 
 const answerOf = (
   life: { tabletId?: string; incarnation?: string; tabletGeneration?: number } = {},
@@ -257,7 +258,7 @@ describe("decideRegistration: what is ordered", () => {
   });
 
   it("a change-over without a word about a device -> it stays as it is, sessions and exports go on", () => {
-    const identity = { sizeBytes: 4096, serialNumber: "s", fileIdentity: "f" };
+    const identity = { ...IDENTITY, sizeBytes: 4096 };
     const before = withDevice(
       decideExport(decideCloseSession(ordered(obeys({ exportFloor: 4 }), 900, "detach"), DEVICE, 11).memory, {
         diskId: "disk-1" as DiskId,
@@ -274,6 +275,15 @@ describe("decideRegistration: what is ordered", () => {
     expect(memory.devices.get(DEVICE)?.session).to.equal(before.devices.get(DEVICE)?.session);
     expect(memory.devices.get(OTHER)).to.deep.equal({ identity });
     expect([memory.exports, memory.exportFloor]).to.deep.equal([before.exports, 4]);
+  });
+
+  it("what an answer says is recorded of a device -> remembered; said again, nothing is written", () => {
+    const [allowed] = child.allowed;
+    const answer = { ...child, allowed: allowed ? [{ ...allowed, expected: IDENTITY }] : [] };
+    const { memory, decisions } = decide(obeys(), answer);
+    expect(memory.devices.get(DEVICE)?.identity).to.deep.equal(IDENTITY);
+    expect(decisions[0]?.order.expected).to.equal(IDENTITY);
+    expect(decide(memory, answer).memory.devices).to.equal(memory.devices);
   });
 
   it("an answer that changes over twice, as after a lost answer -> the second is an ordinary one", () => {

@@ -1,5 +1,5 @@
 import { type DeviceId, InvalidStateError, OutdatedError, quoted, type Stamp } from "@diskmesh/domain";
-import { type AgentMemory, decideEach } from "./memory.js";
+import { type AgentMemory, decideEach, type RememberedIdentity } from "./memory.js";
 import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./orders.js";
 
 /** A life of a tablet. */
@@ -14,7 +14,12 @@ export interface RegistrationAnswer extends Incarnation {
   readonly tabletGeneration: number;
   /** Whose agents the registry takes over. */
   readonly predecessors: readonly Incarnation[];
-  readonly allowed: readonly { readonly deviceId: DeviceId; readonly stamp: Stamp }[];
+  readonly allowed: readonly {
+    readonly deviceId: DeviceId;
+    readonly stamp: Stamp;
+    /** Undefined from a registry of the last release. */
+    readonly expected?: RememberedIdentity | undefined;
+  }[];
   readonly unknown: readonly { readonly deviceId: DeviceId; readonly stamp: Stamp }[];
 }
 

@@ -5,6 +5,7 @@ import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { DeviceIoError, OutdatedError, silentLogger } from "@diskmesh/domain";
+import { systemClock } from "@diskmesh/service";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { DiskPart } from "../exports/disk-part.js";
@@ -42,7 +43,8 @@ describe("the NBD export", () => {
       await fixture.order("attach", id, id === "a" ? 1 : 2);
       await fixture.openSession(id, 1);
     }
-    const parts = ["a", "b"].map((id) => new LocalPart(fixture.device(id), 1));
+    const waiting = { devices: fixture.devices, clock: systemClock, timeoutMs: 0 };
+    const parts = ["a", "b"].map((id) => new LocalPart(fixture.device(id), 1, waiting));
     disk = new LinearDisk(parts.map((part) => ({ part, sizeBytes: DEVICE_BYTES })));
     // Deeper than the 107 bytes that a Unix socket's path may have, and with a space.
     const folder = join(fixture.folder, "deep folder ".repeat(12).trim());

@@ -13,7 +13,7 @@ import { Eraser } from "../devices/eraser.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import { SessionOrders } from "../devices/session-orders.js";
 import { encodeCache } from "../model/cache-contents.js";
-import { type AgentMemory, emptyMemory, type OrderKind } from "../model/memory.js";
+import { type AgentMemory, emptyMemory, type OrderKind, type RememberedIdentity } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
 import { SlowFiles } from "./slow-files.js";
 
@@ -100,18 +100,23 @@ export class DeviceFixture {
   }
 
   /** An order as a handler does it. */
-  async order(kind: OrderKind, id: string, generation: number): Promise<DeviceOutcome["outcome"]> {
-    return (await this.answerTo(kind, id, generation)).outcome;
+  async order(kind: OrderKind, id: string, generation: number, expected?: RememberedIdentity) {
+    return (await this.answerTo(kind, id, generation, expected)).outcome;
   }
 
   /** The same, with all that it is answered. */
-  async answerTo(kind: OrderKind, id: string, generation: number): Promise<DeviceOutcome> {
+  async answerTo(
+    kind: OrderKind,
+    id: string,
+    generation: number,
+    expected?: RememberedIdentity,
+  ): Promise<DeviceOutcome> {
     const stamp = { ...LEADER, deviceGeneration: generation };
-    const order = { deviceId: id as DeviceId, stamp, kind };
+    const order = { deviceId: id as DeviceId, stamp, kind, expected };
     const { memory, verdict } = decideOrder(this.ledger.memory, this.devices, order);
     this.ledger.remember(memory);
     await this.ledger.durable();
-    return this.attachOrders.run(order, verdict, undefined);
+    return this.attachOrders.run(order, verdict);
   }
 
   /** Opens a session for host-1 as a handler does it. */

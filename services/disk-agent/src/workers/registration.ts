@@ -114,9 +114,7 @@ async function applyAnswer(
   }
   // An export of an order that came late may be wanted no more, and nobody but the agent knows of it.
   if (before.exports !== reported.exports) registrationDue.declare();
-  const outcomes = await Promise.all(
-    decisions.map(({ order, verdict }) => attachOrders.run(order, verdict, undefined)),
-  );
+  const outcomes = await Promise.all(decisions.map(({ order, verdict }) => attachOrders.run(order, verdict)));
   for (const { deviceId, outcome, message: text } of outcomes)
     if (outcome !== "done" && outcome !== "already")
       log.warn({ deviceId, outcome, reason: text }, "a device is not as the registration wants it");

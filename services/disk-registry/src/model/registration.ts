@@ -16,10 +16,18 @@ import { type Leader, stampOf } from "./orders.js";
 import { fenceAnew, restartPublication, takeAway } from "./publications.js";
 import type { Remembered } from "./remembered.js";
 import { disksOn } from "./remove-action.js";
-import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
+import {
+  foreignDevice,
+  identityOf,
+  mergeLost,
+  mergeReported,
+  newDevice,
+  type ReportedDevice,
+} from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import {
   type Device,
+  type DeviceIdentity,
   type ForeignDevice,
   type Host,
   isLeftAlone,
@@ -54,6 +62,8 @@ export interface StampedDevice {
   readonly stamp: Stamp;
   /** Why it is not allowed; empty when it is. */
   readonly reason: string;
+  /** What is recorded of one that is allowed: the agent holds nothing else in its place. */
+  readonly expected?: DeviceIdentity | undefined;
 }
 
 export interface RegistrationAnswer {
@@ -119,7 +129,8 @@ export function registerAgent(
     if (isLeftAlone(device)) continue;
     const reason = whyNotAllowed(tx, device, shared);
     const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
-    (reason === "" ? allowed : unknown).push(stamped);
+    if (reason === "") allowed.push({ ...stamped, expected: identityOf(device) });
+    else unknown.push(stamped);
   }
   noteForeign(tx, registration.hostId, foreign);
   mergeAllLost(tx, registration.hostId, own, nowMs);

@@ -176,7 +176,7 @@ function mergeIdentity(device: Device, reported: ReportedDevice, nowMs: number):
   };
 }
 
-function identityOf(of: DeviceIdentity): DeviceIdentity {
+export function identityOf(of: DeviceIdentity): DeviceIdentity {
   const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity } = of;
   return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, ...(fileIdentity && { fileIdentity }) };
 }

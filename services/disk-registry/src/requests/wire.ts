@@ -201,7 +201,8 @@ export function actionResultMessage(result: ActionResult): ActionResultMessage {
 }
 
 export function stampedDeviceMessage(device: StampedDevice): StampedDeviceMessage {
-  return { deviceId: device.deviceId, stamp: { ...device.stamp }, reason: device.reason };
+  const { deviceId, stamp, reason, expected } = device;
+  return { deviceId, stamp: { ...stamp }, reason, expected: expected && identityMessage(expected) };
 }
 
 export function otherFleetMessage({ adoptedAtMs, heardAtMs, ...other }: OtherFleet): OtherFleetMessage {

@@ -23,7 +23,10 @@ export const OrderOutcome = {
   OUTDATED: "ORDER_OUTCOME_OUTDATED",
   /** UNKNOWN_DEVICE - The agent has no such device. */
   UNKNOWN_DEVICE: "ORDER_OUTCOME_UNKNOWN_DEVICE",
-  /** DEVICE_CHANGED - Size, offset, block size, serial number or inode is not what was registered. */
+  /**
+   * DEVICE_CHANGED - Offset, block size, serial number or file is not what was registered, the file has shrunk, or nothing shows that it is
+   * the same file or drive.
+   */
   DEVICE_CHANGED: "ORDER_OUTCOME_DEVICE_CHANGED",
   /** IO_ERROR - The operating system refused. */
   IO_ERROR: "ORDER_OUTCOME_IO_ERROR",
@@ -111,7 +114,7 @@ export function orderOutcomeToNumber(object: OrderOutcome): number {
 
 /** The identity that the registry recorded, compared through the open descriptor. */
 export interface ExpectedDevice {
-  /** The device file. */
+  /** The device file, as it was registered. Not compared: drives are found in another order after a boot. */
   path: string;
   /** Where the device starts in the file. */
   offsetBytes: number;
@@ -211,7 +214,7 @@ export interface AgentDevice {
   healthMessage: string;
   /** The unit of I/O. */
   blockSizeBytes: number;
-  /** From the hardware, else from the configuration; may be empty. */
+  /** As the kernel reports it; may be empty. */
   serialNumber: string;
   /** The kind of device. */
   pool: string;

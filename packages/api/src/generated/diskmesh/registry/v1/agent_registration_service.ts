@@ -7,7 +7,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Stamp } from "../../common/v1/stamp.js";
-import { Health, healthFromJSON, healthToNumber } from "./types.js";
+import { DeviceIdentity, Health, healthFromJSON, healthToNumber } from "./types.js";
 
 /** A device as its agent found it. */
 export interface ReportedDevice {
@@ -21,7 +21,7 @@ export interface ReportedDevice {
   sizeBytes: number;
   /** The unit of I/O. */
   blockSizeBytes: number;
-  /** As the hardware reports it; may be empty. */
+  /** As the kernel reports it; may be empty. */
   serialNumber: string;
   /** The kind of device; empty for "default". */
   pool: string;
@@ -103,6 +103,8 @@ export interface StampedDevice {
     | undefined;
   /** With unknown devices: why it is not allowed. */
   reason: string;
+  /** With allowed devices: what the registry recorded of the device, as ExpectedDevice of AttachDevices. */
+  expected: DeviceIdentity | undefined;
 }
 
 /** What the agent is to hold. */
@@ -736,7 +738,7 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
 };
 
 function createBaseStampedDevice(): StampedDevice {
-  return { deviceId: "", stamp: undefined, reason: "" };
+  return { deviceId: "", stamp: undefined, reason: "", expected: undefined };
 }
 
 export const StampedDevice: MessageFns<StampedDevice> = {
@@ -749,6 +751,9 @@ export const StampedDevice: MessageFns<StampedDevice> = {
     }
     if (message.reason !== "") {
       writer.uint32(26).string(message.reason);
+    }
+    if (message.expected !== undefined) {
+      DeviceIdentity.encode(message.expected, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -790,6 +795,14 @@ export const StampedDevice: MessageFns<StampedDevice> = {
             message.reason = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.expected = DeviceIdentity.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -810,6 +823,9 @@ export const StampedDevice: MessageFns<StampedDevice> = {
     message.deviceId = object.deviceId ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
     message.reason = object.reason ?? "";
+    message.expected = (object.expected !== undefined && object.expected !== null)
+      ? DeviceIdentity.fromPartial(object.expected)
+      : undefined;
     return message;
   },
 };
