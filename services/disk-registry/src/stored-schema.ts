@@ -104,6 +104,7 @@ const device = shapeOf<Device>()({
   stateChangedAtMs: z.number(),
   missing: z.literal(true).optional(),
   replacement: shapeOf<DeviceIdentity>()(identity).optional(),
+  grownToBytes: whole.optional(),
 });
 
 const disk = shapeOf<Disk>()({

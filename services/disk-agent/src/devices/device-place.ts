@@ -1,6 +1,7 @@
 import { type DeviceId, type FileMarks, fileDifference, InvalidArgumentError, isKnownSame } from "@diskmesh/domain";
 import type { RememberedIdentity } from "../model/memory.js";
 import type { DeviceFailure } from "./device-file.js";
+import type { DeviceProblem } from "./device-problem.js";
 import type { FileFacts } from "./open-file.js";
 
 /** A device as the agent's configuration describes it. */
@@ -73,6 +74,19 @@ export function differenceFrom(
   const isMarked = registered.serialNumber !== "" || registered.fileIdentity !== "";
   if (!isMarked || isKnownSame(registered, marks)) return undefined;
   return `${what}: nothing shows that it is the same file or drive`;
+}
+
+/** What to do about a file that has grown beyond the device's recorded size; undefined when it has not. */
+export function growthOf(
+  config: DeviceConfig,
+  recordedBytes: number,
+  seen: FileFacts | undefined,
+): DeviceProblem | undefined {
+  const { deviceId, path } = config;
+  const sizeBytes = seen ? sizeIn(seen.sizeBytes, config) : 0;
+  if (sizeBytes <= recordedBytes) return undefined;
+  const message = `device ${deviceId}, file ${JSON.stringify(path)}, has grown from ${recordedBytes} to ${sizeBytes} bytes: what is on it is as it was, and AddDevice takes in the rest once no disk is on it`;
+  return { level: "WARNING", message };
 }
 
 function marksOf({ serialNumber, identity }: FileFacts): FileMarks {

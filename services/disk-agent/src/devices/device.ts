@@ -10,7 +10,7 @@ import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
-import { type DeviceConfig, requireInside, sizeIn, whyUnfit } from "./device-place.js";
+import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
 import { DriverWords } from "./driver-words.js";
 import type { HardwareErrors } from "./hardware-errors.js";
@@ -112,7 +112,9 @@ export class Device implements FileUser {
     const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
     const hang = this.#hang;
-    return hang?.level === "ERROR" ? hang : (this.#probeProblem ?? hang ?? this.driverWords.problem);
+    if (hang?.level === "ERROR") return hang;
+    const growth = this.#wanted ? growthOf(this.config, this.#sizeBytes, this.file.seen) : undefined;
+    return this.#probeProblem ?? hang ?? growth ?? this.driverWords.problem;
   }
 
   get #hang(): DeviceProblem | undefined {

@@ -119,6 +119,27 @@ describe("errors of I/O", () => {
     await fixture.device("a").read(2, SIZE - 4096, 4096);
   });
 
+  it("a held file that has grown -> a WARNING that says what to do; sessions and I/O go on in what was there", async () => {
+    await fixture.stop();
+    fixture = new DeviceFixture([{ id: "a", file: "a" }]);
+    makeDeviceFile(fixture.folder, "a", SIZE);
+    const recorded = { offsetBytes: 0, sizeBytes: SIZE, blockSizeBytes: 4096, serialNumber: "" };
+    const { fileIdentity } = fixture.device("a").reported;
+    await fixture.order("attach", "a", 1, { ...recorded, fileIdentity });
+    resize("a", 2 * SIZE);
+    await look("a");
+    expect(problem()).to.deep.include({ level: "WARNING" });
+    expect(problem()?.message).to.match(/has grown from 65536 to 131072 bytes: .*AddDevice/);
+    expect(await fixture.order("attach", "a", 2, { ...recorded, fileIdentity })).to.equal("already");
+    expect(await fixture.openSession("a", 1)).to.equal("done");
+    expect(await failed(fixture.device("a").read(1, SIZE, 1))).to.match(/outside device a of 65536 bytes/);
+    await fixture.device("a").read(1, 0, SIZE);
+    await fixture.order("detach", "a", 3);
+    expect(await fixture.order("attach", "a", 4, { ...recorded, fileIdentity })).to.equal("done");
+    expect(fixture.device("a").sizeBytes).to.equal(SIZE);
+    expect(problem()?.level).to.equal("WARNING");
+  });
+
   it("a file too short to be attached -> attached by itself once it is whole", async () => {
     resize("shared", SIZE / 4);
     expect(await fixture.order("attach", "s2", 2)).to.equal("io_error");

@@ -1,11 +1,13 @@
 import { countText, type HostId, isKnownSame } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
-import { withoutKeptHealth } from "./device-health.js";
+import { withoutKeptHealth, withReportedHealth } from "./device-health.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { distrusted } from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, onSameBytes, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
-import { type Device, type Host, isAway, type RegistryTransaction } from "./schema.js";
+import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "./schema.js";
+
+const WELL = { health: "ONLINE", healthMessage: "" } as const;
 
 /** How a host or device is added, and what is known beside the tables. */
 export interface AddCall {
@@ -119,8 +121,14 @@ function addAll(
 /** What would be taken in: with the hardware that was found in its place, and without any claim that it is to get. */
 function asAccepted(device: Device): Device {
   if (device.diskId !== "") return device;
-  const isNew = device.replacement !== undefined || device.attachState === "CLOSING";
-  return isNew ? { ...device, ...device.replacement, attachState: "UNKNOWN" } : device;
+  const found = foundInPlace(device);
+  const isNew = found !== undefined || device.attachState === "CLOSING";
+  return isNew ? { ...device, ...found, attachState: "UNKNOWN" } : device;
+}
+
+/** What AddDevice accepts: other hardware, or what the same has grown to. */
+function foundInPlace({ replacement, grownToBytes }: Device): Partial<DeviceIdentity> | undefined {
+  return replacement ?? (grownToBytes === undefined ? undefined : { sizeBytes: grownToBytes });
 }
 
 function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, shared: SharedSerialNumbers): Device {
@@ -139,12 +147,15 @@ function withoutWish(device: Device): Device {
   return { ...rest, removalRequested: false };
 }
 
-/** Replaced hardware becomes the device, of unknown contents. While a disk is on the device, its bytes are the missing hardware's. */
+/** Other or grown hardware becomes the device, of unknown contents. While a disk is on the device, its bytes are the recorded ones. */
 function acceptReplacement(tx: RegistryTransaction, before: Device, device: Device, nowMs: number): Device {
-  if (device.replacement === undefined || device.diskId !== "") return device;
+  const found = foundInPlace(device);
+  if (found === undefined || device.diskId !== "") return device;
   // An answer to an order for the former hardware must not confirm the new one.
   const ordered = device.generation === before.generation ? advance(tx, device, "replacement_accepted", nowMs) : device;
-  const { replacement, ...rest } = ordered;
-  const unknown = { dirty: true, eraseSessionNumber: 0, health: "ONLINE", healthMessage: "" } as const;
-  return withoutKeptHealth({ ...rest, ...replacement, ...unknown });
+  const { replacement, grownToBytes: _, ...rest } = ordered;
+  const unknown = { dirty: true, eraseSessionNumber: 0, ...WELL } as const;
+  const accepted = { ...rest, ...found, ...unknown };
+  // What is said of a drive stays said when it has grown.
+  return replacement === undefined ? withReportedHealth(accepted, WELL, nowMs) : withoutKeptHealth(accepted);
 }

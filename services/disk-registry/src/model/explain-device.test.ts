@@ -77,6 +77,12 @@ const rows: readonly ExplainRow[] = [
     [{ reason: "UNHEALTHY", says: /too short/ }],
   ],
   [
+    "its file has grown",
+    DEVICE,
+    { device: { health: "WARNING", healthMessage: "has grown", grownToBytes: 1 } },
+    [{ reason: "UNHEALTHY", says: /has grown/, commands: ["diskmesh add-device h1 d1"] }],
+  ],
+  [
     "it is being erased",
     DEVICE,
     { device: { dirty: true } },

@@ -62,18 +62,25 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
   };
 }
 
-function health({ deviceId, hostId, health: value, healthMessage, keptHealth, unwellSinceMs }: Device): Found {
+function health(device: Device): Found {
+  const { deviceId, hostId, health: value, healthMessage, keptHealth, unwellSinceMs, grownToBytes } = device;
   if (value === "ONLINE") return undefined;
   const { hardwareError, said } = keptHealth ?? {};
   const isKept = hardwareError !== undefined || said !== undefined;
   const trust: Cure = ["trust it again once it was seen to", `diskmesh set-device-state online ${deviceId}`];
+  const grow: Cure = [
+    "take in what it has grown by, once no disk is on it",
+    `diskmesh add-device ${hostId} ${deviceId}`,
+  ];
+  const mend: Cure = [
+    `see to the drive on host ${hostId}: once it answers as it should, the device is well again by itself`,
+    "",
+  ];
   return {
     reason: "UNHEALTHY",
     message: `device ${deviceId} of host ${hostId} is in ${value}: ${healthMessage}`,
     sinceMs: hardwareError?.atMs ?? said?.atMs ?? unwellSinceMs,
-    cures: isKept
-      ? [trust]
-      : [[`see to the drive on host ${hostId}: once it answers as it should, the device is well again by itself`, ""]],
+    cures: [isKept ? trust : grownToBytes === undefined ? mend : grow],
   };
 }
 

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, leader, MIB, TestFleet } from "../testing/fleet-fixture.js";
 import { limits, NOW_MS, register, registration, reported } from "../testing/registrations.js";
 import { addDevice } from "./add-action.js";
+import { deleteDisk } from "./disks.js";
 import { completeErase } from "./erase.js";
 import { requireRegistered } from "./heartbeats.js";
 import { purgeDevice } from "./purge-action.js";
@@ -130,17 +131,25 @@ const rows: readonly Row[] = [
     effect: { health: "ONLINE", healthMessage: "" },
   },
   {
-    cause: "other size, with a disk",
+    cause: "shrunk, with a disk",
     known: { generation: 9, diskId: diskId("x") },
-    reported: bigger,
+    reported: { sizeBytes: 32 * MIB },
     listed: "allowed",
     generation: 101,
     effect: { attachState: "ATTACHING", health: "ERROR", sizeBytes: 64 * MIB, diskId: diskId("x") },
   },
   {
-    cause: "other size, in operation without a disk",
-    known: { generation: 9 },
-    reported: bigger,
+    cause: "grown, with a disk",
+    known: { generation: 9, diskId: diskId("x") },
+    reported: { ...bigger, health: "WARNING", healthMessage: "has grown" },
+    listed: "allowed",
+    generation: 9,
+    effect: { attachState: "ATTACHED", health: "WARNING", sizeBytes: 64 * MIB, grownToBytes: 128 * MIB },
+  },
+  {
+    cause: "grown, and nothing tells that it is the same",
+    known: { generation: 9, serialNumber: "" },
+    reported: { ...bigger, serialNumber: "" },
     listed: "allowed",
     generation: 101,
     effect: { attachState: "ATTACHING", health: "ERROR", sizeBytes: 64 * MIB },
@@ -344,9 +353,29 @@ describe("registration", () => {
     expect(fleet.changes((tx) => registerAgent(tx, again, leader, limits, NOW_MS))).to.equal(0);
   });
 
+  it("a grown device -> AddDevice takes in what it has grown by once no disk is on it, dirty", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
+    const add = () =>
+      fleet.transact((tx) =>
+        addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
+      );
+    register(fleet, registration([reported("d1", bigger)]));
+    register(fleet, registration([reported("d1")]));
+    expect(fleet.device("d1").grownToBytes, "cut back to what it was").to.equal(undefined);
+    register(fleet, registration([reported("d1", bigger)]));
+    expect(add().code).to.equal("S_ALREADY");
+    expect(fleet.device("d1")).to.include({ sizeBytes: 64 * MIB, attachState: "ATTACHED", dirty: false });
+    fleet.transact((tx) => deleteDisk(tx, diskId("x")));
+    expect(add().code).to.equal("S_OK");
+    expect(fleet.device("d1")).to.include({ sizeBytes: 128 * MIB, attachState: "ATTACHING", dirty: true });
+    expect(fleet.device("d1").grownToBytes).to.equal(undefined);
+  });
+
+  const smaller = { sizeBytes: 32 * MIB };
+
   it("replaced hardware without a disk -> ERROR until AddDevice, then dirty and ONLINE", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1")] });
-    register(fleet, registration([reported("d1", bigger)]));
+    register(fleet, registration([reported("d1", smaller)]));
     expect(fleet.device("d1").healthMessage).to.contain("sizeBytes was").and.to.contain("AddDevice accepts");
     expect(
       fleet.transact((tx) =>
@@ -354,19 +383,19 @@ describe("registration", () => {
       ).code,
     ).to.equal("S_OK");
     expect(fleet.device("d1")).to.include({
-      sizeBytes: 128 * MIB,
+      sizeBytes: 32 * MIB,
       dirty: true,
       health: "ONLINE",
       attachState: "ATTACHING",
     });
     expect(fleet.device("d1").replacement).to.equal(undefined);
-    register(fleet, registration([reported("d1", bigger)]));
+    register(fleet, registration([reported("d1", smaller)]));
     expect(fleet.device("d1").health).to.equal("ONLINE");
   });
 
   it("replaced hardware with a disk -> AddDevice does not accept it; the former hardware put back is ONLINE", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
-    register(fleet, registration([reported("d1", bigger)]));
+    register(fleet, registration([reported("d1", smaller)]));
     fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
     expect(fleet.device("d1")).to.include({ health: "ERROR", sizeBytes: 64 * MIB, dirty: false });
     register(fleet, registration([reported("d1")]));

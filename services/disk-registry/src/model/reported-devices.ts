@@ -127,6 +127,7 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
   const said = reportedHealth(device);
   return (
     device.replacement === undefined &&
+    device.grownToBytes === undefined &&
     !device.missing &&
     device.path === reported.path &&
     device.offsetBytes === reported.offsetBytes &&
@@ -141,17 +142,19 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
 }
 
 function mergeIdentity(device: Device, reported: ReportedDevice, nowMs: number): Device {
-  const { replacement: _, missing: __, ...known } = device;
+  const { replacement: _, missing: __, grownToBytes: ___, ...known } = device;
   const { pool, health, healthMessage } = reported;
   const change = identityChange(device, reported);
-  if (change === "") {
+  const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
+  const isGrown = device.sizeBytes !== 0 && reported.sizeBytes > device.sizeBytes;
+  if (change === "" && (inUse || !isGrown)) {
     const serialNumber = reported.serialNumber === "" ? device.serialNumber : reported.serialNumber;
     const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
     const fileIdentity = reported.fileIdentity || device.fileIdentity;
-    const same = { ...known, ...facts, ...(fileIdentity && { fileIdentity }), serialNumber, pool };
+    const grown = isGrown && { grownToBytes: reported.sizeBytes };
+    const same = { ...known, ...facts, ...(fileIdentity && { fileIdentity }), serialNumber, pool, ...grown };
     return withReportedHealth(same, { health, healthMessage }, nowMs);
   }
-  const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
   if (!inUse) {
     const other = {
       ...known,
@@ -182,13 +185,15 @@ export function identityOf(of: DeviceIdentity): DeviceIdentity {
 }
 
 /**
- * What differs, for people; empty when it is the same device. A path may change with the order in which drives are found.
- * A device of size 0 is one that its agent cannot open: nothing is known of what is there.
+ * What differs, for people; empty when it is the same device. A path may change with the order in which drives are found,
+ * and what is shown to be the same file or drive may have grown. A device of size 0 is one that its agent cannot open: nothing is known of what is there.
  */
 function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
   if (known.sizeBytes === 0 || found.sizeBytes === 0) return "";
   const changes: string[] = [];
+  const isGrown = found.sizeBytes > known.sizeBytes && isKnownSame(known, found);
   for (const field of ["offsetBytes", "sizeBytes", "blockSizeBytes"] as const) {
+    if (field === "sizeBytes" && isGrown) continue;
     if (known[field] !== found[field]) changes.push(`${field} was ${known[field]}, is ${found[field]}`);
   }
   const otherFile = fileDifference(known, found);

@@ -163,6 +163,8 @@ export interface Device extends DeviceIdentity {
   readonly missing?: true | undefined;
   /** What its agent found in its place, until AddDevice accepts it. */
   readonly replacement?: DeviceIdentity | undefined;
+  /** The size of its file or drive, which has grown; AddDevice takes it in once no disk is on the device. */
+  readonly grownToBytes?: number | undefined;
 }
 
 /**
