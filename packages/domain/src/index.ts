@@ -1,6 +1,7 @@
 export * from "./backoff.js";
 export type * from "./cause.js";
 export * from "./count-text.js";
+export * from "./device-path.js";
 export * from "./disk-full.js";
 export * from "./errors.js";
 export * from "./file-identity.js";

@@ -19,7 +19,7 @@ export {
   tabletConfig,
   tlsConfig,
 } from "./config/pieces.js";
-export { partlySecretConfig, pathText, secretConfig } from "./config/schema.js";
+export { partlySecretConfig, pathText, secretConfig, withFacts } from "./config/schema.js";
 export { serviceConfig } from "./config/service-config.js";
 export { EitherSignal } from "./either-signal.js";
 export { EXIT_CODES } from "./exit-codes.js";

@@ -44,6 +44,11 @@ describe("the agent's configuration", () => {
       /must not be above maxSizeBytes/,
     ],
     ["devices of half a block", rule({ pools: [{ deviceSizeBytes: 4_097 }] }), /multiple of blockSizeBytes/],
+    [
+      "a device whose path has a tab",
+      { devices: [{ deviceId: "d", path: "/dev/a\tb" }] },
+      /devices\.0\.path .*control char/,
+    ],
     ["a field that nobody knows", rule({ regexp: ".*" }), /regexp/],
     [
       "a probe that is stalled before it is slow",

@@ -1,4 +1,14 @@
-import { MIB_BYTES, parseDeviceId, parseHostId, parseId, parseName, parseOptionalName } from "@diskmesh/domain";
+import { statSync } from "node:fs";
+import {
+  MIB_BYTES,
+  messageOf,
+  parseDeviceId,
+  parseDevicePath,
+  parseHostId,
+  parseId,
+  parseName,
+  parseOptionalName,
+} from "@diskmesh/domain";
 import { driversConfig } from "@diskmesh/driver/host";
 import { DEFAULT_AGENT_SERVER_LIMITS } from "@diskmesh/mbus";
 import {
@@ -12,6 +22,7 @@ import {
   rpcLimitsConfig,
   serviceConfig,
   tlsConfig,
+  withFacts,
 } from "@diskmesh/service";
 import * as z from "zod";
 import { parseGlob } from "./devices/glob.js";
@@ -30,9 +41,9 @@ function parsed<Narrow>(parse: (value: string) => Narrow) {
 
 const sizeBytes = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
 
-const device = z.strictObject({
+const deviceKeys = z.strictObject({
   deviceId: parsed(parseDeviceId).describe("What the registry calls it."),
-  path: pathConfig.describe("A regular file or a block device."),
+  path: pathConfig.superRefine(requireDevicePath).describe("A regular file or a block device."),
   offsetBytes: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0).describe("Where in the file the device begins."),
   sizeBytes: sizeBytes.optional().describe("All of the file from the offset on when absent."),
   blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096).describe("The smallest part that is read or written."),
@@ -48,7 +59,32 @@ const device = z.strictObject({
     .describe("Disks name the pool of the devices that they want."),
 });
 
-type DeviceEntry = z.output<typeof device>;
+type DeviceEntry = z.output<typeof deviceKeys>;
+
+const device = withFacts(deviceKeys, { checkFiles: problemsOfDeviceFile });
+
+function requireDevicePath(path: string, context: z.RefinementCtx<string>): void {
+  try {
+    parseDevicePath(path);
+  } catch (error) {
+    context.addIssue({ code: "custom", message: messageOf(error) });
+  }
+}
+
+/** Says nothing of a file that cannot be looked at: it may be there when the agent runs. */
+function problemsOfDeviceFile({ path, offsetBytes, sizeBytes }: DeviceEntry): string[] {
+  const size = sizeBytes === undefined ? fileSize(path) : 0n;
+  if (size - BigInt(offsetBytes) <= BigInt(Number.MAX_SAFE_INTEGER)) return [];
+  return [`${JSON.stringify(path)} holds ${size} bytes, and a device may have 2^53 - 1 at most: give sizeBytes`];
+}
+
+function fileSize(path: string): bigint {
+  try {
+    return statSync(path, { bigint: true }).size;
+  } catch {
+    return 0n;
+  }
+}
 
 const devices = z
   .array(device)

@@ -1,13 +1,14 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RegisterAgentRequest } from "@diskmesh/api/registry";
-import { AbortedError, NotFoundError, TimeoutError } from "@diskmesh/domain";
+import { AbortedError, InvalidArgumentError, NotFoundError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { seal } from "./cache/seal.js";
 import { latestText } from "./cache/slots.js";
-import { AgentScene } from "./testing/agent-scene.js";
+import { AgentScene, DEVICE_BYTES } from "./testing/agent-scene.js";
+import { makeDeviceFile } from "./testing/device-fixture.js";
 
 describe("an agent that registers", () => {
   const scene = AgentScene.forEachTest();
@@ -118,5 +119,48 @@ describe("an agent that registers", () => {
     };
     const before = registry.registrations.length;
     await eventually(() => registry.registrations.length > before);
+  });
+
+  it("a later registration that is refused -> heartbeats go on, with what changed; once it is taken, it is registered", async () => {
+    const { registry } = scene;
+    await scene.start({ discovery: { rescanIntervalMs: 100 } });
+    await registry.registered("host-1");
+    const { answer } = registry;
+    let refusals = 0;
+    registry.answer = () => {
+      refusals += 1;
+      throw new InvalidArgumentError("az is malformed");
+    };
+    // A device file that is replaced is worth a registration.
+    writeFileSync(scene.path("new"), Buffer.alloc(DEVICE_BYTES));
+    renameSync(scene.path("new"), scene.path("a"));
+    await eventually(() => refusals > 3);
+    const beaten = registry.heartbeats.length;
+    rmSync(scene.path("b"));
+    await eventually(() => {
+      const { health } = registry.heartbeats.slice(beaten).flatMap(({ changed }) => changed)[0] ?? {};
+      expect(health).to.equal("HEALTH_ERROR");
+    });
+    registry.answer = answer;
+    await scene.ready(30_000);
+  });
+
+  it("found files that cannot be registered -> ERROR by themselves; renamed -> devices, without a restart", async () => {
+    const { registry, folder } = scene;
+    makeDeviceFile(folder, "disk-a\tb", DEVICE_BYTES);
+    const discovery = { rescanIntervalMs: 100, rules: [{ glob: scene.path("disk-*"), idPrefix: "f" }] };
+    await scene.start({ discovery });
+    const found = async () => {
+      const { devices } = await registry.registered("host-1");
+      return devices
+        .filter(({ deviceId }) => deviceId.startsWith("f-"))
+        .map(({ deviceId, path, health, sizeBytes }) => [deviceId, path, health, sizeBytes]);
+    };
+    const escaped = scene.path("disk-a\\tb");
+    expect(await found()).to.deep.equal([["f-disk-a-b", escaped, "HEALTH_ERROR", 0]]);
+    renameSync(scene.path("disk-a\tb"), scene.path("disk-a-b"));
+    await eventually(async () =>
+      expect(await found()).to.deep.equal([["f-disk-a-b", scene.path("disk-a-b"), "HEALTH_ONLINE", DEVICE_BYTES]]),
+    );
   });
 });

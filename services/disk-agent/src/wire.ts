@@ -11,12 +11,13 @@ import {
   type DeviceIdentity,
   Health,
   type RegisterAgentResponse,
-  type ReportedDevice,
+  ReportedDevice,
   type StampedDevice,
 } from "@diskmesh/api/registry";
 import {
   type DeviceId,
   InvalidArgumentError,
+  MAX_PATH_LENGTH,
   parseDeviceId,
   parseDiskId,
   parseHostId,
@@ -29,6 +30,7 @@ import type { Device } from "./devices/device.js";
 import type { DeviceProblem } from "./devices/device-problem.js";
 import type { UntoldError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
+import type { RefusedFile } from "./model/discovery.js";
 import {
   type AgentMemory,
   type ExportSpec,
@@ -206,6 +208,21 @@ export function encodeReportedDevice(
     // What is held is not what is reported when another file has come to the path.
     attached: device.attached && !device.replaced,
   };
+}
+
+/** A file that was found and cannot be registered as it is: a device of no size, in ERROR. */
+export function encodeRefusedFile({ deviceId, path, reason }: RefusedFile, memory: AgentMemory): ReportedDevice {
+  const { number: sessionNumber = 0, diskId: sessionDiskId = "" } = memory.devices.get(deviceId)?.session ?? {};
+  const error = encodeHealth({ level: "ERROR", message: reason });
+  return ReportedDevice.fromPartial({ deviceId, path: printable(path), sessionNumber, sessionDiskId, ...error });
+}
+
+/** A path with its control characters escaped, as registries take it. */
+function printable(path: string): string {
+  return JSON.stringify(path)
+    .slice(1, -1)
+    .replace(/\p{Cc}/gu, "?")
+    .slice(0, MAX_PATH_LENGTH);
 }
 
 export function encodeHealth(problem: DeviceProblem | undefined): { health: Health; healthMessage: string } {

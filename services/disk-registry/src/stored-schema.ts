@@ -103,6 +103,7 @@ const device = shapeOf<Device>()({
   unknownSession: shapeOf<UnknownSession>()({ sessionNumber: whole, diskId: text }).optional(),
   stateChangedAtMs: z.number(),
   missing: z.literal(true).optional(),
+  refused: z.literal(true).optional(),
   replacement: shapeOf<DeviceIdentity>()(identity).optional(),
   grownToBytes: whole.optional(),
 });

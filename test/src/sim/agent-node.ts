@@ -73,6 +73,7 @@ function cachedConfigOf(host: string, devices: readonly DevicePlace[]): ReturnTy
 export class AgentNode implements AgentRun {
   readonly process: SimProcess;
   context: AgentContext | undefined;
+  startedAtMs = Number.POSITIVE_INFINITY;
   readonly mustAsk: boolean;
   readonly served = new Map<string, Served>();
   readonly #lifecycle: Lifecycle;
@@ -103,6 +104,7 @@ export class AgentNode implements AgentRun {
     try {
       const context = await startHolding(this.#lifecycle, config, { folders, edges, log: silentLogger });
       this.context = context;
+      this.startedAtMs = world.timeline.nowMs;
       world.agentStarted(this);
       const server = new SimServer(process);
       addServices(server, () => context);

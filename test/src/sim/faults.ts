@@ -37,6 +37,10 @@ export interface Faults {
   rival: number;
   /** Per message: one agent says that it remembers numbers that nobody gave. */
   lie: number;
+  /** Per registration of one agent: the registry cannot read what it says of a device. */
+  malformedDevice: number;
+  /** Per later registration of a start of that agent: the registry cannot read it at all. */
+  malformedRegistration: number;
   /** Per step: two places cannot reach each other for a while. */
   partition: number;
   commitMs: number;
@@ -80,6 +84,8 @@ const CALM: Faults = {
   copiedBack: 0,
   rival: 0,
   lie: 0,
+  malformedDevice: 0,
+  malformedRegistration: 0,
   partition: 0,
   commitMs: 3,
   slowCommit: 0,
@@ -129,6 +135,8 @@ export function drawFaults(random: Random): Faults {
     copiedBack: random.pick([0, 0.5]),
     rival: random.pick([0, 0.5]),
     lie: some(0.05, 0.05, 0.5),
+    malformedDevice: 0,
+    malformedRegistration: 0,
     partition: some(0.4, 0.001, 0.008),
     commitMs: random.pick([1, 5, 40]),
     slowCommit: some(0.3, 0.02, 0.2),

@@ -1,3 +1,7 @@
+import type { RegisterAgentRequest } from "@diskmesh/api/registry";
+import type { Random } from "../random.js";
+import type { Faults } from "./faults.js";
+
 /** The host whose agent lies, when one does. */
 export const LIAR = "h1";
 
@@ -14,9 +18,38 @@ export function garbled(method: string, response: unknown): unknown {
   return { ...answer, unknownDevices: [{ ...first, stamp: undefined }, ...answer.unknownDevices.slice(1)] };
 }
 
+/** What the agent that lies, or cannot help it, says instead; `isLater`: its registration was answered before. */
+export function asToldByLiar(
+  method: string,
+  truth: unknown,
+  isLater: boolean,
+  { random, faults }: { readonly random: Random; readonly faults: Faults },
+): unknown {
+  let request = truth;
+  if (random.chance(faults.lie)) request = exaggerated(method, request);
+  if (random.chance(faults.malformedDevice)) request = withMalformedDevice(method, request);
+  if (isLater && random.chance(faults.malformedRegistration)) request = malformed(method, request);
+  return request;
+}
+
 /** What an agent with a broken memory tells a registry: every number that it remembers is higher. */
-export function exaggerated(method: string, request: unknown): unknown {
+function exaggerated(method: string, request: unknown): unknown {
   return method === "RegisterAgent" || method === "Heartbeat" ? raised(request) : request;
+}
+
+/** A registration in which one device has a path that no registry takes. */
+function withMalformedDevice(method: string, request: unknown): unknown {
+  if (method !== "RegisterAgent") return request;
+  const registration = request as RegisterAgentRequest;
+  const [first, ...others] = registration.devices;
+  return first === undefined
+    ? request
+    : { ...registration, devices: [{ ...first, path: `${first.path}\n` }, ...others] };
+}
+
+/** A registration that no registry takes. */
+function malformed(method: string, request: unknown): unknown {
+  return method === "RegisterAgent" ? { ...(request as RegisterAgentRequest), az: "no az" } : request;
 }
 
 /** Whether they can only be a lie. */

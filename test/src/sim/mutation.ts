@@ -16,6 +16,7 @@ export interface Modules {
   "disk-agent/model/memory": typeof import("../../../services/disk-agent/src/model/memory.js");
   "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");
   "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
+  "disk-agent/workers/heartbeats": typeof import("../../../services/disk-agent/src/workers/heartbeats.js");
   "disk-agent/wire": typeof import("../../../services/disk-agent/src/wire.js");
   "disk-registry/agents/agent-clients": typeof import("../../../services/disk-registry/src/agents/agent-clients.js");
   "disk-registry/build-context": typeof import("../../../services/disk-registry/src/build-context.js");
@@ -32,6 +33,7 @@ export interface Modules {
   "disk-registry/model/same-bytes": typeof import("../../../services/disk-registry/src/model/same-bytes.js");
   "disk-registry/model/schema": typeof import("../../../services/disk-registry/src/model/schema.js");
   "disk-registry/model/unknown-disks": typeof import("../../../services/disk-registry/src/model/unknown-disks.js");
+  "disk-registry/requests/registration-request": typeof import("../../../services/disk-registry/src/requests/registration-request.js");
   "sim/drive": typeof import("./drive.js");
   "sim/store": typeof import("./store.js");
 }

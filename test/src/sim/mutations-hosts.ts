@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from "@diskmesh/domain";
 import { changed, inPlaceOf, type Mutation } from "./mutation.js";
 import { readingHosts } from "./mutations-registry.js";
 
@@ -96,6 +97,55 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
         ({ markAsked }) =>
           (tx, ...given) =>
             markAsked(changed(tx, { disks: changed(tx.disks, { put: () => {} }) }), ...given),
+      ),
+    ],
+  },
+  {
+    name: "refuse-all-for-a-device",
+    mistake: "a registration is refused as a whole for one device that cannot be read",
+    withinSeeds: 2400,
+    foundBy: 359,
+    scenario: "refused registrations",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/requests/registration-request",
+        "parseRegistration",
+        ({ parseRegistration }) =>
+          (...given) => {
+            const registration = parseRegistration(...given);
+            const [refused] = registration.refusedDevices ?? [];
+            if (refused !== undefined) throw new InvalidArgumentError(refused.reason);
+            return registration;
+          },
+      ),
+    ],
+  },
+  {
+    name: "silent-while-refused",
+    mistake: "an agent whose later registration is refused sends no heartbeats until one is taken",
+    withinSeeds: 3600,
+    foundBy: 719,
+    scenario: "refused registrations",
+    replaced: [
+      inPlaceOf(
+        "disk-agent/workers/heartbeats",
+        "Heartbeats",
+        ({ Heartbeats }) =>
+          class extends Heartbeats {
+            readonly #signal: AbortSignal;
+            readonly #sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+
+            constructor(options: ConstructorParameters<typeof Heartbeats>[0]) {
+              super(options);
+              const { clock } = options.context;
+              this.#signal = options.signal;
+              this.#sleep = (ms, signal) => clock.sleep(ms, signal);
+            }
+
+            override pause(pauseMs: number): Promise<void> {
+              return this.#sleep(pauseMs, this.#signal).catch(() => undefined);
+            }
+          },
       ),
     ],
   },

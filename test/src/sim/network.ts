@@ -12,7 +12,7 @@ import {
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import { LateAbort } from "./late-abort.js";
-import { exaggerated, garbled, LIAR } from "./lies.js";
+import { asToldByLiar, garbled, LIAR } from "./lies.js";
 import type { ServedMethod, SimServer } from "./sim-server.js";
 import { SimStream } from "./stream.js";
 import type { SimProcess, Timeline } from "./timeline.js";
@@ -61,12 +61,14 @@ const shortName = (path: string): string => path.slice(path.lastIndexOf("/") + 1
 export class SimNetwork {
   readonly #servers = new Map<string, SimServer[]>();
   readonly #blocked = new Set<string>();
+  /** Agents whose registration was answered. */
+  readonly #registered = new WeakSet<SimProcess>();
   #requestCount = 0;
 
   constructor(
     private readonly timeline: Timeline,
-    private readonly random: Random,
-    private readonly faults: Faults,
+    readonly random: Random,
+    readonly faults: Faults,
     private readonly watch: NetworkWatch,
     private readonly observer: Observer,
   ) {}
@@ -141,9 +143,9 @@ export class SimNetwork {
   ): Promise<unknown> {
     const { process } = caller;
     const name = shortName(method.path);
-    const lies = process.place === LIAR && this.random.chance(this.faults.lie);
     const truth = method.requestSerialize(request);
-    const bytes = lies ? method.requestSerialize(exaggerated(name, request)) : truth;
+    const told = () => asToldByLiar(name, request, this.#registered.has(process), this);
+    const bytes = process.place === LIAR ? method.requestSerialize(told()) : truth;
     if (signal?.aborted) return Promise.reject(new CancelledError(`${name} was cancelled`, { cause: signal.reason }));
     this.watch.sent(name, method.requestDeserialize(truth), process);
     return new Promise((resolve, reject) => {
@@ -167,6 +169,7 @@ export class SimNetwork {
           if ("error" in result) return reject(result.error);
           const response = method.responseDeserialize(result.bytes);
           this.watch.heard(name, request, response, process, result.note);
+          if (name === "RegisterAgent") this.#registered.add(process);
           resolve(response);
         },
       };

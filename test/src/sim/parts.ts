@@ -20,7 +20,7 @@ export interface World extends Observer {
   readonly network: SimNetwork;
   /** The one that counts. */
   store: SimStore;
-  readonly scenario: { readonly plan?: (world: World) => Plan } | undefined;
+  readonly scenario: { readonly name: string; readonly plan?: (world: World) => Plan } | undefined;
   readonly isBuilding: boolean;
   placesOf(host: string): readonly DevicePlace[];
   agents(): readonly AgentRun[];
@@ -115,6 +115,8 @@ export interface AgentRun {
   readonly machine: Machine;
   readonly devices: readonly DevicePlace[];
   readonly context: AgentContext | undefined;
+  /** Since when it tries to register. */
+  readonly startedAtMs: number;
   /** It has run before and lost its cache: it may open nothing before it has registered. */
   readonly mustAsk: boolean;
   /** By disk id. */

@@ -158,6 +158,23 @@ export function* purgeWhileSilent({ requests, store, network, hosts, random }: W
   }
 }
 
+/** An agent in use finds again and again that its devices changed, or starts anew. */
+export function* registerAgainAndAgain(world: World): Plan {
+  const { random, hosts, requests, store } = world;
+  const hostId = random.pick(hosts);
+  for (;;) {
+    yield* until(
+      () => store.device(`${hostId}-b`)?.attachState === "ATTACHED",
+      () => requests.cms("addHost", { hostId }),
+      20,
+    );
+    const agent = world.agentOf(hostId);
+    if (agent !== undefined && random.chance(0.4)) world.endAgent(agent, false);
+    else agent?.context?.registrationDue.declare();
+    yield* wait(random.below(60));
+  }
+}
+
 /** The registry goes back to before a tenant came, and somebody else asks for room. */
 export function* tenantsAcrossARewind(world: World): Plan {
   const { requests, random, rewinds, hosts } = world;

@@ -36,6 +36,7 @@ const config = configSchema.parse({
 });
 
 export const unavailableRemovalTimeoutMs = config.unavailableRemovalTimeoutMs;
+export const silenceTimeoutMs = config.heartbeat.timeoutMs;
 
 export class RegistryNode implements RegistryRun {
   readonly process: SimProcess;

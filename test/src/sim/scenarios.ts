@@ -4,6 +4,7 @@ import type { Plan, World } from "./parts.js";
 import {
   fenceTheDead,
   purgeWhileSilent,
+  registerAgainAndAgain,
   serveFromAfar,
   takeTurnsOnSharedBytes,
   tenantsAcrossARewind,
@@ -20,7 +21,8 @@ export type ScenarioName =
   | "two registries"
   | "anything goes back"
   | "lies"
-  | "hosts die";
+  | "hosts die"
+  | "refused registrations";
 
 /** A schedule with a purpose and little else in its way, for mistakes that chance alone seldom meets. */
 export interface Scenario {
@@ -114,6 +116,14 @@ const SCENARIOS: readonly Scenario[] = [
     hostCount: 3,
     length: 4,
     plan: fenceTheDead,
+  },
+  {
+    // A registry cannot read what one agent says of a device, or anything of it but its heartbeats.
+    name: "refused registrations",
+    faults: { malformedDevice: 0.9, malformedRegistration: 0.9 },
+    hostCount: 1,
+    length: 3,
+    plan: registerAgainAndAgain,
   },
 ];
 

@@ -1,7 +1,7 @@
 import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
 import type { Change } from "@diskmesh/tablet";
 import type { World } from "./parts.js";
-import { unavailableRemovalTimeoutMs } from "./registry-node.js";
+import { silenceTimeoutMs, unavailableRemovalTimeoutMs } from "./registry-node.js";
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 
@@ -9,6 +9,9 @@ import type { SimProcess } from "./timeline.js";
 const MAX_AT_ONCE = 2 ** 10;
 /** Agents and operators who tell the truth say no more, after some restores; a lie is far above. */
 const MAX_BELIEVED = 2 ** 40;
+
+/** Beyond the timeout for silence: messages take a while, and registrations that came to nothing. */
+const REGISTERS_WITHIN_MS = 1_000;
 
 /** Watches what becomes durable: every change of state has its reason in what agents really said. */
 export class StateWatch {
@@ -54,7 +57,10 @@ export class StateWatch {
     }
     this.#highestGeneration = highest;
     const hostsChanged = new Set(changes.filter(({ table }) => table === "hosts").map(({ key }) => key));
-    for (const [hostId, before] of hostsBefore) this.#checkDead(hostId, before);
+    for (const [hostId, before] of hostsBefore) {
+      this.#checkDead(hostId, before);
+      this.#checkHeard(hostId);
+    }
     // One commit may hold the word and what came before it.
     const isDead = (hostId: string) => !hostsChanged.has(hostId) && hostsBefore.get(hostId)?.state === "DEAD";
     for (const { before, after } of devices)
@@ -81,6 +87,17 @@ export class StateWatch {
     if (before.state !== "DEAD" || after === undefined || after.state === "DEAD") return;
     if (!this.world.requests.takenBack.has(hostId))
       this.world.violation(`host ${hostId} is ${after.state}, and nobody took back that it is DEAD`);
+  }
+
+  /** Where nothing is wrong but what an agent says of itself, its host is heard. */
+  #checkHeard(hostId: string): void {
+    const { scenario, store, timeline } = this.world;
+    const host = store.host(hostId);
+    // Who is to register anew is not heard before that has come to something.
+    if (scenario?.name !== "refused registrations" || host?.state !== "UNAVAILABLE" || host.mustRegister) return;
+    const { process, startedAtMs = Number.POSITIVE_INFINITY } = this.world.agentOf(hostId) ?? {};
+    if (process?.alive && timeline.nowMs - startedAtMs > silenceTimeoutMs + REGISTERS_WITHIN_MS)
+      this.world.violation(`host ${hostId} is UNAVAILABLE, and its agent runs and reaches the registry`);
   }
 
   #trace(by: SimProcess, before: Device | undefined, after: Device): void {

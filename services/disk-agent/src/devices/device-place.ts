@@ -17,15 +17,17 @@ export interface DeviceConfig {
   readonly pool: string;
 }
 
-/** The device's length in a file of that size; 0 when it does not fit. */
+/** The device's length in a file of that size; 0 when it does not fit, or no registry could take it. */
 export function sizeIn(fileSizeBytes: number, config: DeviceConfig): number {
   const { offsetBytes, blockSizeBytes } = config;
   const rest = Math.max(0, fileSizeBytes - offsetBytes);
   const sizeBytes = config.sizeBytes ?? rest - (rest % blockSizeBytes);
-  return sizeBytes > rest ? 0 : sizeBytes;
+  return sizeBytes > Math.min(rest, Number.MAX_SAFE_INTEGER) ? 0 : sizeBytes;
 }
 
-function tooShort(fileSizeBytes: number, { deviceId, offsetBytes, sizeBytes, path }: DeviceConfig): string {
+export function tooShort(fileSizeBytes: number, { deviceId, offsetBytes, sizeBytes, path }: DeviceConfig): string {
+  if (fileSizeBytes > Number.MAX_SAFE_INTEGER)
+    return `device file ${JSON.stringify(path)} is too long for device ${deviceId}: it holds ${fileSizeBytes} bytes, and a device may have 2^53 - 1 at most: give its sizeBytes`;
   const needed = sizeBytes === undefined ? `more than ${offsetBytes}` : `${offsetBytes + sizeBytes}`;
   return `device file ${JSON.stringify(path)} is too short for device ${deviceId}: it holds ${fileSizeBytes} bytes, and ${needed} are needed`;
 }

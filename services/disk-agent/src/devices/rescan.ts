@@ -1,6 +1,6 @@
 import { type DeviceId, type Logger, messageOf, parseDeviceId } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import { type DiscoveryRule, type FoundFile, planDevices, type Skipped } from "../model/discovery.js";
+import { type DiscoveryRule, type FoundFile, planDevices, type RefusedFile, type Skipped } from "../model/discovery.js";
 import type { DeviceTable } from "./device-table.js";
 import { expandGlob } from "./glob.js";
 import type { FileFacts, FileOpener } from "./open-file.js";
@@ -21,7 +21,7 @@ export interface RescanOptions {
   readonly answerTimeoutMs: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The registry is to be told of a device that is new. */
+  /** The registry is to be told of a device that is new, or of files that cannot be devices. */
   readonly onChange: () => void;
 }
 
@@ -32,9 +32,15 @@ export class Rescan {
   readonly #looking = new Map<string, Promise<FileFacts>>();
   readonly #expanding = new Map<string, Promise<string[]>>();
   #skippedBefore = "";
+  #refused: readonly RefusedFile[] = [];
 
   constructor(options: RescanOptions) {
     this.#options = options;
+  }
+
+  /** Files that were found, and that cannot be registered while they are as they are. */
+  get refused(): readonly RefusedFile[] {
+    return this.#refused;
   }
 
   async run(): Promise<RescanResult> {
@@ -86,8 +92,10 @@ export class Rescan {
     const added = new Set(plan.devices.map(({ path }) => path));
     const looks = devices.files().filter((file) => added.has(file.path));
     await Promise.all(looks.map((file) => this.#bounded(file.path, file.look(), pending)));
-    if (plan.devices.length > 0) onChange();
-    skipped.push(...plan.skipped);
+    const isRefusedAnew = JSON.stringify(plan.refused) !== JSON.stringify(this.#refused);
+    this.#refused = plan.refused;
+    if (plan.devices.length > 0 || isRefusedAnew) onChange();
+    skipped.push(...plan.skipped, ...plan.refused.map(({ path, reason }) => ({ path, reason })));
     this.#report(skipped);
     return skipped;
   }

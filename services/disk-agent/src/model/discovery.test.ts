@@ -112,4 +112,23 @@ describe("devices of found files", () => {
       for (const [index, text] of skipped.entries())
         expect(`${plan.skipped[index]?.path} ${plan.skipped[index]?.reason}`).to.contain(text);
     });
+
+  it("files that no registry takes -> refused, behind all that make devices, and with ids and room that these leave", () => {
+    const found = [
+      file("/dev/a\tb", 5),
+      file("/dev/a-b", 5),
+      file("/dev/c\nd", 5),
+      file("/dev/big", 2 ** 53),
+      file("/dev/e\n", 5),
+    ];
+    const plan = planDevices(found, { ...nothing, devicesLeft: 3 }, isId);
+    expect(plan.devices.map(({ deviceId }) => deviceId)).to.deep.equal(["h1-a-b"]);
+    expect(plan.refused.map(({ deviceId, path }) => [deviceId, path])).to.deep.equal([
+      ["h1-c-d", "/dev/c\nd"],
+      ["h1-big", "/dev/big"],
+    ]);
+    expect(plan.refused[0]?.reason).to.match(/control character: rename the file/);
+    expect(plan.refused[1]?.reason).to.match(/holds 9007199254740992 bytes/);
+    expect(plan.skipped.map(({ path }) => path)).to.deep.equal(["/dev/a\tb", "/dev/e\n"]);
+  });
 });

@@ -1,4 +1,4 @@
-import type { DeviceId } from "@diskmesh/domain";
+import { type DeviceId, messageOf, parseDevicePath } from "@diskmesh/domain";
 
 /** How the devices of one kind of file look. The first pool rule that a file's size fits counts. */
 interface PoolRule {
@@ -43,6 +43,13 @@ export interface Skipped {
   readonly reason: string;
 }
 
+/** A file that matches a rule, and that no registry would take as it is. */
+export interface RefusedFile {
+  readonly deviceId: DeviceId;
+  readonly path: string;
+  readonly reason: string;
+}
+
 /** What is taken already: ids, and files by identity with the path that they are known under. */
 export interface Known {
   readonly deviceIds: { has(deviceId: DeviceId): boolean };
@@ -50,13 +57,21 @@ export interface Known {
   readonly devicesLeft: number;
 }
 
-/** The devices that found files make. Only new ones: a file that is known under any name makes none again. */
+/**
+ * The devices that found files make. Only new ones: a file that is known under any name makes none again. Refused files
+ * come after all others, so that they take no id and no room from a device.
+ */
 export function planDevices(
   found: readonly FoundFile[],
   known: Known,
   isId: (text: string) => boolean,
-): { readonly devices: readonly FoundDevice[]; readonly skipped: readonly Skipped[] } {
+): {
+  readonly devices: readonly FoundDevice[];
+  readonly refused: readonly RefusedFile[];
+  readonly skipped: readonly Skipped[];
+} {
   const devices: FoundDevice[] = [];
+  const unregistrable: { readonly file: FoundFile; readonly reason: string }[] = [];
   const skipped: Skipped[] = [];
   const files = new Map(known.files);
   const taken = new Set<string>();
@@ -67,6 +82,11 @@ export function planDevices(
     if (other === path) continue;
     if (other !== undefined) {
       skip(`it is the same file as ${JSON.stringify(other)}`);
+      continue;
+    }
+    const reason = whyUnregistrable(file);
+    if (reason !== undefined) {
+      unregistrable.push({ file, reason });
       continue;
     }
     const pool = file.rule.pools.find(
@@ -93,12 +113,38 @@ export function planDevices(
       devices.push(...made);
     }
   }
-  return { devices, skipped };
+  const refused: RefusedFile[] = [];
+  for (const { file, reason } of unregistrable) {
+    const deviceId = deviceIdOf(file);
+    const isFree = isId(deviceId) && !taken.has(deviceId) && !known.deviceIds.has(deviceId as DeviceId);
+    if (isFree && devices.length + refused.length < known.devicesLeft) {
+      taken.add(deviceId);
+      refused.push({ deviceId: deviceId as DeviceId, path: file.path, reason });
+    } else skipped.push({ path: file.path, reason });
+  }
+  return { devices, refused, skipped };
 }
 
-function devicesOf({ path, rule, sizeBytes }: FoundFile, pool: PoolRule): FoundDevice[] {
+/** Why registries would refuse a device on the file; undefined when they take it. */
+function whyUnregistrable({ path, sizeBytes }: FoundFile): string | undefined {
+  if (sizeBytes > Number.MAX_SAFE_INTEGER)
+    return `device file ${JSON.stringify(path)} holds ${sizeBytes} bytes: a device may have 2^53 - 1 at most`;
+  try {
+    parseDevicePath(path);
+    return undefined;
+  } catch (error) {
+    return `the device file cannot be registered: ${messageOf(error)}`;
+  }
+}
+
+function deviceIdOf({ path, rule }: FoundFile): string {
   const name = path.slice(path.lastIndexOf("/") + 1).replace(/[^A-Za-z0-9_-]/g, "-");
-  const deviceId = `${rule.idPrefix}-${name}`;
+  return `${rule.idPrefix}-${name}`;
+}
+
+function devicesOf(file: FoundFile, pool: PoolRule): FoundDevice[] {
+  const { path, rule, sizeBytes } = file;
+  const deviceId = deviceIdOf(file);
   const common = { path, blockSizeBytes: pool.blockSizeBytes, pool: pool.pool };
   const { deviceSizeBytes } = pool;
   if (deviceSizeBytes === undefined) return [{ ...common, deviceId, offsetBytes: 0, sizeBytes: undefined }];

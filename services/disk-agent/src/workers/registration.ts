@@ -1,64 +1,36 @@
-import type { AgentRegistrationServiceDefinition, DeviceHealth, RegisterAgentResponse } from "@diskmesh/api/registry";
-import {
-  AbortedError,
-  type BackoffLimits,
-  InvalidStateError,
-  type Logger,
-  messageOf,
-  NotFoundError,
-  OutdatedError,
-  retryDelayMs,
-} from "@diskmesh/domain";
-import type { Client } from "@diskmesh/rpc";
-import type { Readiness } from "@diskmesh/service";
-
-import type { Ledger } from "../cache/ledger.js";
+import type { RegisterAgentResponse } from "@diskmesh/api/registry";
+import { type Logger, messageOf, retryDelayMs } from "@diskmesh/domain";
 import type { AgentContext } from "../context.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import type { AgentMemory } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
-import { encodeHealth, encodeReportedDevice, parseRegistrationAnswer } from "../wire.js";
+import { encodeRefusedFile, encodeReportedDevice, parseRegistrationAnswer } from "../wire.js";
+import { Heartbeats, healthTold, type Registered, type RegistrationOptions, warningOf } from "./heartbeats.js";
 
-export interface RegistrationOptions {
-  readonly context: AgentContext;
-  readonly client: Client<typeof AgentRegistrationServiceDefinition>;
-  /** Where other hosts reach this agent. */
-  readonly address: string;
-  readonly backoff: BackoffLimits;
-  readonly random: () => number;
-  /** Is told whether the registry knows of the agent, and hears from it. */
-  readonly readiness: Pick<Readiness, "met" | "missing">;
-  /** Whoever aborts it declares a registration due as well: nothing waits for both. */
-  readonly signal: AbortSignal;
-}
-
-/** Keeps the agent registered until the signal aborts: registers, sends heartbeats, registers again when told to. */
+/**
+ * Keeps the agent registered until the signal aborts: registers, sends heartbeats, registers again when told to. While
+ * a later registration waits, fails or is refused, heartbeats of the one before go on: the host is alive.
+ */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, readiness, signal } = options;
-  const failures = new HeartbeatFailures(context.log);
+  const heartbeats = new Heartbeats(options);
   const refusals = new Refusals(context.log);
   let registrationNumber = 0;
   for (let attempts = 0; !signal.aborted; attempts += 1) {
     let pauseMs: number;
     try {
-      const registered = await register(options, ++registrationNumber, refusals);
+      heartbeats.begin(await heartbeats.during(register(options, ++registrationNumber, refusals)));
       attempts = 0;
       readiness.met("registered");
-      pauseMs = await sendHeartbeats(options, registered, failures);
+      pauseMs = await heartbeats.sendUntilDue();
     } catch (error) {
       if (signal.aborted) return;
       context.log.warn({ error: messageOf(error) }, "the agent is not registered and tries again");
       readiness.missing("registered", messageOf(error));
       pauseMs = retryDelayMs(error, attempts, backoff, random());
     }
-    if (pauseMs > 0) await context.clock.sleep(pauseMs, signal).catch(() => undefined);
+    if (pauseMs > 0) await heartbeats.pause(pauseMs);
   }
-}
-
-interface Registered {
-  readonly heartbeatIntervalMs: number;
-  /** What the registry was told of each device's health. */
-  readonly told: Map<string, string>;
 }
 
 /** Registers once and applies the answer. Nothing of it counts unless the call succeeded and it is well formed. */
@@ -68,11 +40,14 @@ async function register(
   refusals: Refusals,
 ): Promise<Registered> {
   context.registrationDue.reset();
-  const { bootId, config, devices, exports, ledger } = context;
+  const { bootId, config, devices, exports, ledger, rescan } = context;
   // What is reported as obeyed must be durable. Who cannot write says so, and what it remembered before.
   const memory = await ledger.durable().catch(() => ledger.stored);
   const untold = devices.hardwareErrors.untold(memory);
-  const reported = devices.all().map((device) => encodeReportedDevice(device, memory, untold.get(device.id)));
+  const reported = [
+    ...devices.all().map((device) => encodeReportedDevice(device, memory, untold.get(device.id))),
+    ...rescan.refused.map((file) => encodeRefusedFile(file, memory)),
+  ];
   const answer = await client.registerAgent(
     {
       hostId: config.hostId,
@@ -91,8 +66,7 @@ async function register(
   devices.hardwareErrors.told(untold);
   refusals.tell(answer.unknownDevices);
   await applyAnswer(context, memory, answer);
-  const told = new Map(reported.map((device) => [device.deviceId, textOf(device)]));
-  return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told };
+  return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told: healthTold(reported) };
 }
 
 /** `reported` is what the answer was given for. */
@@ -123,90 +97,7 @@ async function applyAnswer(
   log.info({ tabletGeneration, allowed, unknown }, "registered");
 }
 
-/** What keeps new things away from the host; empty when nothing does. */
-function warningOf({ problem }: Ledger): string {
-  return problem === undefined ? "" : `its agent can take no order: ${problem}`;
-}
-
-const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
-  `${health} ${healthMessage}`;
-
-/**
- * Returns when the registry wants a new registration, or is to be told of devices that changed, with how long to wait
- * before it. One that the registry wants comes at once: heartbeats are its pace, and are spread over their interval.
- */
-async function sendHeartbeats(
-  { context, client, backoff, random, readiness, signal }: RegistrationOptions,
-  { heartbeatIntervalMs, told }: Registered,
-  failures: HeartbeatFailures,
-): Promise<number> {
-  const { bootId, clock, config, devices, ledger, registrationDue } = context;
-  const due = registrationDue.signal;
-  for (;;) {
-    // Spread, so that agents that registered together do not beat together.
-    const waitMs = Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
-    await clock.sleep(waitMs, due).catch(() => undefined);
-    signal.throwIfAborted();
-    if (due.aborted) return retryDelayMs(undefined, 0, backoff, random());
-    const changed = devices
-      .all()
-      .map((device) => ({ deviceId: device.id, ...encodeHealth(device.problemNow) }))
-      .filter((health) => told.get(health.deviceId) !== textOf(health));
-    try {
-      // The numbers may not be durable yet, and need not be: each was given by a registry, and one that goes on above
-      // such a number is never wrong. A full disk makes no host silent. Whom the agent obeys is durable since
-      // it registered.
-      const failed = devices.hardwareErrors.untold(ledger.memory);
-      const request = {
-        hostId: config.hostId,
-        bootId,
-        changed,
-        hardwareErrors: [...failed].map(([deviceId, { message, ageMs }]) => ({ deviceId, message, ageMs })),
-        ...highestNumbers(ledger.memory),
-        warning: warningOf(ledger),
-      };
-      const answer = await client.heartbeat(request, { signal, deadlineMs: config.timeouts.heartbeatTimeoutMs });
-      devices.hardwareErrors.told(failed);
-      for (const health of changed) told.set(health.deviceId, textOf(health));
-      failures.ended();
-      readiness.met("registered");
-      // The registry is of a later release than the one that it registered with: only a registration gives it.
-      if (ledger.memory.incarnation === "" && answer.incarnation !== "") return 0;
-    } catch (error) {
-      if (signal.aborted) throw error;
-      failures.tell(error);
-      readiness.missing("registered", `a heartbeat failed: ${messageOf(error)}`);
-      if (error instanceof NotFoundError || error instanceof AbortedError) return error.retryAfterMs ?? 0;
-    }
-  }
-}
-
 const MAX_REASONS = 16;
-
-/** Logs why heartbeats fail, each reason once: what an operator must decide may take days. */
-class HeartbeatFailures {
-  readonly #log: Logger;
-  readonly #told = new Set<string>();
-
-  constructor(log: Logger) {
-    this.#log = log;
-  }
-
-  tell(error: unknown): void {
-    const text = messageOf(error);
-    // Of calls that did not come through the texts differ each time.
-    const refused = error instanceof InvalidStateError || error instanceof OutdatedError;
-    const reason = refused || !(error instanceof Error) ? text : error.name;
-    if (this.#told.has(reason) || this.#told.size >= MAX_REASONS) return;
-    this.#told.add(reason);
-    this.#log.warn({ error: text }, "a heartbeat failed");
-  }
-
-  ended(): void {
-    this.#told.clear();
-  }
-}
-
 const MAX_NAMED = 16;
 
 /** Logs which devices the registry does not want held, and why: again only when that is not what it said last. */

@@ -19,7 +19,7 @@ export async function registerAgent(
   request: RegisterAgentRequest,
   call: CallContext,
 ): Promise<RegisterAgentResponse> {
-  const { tablet, fleet, clock, config, liveness, workers } = context;
+  const { tablet, fleet, clock, config, liveness, log, workers } = context;
   const heardAtMs = clock.nowMs();
   const hostId = parseHostId(request.hostId);
   requireOwnHost(context, call, hostId);
@@ -27,6 +27,9 @@ export async function registerAgent(
   // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
   call.signal.throwIfAborted();
   const registration = parseRegistration(request, hostId, config.limits, heardAtMs);
+  const { refusedDevices = [] } = registration;
+  if (refusedDevices.length > 0)
+    log.warn({ hostId, devices: refusedDevices.length, first: refusedDevices[0] }, "devices of a registration refused");
   await fleet.hear(hostId, registration.bootId, registration.remembered);
   // The answer would be orders. Heartbeats are heard all the same: its hosts are not dead.
   fleet.requireLeads();

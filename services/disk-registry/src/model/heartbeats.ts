@@ -75,8 +75,9 @@ export function applyHeartbeat(
   if (warned !== host) tx.hosts.put(warned);
   for (const { deviceId, health, healthMessage } of changed) {
     const device = tx.devices.get(deviceId);
-    // Hardware that was swapped works, but is not the device: only a registration or AddDevice clears that.
-    if (device === undefined || device.hostId !== hostId || device.replacement !== undefined) continue;
+    // Hardware that was swapped works, but is not the device: only a registration or AddDevice clears that. A device that
+    // the last registration did not describe well may be other hardware, too.
+    if (device?.hostId !== hostId || device.replacement !== undefined || device.refused) continue;
     const before = reportedHealth(device);
     if (before.health === health && before.healthMessage === healthMessage) continue;
     tx.devices.put(withReportedHealth(device, { health, healthMessage }, nowMs));

@@ -5,7 +5,7 @@ import { limits, NOW_MS, register, registration, reported } from "../testing/reg
 import { addDevice } from "./add-action.js";
 import { deleteDisk } from "./disks.js";
 import { completeErase } from "./erase.js";
-import { requireRegistered } from "./heartbeats.js";
+import { applyHeartbeat, requireRegistered } from "./heartbeats.js";
 import { purgeDevice } from "./purge-action.js";
 import { type LastRegistrations, noteRegistration, registerAgent, requireInOrder } from "./registration.js";
 import type { ReportedDevice } from "./reported-devices.js";
@@ -401,5 +401,32 @@ describe("registration", () => {
     register(fleet, registration([reported("d1")]));
     expect(fleet.device("d1")).to.include({ health: "ONLINE" });
     expect(fleet.device("d1").replacement).to.equal(undefined);
+  });
+
+  it("a device whose description is refused -> in error by itself, with its bytes, and no heartbeat makes it well", () => {
+    const fleet = new TestFleet({
+      devices: [aDevice("d1", { diskId: diskId("x") }), aDevice("d2"), aDevice("d3", { attachState: "UNKNOWN" })],
+      disks: [aDisk("x", ["d1"])],
+    });
+    const refusedDevices = ["d1", "d3", "d4"].map((id) => ({ deviceId: deviceId(id), reason: "path is malformed" }));
+    const malformed = registration([reported("d2")], { refusedDevices });
+    const answer = register(fleet, malformed);
+    expect(answer.allowed.map(({ deviceId: id }) => id)).to.deep.equal(["d2"]);
+    expect(answer.unknown.map(({ deviceId: id, reason }) => [id, reason])).to.deep.equal([["d4", "path is malformed"]]);
+    expect(fleet.device("d1")).to.include({ health: "ERROR", attachState: "ATTACHING", diskId: "x", refused: true });
+    expect(fleet.device("d1").healthMessage).to.contain("path is malformed");
+    expect(fleet.device("d1").missing, "its agent has it: a fence asks for it").to.equal(undefined);
+    expect(fleet.device("d2")).to.include({ health: "ONLINE", attachState: "ATTACHED" });
+    expect(fleet.device("d3")).to.include({ health: "ERROR", attachState: "UNKNOWN" });
+    expect(fleet.tables.devices.size).to.equal(3);
+    const known = { ...malformed, refusedDevices: refusedDevices.slice(0, 2) };
+    expect(fleet.changes((tx) => registerAgent(tx, known, leader, limits, NOW_MS))).to.equal(0);
+    const well = { deviceId: deviceId("d1"), health: "ONLINE", healthMessage: "" } as const;
+    const { bootId } = malformed;
+    fleet.transact((tx) => applyHeartbeat(tx, malformed.hostId, bootId, { changed: [well] }, NOW_MS));
+    expect(fleet.device("d1").health).to.equal("ERROR");
+    register(fleet, registration(["d1", "d2", "d3"].map((id) => reported(id))));
+    expect(fleet.device("d1")).to.include({ health: "ONLINE", attachState: "ATTACHING" });
+    expect(fleet.device("d1").refused).to.equal(undefined);
   });
 });

@@ -8,7 +8,7 @@ import {
   type Stamp,
 } from "@diskmesh/domain";
 import { named } from "./action-result.js";
-import { mayHaveGiven } from "./counters.js";
+import { mayHaveGiven, nextDeviceGeneration } from "./counters.js";
 import { devicesOfHost } from "./device-selection.js";
 import { noteForeign } from "./foreign-devices.js";
 import { backFromUnavailable, withAgentWarning } from "./heartbeats.js";
@@ -20,6 +20,7 @@ import {
   foreignDevice,
   identityOf,
   mergeLost,
+  mergeRefused,
   mergeReported,
   newDevice,
   type ReportedDevice,
@@ -41,6 +42,12 @@ export interface ReportedExport {
   readonly sessionNumber: number;
 }
 
+/** A device that cannot be registered. */
+export interface RefusedDevice {
+  readonly deviceId: DeviceId;
+  readonly reason: string;
+}
+
 /** All that an agent says it has. What it remembers of registries was judged before. */
 export interface Registration {
   readonly hostId: HostId;
@@ -49,6 +56,8 @@ export interface Registration {
   readonly rack: string;
   readonly bootId: string;
   readonly devices: readonly ReportedDevice[];
+  /** What it says of them is malformed. Absent: none is. */
+  readonly refusedDevices?: readonly RefusedDevice[] | undefined;
   readonly exports: readonly ReportedExport[];
   readonly remembered: Remembered;
   /** Goes up with each registration of one start; 0 and absent: nothing is known of their order. */
@@ -132,8 +141,13 @@ export function registerAgent(
     if (reason === "") allowed.push({ ...stamped, expected: identityOf(device) });
     else unknown.push(stamped);
   }
+  for (const { deviceId, reason } of registration.refusedDevices ?? []) {
+    // One that is known stays in operation, in error.
+    if (tx.devices.has(deviceId)) continue;
+    unknown.push({ deviceId, stamp: { ...leader, deviceGeneration: nextDeviceGeneration(tx) }, reason });
+  }
   noteForeign(tx, registration.hostId, foreign);
-  mergeAllLost(tx, registration.hostId, own, nowMs);
+  mergeAllLost(tx, registration, own, nowMs);
   restartBrokenPublications(tx, registration, before, own, nowMs);
   const unwanted = unwantedExports(tx, registration);
   noteUnwanted(tx, registration.hostId, unwanted.strayExports.length > 0);
@@ -237,12 +251,23 @@ export function noteRegistration(last: LastRegistrations, registration: Registra
   last.set(hostId, { bootId, number });
 }
 
-/** What is known of the host's devices beside what it reports. */
-function mergeAllLost(tx: RegistryTransaction, hostId: HostId, own: readonly TakenIn[], nowMs: number): void {
+/** What is known of the host's devices beside those that were taken in. */
+function mergeAllLost(
+  tx: RegistryTransaction,
+  { hostId, refusedDevices = [] }: Registration,
+  own: readonly TakenIn[],
+  nowMs: number,
+): void {
   // Looking for them costs as much as taking in all others, and nearly always there is none.
   if (tx.devices.count("byHost", hostId) === own.length) return;
   const reportedIds = new Set<string>(own.map(({ device }) => device.deviceId));
-  for (const device of devicesOfHost(tx, hostId)) if (!reportedIds.has(device.deviceId)) mergeLost(tx, device, nowMs);
+  const reasons = new Map<string, string>(refusedDevices.map(({ deviceId, reason }) => [deviceId, reason]));
+  for (const device of devicesOfHost(tx, hostId)) {
+    if (reportedIds.has(device.deviceId)) continue;
+    const reason = reasons.get(device.deviceId);
+    if (reason === undefined) mergeLost(tx, device, nowMs);
+    else mergeRefused(tx, device, reason, nowMs);
+  }
 }
 
 function whyNotAllowed(tables: RegistryTables, device: Device, shared: SharedSerialNumbers): string {

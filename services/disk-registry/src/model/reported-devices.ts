@@ -122,6 +122,14 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
   if (!sameFields(merged, device)) tx.devices.put(merged);
 }
 
+/** A device that its agent has, and describes in a form that cannot be taken in: in error until the agent describes it well. */
+export function mergeRefused(tx: RegistryTransaction, device: Device, reason: string, nowMs: number): void {
+  const healthMessage = `the agent of host ${device.hostId} registered the device with a malformed description: ${reason}`;
+  const refused: Device = { ...withReportedHealth(device, { health: "ERROR", healthMessage }, nowMs), refused: true };
+  const merged = refused.attachState === "ATTACHED" ? advance(tx, refused, "registered_without", nowMs) : refused;
+  if (!sameFields(merged, device)) tx.devices.put(merged);
+}
+
 /** Nothing to take over. So it is with nearly all devices of a storm, and this spares building them anew to compare. */
 function isAsKnown(device: Device, reported: ReportedDevice): boolean {
   const said = reportedHealth(device);
@@ -129,6 +137,7 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
     device.replacement === undefined &&
     device.grownToBytes === undefined &&
     !device.missing &&
+    !device.refused &&
     device.path === reported.path &&
     device.offsetBytes === reported.offsetBytes &&
     device.sizeBytes === reported.sizeBytes &&
@@ -142,7 +151,7 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
 }
 
 function mergeIdentity(device: Device, reported: ReportedDevice, nowMs: number): Device {
-  const { replacement: _, missing: __, grownToBytes: ___, ...known } = device;
+  const { replacement: _, missing: __, grownToBytes: ___, refused: ____, ...known } = device;
   const { pool, health, healthMessage } = reported;
   const change = identityChange(device, reported);
   const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";

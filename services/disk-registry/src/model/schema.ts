@@ -161,6 +161,8 @@ export interface Device extends DeviceIdentity {
   readonly stateChangedAtMs: number;
   /** Its agent's last registration did not tell of it. */
   readonly missing?: true | undefined;
+  /** Its agent's last registration described it in a form that was refused: what is stored may be outdated. */
+  readonly refused?: true | undefined;
   /** What its agent found in its place, until AddDevice accepts it. */
   readonly replacement?: DeviceIdentity | undefined;
   /** The size of its file or drive, which has grown; AddDevice takes it in once no disk is on the device. */

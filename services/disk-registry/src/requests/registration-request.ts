@@ -1,7 +1,9 @@
 import type { RegisterAgentRequest, ReportedDevice as ReportedDeviceMessage } from "@diskmesh/api/registry";
 import {
   type HostId,
+  InvalidArgumentError,
   parseDeviceId,
+  parseDevicePath,
   parseDiskId,
   parseId,
   parseName,
@@ -10,25 +12,22 @@ import {
 } from "@diskmesh/domain";
 import type { Config } from "../config.js";
 import { metAtMs } from "../model/device-health.js";
-import type { Registration } from "../model/registration.js";
+import type { RefusedDevice, Registration } from "../model/registration.js";
 import type { Remembered } from "../model/remembered.js";
 import type { ReportedDevice } from "../model/reported-devices.js";
-import {
-  parseAddress,
-  parseCount,
-  parseCounterValue,
-  parseDevicePath,
-  plainText,
-  requireAtMost,
-  requireUnique,
-} from "./requests.js";
+import { parseAddress, parseCount, parseCounterValue, plainText, requireAtMost, requireUnique } from "./requests.js";
 import { healthOf } from "./wire.js";
 
-/** Narrows a registration; refuses it as a whole when any of it is malformed. */
+type Limits = Config["limits"];
+
+/**
+ * Narrows a registration. A malformed device is refused by itself, because one file's name must not take its host out; all
+ * else refuses the registration as a whole.
+ */
 export function parseRegistration(
   request: RegisterAgentRequest,
   hostId: HostId,
-  limits: Config["limits"],
+  limits: Limits,
   heardAtMs: number,
 ): Registration {
   requireAtMost("devices", request.devices, limits.maxDevicesPerHost);
@@ -37,18 +36,20 @@ export function parseRegistration(
     "devices",
     request.devices.map((device) => device.deviceId),
   );
+  const { accepted, devices, refusedDevices } = parseDevices(request, limits, heardAtMs);
   return {
     hostId,
     address: parseAddress(request.address),
     az: parseName("az", request.az),
     rack: parseOptionalName("rack", request.rack) ?? "",
     bootId: parseId("boot_id", request.bootId),
-    devices: request.devices.map((device) => parseDevice(device, request.incarnation, limits, heardAtMs)),
+    devices,
+    refusedDevices,
     exports: request.exports.map(({ diskId, sessionNumber }) => ({
       diskId: parseDiskId(diskId),
       sessionNumber: parseCounterValue("session_number", sessionNumber),
     })),
-    remembered: withReported(rememberedOf(request), request),
+    remembered: withReported(rememberedOf(request), { devices: accepted, exports: request.exports }),
     warning: plainText(request.warning, limits.maxTextLength),
     registrationNumber: parseCounterValue("registration_number", request.registrationNumber),
   };
@@ -71,10 +72,27 @@ export function rememberedOf(message: {
   };
 }
 
+function parseDevices({ devices: reported, incarnation }: RegisterAgentRequest, limits: Limits, heardAtMs: number) {
+  const accepted: ReportedDeviceMessage[] = [];
+  const devices: ReportedDevice[] = [];
+  const refusedDevices: RefusedDevice[] = [];
+  for (const device of reported) {
+    const deviceId = parseDeviceId(device.deviceId);
+    try {
+      devices.push(parseDevice(device, incarnation, limits, heardAtMs));
+      accepted.push(device);
+    } catch (error) {
+      if (!(error instanceof InvalidArgumentError)) throw error;
+      refusedDevices.push({ deviceId, reason: error.message });
+    }
+  }
+  return { accepted, devices, refusedDevices };
+}
+
 function parseDevice(
   device: ReportedDeviceMessage,
   incarnation: string,
-  limits: Config["limits"],
+  limits: Limits,
   heardAtMs: number,
 ): ReportedDevice {
   const health = healthOf(device.health, "health");
@@ -110,7 +128,10 @@ function parseSessionDisk(sessionDiskId: string, incarnation: string): ReportedD
 }
 
 /** All numbers count, also those of things that an agent names one by one. */
-function withReported(remembered: Remembered, { devices, exports }: RegisterAgentRequest): Remembered {
+function withReported(
+  remembered: Remembered,
+  { devices, exports }: Pick<RegisterAgentRequest, "devices" | "exports">,
+): Remembered {
   let { tabletGeneration, deviceGeneration, sessionNumber } = remembered;
   for (const { stamp, sessionNumber: ofDevice } of devices) {
     sessionNumber = Math.max(sessionNumber, parseCounterValue("session_number", ofDevice));

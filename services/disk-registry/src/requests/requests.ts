@@ -1,8 +1,10 @@
 import type { Label as LabelMessage } from "@diskmesh/api/registry";
 import {
   formatIdentity,
+  hasControlCharacter,
   InvalidArgumentError,
   parseDeviceId,
+  parseDevicePath,
   parseHostId,
   parseHostPort,
   quoted,
@@ -13,8 +15,6 @@ import type { Label } from "../model/schema.js";
 
 /** Narrowing of what requests carry. Everything behind this takes the narrow types. */
 
-const MAX_PATH_LENGTH = 4_096;
-
 // Nearly all texts are, and telling takes a fraction of what looking for classes of Unicode does.
 const PRINTABLE_ASCII = /^[ -~]*$/;
 
@@ -23,16 +23,6 @@ const MAX_COUNTER_VALUE = 2 ** 50;
 
 function invalid(field: string, message: string): InvalidArgumentError {
   return new InvalidArgumentError(message, { about: { field } });
-}
-
-/** A device file's path. It is compared with what agents reported and never opened here. */
-export function parseDevicePath(path: string, field = "path"): string {
-  if (path === "") throw invalid(field, `${field} is empty: give one`);
-  if (path.length > MAX_PATH_LENGTH) {
-    throw invalid(field, `${field} ${quoted(path)} is longer than ${MAX_PATH_LENGTH} characters`);
-  }
-  if (hasControlCharacter(path)) throw invalid(field, `${field} ${quoted(path)} holds a control character`);
-  return path;
 }
 
 /** Where a server listens, as "host:port". */
@@ -122,8 +112,4 @@ export function plainText(text: string, maxLength: number): string {
   const short = text.slice(0, maxLength);
   if (PRINTABLE_ASCII.test(short)) return short;
   return short.replace(/\p{Surrogate}/gu, "?").replace(/\p{Cc}/gu, " ");
-}
-
-function hasControlCharacter(text: string): boolean {
-  return !PRINTABLE_ASCII.test(text) && /[\p{Cc}\p{Surrogate}]/u.test(text);
 }

@@ -1439,7 +1439,8 @@ export const AgentRegistrationServiceDefinition = {
   methods: {
     /**
      * An agent has started, or has found new devices, or was told to register again. The answer is applied only when it
-     * came as a success, both lists or neither (seed 004).
+     * came as a success, both lists or neither (seed 004). A malformed device is refused by itself: one that is known is in
+     * HEALTH_ERROR, another one is among the unknown devices. INVALID_ARGUMENT when anything else is malformed.
      */
     registerAgent: {
       name: "RegisterAgent",

@@ -1,0 +1,41 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { checkConfig } from "@diskmesh/service";
+import { expect } from "chai";
+import { configSchema } from "../config.js";
+import { type DeviceConfig, sizeIn, tooShort } from "./device-place.js";
+
+const TOO_LONG = 2 ** 53;
+/** A file system that takes sparse files of any length. */
+const TMPFS = "/dev/shm";
+
+describe("a device file of 2^53 bytes", () => {
+  it("is in error as one device of all its bytes, and well as devices of given sizes", () => {
+    const whole = { deviceId: "d1", path: "/dev/d1", offsetBytes: 0, blockSizeBytes: 4_096 } as DeviceConfig;
+    expect(sizeIn(TOO_LONG, whole)).to.equal(0);
+    expect(tooShort(TOO_LONG, whole)).to.match(/too long for device d1: it holds 9007199254740992 bytes/);
+    expect(sizeIn(TOO_LONG, { ...whole, sizeBytes: 8_192 })).to.equal(8_192);
+    expect(sizeIn(TOO_LONG - 1, whole)).to.equal(TOO_LONG - 4_096);
+  });
+
+  it("is found by a check of the config", () => {
+    const folder = mkdtempSync(join(TMPFS, "dm-long-"));
+    try {
+      const [path, file] = [join(folder, "long"), join(folder, "agent.yaml")];
+      // Node gives a file no such length.
+      execFileSync("truncate", ["--size", `${TOO_LONG}`, path]);
+      const devices = [{ deviceId: "whole", path }];
+      writeFileSync(file, JSON.stringify({ devices }));
+      const source = { service: "disk-agent", file, env: {} };
+      const found = () => checkConfig(configSchema, source).problems.filter((problem) => problem.startsWith("devices"));
+      expect(found()).to.deep.equal([
+        `devices.0: ${JSON.stringify(path)} holds 9007199254740992 bytes, and a device may have 2^53 - 1 at most: give sizeBytes`,
+      ]);
+      writeFileSync(file, JSON.stringify({ devices: [{ ...devices[0], sizeBytes: 4_096 }] }));
+      expect(found()).to.deep.equal([]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
