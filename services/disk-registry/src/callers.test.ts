@@ -23,16 +23,6 @@ const REGISTRATIONS: readonly [string, Partial<RegisterAgentRequest>, string, st
   ["an address that is another scheme", { address: "unix:///etc/passwd:1" }, "InvalidArgumentError", "address"],
   ["a device twice", { devices: [reported({}), reported({})] }, "InvalidArgumentError", "twice"],
   ["a malformed device id", { devices: [reported({ deviceId: "../d1" })] }, "InvalidArgumentError", "device_id"],
-  ["a device without a path", { devices: [reported({ path: "" })] }, "InvalidArgumentError", "path"],
-  ["a device of negative size", { devices: [reported({ sizeBytes: -4096 })] }, "InvalidArgumentError", "size_bytes"],
-  ["a device of size 0 that is well", { devices: [reported({ sizeBytes: 0 })] }, "InvalidArgumentError", "size_bytes"],
-  ["a negative offset", { devices: [reported({ offsetBytes: -1 })] }, "InvalidArgumentError", "offset_bytes"],
-  [
-    "an implausible session",
-    { devices: [reported({ sessionNumber: Number.MAX_SAFE_INTEGER })] },
-    "InvalidArgumentError",
-    "session_number",
-  ],
   [
     "too many devices",
     { devices: Array.from({ length: 4_097 }, (_, i) => reported({ deviceId: `d${i}` })) },
@@ -67,6 +57,19 @@ describe("who calls the disk-registry, and what it says of itself", () => {
       expect(await registry.device("d1")).to.deep.equal(before);
     });
   }
+
+  it("a registration is refused -> it is the first cause of its host, until the same agent is taken; logged once", async () => {
+    const admin = registry.operatorOf(AdminServiceDefinition);
+    const causes = async () => (await admin.explain({ subject: { kind: SubjectKind.HOST, name: "h1" } })).causes;
+    for (let times = 0; times < 2; times++) await refused(agent.register({ az: "z 1" }), "InvalidArgumentError", "az");
+    const [first] = await causes();
+    expect(first?.reason).to.equal("REGISTRATION_REFUSED");
+    expect(first?.message).to.contain(`the agent at 127.0.0.1:${agent.port}: az "z 1" is malformed`);
+    const logged = registry.process.logs.split("\n").filter((line) => line.includes("registration refused"));
+    expect(logged.filter((line) => line.includes("z 1"))).to.have.length(1);
+    await agent.register();
+    expect((await causes()).map(({ reason }) => reason)).not.to.contain("REGISTRATION_REFUSED");
+  });
 
   it("a heartbeat for another host -> PERMISSION_DENIED", () =>
     refused(agent.heartbeat("h2"), "PermissionDeniedError", "not the one in its certificate"));

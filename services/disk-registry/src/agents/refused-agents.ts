@@ -1,7 +1,7 @@
 import { type HostId, parseHostId } from "@diskmesh/domain";
 import type { RefusedConnection } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
-import type { Refusal } from "../model/cause.js";
+import type { Refusal, RefusedRegistration } from "../model/cause.js";
 
 /** Anybody can be refused in any host's name: hosts beyond so many crowd out those that were refused longest ago. */
 const MAX_HOSTS = 1_000;
@@ -9,43 +9,84 @@ const MAX_HOSTS = 1_000;
 const REMEMBERED_MS = 600_000;
 
 /**
- * Who was refused lately in the name of a host, by that host. A hint for people and no more: whoever made the certificate
- * has chosen the name. In memory of the process, whether it leads or not.
+ * Who was refused lately in the name of a host, by that host. In memory of the process, whether it leads or not. Refused
+ * connections are a hint for people and no more, because whoever made the certificate has chosen the name. A refused
+ * registration came from an agent with the host's own certificate.
  */
 export class RefusedAgents {
-  /** Who was refused longest ago is first. */
-  readonly #refusals = new Map<HostId, Refusal>();
+  readonly #connections: LastByHost<Refusal>;
+  readonly #registrations: LastByHost<RefusedRegistration>;
 
-  constructor(private readonly clock: Clock) {}
+  constructor(clock: Clock) {
+    this.#connections = new LastByHost(clock);
+    this.#registrations = new LastByHost(clock);
+  }
 
   /** One whose certificate names an agent. */
   connectionRefused({ claimed, remoteAddress, reason }: RefusedConnection): void {
     if (claimed?.role !== "disk-agent") return;
     const hostId = hostIdIn(claimed.name);
-    if (hostId !== undefined) this.#note(hostId, `somebody at ${remoteAddress} is turned away: ${reason}`);
+    const message = `somebody at ${remoteAddress} is turned away: ${reason}`;
+    if (hostId !== undefined) this.#connections.note(hostId, { message });
   }
 
   /** One with a good certificate, of somebody else. */
   claimRefused(hostId: HostId, why: string): void {
-    this.#note(hostId, `an agent is turned away: ${why}`);
+    this.#connections.note(hostId, { message: `an agent is turned away: ${why}` });
+  }
+
+  /** Returns whether that is new: another reason, or another agent. */
+  registrationRefused(hostId: HostId, address: string, why: string): boolean {
+    return this.#registrations.note(hostId, {
+      address,
+      message: `the registry refuses the registration of the agent at ${address}: ${why}`,
+    });
+  }
+
+  /** What was refused at that address is taken now. */
+  registrationTaken(hostId: HostId, address: string): void {
+    if (this.#registrations.of(hostId)?.address === address) this.#registrations.forget(hostId);
   }
 
   /** Undefined when nobody was refused in its name lately. */
   of(hostId: HostId): Refusal | undefined {
+    return this.#connections.of(hostId);
+  }
+
+  /** Undefined when no registration of its agent was refused lately, or the same agent's was taken since. */
+  registrationOf(hostId: HostId): RefusedRegistration | undefined {
+    return this.#registrations.of(hostId);
+  }
+}
+
+/** The last refusal of each host, for a while. */
+class LastByHost<Kind extends Refusal> {
+  /** Who was refused longest ago is first. */
+  readonly #refusals = new Map<HostId, Kind>();
+
+  constructor(private readonly clock: Clock) {}
+
+  of(hostId: HostId): Kind | undefined {
     const refusal = this.#refusals.get(hostId);
     return refusal === undefined || this.#isOld(refusal) ? undefined : refusal;
   }
 
-  #note(hostId: HostId, message: string): void {
+  /** Returns whether the message is another one than before. */
+  note(hostId: HostId, said: Omit<Kind, "sinceMs" | "lastAtMs">): boolean {
     const atMs = this.clock.nowMs();
     const before = this.of(hostId);
-    const sinceMs = before?.message === message ? before.sinceMs : atMs;
+    const isSame = before?.message === said.message;
     this.#refusals.delete(hostId);
-    this.#refusals.set(hostId, { message, sinceMs, lastAtMs: atMs });
+    this.#refusals.set(hostId, { ...said, sinceMs: isSame ? before.sinceMs : atMs, lastAtMs: atMs } as Kind);
     for (const [each, refusal] of this.#refusals) {
-      if (this.#refusals.size <= MAX_HOSTS && !this.#isOld(refusal)) return;
+      if (this.#refusals.size <= MAX_HOSTS && !this.#isOld(refusal)) break;
       this.#refusals.delete(each);
     }
+    return !isSame;
+  }
+
+  forget(hostId: HostId): void {
+    this.#refusals.delete(hostId);
   }
 
   #isOld({ lastAtMs }: Refusal): boolean {

@@ -47,17 +47,19 @@ function knownOf({ liveness, workers, fleet, config, refusedAgents }: Context): 
     whySuspected: liveness.whySuspected,
     lastHeardAtMs: (hostId) => liveness.lastHeardAtMs(hostId),
     refusalOf: (hostId) => refusedAgents.of(hostId),
+    refusedRegistrationOf: (hostId) => refusedAgents.registrationOf(hostId),
     progressOf: (device) => workers.progressOf(device),
     standsStill: fleet.standsStill,
     serialNumbersOfMany: config.serialNumbersOfMany,
   };
 }
 
-function summaryOf(tables: RegistryTables, { kind, name }: Subject, { refusalOf }: Known): string {
+function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known): string {
   if (kind === "HOST") {
     const host = tables.hosts.get(name);
     if (host !== undefined) return `host ${name} is ${host.state}${host.removalRequested ? ", to be removed" : ""}`;
-    if (refusalOf(name) !== undefined) return `host ${name} has never registered here`;
+    if (known.refusalOf(name) !== undefined || known.refusedRegistrationOf(name) !== undefined)
+      return `host ${name} has never registered here`;
   } else if (kind === "DEVICE") {
     const device = tables.devices.get(name);
     if (device !== undefined) {

@@ -1,5 +1,11 @@
 import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
-import { parseHostId } from "@diskmesh/domain";
+import {
+  type HostId,
+  InvalidArgumentError,
+  InvalidStateError,
+  parseHostId,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import {
@@ -12,17 +18,52 @@ import { predecessorsOf } from "../model/remembered.js";
 import { requireOwnHost } from "../requests/agent-identity.js";
 import { hostLimits } from "../requests/limits.js";
 import { parseRegistration } from "../requests/registration-request.js";
+import { plainText } from "../requests/requests.js";
 import { stampedDeviceMessage } from "../requests/wire.js";
+
+const MAX_ADDRESS_LENGTH = 300;
 
 export async function registerAgent(
   context: Context,
   request: RegisterAgentRequest,
   call: CallContext,
 ): Promise<RegisterAgentResponse> {
-  const { tablet, fleet, clock, config, liveness, log, workers } = context;
-  const heardAtMs = clock.nowMs();
   const hostId = parseHostId(request.hostId);
   requireOwnHost(context, call, hostId);
+  try {
+    return await takeIn(context, request, hostId, call);
+  } catch (error) {
+    noteRefusal(context, request, hostId, error);
+    throw error;
+  }
+}
+
+/** Notes what comes again with each registration, until somebody mends it. */
+function noteRefusal(
+  { fleet, log, refusedAgents }: Context,
+  { address }: RegisterAgentRequest,
+  hostId: HostId,
+  error: unknown,
+): void {
+  const isLasting =
+    error instanceof InvalidArgumentError ||
+    error instanceof InvalidStateError ||
+    error instanceof ResourceExhaustedError;
+  // Who registers with a registry that leads nobody has done nothing wrong.
+  if (!isLasting || fleet.standsStill !== undefined) return;
+  const about = { hostId, address: plainText(address, MAX_ADDRESS_LENGTH), error: error.message };
+  const isNew = refusedAgents.registrationRefused(hostId, about.address, error.message);
+  if (isNew) log.warn(about, "registration refused");
+}
+
+async function takeIn(
+  context: Context,
+  request: RegisterAgentRequest,
+  hostId: HostId,
+  call: CallContext,
+): Promise<RegisterAgentResponse> {
+  const { tablet, fleet, clock, config, liveness, log, workers } = context;
+  const heardAtMs = clock.nowMs();
   await context.registrationTurns.next();
   // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
   call.signal.throwIfAborted();
@@ -46,6 +87,7 @@ export async function registerAgent(
     noteRegistration(context.lastRegistrations, registration);
     return { ...taken, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };
   });
+  context.refusedAgents.registrationTaken(hostId, registration.address);
   workers.wakeHost(hostId);
   if (answer.unknownExports.length > 0) context.unknownExports.set(hostId, answer.unknownExports);
   else context.unknownExports.delete(hostId);

@@ -15,6 +15,7 @@ type Reason =
   | "STANDS_STILL"
   | "SAID_DEAD"
   | "AGENT_REFUSED"
+  | "REGISTRATION_REFUSED"
   | "AGENT_SILENT"
   | "MASS_SILENCE"
   | "HEARTBEATS_MISSED"
@@ -49,12 +50,20 @@ export interface Refusal {
   readonly lastAtMs: number;
 }
 
+/** A registration of an agent with the host's certificate was refused. */
+export interface RefusedRegistration extends Refusal {
+  /** Where that agent says that it is reached. */
+  readonly address: string;
+}
+
 /** What is known beside what is stored. */
 export interface Known {
   readonly whySuspected: WhySuspected;
   readonly lastHeardAtMs: (hostId: HostId) => number | undefined;
   /** The last one in a host's name; undefined when there was none lately. */
   readonly refusalOf: (hostId: HostId) => Refusal | undefined;
+  /** The last registration of the host that was refused; undefined when none was lately, or it was taken since. */
+  readonly refusedRegistrationOf: (hostId: HostId) => RefusedRegistration | undefined;
   readonly progressOf: (device: Device) => {
     readonly nextAttemptAtMs: number | undefined;
     readonly erasedBytes: number;

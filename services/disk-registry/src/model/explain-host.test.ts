@@ -8,6 +8,7 @@ import {
   OTHER_HOST,
   published,
   refusedAt,
+  registrationRefused,
   suspects,
   testCauses,
   VM,
@@ -106,6 +107,36 @@ const rows: readonly ExplainRow[] = [
       },
     },
     [{ reason: "AGENT_REFUSED", says: /agent of host h9, and somebody/, sinceMs: 550 }],
+  ],
+  [
+    "it is heard, and a registration of another agent with its id is refused",
+    HOST,
+    { known: registrationRefused },
+    [{ reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 }],
+  ],
+  [
+    "it is silent, and its registration is refused: it is not to be fenced, nor called dead",
+    HOST,
+    { host: { state: "UNAVAILABLE" }, known: registrationRefused },
+    [
+      { reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 },
+      { reason: "AGENT_SILENT", says: /nothing is heard/, sinceMs: 500 },
+    ],
+  ],
+  [
+    "it is said to be dead, and its registration is refused",
+    HOST,
+    { host: { state: "DEAD", saidDead: word }, known: registrationRefused },
+    [
+      { reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 },
+      { reason: "SAID_DEAD", says: /is dead/, sinceMs: 300, commands: ["diskmesh set-host-state online h1"] },
+    ],
+  ],
+  [
+    "it has never registered, and its registration is refused",
+    HOST,
+    { host: { hostId: hostId("h0") }, known: registrationRefused },
+    [{ reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 }],
   ],
   [
     "most hosts are silent",

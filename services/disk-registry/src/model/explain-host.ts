@@ -6,8 +6,9 @@ import { massSilenceRan } from "./vigil.js";
 
 export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known): Cause[] {
   const host = tables.hosts.get(hostId);
-  if (host === undefined) return toCauses(hostId, [refused(hostId, known)]);
+  if (host === undefined) return toCauses(hostId, [refusedRegistration(hostId, known), refused(hostId, known)]);
   const found = [
+    refusedRegistration(hostId, known),
     standsStill(host, known),
     isSilent(host, known) ? refused(hostId, known) : undefined,
     silence(tables, host, known),
@@ -37,6 +38,15 @@ function isSilent({ hostId, state }: Host, { whySuspected }: Known): boolean {
   return state === "UNAVAILABLE" || whySuspected(hostId) !== undefined;
 }
 
+/** An agent with the host's certificate runs: nothing may be taken from the host for what may be a typo in its config. */
+function refusedRegistration(hostId: HostId, { refusedRegistrationOf }: Known): Found {
+  const refusal = refusedRegistrationOf(hostId);
+  if (refusal === undefined) return undefined;
+  const { message, sinceMs } = refusal;
+  const mend = "do what the refusal says, most often in the agent's config, and start that agent again";
+  return { reason: "REGISTRATION_REFUSED", message, sinceMs, cures: [[mend, ""]] };
+}
+
 /** A stranger can be refused in its name, too: it is told only of a host that is not heard, as what may be its agent. */
 function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
   const refusal = refusalOf(hostId);
@@ -53,12 +63,24 @@ function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
   };
 }
 
-/** Why nobody counts on its agent. */
-function silence(tables: RegistryTables, host: Host, { whySuspected, lastHeardAtMs }: Known): Found {
+/** Why nobody counts on its agent. A host whose agent runs and is refused is neither to be fenced nor to be called dead. */
+function silence(tables: RegistryTables, host: Host, known: Known): Found {
+  const found = whySilent(tables, host, known);
+  if (found === undefined || known.refusedRegistrationOf(host.hostId) === undefined) return found;
+  const harmful = new Set<string>([fenceOf(host)[0], sayDeadOf(host)[0]]);
+  return { ...found, cures: found.cures?.filter(([what]) => !harmful.has(what)) };
+}
+
+const fenceOf = ({ hostId }: Host) =>
+  ["have its disks elsewhere before it is back", `diskmesh fence-host ${hostId} --reason WHY`] as const;
+
+const sayDeadOf = ({ hostId }: Host) =>
+  ["say that it is dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
+
+function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeardAtMs }: Known): Found {
   const { hostId, state, saidDead, stateChangedAtMs, stateMessage } = host;
   const startAgent = ["start its agent (or see to the network between, if it runs)", ""] as const;
-  const fence = ["have its disks elsewhere before it is back", `diskmesh fence-host ${hostId} --reason WHY`] as const;
-  const sayDead = ["say that it is dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
+  const [fence, sayDead] = [fenceOf(host), sayDeadOf(host)];
   if (state === "DEAD") {
     const word = saidDead === undefined ? "somebody" : `${saidDead.by} (${saidDead.reason})`;
     const takeBack = ["take that back", `diskmesh set-host-state online ${hostId}`] as const;

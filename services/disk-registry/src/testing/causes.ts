@@ -17,6 +17,7 @@ const known = (fields: Partial<Known> = {}): Known => ({
   whySuspected: () => undefined,
   lastHeardAtMs: () => 500,
   refusalOf: () => undefined,
+  refusedRegistrationOf: () => undefined,
   progressOf: () => ({ nextAttemptAtMs: 900, erasedBytes: 16 * 2 ** 20, pending: undefined }),
   standsStill: undefined,
   serialNumbersOfMany: new Set(),
@@ -27,6 +28,10 @@ export const refusedAt = (lastAtMs: number): Partial<Known> => ({
   refusalOf: (id) =>
     id === h1 ? { message: "somebody at ADDRESS is turned away: why", sinceMs: 550, lastAtMs } : undefined,
 });
+export const registrationRefused: Partial<Known> = {
+  refusedRegistrationOf: (id) =>
+    id === h1 ? { address: "10.0.0.8:7040", message: "why it is refused", sinceMs: 550, lastAtMs: 600 } : undefined,
+};
 export const word = { by: "operator ada", atMs: 300, reason: "no power" };
 export const published = (state: Publication["state"], fields: Partial<Publication> = {}): Publication => ({
   hostId: h2,
