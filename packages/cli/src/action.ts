@@ -22,6 +22,8 @@ export interface Action {
   readonly options?: readonly (readonly [flags: string, meaning: string])[];
   /** A command line that somebody would type. */
   readonly example: string;
+  /** True for an action without a total deadline, because it follows something or moves data of any size. */
+  readonly isOpenEnded?: boolean;
   readonly run: (call: ActionCall) => Promise<void>;
 }
 

@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import { messageOf, VERSION } from "@diskmesh/domain";
+import { messageOf, TimeoutError, VERSION } from "@diskmesh/domain";
 import { Command, CommanderError } from "commander";
 import type { Action, Options } from "./action.js";
 import { actionsFor } from "./actions/index.js";
@@ -14,11 +14,17 @@ export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly workingFolder: string;
   readonly signal: AbortSignal;
+  /** Time for a command that follows nothing; `TOTAL_DEADLINE_MS` when absent. */
+  readonly totalDeadlineMs?: number;
 }
+
+/** Long enough for the pages of a list of a million devices. */
+const TOTAL_DEADLINE_MS = 120_000;
 
 const AFTER_HELP = `
 Ends with 0 when it is done, 1 when it was refused or has failed, 2 for a wrong command line, 3 when nobody who can do it
-answers now, 4 when it is noted and not done yet, 5 when it may have been done.`;
+answers now, 4 when it is noted and not done yet, 5 when it may have been done. A command that follows nothing (--wait,
+watch) and moves no data gives up after 2 minutes.`;
 
 /** Runs one command line; returns what the process ends with. */
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -81,15 +87,27 @@ async function run(
   action: Action,
   args: readonly string[],
   options: Options,
-  { out, err, environment, workingFolder, signal }: Surroundings,
+  { out, err, environment, workingFolder, signal, totalDeadlineMs = TOTAL_DEADLINE_MS }: Surroundings,
 ): Promise<void> {
   if (args.some((arg) => arg.length > 1_000)) throw new UsageError("an argument of over 1,000 characters");
   const state = typeof options.state === "string" ? options.state : undefined;
   const mesh = new Mesh({ state, environment, workingFolder });
   const output = new Output({ out, err, json: options.json === true, environment });
   try {
-    await action.run({ mesh, output, args, options, signal });
+    const work = action.run({ mesh, output, args, options, signal });
+    const goesOn = action.isOpenEnded || Boolean(options.wait);
+    await (goesOn ? work : within(totalDeadlineMs, action, work));
   } finally {
     mesh.close();
   }
+}
+
+/** Rejects when the work has not ended in time; its calls end when the mesh is closed. */
+async function within(totalDeadlineMs: number, { usage }: Action, work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    const message = `${usage.split(" ")[0]} has not ended within ${totalDeadlineMs / 1_000} s: see \`diskmesh status\``;
+    timer = setTimeout(() => reject(new TimeoutError(message)), totalDeadlineMs);
+  });
+  await Promise.race([work, late]).finally(() => clearTimeout(timer));
 }

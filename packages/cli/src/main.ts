@@ -11,10 +11,15 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(EXIT_CODES.unknown);
 });
 
-process.exitCode = await runCommandLine(process.argv.slice(2), {
+const exitCode = await runCommandLine(process.argv.slice(2), {
   out: process.stdout,
   err: process.stderr,
   environment: process.env,
   workingFolder: process.cwd(),
   signal: stop.signal,
+});
+
+// A connection whose handshake is never answered keeps the process alive, so the process ends itself once all is written.
+process.stdout.write("", (error) => {
+  if (!error) process.stderr.write("", () => process.exit(exitCode));
 });

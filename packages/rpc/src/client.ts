@@ -67,19 +67,24 @@ export class ClientChannel {
     this.#tls.close();
   }
 
-  /** Throws ServedElsewhereError when no connection comes about in that time. */
-  async connect(timeoutMs: number): Promise<void> {
+  /** Throws ServedElsewhereError when no connection comes about in that time. An aborted signal ends the wait early. */
+  async connect(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     const untilMs = Date.now() + timeoutMs;
     for (;;) {
       // Asked to connect, a channel of grpc-js that was closed would open again.
       if (this.#isClosed) throw closedError(this.options.address);
+      // The call itself says that it was cancelled.
+      if (signal?.aborted) return;
       const channel = this.#current().client.getChannel();
       const state = channel.getConnectivityState(true);
       // A call on a connection that failed says why.
       if (state !== connectivityState.IDLE && state !== connectivityState.CONNECTING) return;
+      let unlisten: () => void = nothing;
       const changed = await new Promise<boolean>((resolve) => {
+        unlisten = cancelOnAbort({ cancel: () => resolve(true) }, signal);
         channel.watchConnectivityState(state, untilMs, (error) => resolve(error === undefined));
       });
+      unlisten();
       if (changed) continue;
       const { address } = this.options;
       const text = `${address} cannot be reached: no connection within ${timeoutMs} ms`;

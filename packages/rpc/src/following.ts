@@ -86,7 +86,7 @@ class FollowingClient {
     for (let address = this.#current; ; ) {
       let begun = false;
       try {
-        const channel = await this.#connected(address, search);
+        const channel = await this.#connected(address, search, call);
         const left = call.deadlineMs === undefined ? {} : { deadlineMs: search.leftMs() };
         for await (const response of channel.serverStream(method, request, { ...call, ...left })) {
           if (!begun) this.#current = address;
@@ -160,10 +160,12 @@ class FollowingClient {
     }
   }
 
-  async #connected(address: string, search: Search): Promise<ClientChannel> {
+  /** `stream` is a call that may have no deadline of its own: the connection it waits for has. */
+  async #connected(address: string, search: Search, stream?: CallOptions): Promise<ClientChannel> {
     const channel = this.#channelOf(address);
-    if (this.#addresses.length > 1 || address !== this.#addresses[0])
-      await channel.connect(Math.min(CONNECT_TIMEOUT_MS, Math.max(0, search.leftMs())));
+    const isOneOfSeveral = this.#addresses.length > 1 || address !== this.#addresses[0];
+    const timeoutMs = Math.min(isOneOfSeveral ? CONNECT_TIMEOUT_MS : Number.POSITIVE_INFINITY, search.leftMs());
+    if (isOneOfSeveral || stream !== undefined) await channel.connect(Math.max(0, timeoutMs), stream?.signal);
     return channel;
   }
 

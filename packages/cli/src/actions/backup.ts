@@ -11,6 +11,7 @@ export const backup: Action = {
   usage: "backup <service> <file>",
   summary: "the state of the registry or director as it is at one moment, into one file; it may hold secrets",
   example: "diskmesh backup registry registry.backup",
+  isOpenEnded: true,
   run: async ({ mesh, output, args: [typed = "", name = ""], signal }) => {
     const service = statefulService(typed);
     const file = resolve(name);

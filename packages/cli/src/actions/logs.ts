@@ -23,6 +23,7 @@ export const logs: Action = {
     ["--dir <folder>", "where to (.)"],
   ],
   example: "diskmesh logs demo vm/0 --type agent,system",
+  isOpenEnded: true,
   run: async (call) => {
     const { mesh, output, options, args, signal } = call;
     const [deployment = "", which = ""] = args;

@@ -43,6 +43,7 @@ export const pki: Action = {
     ["--new-keys", "renew keys, too: NATS then needs `diskmesh nats-config` before they are used"],
   ],
   example: "diskmesh pki make --folder pki --list mesh.list",
+  isOpenEnded: true,
   run: async (call) => {
     const [verb = "", ...names] = call.args;
     const run = Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined;

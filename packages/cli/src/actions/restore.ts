@@ -22,6 +22,7 @@ export const restore: Action = {
     ["--replace", "first give the folder another name, or empty the database's tables"],
   ],
   example: "diskmesh restore registry registry.backup --config .diskmesh/config/disk-registry.yml",
+  isOpenEnded: true,
   run: async ({ output, args: [typed = "", file = ""], options }) => {
     const service = statefulService(typed);
     const config = textOption(options, "config");

@@ -8,6 +8,7 @@ export const watch: Action = {
   usage: "watch <kind>",
   summary: "a line for each host, device or disk (hosts, devices, disks), and for each change, until Ctrl-C",
   example: "diskmesh watch devices",
+  isOpenEnded: true,
   run: async (call) => {
     const [kind = ""] = call.args;
     const watches: Readonly<Record<string, (call: ActionCall) => Promise<void>>> = {

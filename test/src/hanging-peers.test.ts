@@ -1,0 +1,108 @@
+import { readFileSync } from "node:fs";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { createServer as createTlsServer } from "node:tls";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import { runCommandLine } from "@diskmesh/cli";
+import { DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
+import { Child, fakeHandlers, leaveToVerify, type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { repositoryFolder } from "./repository-folder.js";
+
+/** Times of a run beside many others; each command has its own, shorter one. */
+const STATUS_MS = 20_000;
+const CALL_MS = 60_000;
+
+describe("the diskmesh command beside a peer that hangs", () => {
+  let certificates: TestCertificates;
+  const servers: Server[] = [];
+  before(async () => {
+    certificates = await testCertificates();
+  });
+  after(() => {
+    for (const server of servers) server.close();
+  });
+
+  /** A process stopped by SIGSTOP still has its connections accepted, by the kernel. */
+  const PEERS: Readonly<Record<string, (role: string) => Server>> = {
+    "says nothing": () => createServer(),
+    "is silent once it has shaken hands": (role) => {
+      const { caFile, certFile, keyFile } = certificates.files(role);
+      const [ca, cert, key] = [caFile, certFile, keyFile].map((file) => readFileSync(file));
+      return createTlsServer({ ca, cert, key, requestCert: true, ALPNProtocols: ["h2"] }, (socket) => socket.resume());
+    },
+  };
+
+  function environmentFor(addressOf: (role: string) => string): Record<string, string> {
+    const { caFile, certFile, keyFile } = certificates.files("operator");
+    return {
+      DISKMESH_DIRECTOR: addressOf("director"),
+      DISKMESH_DISPATCHER: addressOf("cpi-dispatcher"),
+      DISKMESH_REGISTRY: addressOf("disk-registry"),
+      DISKMESH_CA: caFile,
+      DISKMESH_CERT: certFile,
+      DISKMESH_KEY: keyFile,
+    };
+  }
+
+  async function beside(peer: string): Promise<Record<string, string>> {
+    const addresses: Record<string, string> = {};
+    for (const role of ["director", "cpi-dispatcher", "disk-registry"]) {
+      const server = (PEERS[peer] as (role: string) => Server)(role);
+      servers.push(server);
+      server.on("connection", (socket) => socket.on("error", () => {}).unref());
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      addresses[role] = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    }
+    return environmentFor((role) => addresses[role] as string);
+  }
+
+  /** Runs the real process; undefined when it has not exited in time. */
+  async function exitCode(args: readonly string[], env: Record<string, string>, timeoutMs: number) {
+    const logFile = join(certificates.folder, "hanging.log");
+    const main = join(repositoryFolder, "packages/cli/bin/diskmesh.mjs");
+    const child = new Child({ name: args.join(" "), command: process.execPath, args: [main, ...args], env, logFile });
+    const timer = setTimeout(() => child.signal("SIGKILL"), timeoutMs);
+    const { code } = await child.exited;
+    clearTimeout(timer);
+    return { code, output: child.output };
+  }
+
+  for (const peer of Object.keys(PEERS)) {
+    it(`status exits when its table is written: ${peer}`, async function () {
+      this.timeout(2 * STATUS_MS);
+      const { code, output } = await exitCode(["status"], await beside(peer), STATUS_MS);
+      expect(output).to.match(/^disk-registry +\S+ +does not answer/m);
+      expect(code).to.equal(3);
+    });
+
+    it(`calls and streams end, and so does the process: ${peer}`, async function () {
+      leaveToVerify(this);
+      this.timeout(2 * CALL_MS);
+      const env = await beside(peer);
+      const lines = ["hosts", "watch hosts", `backup registry ${join(certificates.folder, "never.backup")}`];
+      const ended = await Promise.all(lines.map((line) => exitCode(line.split(" "), env, CALL_MS)));
+      for (const { code, output } of ended) {
+        expect(output).to.match(/Deadline exceeded|no connection within/);
+        expect(code).to.be.oneOf([3, 5]);
+      }
+    });
+  }
+
+  it("a list whose pages never end is given up after the total deadline", async () => {
+    const tls = certificates.files("disk-registry");
+    const server = new RpcServer({ tls, limits: DEFAULT_RPC_SERVER_LIMITS });
+    const endless = { listHosts: async () => ({ hosts: [], nextPageToken: "more" }) };
+    const handlers = fakeHandlers(DiskRegistryServiceDefinition, endless);
+    server.addService(DiskRegistryServiceDefinition, { roles: ["operator"], handlers });
+    const port = await server.listen({ host: "127.0.0.1", port: 0 });
+    const environment = environmentFor(() => `127.0.0.1:${port}`);
+    const [out, err] = [new PassThrough(), new PassThrough()];
+    const signal = new AbortController().signal;
+    const surroundings = { out, err, environment, workingFolder: certificates.folder, signal, totalDeadlineMs: 300 };
+    expect(await runCommandLine(["hosts"], surroundings)).to.equal(5);
+    expect(String(err.read())).to.match(/^diskmesh: hosts has not ended within 0.3 s/);
+    await server.drain();
+  });
+});
