@@ -26,6 +26,7 @@ export { EXIT_CODES } from "./exit-codes.js";
 export type { Term, Waiting } from "./leadership.js";
 export { startLeadingService } from "./leading-service.js";
 export { Lifecycle } from "./lifecycle.js";
+export { LineLimit } from "./line-limit.js";
 export { processMetrics } from "./process-metrics.js";
 export { Readiness, type ReadinessReport } from "./readiness.js";
 export { createRpcServer } from "./rpc-server.js";

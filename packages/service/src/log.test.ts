@@ -1,5 +1,5 @@
 import { setTimeout } from "node:timers/promises";
-import { NotFoundError, Redactor } from "@diskmesh/domain";
+import { NotFoundError, PermissionDeniedError, Redactor, TimeoutError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { createLogger } from "./log.js";
 import { rpcLogging } from "./rpc-logging.js";
@@ -82,6 +82,20 @@ describe("createLogger", () => {
       requestId: "r-1",
     });
     expect(lines[2]?.error).to.include({ type: "TypeError", message: "bug" });
+  });
+
+  it("limits the lines of calls that a caller is refused, never those of calls that may have changed something", () => {
+    const { onError: report } = rpcLogging(log);
+    const call = { durationMs: 1, requestId: "r", changes: true, request: undefined, unexpected: false };
+    const of = (name: string) => ({ ...call, method: "/a.B/C", identity: { role: "disk-agent" as const, name } });
+    const denied = new PermissionDeniedError("host-1 may not call /a.B/C");
+    for (let count = 0; count < 10_000; count++)
+      report({ ...of("host-1"), status: "PERMISSION_DENIED", error: denied });
+    expect(lines).to.have.length(120);
+    for (let count = 0; count < 1_000; count++)
+      report({ ...of("host-1"), status: "DEADLINE_EXCEEDED", error: new TimeoutError("took too long") });
+    report({ ...of("host-2"), status: "PERMISSION_DENIED", error: denied });
+    expect(lines).to.have.length(1_121);
   });
 
   it("tells connections that were refused, at most a line a second", () => {

@@ -1,5 +1,6 @@
 import { DomainError, formatIdentity, LEADER_ADDRESS, type Logger } from "@diskmesh/domain";
 import type { RefusedConnection, RpcChange, RpcFailure, RpcServerOptions } from "@diskmesh/rpc";
+import { LineLimit } from "./line-limit.js";
 import { shownRequest } from "./shown-request.js";
 
 const REFUSALS_INTERVAL_MS = 1_000;
@@ -8,11 +9,14 @@ const REFUSALS_INTERVAL_MS = 1_000;
 export function rpcLogging(
   log: Logger,
 ): Required<Pick<RpcServerOptions, "onChange" | "onError" | "onRefused" | "onBrokenStream">> {
+  const limit = new LineLimit(log);
   return {
     onChange: (change) => logChange(log, change),
-    onError: (failure) => logFailure(log, failure),
+    onError: (failure) => logFailure(log, limit, failure),
     onRefused: refusalLogger(log),
-    onBrokenStream: (error) => log.error({ error }, "a stream broke the server's code and was closed"),
+    onBrokenStream: (error) => {
+      if (limit.admits("broken streams")) log.error({ error }, "a stream broke the server's code and was closed");
+    },
   };
 }
 
@@ -46,16 +50,22 @@ function fieldOf(message: unknown, name: string): unknown {
 
 const rounded = (durationMs: number): number => Math.round(durationMs * 10) / 10;
 
-/** Bugs are errors with their stack, troubles of this server are warnings, the rest is info. */
-function logFailure(log: Logger, failure: RpcFailure): void {
+/**
+ * Bugs are errors with their stack, troubles of this server are warnings, the rest is info. Lines are limited per caller,
+ * unless the call may have changed something.
+ */
+function logFailure(log: Logger, limit: LineLimit, failure: RpcFailure): void {
   const { error, identity, durationMs, unexpected, changes, request, ...rest } = failure;
   const caller = identity ? formatIdentity(identity) : "unknown";
+  const isOfStandby = error instanceof DomainError && LEADER_ADDRESS in error.about;
+  const mayHaveChanged = changes && !(error instanceof DomainError && error.outcome === "not_done");
+  if (!isOfStandby && !mayHaveChanged && !limit.admits(caller)) return;
   const ofChange = changes && { ...AUDIT, reason: reasonOf(error), request: shownRequest(request) };
   const fields = { ...aboutFields(error), ...rest, ...ofChange, caller, durationMs: rounded(durationMs) };
   const text = `${failure.method} failed with ${failure.status}`;
   if (unexpected) log.error({ ...fields, error }, text);
   // Of a standby, by thousands of callers that look for the leader.
-  else if (error instanceof DomainError && LEADER_ADDRESS in error.about) log.debug(fields, text);
+  else if (isOfStandby) log.debug(fields, text);
   else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
     log.warn({ ...fields, error: (error as Error).message }, text);
   else log.info({ ...fields, error: (error as Error).message }, text);

@@ -137,11 +137,11 @@ describe("what calls of the director leave behind", () => {
     );
   });
 
-  it("refused again and again -> so many a minute are events, and all are lines", async () => {
+  it("refused again and again -> so many a minute are events, and so many lines", async () => {
     const requestId = "audit-flood";
     const ask = () => rejection(director.tasks.cancelTask({ taskId: 9_999 }, { requestId }));
-    for (const _ of [1, 2]) await Promise.all(Array.from({ length: 80 }, ask));
-    await eventually(() => expect(linesOf(requestId)).to.have.length(160));
+    for (const _ of [1, 2, 3, 4, 5]) await Promise.all(Array.from({ length: 80 }, ask));
+    await eventually(() => expect(linesOf(requestId)).to.have.length.within(100, 240));
     let told = 0;
     for (let pageToken = ""; ; ) {
       const page = await director.events.listEvents({ requestId, pageSize: 100, pageToken });

@@ -8,10 +8,9 @@ import {
   parseJson,
   UnavailableError,
 } from "@diskmesh/domain";
-import type { Clock } from "@diskmesh/service";
+import { type Clock, LineLimit } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
 import { isCrossSite } from "../http/cross-site.js";
-import { RefusalLog } from "../http/refusal-log.js";
 import { agentIdOf, type BoshRegistrySettings, ipsOf } from "../model/bosh-registry-settings.js";
 import type { JsonObject } from "../model/json.js";
 import type { DirectorTablet } from "../stored-schema.js";
@@ -58,14 +57,14 @@ const MAX_LOOK_INTERVAL_MS = 5_000;
  */
 export class BoshRegistryServer {
   readonly #options: BoshRegistryServerOptions;
-  readonly #refusals: RefusalLog;
+  readonly #limit: LineLimit;
   readonly #ips = new WeakMap<BoshRegistrySettings, readonly string[]>();
   #serving: Promise<Server> | undefined;
   #closed = false;
 
   constructor(options: BoshRegistryServerOptions) {
     this.#options = options;
-    this.#refusals = new RefusalLog(options.log, "the bosh-registry refused a request");
+    this.#limit = new LineLimit(options.log);
   }
 
   /** At the start, because of VMs that use it. */
@@ -150,8 +149,11 @@ export class BoshRegistryServer {
     const { message: reason } = body;
     const instance = idOf(url ?? "");
     const { remoteAddress } = socket;
+    const mayBeDone = code === 500 || code === 503;
+    if (reason !== undefined && !mayBeDone && !this.#limit.admits(`address ${remoteAddress}`)) return;
     if (denial !== undefined) {
-      this.#refusals.refused({ method, instance, remoteAddress, code, error: denial.why });
+      const fields = { method, instance, remoteAddress, code, error: denial.why, audit: "refused" };
+      log.warn(fields, "the bosh-registry refused a request");
       return;
     }
     const mayChange = (method === "PUT" || method === "DELETE") && instance !== undefined;

@@ -6,10 +6,9 @@ import {
   PermissionDeniedError,
   UnauthenticatedError,
 } from "@diskmesh/domain";
-import { shownRequest } from "@diskmesh/service";
+import { LineLimit, shownRequest } from "@diskmesh/service";
 import type { FastifyRequest } from "fastify";
 import type { Answer } from "./answer.js";
-import { RefusalLog } from "./refusal-log.js";
 import { mayChange } from "./route.js";
 
 export interface FailedRequest {
@@ -29,16 +28,17 @@ const PASSED_ON = { audit: "passed_on" } as const;
 
 /** Tells the log of requests that fail, and of those that may have changed something. */
 export class RequestLog {
-  readonly #refusals: RefusalLog;
+  readonly #limit: LineLimit;
   readonly #audited = new WeakSet<FastifyRequest>();
 
   constructor(private readonly log: Logger) {
-    this.#refusals = new RefusalLog(log, "a request over HTTPS was refused");
+    this.#limit = new LineLimit(log);
   }
 
   /**
    * Bugs are errors with their stack, troubles of this director are warnings, and so is who was not let in; the rest is
-   * info. Neither headers nor bodies nor queries: any of them may hold secrets.
+   * info. Neither headers nor bodies nor queries: any of them may hold secrets. Lines are limited per login, or per address
+   * of who has none, unless the request may have changed something.
    */
   failed({ error, request, status, login, isKnown }: FailedRequest): void {
     const { log } = this;
@@ -46,14 +46,18 @@ export class RequestLog {
     const { method, id: requestId, ip: remoteAddress } = request;
     // An answer that was lost on its way was audited as its handler ended.
     const ofChange = changes(request) && !this.#audited.has(request) && auditOf(request);
+    const isOfStandby = error instanceof DomainError && LEADER_ADDRESS in error.about;
+    const mayBeDone = !isKnown && !(error instanceof DomainError && error.outcome === "not_done");
+    const caller = login === undefined ? `address ${remoteAddress}` : `login ${login}`;
+    if (!isOfStandby && !(ofChange && mayBeDone) && !this.#limit.admits(caller)) return;
     const who = login !== undefined && { login, authentication: request.served?.who?.by };
     const fields = { method, route, status, requestId, remoteAddress, ...who, ...ofChange };
     const said = { ...fields, error: messageOf(error) };
     if (error instanceof UnauthenticatedError || error instanceof PermissionDeniedError || isBraked(error))
-      this.#refusals.refused(said);
+      log.warn({ ...said, audit: "refused" }, "a request over HTTPS was refused");
     else if (isKnown) log.info(said, "a request over HTTPS could not be read");
     else if (!(error instanceof DomainError)) log.error({ ...fields, error }, "a request over HTTPS failed");
-    else if (LEADER_ADDRESS in error.about) log.debug(said, "a request over HTTPS came to a standby");
+    else if (isOfStandby) log.debug(said, "a request over HTTPS came to a standby");
     else if (status >= 500) log.warn(said, "a request over HTTPS failed");
     else log.info(said, "a request over HTTPS failed");
   }
