@@ -57,6 +57,11 @@ export class ServiceProcess {
     this.mainFile = options.mainFile;
   }
 
+  /** What its next start finds in its config file. */
+  get config(): object {
+    return this.#config;
+  }
+
   get pid(): number {
     return this.#running().pid;
   }

@@ -10,6 +10,8 @@ import { type Calls, PATIENCE_MS, persistently } from "./callers.js";
 import type { Truce } from "./truce.js";
 
 const AZ = "z1";
+/** How long one look at what may not be served may take. */
+const TRY_MS = 3_000;
 const PATIENCE = { timeoutMs: PATIENCE_MS, everyMs: 50 };
 
 interface KnownDisk {
@@ -37,13 +39,15 @@ export interface DiskUserOptions {
 export class DiskUser {
   /** Looks at all of a disk. */
   reads = 0;
+  /** Reads and writes of all of a disk while somebody had meddled with its host. */
+  tried = 0;
   readonly #disks: KnownDisk[] = [];
   /** By disk, what had been told when the backup was begun; until it is restored. */
   #backup: ReadonlyMap<KnownDisk, KnownDisk["told"]> | undefined;
 
   constructor(private readonly options: DiskUserOptions) {}
 
-  async run(isOver: () => boolean, truce: Truce): Promise<void> {
+  async run(isOver: () => boolean, truce: Pick<Truce, "act">): Promise<void> {
     const { random } = this.options;
     while (!isOver()) {
       await truce.act(() => this.#step());
@@ -63,7 +67,7 @@ export class DiskUser {
 
   async #step(): Promise<void> {
     const { random } = this.options;
-    const there = this.#disks.filter(({ told }) => told === "there");
+    const there = this.#there;
     const choice = random.next();
     const one = random.pick(there);
     if (choice < 0.4 && (await this.#hasRoom())) await this.#create();
@@ -108,6 +112,52 @@ export class DiskUser {
     while (await this.#hasRoom()) await this.#create();
   }
 
+  /**
+   * Uses each disk once, as far as it is served now: reads and writes by the socket where it was served last, and by one
+   * asked for anew. Refusals and errors are right at such a time; bytes of anybody else's are not.
+   */
+  async tryAll(): Promise<void> {
+    const { mesh, hostId } = this.options;
+    for (const disk of this.#there) {
+      await this.#try(disk, disk.exportPath);
+      const request = { diskId: disk.diskId, hostId };
+      const published = await mesh.operator.publishDisk(request, { deadlineMs: TRY_MS }).catch(() => undefined);
+      const { exportPath = "" } = published?.disk?.publication ?? {};
+      if (exportPath !== "") disk.exportPath = exportPath;
+      await this.#try(disk, exportPath);
+    }
+  }
+
+  /** Reads all of each disk, however long it takes until it is served. */
+  async verifyAll(): Promise<void> {
+    for (const disk of this.#there) await this.#verify(disk);
+  }
+
+  async #try(disk: KnownDisk, socketPath: string): Promise<void> {
+    if (socketPath === "") return;
+    const client = await NbdClient.connect({ socketPath }).catch(() => undefined);
+    if (client === undefined) return;
+    const ended = setTimeout(() => void client.disconnect().catch(() => {}), TRY_MS);
+    try {
+      this.#requireNone(await this.#read(disk, client));
+      for (let block = 0; block < disk.content.blocks; block++) {
+        const written = disk.content.begin(block);
+        await client.write(block * BLOCK_BYTES, written, { fua: true });
+        disk.content.settle(block, written);
+      }
+      this.tried++;
+    } catch {
+      // Not served, or not now.
+    } finally {
+      clearTimeout(ended);
+      await client.disconnect().catch(() => {});
+    }
+  }
+
+  get #there(): KnownDisk[] {
+    return this.#disks.filter(({ told }) => told === "there");
+  }
+
   async #create(): Promise<void> {
     const { diskBytes, mesh } = this.options;
     const diskId = `kill-disk-${this.#disks.length + 1}`;
@@ -141,8 +191,11 @@ export class DiskUser {
   }
 
   async #problems(disk: KnownDisk, options?: { readonly zerosToo: boolean }): Promise<string[]> {
-    const { content } = disk;
-    const bytes = await this.#use(disk, (client) => client.read(0, this.options.diskBytes));
+    return this.#use(disk, (client) => this.#read(disk, client, options));
+  }
+
+  async #read({ content }: KnownDisk, client: NbdClient, options?: { readonly zerosToo: boolean }): Promise<string[]> {
+    const bytes = await client.read(0, this.options.diskBytes);
     this.reads++;
     return Array.from({ length: content.blocks }, (_, block) => {
       const seen = bytes.subarray(block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES);

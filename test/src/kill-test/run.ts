@@ -9,6 +9,7 @@ import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
 import { converge, watchDescriptors } from "./convergence.js";
 import { DiskUser } from "./disks.js";
 import { type KillCounts, KilledRegistry, kill } from "./kill.js";
+import { Outsider, rebootable } from "./outsider.js";
 import { backUp, type Restoring, restore } from "./restoring.js";
 import type { Store } from "./stores.js";
 import { Truce } from "./truce.js";
@@ -28,6 +29,8 @@ export interface KillTestOptions {
 export interface KillTestResult {
   readonly violations: readonly string[];
   readonly kills: KillCounts;
+  /** How often somebody meddled with the disks' host, by what was done. */
+  readonly mischief: Outsider["done"];
   readonly calls: Calls;
   /** Devices whose state was settled at the backup, and compared after its restore. */
   readonly restoredDevices: number;
@@ -75,10 +78,18 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   report(`${store.title}: killing for ${seconds} s, seed ${seed}`);
   const untilMs = performance.now() + seconds * 1_000;
   using watching = watchDescriptors(mesh, account, hostIds);
-  const [killers, automation] = [new Truce(), new Truce()];
+  const [killers, automation, users] = [new Truce(), new Truce(), new Truce()];
   const registries = mesh.registries.map(
     (process) => new KilledRegistry(process, store.database !== undefined, account),
   );
+  const outsider = new Outsider({
+    agent: mesh.agent(DISK_HOST),
+    devices: devicesOf(DISK_HOST, mesh.folder, DISK_HOST_DEVICES),
+    folder: mesh.folder,
+    hostId: DISK_HOST,
+    disks,
+    random: new Random(seed * 1_000 + 998),
+  });
   const restoring = { mesh, registries, account, calls, disks, killers, callers: automation };
   let restoredDevices: number | undefined;
   const kills: KillCounts = { registry: 0, agents: 0, database: 0 };
@@ -90,6 +101,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
       calls.adds > 0 &&
       calls.removes > 0 &&
       calls.erased > 0 &&
+      Object.values(outsider.done).every((times) => times > 0) &&
       watching.checks > 0 &&
       restoredDevices !== undefined) ||
     performance.now() > untilMs + 2 * PATIENCE_MS;
@@ -98,12 +110,14 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   const work = [
     kill({ mesh, registries, store, account, calls, kills, seed, restMs, truce: killers, isOver }),
     ...callers.map((caller) => caller.run(isOver, automation)),
-    disks.run(isOver, automation),
+    disks.run(isOver, { act: (fn) => automation.act(() => users.act(fn)) }),
+    outsider.run(isOver, { hold: (fn) => automation.act(() => users.hold(fn)) }),
     restoreInTheMiddle(restoring, { ...options, isOver }).then((devices) => {
       restoredDevices = devices;
     }),
   ];
   await Promise.all(work.map((part) => part.catch((error) => account.violated(messageOf(error)))));
+  report(`the disks' host: ${JSON.stringify(outsider.done)}, ${disks.tried} disks used meanwhile`);
   report(
     `${kills.registry} kills of registries, ${kills.agents} of agents, ${kills.database} of the database; ` +
       `${calls.adds} adds, ${calls.removes} removes, ${calls.answered} answers; converging`,
@@ -113,6 +127,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   return {
     violations: account.violations,
     kills,
+    mischief: outsider.done,
     calls,
     restoredDevices: restoredDevices ?? 0,
     diskReads: disks.reads,
@@ -150,6 +165,7 @@ function startMesh(options: KillTestOptions, hostIds: readonly string[]): Promis
   const { store } = options;
   return RegistryMesh.start({
     hostIds: [...hostIds, DISK_HOST],
+    agentLauncher: (hostId, folder) => (hostId === DISK_HOST ? rebootable(folder, hostId) : []),
     agent: (hostId, folder) => {
       const places = devicesOf(hostId, folder, hostId === DISK_HOST ? DISK_HOST_DEVICES : options.devicesPerHost);
       for (const { path } of places) makeDeviceFile(path, 2 * DEVICE_BYTES);

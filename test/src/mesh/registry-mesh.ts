@@ -15,6 +15,8 @@ export interface RegistryMeshOptions {
   readonly registry?: object;
   /** Processes of the registry, of which one leads; more than 1 needs storage that several can have. */
   readonly registries?: number;
+  /** Runs the agent of a host and becomes it. */
+  readonly agentLauncher?: (hostId: string, folder: string) => readonly string[];
 }
 
 /** A registry and its agents as real processes, and nothing else: what attaches and detaches devices. */
@@ -55,7 +57,9 @@ export class RegistryMesh implements AsyncDisposable {
     const registryAddresses = names.map((name) => group.address(name));
     const agentPlan = hostIds.map((name): ServicePlan => {
       const agent = options.agent(name, group.folder);
-      return { name, service: "disk-agent", config: { ...group.agentConfig(name, registryAddresses), ...agent } };
+      const launcher = options.agentLauncher?.(name, group.folder) ?? [];
+      const config = { ...group.agentConfig(name, registryAddresses), ...agent };
+      return { name, service: "disk-agent", config, launcher };
     });
     try {
       await group.start(registryPlan, agentPlan);

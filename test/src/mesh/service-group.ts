@@ -62,6 +62,8 @@ export interface ServicePlan {
   readonly env?: Readonly<Record<string, string>>;
   /** The program, of another version; that of the repository when absent. */
   readonly mainFile?: string;
+  /** Runs the program and becomes it; that of its place when absent. */
+  readonly launcher?: readonly string[];
 }
 
 export interface HostAgentOptions {
@@ -243,7 +245,7 @@ export class ServiceGroup implements AsyncDisposable {
       },
       // As deploy/local does: a hung device file holds a thread of the pool.
       env: { ...(isAgent ? { UV_THREADPOOL_SIZE: "64" } : {}), ...env },
-      launcher: this.places?.launcher(name),
+      launcher: plan.launcher ?? this.places?.launcher(name),
       health: {
         address: this.address(name),
         tls: this.operatorFiles,

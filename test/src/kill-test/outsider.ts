@@ -1,0 +1,116 @@
+import { randomUUID } from "node:crypto";
+import { renameSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { ServiceProcess } from "@diskmesh/testkit";
+import { isolationProblem } from "../namespaces/isolation.js";
+import type { Random } from "../random.js";
+import type { DevicePlace } from "./account.js";
+import type { DiskUser } from "./disks.js";
+import type { Truce } from "./truce.js";
+
+const PAUSE_MS = 1_500;
+
+/** Binds the file, if it exists, over the kernel's boot id, and becomes the program. */
+const REBOOTED = '[ ! -e "$0" ] || mount --bind "$0" /proc/sys/kernel/random/boot_id; exec "$@"';
+
+/** Runs the agent of a host in mounts of its own, so that it can be shown another boot id; nothing where that needs root. */
+export function rebootable(folder: string, hostId: string): readonly string[] {
+  if (isolationProblem() !== undefined) return [];
+  return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", REBOOTED, bootIdFile(folder, hostId)];
+}
+
+const bootIdFile = (folder: string, hostId: string) => join(folder, `${hostId}.boot-id`);
+
+export type Mischief = "kill" | "reboot" | "offsets" | "drives" | "blank";
+
+export interface OutsiderOptions {
+  readonly agent: ServiceProcess;
+  /** Two to a file. */
+  readonly devices: readonly DevicePlace[];
+  readonly folder: string;
+  readonly hostId: string;
+  readonly disks: DiskUser;
+  readonly random: Random;
+}
+
+/**
+ * Does to the host of the disks what somebody does who never read our code: kills its agent, reboots it, exchanges the
+ * offsets of two devices in the agent's config, exchanges two drives, or puts a blank drive in the place of one, and
+ * takes it back. Whatever the agent serves meanwhile must be the disk's own bytes, and afterwards all must be served.
+ */
+export class Outsider {
+  readonly done: Record<Mischief, number> = { kill: 0, reboot: 0, offsets: 0, drives: 0, blank: 0 };
+  readonly #canReboot: boolean;
+
+  constructor(private readonly options: OutsiderOptions) {
+    this.#canReboot = rebootable(options.folder, options.hostId).length > 0;
+  }
+
+  /** Nobody else uses the disks during a truce. */
+  async run(isOver: () => boolean, truce: Pick<Truce, "hold">): Promise<void> {
+    const all: Mischief[] = ["kill", "reboot", "offsets", "drives", "blank"];
+    const possible = all.filter((one) => one !== "reboot" || this.#canReboot);
+    for (let count = 0; !isOver(); count++) {
+      const one = possible[count % possible.length] as Mischief;
+      await truce.hold(() => this.#act(one));
+      this.done[one]++;
+      await new Promise((resolve) => setTimeout(resolve, this.options.random.next() * PAUSE_MS));
+    }
+  }
+
+  async #act(one: Mischief): Promise<void> {
+    const { agent, disks } = this.options;
+    const { config } = agent;
+    await agent.kill();
+    const { edited = config, undo } = await this.#begin(one, config);
+    await agent.restart(edited);
+    await disks.tryAll();
+    if (undo !== undefined) {
+      await agent.kill();
+      undo();
+      await agent.restart(config);
+    }
+    await disks.verifyAll();
+  }
+
+  async #begin(one: Mischief, config: object): Promise<{ readonly edited?: object; readonly undo?: () => void }> {
+    const { devices, random, folder, hostId } = this.options;
+    const [first, second] = this.#twoPaths(random);
+    if (one === "reboot" || one === "drives") await writeFile(bootIdFile(folder, hostId), `${randomUUID()}\n`);
+    if (one === "offsets")
+      return { edited: { ...config, devices: withOffsetsExchanged(devices, first) }, undo: () => {} };
+    if (one === "drives") {
+      exchange(first, second);
+      return { undo: () => exchange(first, second) };
+    }
+    if (one === "blank") {
+      renameSync(first, `${first}.aside`);
+      await writeFile(first, Buffer.alloc(2 * (devices[0]?.sizeBytes ?? 0)));
+      return { undo: () => renameSync(`${first}.aside`, first) };
+    }
+    return {};
+  }
+
+  #twoPaths(random: Random): [string, string] {
+    const paths = [...new Set(this.options.devices.map(({ path }) => path))];
+    const first = random.pick(paths) as string;
+    return [first, random.pick(paths.filter((path) => path !== first)) as string];
+  }
+}
+
+function exchange(first: string, second: string): void {
+  renameSync(first, `${first}.moved`);
+  renameSync(second, first);
+  renameSync(`${first}.moved`, second);
+}
+
+/** What the config lists when the two devices of a file have each other's offsets. */
+function withOffsetsExchanged(devices: readonly DevicePlace[], path: string): object[] {
+  const [a, b] = devices.filter((device) => device.path === path);
+  return devices.map(({ hostId: _, ...device }) => {
+    if (device.deviceId === a?.deviceId) return { ...device, offsetBytes: b?.offsetBytes };
+    if (device.deviceId === b?.deviceId) return { ...device, offsetBytes: a?.offsetBytes };
+    return device;
+  });
+}
