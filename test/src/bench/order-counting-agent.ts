@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type DeviceOrder, DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceDefinition, Health } from "@diskmesh/api/registry";
+import { MIB_BYTES } from "@diskmesh/domain";
 import {
   type Client,
   createClient,
@@ -39,8 +40,15 @@ export class OrderCountingAgent implements AsyncDisposable {
     });
   }
 
-  /** Registers with that many devices, none of which anybody has added. The registry erases none that is in ERROR. */
-  async register(deviceCount: number, health: Health = Health.ONLINE): Promise<string[]> {
+  /**
+   * Registers with that many devices, none of which anybody has added. The registry erases none that is in ERROR. Of
+   * `fileIdentities` they take turns, one behind the other in each file.
+   */
+  async register(
+    deviceCount: number,
+    health: Health = Health.ONLINE,
+    fileIdentities: readonly string[] = [""],
+  ): Promise<string[]> {
     const port = await this.#server.listen({ host: "127.0.0.1", port: 0 });
     const deviceIds = Array.from({ length: deviceCount }, (_, index) => `${this.hostId}-device-${index}`);
     await this.#registration.registerAgent({
@@ -48,11 +56,11 @@ export class OrderCountingAgent implements AsyncDisposable {
       address: `127.0.0.1:${port}`,
       az: "z1",
       bootId: this.#bootId,
-      devices: deviceIds.map((deviceId) => ({
+      devices: deviceIds.map((deviceId, index) => ({
         deviceId,
         path: `/dev/${deviceId}`,
-        offsetBytes: 0,
-        sizeBytes: 1024 * 1024,
+        offsetBytes: Math.floor(index / fileIdentities.length) * MIB_BYTES,
+        sizeBytes: MIB_BYTES,
         blockSizeBytes: 4096,
         serialNumber: "",
         pool: "",
@@ -62,7 +70,7 @@ export class OrderCountingAgent implements AsyncDisposable {
         stamp: undefined,
         sessionNumber: 0,
         sessionDiskId: "",
-        fileIdentity: "",
+        fileIdentity: fileIdentities[index % fileIdentities.length] ?? "",
       })),
     });
     this.#heartbeats = setInterval(() => {

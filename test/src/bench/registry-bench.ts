@@ -21,6 +21,10 @@ const ADD_CONCURRENCY = 64;
 /** The most that one host may have. */
 const ORDER_DEVICES = 4_096;
 const SETTLE_MS = 1_000;
+/** Hosts whose devices lie on one file, and on a file each. */
+const [ONE_FILE, MANY_FILES] = ["one-file", "many-files"];
+/** What comparing the ranges of one host's devices may take: other hosts' calls wait so long. */
+const MAX_COMPARING_MS = 100;
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
@@ -28,7 +32,7 @@ type Registry = Client<typeof DiskRegistryServiceDefinition>;
 export async function benchRegistry(report: (line: string) => void): Promise<Measurement[]> {
   const folder = temporaryFolder();
   const addHostIds = Array.from({ length: ADD_HOSTS }, (_, index) => `add-${index}`);
-  const certificates = await testCertificates({ hostIds: [...addHostIds, "order", "read"] });
+  const certificates = await testCertificates({ hostIds: [...addHostIds, "order", "read", ONE_FILE, MANY_FILES] });
   const port = await freePort();
   const address = `127.0.0.1:${port}`;
   const operator = certificates.files("operator");
@@ -62,7 +66,9 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
     const order = await benchAttachOrder(registry, agent("order"), storage);
     report(`AddDevice of ${ADD_HOSTS * ADD_DEVICES_PER_HOST} devices beside bare commits`);
     const adds = await benchAddDevice(registry, addHostIds.map(agent), noop, join(folder, "bare"));
-    return [reads, ...order, ...adds];
+    report(`AddHost with ${ORDER_DEVICES} devices on one file beside a file each`);
+    const shared = await benchOneFile(registry, agent(ONE_FILE), agent(MANY_FILES));
+    return [reads, ...order, ...adds, shared];
   } finally {
     registry.close();
   }
@@ -101,6 +107,37 @@ async function benchAttachOrder(
     measurement({ ...common, name: "attach_order_rpcs", value: ordered.attachOrders, floor: 1, floorOf: "one order" }),
     measurement({ ...common, name: "attach_order_commits", value: commits, floor: 2, floorOf: "intent and outcome" }),
   ];
+}
+
+/** A dry run does all but keep what it has done. */
+async function benchOneFile(
+  registry: Registry,
+  one: OrderCountingAgent,
+  many: OrderCountingAgent,
+): Promise<Measurement> {
+  await using oneFile = one;
+  await using manyFiles = many;
+  const identities = Array.from({ length: ORDER_DEVICES }, (_, index) => `boot file ${index + 1}`);
+  await oneFile.register(ORDER_DEVICES, Health.ERROR, ["boot file 0"]);
+  await manyFiles.register(ORDER_DEVICES, Health.ERROR, identities);
+  const tookMs = async (hostId: string): Promise<number> => {
+    const startedMs = performance.now();
+    await registry.addHost({ hostId, dryRun: true });
+    return performance.now() - startedMs;
+  };
+  const [onOneMs, onManyMs] = await compared(
+    ADD_ROUNDS,
+    () => tookMs(ONE_FILE),
+    () => tookMs(MANY_FILES),
+  );
+  return measurement({
+    name: "add_host_one_file",
+    value: Math.max(0, onOneMs - onManyMs),
+    unit: `ms more for ${ORDER_DEVICES} devices`,
+    floor: MAX_COMPARING_MS,
+    floorOf: "the most that is allowed",
+    budget: { atMost: 1 },
+  });
 }
 
 /** All devices of the host that is ordered. */

@@ -1,6 +1,7 @@
 import type { ListDevicesRequest, ListDevicesResponse } from "@diskmesh/api/registry";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
+import { SortedSharers } from "../model/sorted-sharers.js";
 import { describeDevice } from "../requests/device-description.js";
 import { parseDeviceFilter } from "../requests/device-filter.js";
 
@@ -10,12 +11,16 @@ export async function listDevices(
   call: CallContext,
 ): Promise<ListDevicesResponse> {
   const { hostId, matches } = parseDeviceFilter(request);
+  let sharers: SortedSharers | undefined;
   const { items, nextPageToken } = await context.lists.page(request, call, {
     what: "devices",
     begin: ({ devices }) => (hostId === undefined ? devices.snapshot() : devices.snapshot("byHost", hostId)),
     keyOf: (device) => device.deviceId,
     matches,
-    describe: (tables, device) => describeDevice(context, tables, device),
+    describe: (tables, device) => {
+      sharers ??= new SortedSharers(tables, context.config.serialNumbersOfMany);
+      return describeDevice(context, tables, device, sharers.find);
+    },
   });
   return { devices: [...items], nextPageToken };
 }

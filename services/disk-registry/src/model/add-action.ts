@@ -4,8 +4,9 @@ import { advance } from "./attach-states.js";
 import { withoutKeptHealth, withReportedHealth } from "./device-health.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { distrusted } from "./reported-devices.js";
-import { NO_SHARED_SERIAL_NUMBERS, onSameBytes, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
+import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "./schema.js";
+import { SortedSharers } from "./sorted-sharers.js";
 
 const WELL = { health: "ONLINE", healthMessage: "" } as const;
 
@@ -102,17 +103,19 @@ function addAll(
   let changed = 0;
   const refused: string[] = [];
   const hindered: string[] = [];
+  const sharers = new SortedSharers(tx, shared);
   for (const device of devices) {
-    const why = whyRefused(tx, asAccepted(device), shared);
+    const why = whyRefused(sharers.find, asAccepted(device));
     if (why !== undefined) {
       refused.push(why);
       continue;
     }
-    const added = withoutWish(takenIn(tx, device, nowMs, shared));
+    const added = withoutWish(takenIn(tx, device, nowMs, sharers.find));
     const hindrance = hindranceOf(added);
     if (hindrance !== undefined) hindered.push(hindrance);
     if (added === device) continue;
     tx.devices.put(added);
+    sharers.note(added);
     changed++;
   }
   return { changed, refused, hindered };
@@ -131,13 +134,13 @@ function foundInPlace({ replacement, grownToBytes }: Device): Partial<DeviceIden
   return replacement ?? (grownToBytes === undefined ? undefined : { sizeBytes: grownToBytes });
 }
 
-function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, shared: SharedSerialNumbers): Device {
+function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, findSharers: FindSharers): Device {
   const advanced = acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs);
   // The agent compares what it opens with what is recorded; without a mark it would open any drive of that size.
   const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
   if (!isNew) return advanced;
   // While it was out of operation, another device on its bytes may have been in, and left them as they were.
-  const hasSharer = !onSameBytes(tx, device, shared).next().done;
+  const hasSharer = [...findSharers(device)].length > 0;
   return hasSharer || !isKnownSame(device, device) ? distrusted(advanced) : advanced;
 }
 

@@ -1,7 +1,7 @@
 import type { Cure, DeviceId } from "@diskmesh/domain";
 import type { Cause, Known, Subject } from "./cause.js";
 import { whyNotAsked } from "./placement.js";
-import { whyRefused } from "./same-bytes.js";
+import { sharersIn, whyRefused } from "./same-bytes.js";
 import { awaitsOrder, type Device, type RegistryTables } from "./schema.js";
 
 export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: Known): Cause[] {
@@ -28,7 +28,7 @@ const hostOf = ({ hostId }: Pick<Device, "hostId">): Subject => ({ kind: "HOST",
 function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany }: Known): Found {
   const { deviceId, hostId, attachState, stateChangedAtMs: sinceMs } = device;
   if (attachState === "ATTACHING" || attachState === "ATTACHED") return undefined;
-  const refused = whyRefused(tables, device, serialNumbersOfMany);
+  const refused = whyRefused(sharersIn(tables, serialNumbersOfMany), device);
   if (refused !== undefined)
     return {
       reason: "SAME_BYTES",

@@ -2,8 +2,9 @@ import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { forgetDevice } from "./foreign-devices.js";
 import { pendingOf, type Waiting } from "./pending.js";
-import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
+import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, whoHasTheBytes } from "./same-bytes.js";
 import { type Device, type Host, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
+import { SortedSharers } from "./sorted-sharers.js";
 
 /** Who gives the stamps: the tablet and its leader's generation. */
 export interface Leader {
@@ -122,11 +123,12 @@ export function applyOutcomes(
   const byDevice = new Map(outcomes.map((outcome) => [outcome.deviceId, outcome]));
   const confirmed: DeviceId[] = [];
   const unsettled: DeviceId[] = [];
+  const { find: findSharers } = new SortedSharers(tx, shared);
   for (const sent of ordered) {
     const device = tx.devices.get(sent.deviceId);
     if (device === undefined || device.generation !== sent.generation) continue;
     const outcome = byDevice.get(sent.deviceId);
-    const done = settle(tx, kind, device, outcome, { leader, nowMs, shared });
+    const done = settle(tx, kind, device, outcome, { leader, nowMs, findSharers });
     (done ? confirmed : unsettled).push(sent.deviceId);
   }
   return { confirmed, unsettled };
@@ -137,7 +139,7 @@ function settle(
   kind: OrderKind,
   device: Device,
   outcome: DeviceOutcome | undefined,
-  { leader, nowMs, shared }: { leader: Leader; nowMs: number; shared: SharedSerialNumbers },
+  { leader, nowMs, findSharers }: { leader: Leader; nowMs: number; findSharers: FindSharers },
 ): boolean {
   if (outcome === undefined || !sameStamp(outcome.stamp, stampOf(device, leader))) {
     recordFailure(tx, device, `the agent's answer does not name the ${kind} of generation ${device.generation}`, nowMs);
@@ -149,30 +151,34 @@ function settle(
     return false;
   }
   const confirmed =
-    kind === "attach" ? confirmAttach(tx, device, outcome, shared, nowMs) : confirmDetach(tx, device, outcome, nowMs);
+    kind === "attach"
+      ? confirmAttach(tx, device, outcome, findSharers, nowMs)
+      : confirmDetach(tx, device, outcome, nowMs);
   if (confirmed) return true;
   // No try will be different while whoever has the bytes is in operation.
-  if (kind === "attach" && hasNoRight(tx, device, shared)) tx.devices.put(advance(tx, device, "refused", nowMs));
+  if (kind === "attach" && hasNoRight(device, findSharers)) tx.devices.put(advance(tx, device, "refused", nowMs));
   else recordFailure(tx, device, `${outcome.code}: ${outcome.message}`, nowMs);
   return false;
 }
 
 /** What lies on another device's bytes may have come to be known after AddDevice. */
-function hasNoRight(tx: RegistryTransaction, device: Device, shared: SharedSerialNumbers): boolean {
-  return device.attachState === "ATTACHING" && device.diskId === "" && whoHasTheBytes(tx, device, shared) !== undefined;
+function hasNoRight(device: Device, findSharers: FindSharers): boolean {
+  return (
+    device.attachState === "ATTACHING" && device.diskId === "" && whoHasTheBytes(findSharers, device) !== undefined
+  );
 }
 
 function confirmAttach(
   tx: RegistryTransaction,
   device: Device,
   outcome: DeviceOutcome,
-  shared: SharedSerialNumbers,
+  findSharers: FindSharers,
   nowMs: number,
 ): boolean {
   if (outcome.code !== "DONE" && outcome.code !== "ALREADY") return false;
   // A second confirmation of what is ATTACHED already says nothing new.
   if (device.attachState === "ATTACHING") {
-    if (hasNoRight(tx, device, shared)) tx.devices.put(advance(tx, device, "refused", nowMs));
+    if (hasNoRight(device, findSharers)) tx.devices.put(advance(tx, device, "refused", nowMs));
     else tx.devices.put(settled(advance(tx, device, "attach_confirmed", nowMs)));
   }
   return true;

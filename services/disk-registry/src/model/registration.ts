@@ -25,7 +25,7 @@ import {
   newDevice,
   type ReportedDevice,
 } from "./reported-devices.js";
-import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
+import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -35,6 +35,7 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "./schema.js";
+import { SortedSharers } from "./sorted-sharers.js";
 import { markUnknown } from "./unknown-disks.js";
 
 export interface ReportedExport {
@@ -116,7 +117,7 @@ export function registerAgent(
   if (before !== undefined) requireSameAz(tx, before, registration);
   putHost(tx, registration, before, limits, nowMs);
   const newStart = before?.bootId !== registration.bootId;
-  const shared = limits.sharedSerialNumbers ?? NO_SHARED_SERIAL_NUMBERS;
+  const sharers = new SortedSharers(tx, limits.sharedSerialNumbers ?? NO_SHARED_SERIAL_NUMBERS);
   const allowed: StampedDevice[] = [];
   const unknown: StampedDevice[] = [];
   const own: TakenIn[] = [];
@@ -132,11 +133,12 @@ export function registerAgent(
     const merged =
       known === undefined
         ? newDevice(tx, registration.hostId, reported, nowMs)
-        : mergeReported(tx, known, reported, newStart, shared, nowMs);
+        : mergeReported(tx, known, reported, newStart, sharers.find, nowMs);
     const device = markUnknown(tx, merged, reported);
+    sharers.note(device);
     own.push({ device, reported, wasMissing: known?.missing === true });
     if (isLeftAlone(device)) continue;
-    const reason = whyNotAllowed(tx, device, shared);
+    const reason = whyNotAllowed(device, sharers.find);
     const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
     if (reason === "") allowed.push({ ...stamped, expected: identityOf(device) });
     else unknown.push(stamped);
@@ -270,9 +272,9 @@ function mergeAllLost(
   }
 }
 
-function whyNotAllowed(tables: RegistryTables, device: Device, shared: SharedSerialNumbers): string {
+function whyNotAllowed(device: Device, findSharers: FindSharers): string {
   const isAllowed = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
-  const refused = isAllowed ? undefined : whyRefused(tables, device, shared);
+  const refused = isAllowed ? undefined : whyRefused(findSharers, device);
   if (refused !== undefined) return refused;
   switch (device.attachState) {
     case "ATTACHING":

@@ -9,7 +9,7 @@ import {
   withReportedHealth,
 } from "./device-health.js";
 import { forgetDevice } from "./foreign-devices.js";
-import { type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
+import { type FindSharers, whoHasTheBytes } from "./same-bytes.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
 import type { RememberedSession } from "./unknown-disks.js";
 
@@ -68,7 +68,7 @@ export function mergeReported(
   device: Device,
   reported: ReportedDevice,
   newStart: boolean,
-  shared: SharedSerialNumbers,
+  findSharers: FindSharers,
   nowMs: number,
 ): Device {
   let merged = withNewError(
@@ -84,7 +84,7 @@ export function mergeReported(
   const isInOperation = merged.attachState === "ATTACHED" || merged.attachState === "ATTACHING";
   // While it was missing it had no claim: whoever came to its bytes meanwhile keeps them.
   const claimant: Device = device.missing ? { ...merged, attachState: "UNKNOWN" } : merged;
-  if (isInOperation && merged.diskId === "" && whoHasTheBytes(tx, claimant, shared))
+  if (isInOperation && merged.diskId === "" && whoHasTheBytes(findSharers, claimant))
     merged = advance(tx, merged, "refused", nowMs);
   const mustLetGo = merged.attachState !== "ATTACHED" && merged.attachState !== "ATTACHING";
   if (mustLetGo && reported.attached && merged.detachConfirmed) merged = { ...merged, detachConfirmed: false };

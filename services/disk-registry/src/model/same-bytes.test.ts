@@ -13,7 +13,7 @@ import {
 import { addDevice, addHost } from "./add-action.js";
 import { applyOutcomes } from "./orders.js";
 import { type Registration, registerAgent } from "./registration.js";
-import { NO_SHARED_SERIAL_NUMBERS, whyRefused } from "./same-bytes.js";
+import { NO_SHARED_SERIAL_NUMBERS, sharersIn, whyRefused } from "./same-bytes.js";
 import type { Device } from "./schema.js";
 
 const NOW_MS = 50_000;
@@ -168,7 +168,9 @@ describe("two devices on the same bytes", () => {
     const fleet = pair({ ...both, ...disks[0] }, { ...both, ...disks[1] });
     for (const id of ["a", "b"]) register(fleet, id);
     expect([fleet.device("a").attachState, fleet.device("b").attachState]).to.deep.equal(["ATTACHED", "ATTACHED"]);
-    const reasons = ["a", "b"].map((id) => whyRefused(fleet.tables, fleet.device(id), NO_SHARED_SERIAL_NUMBERS));
+    const reasons = ["a", "b"].map((id) =>
+      whyRefused(sharersIn(fleet.tables, NO_SHARED_SERIAL_NUMBERS), fleet.device(id)),
+    );
     expect(reasons[0]).to.equal(undefined);
     expect(reasons[1]).to.contain("holds disk disk-1");
   });

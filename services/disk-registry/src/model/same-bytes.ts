@@ -5,6 +5,15 @@ export type SharedSerialNumbers = ReadonlySet<string>;
 
 export const NO_SHARED_SERIAL_NUMBERS: SharedSerialNumbers = new Set();
 
+/** A device that lies on the same bytes as another one, and why it is thought so. */
+export interface Sharer {
+  readonly other: Device;
+  readonly why: string;
+}
+
+/** Finds the devices that lie on the same bytes as the given one, in operation or not. */
+export type FindSharers = (device: Device) => Iterable<Sharer>;
+
 /**
  * The device in operation that lies on the same bytes as this one and has the place, with why it is thought so; undefined
  * when there is none. Of two in operation the one with a disk has it, then the one that is ATTACHED, then the one that was
@@ -14,37 +23,34 @@ export const NO_SHARED_SERIAL_NUMBERS: SharedSerialNumbers = new Set();
  * that machine. Two machines that see one file over a network are kept apart by the file's lock, and two that see one
  * drive by its serial number.
  */
-export function whoHasTheBytes(
-  tables: RegistryTables,
-  device: Device,
-  shared: SharedSerialNumbers,
-): { readonly other: Device; readonly why: string } | undefined {
-  for (const found of onSameBytes(tables, device, shared)) if (hasThePlace(found.other, device)) return found;
+export function whoHasTheBytes(findSharers: FindSharers, device: Device): Sharer | undefined {
+  for (const found of findSharers(device)) if (hasThePlace(found.other, device)) return found;
   return undefined;
 }
 
-/** Every other device that lies on the same bytes as this one, in operation or not, with why it is thought so. */
-export function* onSameBytes(
-  tables: RegistryTables,
-  device: Device,
-  shared: SharedSerialNumbers,
-): Generator<{ readonly other: Device; readonly why: string }> {
-  const { deviceId, fileIdentity, serialNumber } = device;
-  if (fileIdentity)
-    for (const other of tables.devices.by("byFileIdentity", fileIdentity)) {
-      const shares = other.hostId !== device.hostId || overlap(device, other);
-      if (shares && other.deviceId !== deviceId) yield { other, why: `both are on the file ${fileIdentity}` };
-    }
-  if (tellsDrivesApart(serialNumber, shared))
-    for (const other of tables.devices.by("bySerialNumber", serialNumber)) {
-      if (other.hostId !== device.hostId)
-        yield { other, why: `both have the serial number ${JSON.stringify(serialNumber)}` };
-    }
+/** Looks at each device of the same file or serial number: for one device. `SortedSharers` is for many. */
+export function sharersIn(tables: RegistryTables, shared: SharedSerialNumbers): FindSharers {
+  return function* (device) {
+    const { deviceId, hostId, fileIdentity, serialNumber } = device;
+    if (fileIdentity)
+      for (const other of tables.devices.by("byFileIdentity", fileIdentity)) {
+        const shares = other.hostId !== hostId || overlap(device, other);
+        if (shares && other.deviceId !== deviceId) yield { other, why: onOneFile(fileIdentity) };
+      }
+    if (tellsDrivesApart(serialNumber, shared))
+      for (const other of tables.devices.by("bySerialNumber", serialNumber))
+        if (other.hostId !== hostId) yield { other, why: ofOneSerialNumber(serialNumber) };
+  };
 }
 
+export const onOneFile = (fileIdentity: string): string => `both are on the file ${fileIdentity}`;
+
+export const ofOneSerialNumber = (serialNumber: string): string =>
+  `both have the serial number ${JSON.stringify(serialNumber)}`;
+
 /** Why a device is refused, for people; undefined when it is not. */
-export function whyRefused(tables: RegistryTables, device: Device, shared: SharedSerialNumbers): string | undefined {
-  const found = whoHasTheBytes(tables, device, shared);
+export function whyRefused(findSharers: FindSharers, device: Device): string | undefined {
+  const found = whoHasTheBytes(findSharers, device);
   if (found === undefined) return undefined;
   const { other, why } = found;
   const place =
@@ -66,12 +72,17 @@ function claimOf({ diskId, attachState, missing }: Device): number {
   return attachState === "ATTACHING" || attachState === "CLOSING" ? 1 : 0;
 }
 
+/** Negative when `a` has the better claim, so that it has the place of every device that gives way to `b`. */
+export function compareClaims(a: Device, b: Device): number {
+  return claimOf(b) - claimOf(a) || a.generation - b.generation;
+}
+
 function hasThePlace(other: Device, device: Device): boolean {
   const [theirs, ours] = [claimOf(other), claimOf(device)];
   return theirs > ours || (theirs > 0 && theirs === ours && other.generation < device.generation);
 }
 
-function overlap(a: Device, b: Device): boolean {
+export function overlap(a: Device, b: Device): boolean {
   // Nothing is known of the length of a device of size 0, which its agent could not look at.
   const end = ({ offsetBytes, sizeBytes }: Device) => offsetBytes + (sizeBytes || Number.POSITIVE_INFINITY);
   return a.offsetBytes < end(b) && b.offsetBytes < end(a);
@@ -81,7 +92,7 @@ function overlap(a: Device, b: Device): boolean {
 const PLACEHOLDER = /^(?:QM\d{5}|(.)\1*|0?123456789\w*)$/;
 
 /** Whether no two drives are made with this serial number. */
-function tellsDrivesApart(serialNumber: string, shared: SharedSerialNumbers): boolean {
+export function tellsDrivesApart(serialNumber: string, shared: SharedSerialNumbers): boolean {
   if (serialNumber === "" || shared.has(serialNumber)) return false;
   return !PLACEHOLDER.test(serialNumber.replace(/-part\d+$/, ""));
 }

@@ -1,7 +1,7 @@
 import type { Device as DeviceMessage, Host as HostMessage } from "@diskmesh/api/registry";
 import type { Context } from "../context.js";
 import { removalTimesOutAtMs } from "../model/remove-action.js";
-import { whyRefused } from "../model/same-bytes.js";
+import { type FindSharers, sharersIn, whyRefused } from "../model/same-bytes.js";
 import type { Device, Host, RegistryTables } from "../model/schema.js";
 import { deviceMessage, hostMessage } from "./wire.js";
 
@@ -10,10 +10,11 @@ export function describeDevice(
   { fleet, workers, config }: Pick<Context, "fleet" | "workers" | "config">,
   tables: RegistryTables,
   device: Device,
+  findSharers: FindSharers = sharersIn(tables, config.serialNumbersOfMany),
 ): DeviceMessage {
   const host = tables.hosts.get(device.hostId);
   const inOperation = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
-  const refused = inOperation ? undefined : whyRefused(tables, device, config.serialNumbersOfMany);
+  const refused = inOperation ? undefined : whyRefused(findSharers, device);
   const removalTimesOut = device.attachState === "CLOSING" && host !== undefined;
   const described = device.lastError || refused === undefined ? device : { ...device, lastError: refused };
   return deviceMessage(described, fleet.leader(), {
