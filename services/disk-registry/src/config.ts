@@ -54,7 +54,9 @@ export const configSchema = z.strictObject({
   heartbeat: heartbeatConfig.describe("What agents say of themselves, and when they say nothing."),
   unavailableRemovalTimeoutMs: durationMsConfig
     .default(3_600_000)
-    .describe("How long the word of an UNAVAILABLE host is waited for before its closing devices count as detached."),
+    .describe(
+      "How long the word of an UNAVAILABLE host is waited for before its closing devices count as detached. Counted while a registry leads and can hear hosts, whatever the clocks say.",
+    ),
   serialNumbersOfMany: z
     .array(z.string().min(1).max(255))
     .max(10_000)

@@ -52,6 +52,7 @@ const host = shapeOf<Host>()({
   servesUnwanted: z.literal(true).optional(),
   assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
   agentWarning: text.optional(),
+  silentAtListenedMs: z.number().optional(),
   removalCountsFromMs: z.number().optional(),
   foreignDevices: z
     .array(shapeOf<ForeignDevice>()({ deviceId: text, hostId: text }))
@@ -173,7 +174,8 @@ const event = shapeOf<RegistryEvent>()({
 
 const vigil = shapeOf<Vigil>()({
   name: z.literal(VIGIL),
-  awakeAtMs: z.number(),
+  listenedMs: z.number().optional(),
+  awakeAtMs: z.number().optional(),
   massSilence: z.literal(true).optional(),
   massSilenceSinceMs: z.number().optional(),
 });

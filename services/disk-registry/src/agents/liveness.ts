@@ -7,6 +7,7 @@ export class Liveness {
   readonly #heard = new Map<HostId, { readonly listenedMs: number; readonly atMs: number }>();
   readonly #listenedAtLoadMs: number;
   #deafMs = 0;
+  #listenedBeforeMs = 0;
 
   constructor(
     private readonly clock: Clock,
@@ -17,6 +18,16 @@ export class Liveness {
 
   hear(hostId: HostId): void {
     this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs() });
+  }
+
+  /** Counts on from how long the leaders before could hear hosts. */
+  goOnFrom(listenedBeforeMs: number): void {
+    this.#listenedBeforeMs = listenedBeforeMs;
+  }
+
+  /** As `Vigil.listenedMs`, up to now: whole milliseconds. */
+  get totalListenedMs(): number {
+    return this.#listenedBeforeMs + Math.floor(this.#listenedMs() - this.#listenedAtLoadMs);
   }
 
   /** This process was too busy to hear anybody for so long: that was no host's silence. */

@@ -251,7 +251,7 @@ export function markUnavailable(
     if (host === undefined || isAway(host)) continue;
     marked.push(hostId);
     const stateMessage = `host ${hostId} is UNAVAILABLE: no heartbeat for ${timeoutMs} ms`;
-    const { probationEndsAtMs: _, ...heardBefore } = host;
+    const { probationEndsAtMs: _, silentAtListenedMs: __, ...heardBefore } = host;
     tx.hosts.put({ ...heardBefore, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: nowMs });
   }
   return marked;

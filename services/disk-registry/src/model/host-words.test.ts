@@ -18,7 +18,7 @@ const limits = {
   waitingRetryAfterMs: 10,
   maxWaitingRetryAfterMs: 300_000,
 };
-const call = { keepData: false, limits, eraseState: () => ({ erasedBytes: 0, failedTries: 0 }), nowMs: NOW_MS };
+const call = { keepData: false, limits, eraseState: () => ({ erasedBytes: 0, failedTries: 0 }), nowMs: NOW_MS, listenedMs: NOW_MS };
 const published: Publication = {
   hostId: h1,
   state: "PUBLISHED",
@@ -139,14 +139,14 @@ describe("an operator's word on hosts", () => {
   });
 
   it("its removal waits for nobody", () => {
-    const fleet = scene({ state: "UNAVAILABLE", stateChangedAtMs: NOW_MS });
+    const fleet = scene({ state: "UNAVAILABLE", silentAtListenedMs: NOW_MS });
     const waiting = fleet.transact((tx) => removeHost(tx, h1, call));
     expect(waiting.code).to.equal("E_TRY_AGAIN");
     expect(removalTimedOut(fleet.host("h1"), limits, NOW_MS)).to.equal(false);
     say(fleet, "dead", "h1");
     // A clock that was set back changes nothing about that.
     expect(removalTimedOut(fleet.host("h1"), limits, 0)).to.equal(true);
-    expect(fleet.transact((tx) => giveUpOnHost(tx, h1, limits, NOW_MS))).to.equal(1);
+    expect(fleet.transact((tx) => giveUpOnHost(tx, h1, limits, call))).to.equal(1);
     expect(fleet.device("d2")).to.include({ attachState: "DETACHED", detachConfirmed: false });
   });
 

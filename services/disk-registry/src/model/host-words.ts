@@ -52,7 +52,7 @@ function dead(host: Host, said: OperatorsWord): Host {
 
 /** As a host that was silent: its agent registers, and then proves itself. */
 function back(host: Host, said: OperatorsWord): Host {
-  const { saidDead: _, ...rest } = host;
+  const { saidDead: _, silentAtListenedMs: __, ...rest } = host;
   const why = said.reason === "" ? "" : ` (${said.reason})`;
   const stateMessage = `host ${host.hostId} is UNAVAILABLE: ${said.by} took back that it is DEAD${why}, and it has not registered since`;
   return { ...rest, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: said.atMs, mustRegister: true };

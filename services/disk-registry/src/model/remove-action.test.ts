@@ -5,6 +5,7 @@ import {
   h1,
   held,
   limits,
+  removalCall,
   NOW_MS,
   onShared,
   publishedTo,
@@ -257,13 +258,13 @@ describe("CMS actions that remove", () => {
       attached("d3", { attachState: "ATTACHING" }),
     ];
     const early = new TestFleet({ hosts: silentSince(NOW_MS - 3_599_999), devices });
-    expect(early.transact((tx) => giveUpOnHost(tx, h1, limits, NOW_MS))).to.equal(0);
+    expect(early.transact((tx) => giveUpOnHost(tx, h1, limits, removalCall(false)))).to.equal(0);
     const late = new TestFleet({ hosts: silentSince(NOW_MS - 3_600_000), devices });
-    expect(late.transact((tx) => giveUpOnHost(tx, h1, limits, NOW_MS))).to.equal(1);
+    expect(late.transact((tx) => giveUpOnHost(tx, h1, limits, removalCall(false)))).to.equal(1);
     expect(late.device("d1")).to.include({ attachState: "DETACHED", generation: 9, detachConfirmed: false });
     expect(late.device("d2").attachState).to.equal("ATTACHED");
     expect(late.device("d3").attachState).to.equal("ATTACHING");
     const online = new TestFleet({ hosts: [aHost("h1")], devices });
-    expect(online.transact((tx) => giveUpOnHost(tx, h1, limits, NOW_MS))).to.equal(0);
+    expect(online.transact((tx) => giveUpOnHost(tx, h1, limits, removalCall(false)))).to.equal(0);
   });
 });

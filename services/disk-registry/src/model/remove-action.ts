@@ -30,12 +30,18 @@ export interface RemovalLimits extends EraseLimits {
   readonly closingRetryAfterMs: number;
 }
 
+export interface RegistryTime {
+  /** By the wall clock. */
+  readonly nowMs: number;
+  /** As `Vigil.listenedMs`, and up to now. */
+  readonly listenedMs: number;
+}
+
 /** How a removal is asked for, and what is known beside the tables. */
-export interface RemovalCall extends EraseWatch {
+export interface RemovalCall extends EraseWatch, RegistryTime {
   /** Devices leave as they are, not erased. Part of the wish, and the last call counts. */
   readonly keepData: boolean;
   readonly limits: RemovalLimits;
-  readonly nowMs: number;
 }
 
 /** Takes a host and all its devices out of operation, as far as that is possible now. */
@@ -70,19 +76,19 @@ interface Removal {
 
 function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall): ActionResult {
   const { name } = removal;
-  const { limits, nowMs } = call;
+  const { limits, nowMs, listenedMs } = call;
   const devices = removal.devices.map((device) => noteWish(tx, device, call));
   const inUse = whileInUse(tx, { ...removal, devices }, call);
   if (inUse !== undefined) return inUse;
   const host = tx.hosts.get(devices[0]?.hostId ?? "");
-  const isLost = host !== undefined && removalTimedOut(host, limits, nowMs);
+  const isLost = host !== undefined && removalTimedOut(host, limits, listenedMs);
   const toErase = devices.filter(mustBeErased);
   if (toErase.length > 0 && !isLost) {
     if (host !== undefined && isAway(host)) return whileUnavailable(name, host, "erase or confirm", call);
     return whileErasing(name, toErase, call);
   }
   let removed = devices.map((device) => removeOne(tx, device, nowMs));
-  if (isLost && giveUpOnHost(tx, host.hostId, limits, nowMs) > 0)
+  if (isLost && giveUpOnHost(tx, host.hostId, limits, call) > 0)
     removed = removed.map((device) => tx.devices.get(device.deviceId) ?? device);
   const closing = removed.filter((device) => isBeingClosed(device, isLost));
   if (closing.length > 0) return whileClosing(name, host, closing, call);
@@ -198,8 +204,8 @@ function whileClosing(
   );
 }
 
-function whileUnavailable(name: string, host: Host, missing: string, { limits, nowMs }: RemovalCall): ActionResult {
-  const leftMs = removalLeftMs(host, limits, nowMs) ?? 0;
+function whileUnavailable(name: string, host: Host, missing: string, { limits, listenedMs }: RemovalCall): ActionResult {
+  const leftMs = removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs);
   const message = `${name}: host ${host.hostId} is UNAVAILABLE and cannot ${missing}; it counts as removed in ${Math.ceil(leftMs / 1000)} s`;
   return tryAgain(message, Math.min(Math.max(leftMs, limits.closingRetryAfterMs), limits.waitingRetryAfterMs));
 }
@@ -211,32 +217,41 @@ function unconfirmedNote(devices: readonly Device[]): string {
   return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
 }
 
-function removalLeftMs(host: Host, limits: RemovalLimits, nowMs: number): number | undefined {
-  const timesOutAtMs = removalTimesOutAtMs(host, limits.unavailableRemovalTimeoutMs);
-  return timesOutAtMs === undefined ? undefined : Math.max(0, timesOutAtMs - nowMs);
+/** Of the time in which the host could have been heard. No clock that is set ends it, nor time in which nobody led. */
+function removalLeftMs({ state, silentAtListenedMs }: Host, timeoutMs: number, listenedMs: number): number {
+  if (state === "DEAD") return 0;
+  const silentMs = silentAtListenedMs === undefined ? 0 : Math.max(0, listenedMs - silentAtListenedMs);
+  return Math.max(0, timeoutMs - silentMs);
 }
 
-/** When nobody waits for the host's word any more; undefined for a host that can still give it. DEAD ends the wait. */
-export function removalTimesOutAtMs(host: Host, unavailableRemovalTimeoutMs: number): number | undefined {
+/**
+ * When nobody waits for the host's word any more, if this registry leads and listens until then; undefined for a host
+ * that can still give it. DEAD ends the wait.
+ */
+export function removalTimesOutAtMs(
+  host: Host,
+  unavailableRemovalTimeoutMs: number,
+  { nowMs, listenedMs }: RegistryTime,
+): number | undefined {
   if (host.state === "DEAD") return host.stateChangedAtMs;
-  return host.state === "UNAVAILABLE" ? removalCountsFromMs(host) + unavailableRemovalTimeoutMs : undefined;
-}
-
-/** Since when an UNAVAILABLE host's word is waited for, but for the time in which nobody could have heard it. */
-export function removalCountsFromMs(host: Host): number {
-  // One of an earlier silence is long past.
-  return Math.max(host.stateChangedAtMs, host.removalCountsFromMs ?? 0);
+  if (host.state !== "UNAVAILABLE") return undefined;
+  return nowMs + removalLeftMs(host, unavailableRemovalTimeoutMs, listenedMs);
 }
 
 /** Whether nobody waits for this host's word any more. */
-export function removalTimedOut(host: Host, limits: RemovalLimits, nowMs: number): boolean {
-  return host.state === "DEAD" || removalLeftMs(host, limits, nowMs) === 0;
+export function removalTimedOut(host: Host, limits: RemovalLimits, listenedMs: number): boolean {
+  return isAway(host) && removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs) === 0;
 }
 
 /** CLOSING devices of a host that is DEAD, or UNAVAILABLE for too long, become DETACHED without its word. Returns how many. */
-export function giveUpOnHost(tx: RegistryTransaction, hostId: HostId, limits: RemovalLimits, nowMs: number): number {
+export function giveUpOnHost(
+  tx: RegistryTransaction,
+  hostId: HostId,
+  limits: RemovalLimits,
+  { nowMs, listenedMs }: RegistryTime,
+): number {
   const host = tx.hosts.get(hostId);
-  if (host === undefined || !removalTimedOut(host, limits, nowMs)) return 0;
+  if (host === undefined || !removalTimedOut(host, limits, listenedMs)) return 0;
   let count = 0;
   for (const device of tx.devices.by("awaitingOrderByHost", hostId)) {
     if (device.attachState !== "CLOSING") continue;

@@ -32,7 +32,7 @@ export interface Host {
   readonly rack: string;
   readonly state: HostState;
   readonly stateMessage: string;
-  /** When `state` last changed; starts the removal timeout of an UNAVAILABLE host. */
+  /** When `state` last changed. */
   readonly stateChangedAtMs: number;
   readonly bootId: string;
   /** Starts of its agent that later ones replaced, the latest last; absent when none is known. */
@@ -56,7 +56,9 @@ export interface Host {
   readonly assignment?: VmAssignment | undefined;
   /** Why its agent wants nothing new there; absent when it does not say so. */
   readonly agentWarning?: string | undefined;
-  /** With UNAVAILABLE: the removal timeout counts from here, if that is later than `stateChangedAtMs`: nobody listened before. */
+  /** With UNAVAILABLE: `Vigil.listenedMs` when its silence began to count for the removal timeout; absent: not yet. */
+  readonly silentAtListenedMs?: number | undefined;
+  /** Written by 0.1.0, and read by nobody. */
   readonly removalCountsFromMs?: number | undefined;
   /** Devices that it reported at last under ids of other hosts' devices; the first so many. */
   readonly foreignDevices?: readonly ForeignDevice[] | undefined;
@@ -313,8 +315,13 @@ export function isLeftAlone(device: Device): boolean {
 /** What a leader that looks after hosts leaves to the next one. There is one. */
 export interface Vigil {
   readonly name: typeof VIGIL;
-  /** When hosts could be heard last, as far as that was noted. */
-  readonly awakeAtMs: number;
+  /**
+   * How long leaders of this tablet have been able to hear hosts, one after the other, as far as that was noted. By their
+   * monotonic clocks: what is measured by it goes on where the leader before has ended. Absent: never noted.
+   */
+  readonly listenedMs?: number | undefined;
+  /** Written by 0.1.0, and read by nobody. */
+  readonly awakeAtMs?: number | undefined;
   /** A mass silence runs. */
   readonly massSilence?: true | undefined;
   /** When it was noticed. */

@@ -1,6 +1,5 @@
 import type { WhySuspected } from "./placement.js";
-import { removalCountsFromMs } from "./remove-action.js";
-import { type RegistryTables, type RegistryTransaction, VIGIL } from "./schema.js";
+import { type Host, type RegistryTables, type RegistryTransaction, VIGIL } from "./schema.js";
 
 /** Whether a mass silence ran when hosts were looked at last, by whoever led then. */
 export function massSilenceRan(tables: RegistryTables): boolean {
@@ -8,7 +7,8 @@ export function massSilenceRan(tables: RegistryTables): boolean {
 }
 
 export function noteMassSilence(tx: RegistryTransaction, runs: boolean, nowMs: number): void {
-  tx.vigils.put({ name: VIGIL, awakeAtMs: nowMs, ...(runs && { massSilence: true, massSilenceSinceMs: nowMs }) });
+  const { listenedMs = 0 } = tx.vigils.get(VIGIL) ?? {};
+  tx.vigils.put({ name: VIGIL, listenedMs, ...(runs && { massSilence: true, massSilenceSinceMs: nowMs }) });
 }
 
 /** What operators are told of a mass silence. */
@@ -31,28 +31,31 @@ export function massSilenceNow(tables: RegistryTables, whySuspected: WhySuspecte
   };
 }
 
-/** Hosts can be heard now. Notes it once in a while, as long as time counts against a host. */
-export function noteAwake(tx: RegistryTransaction, nowMs: number): void {
-  tx.vigils.put({ name: VIGIL, ...tx.vigils.get(VIGIL), awakeAtMs: nowMs });
-}
-
 /** Whether any host is away whose removal times out some day. */
 export function isAnyUnavailable(tables: RegistryTables): boolean {
   for (const { state } of tables.hosts.entries()) if (state === "UNAVAILABLE") return true;
   return false;
 }
 
-/**
- * Nobody could be heard from when that was noted last until now: the removal timeouts of UNAVAILABLE hosts do not count
- * that time. Time that nobody noted counts for them, not against them.
- */
-export function skipTimeOut(tx: RegistryTransaction, nowMs: number): void {
-  const { awakeAtMs = 0 } = tx.vigils.get(VIGIL) ?? {};
-  for (const host of [...tx.hosts.entries()]) {
-    if (host.state !== "UNAVAILABLE") continue;
-    const fromMs = removalCountsFromMs(host);
-    const missedMs = Math.max(0, nowMs - Math.max(fromMs, awakeAtMs));
-    if (missedMs > 0) tx.hosts.put({ ...host, removalCountsFromMs: fromMs + missedMs });
-  }
-  noteAwake(tx, nowMs);
+/** Whether the silence of any UNAVAILABLE host does not count yet. */
+export function isAnyUncounted(tables: RegistryTables): boolean {
+  for (const host of tables.hosts.entries()) if (isUncounted(host)) return true;
+  return false;
+}
+
+function isUncounted({ state, silentAtListenedMs }: Host): boolean {
+  return state === "UNAVAILABLE" && silentAtListenedMs === undefined;
+}
+
+/** How long leaders could hear hosts, as far as that was noted. */
+export function listenedBefore(tables: RegistryTables): number {
+  return tables.vigils.get(VIGIL)?.listenedMs ?? 0;
+}
+
+/** Notes how long leaders could hear hosts. The silence of UNAVAILABLE hosts counts from now on, if it did not before. */
+export function noteListened(tx: RegistryTransaction, listenedMs: number): void {
+  const { awakeAtMs: _, ...vigil } = tx.vigils.get(VIGIL) ?? {};
+  tx.vigils.put({ ...vigil, name: VIGIL, listenedMs });
+  for (const host of [...tx.hosts.entries()])
+    if (isUncounted(host)) tx.hosts.put({ ...host, silentAtListenedMs: listenedMs });
 }

@@ -7,11 +7,12 @@ import { deviceMessage, hostMessage } from "./wire.js";
 
 /** A device with everything that is known of it, the timers and progress that live in memory only included. */
 export function describeDevice(
-  { fleet, workers, config }: Pick<Context, "fleet" | "workers" | "config">,
+  context: Pick<Context, "fleet" | "workers" | "config" | "clock" | "liveness">,
   tables: RegistryTables,
   device: Device,
-  findSharers: FindSharers = sharersIn(tables, config.serialNumbersOfMany),
+  findSharers: FindSharers = sharersIn(tables, context.config.serialNumbersOfMany),
 ): DeviceMessage {
+  const { fleet, workers } = context;
   const host = tables.hosts.get(device.hostId);
   const inOperation = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
   const refused = inOperation ? undefined : whyRefused(findSharers, device);
@@ -19,14 +20,23 @@ export function describeDevice(
   const described = device.lastError || refused === undefined ? device : { ...device, lastError: refused };
   return deviceMessage(described, fleet.leader(), {
     ...workers.progressOf(device),
-    removalTimesOutAtMs: removalTimesOut ? removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs) : undefined,
+    removalTimesOutAtMs: removalTimesOut ? timesOutAtMs(context, host) : undefined,
   });
 }
 
-export function describeHost({ liveness, config }: Pick<Context, "liveness" | "config">, host: Host): HostMessage {
+export function describeHost(context: Pick<Context, "liveness" | "config" | "clock">, host: Host): HostMessage {
+  const { liveness } = context;
   return hostMessage(host, {
     lastHeardAtMs: liveness.lastHeardAtMs(host.hostId),
-    removalTimesOutAtMs: removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs),
+    removalTimesOutAtMs: timesOutAtMs(context, host),
     isSuspected: liveness.whySuspected(host.hostId) !== undefined,
   });
+}
+
+function timesOutAtMs(
+  { clock, config, liveness }: Pick<Context, "liveness" | "config" | "clock">,
+  host: Host,
+): number | undefined {
+  const time = { nowMs: clock.nowMs(), listenedMs: liveness.totalListenedMs };
+  return removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs, time);
 }

@@ -25,6 +25,7 @@ export const removalCall = (keepData: boolean): RemovalCall => ({
     failedTries: deviceId === "bad" ? 3 : 0,
   }),
   nowMs: NOW_MS,
+  listenedMs: NOW_MS,
 });
 
 type Act = (tx: RegistryTransaction) => ActionResult;
@@ -60,8 +61,8 @@ export const publishedTo = (host: string, state: Publication["state"]): Publicat
   attempts: 0,
   lastError: "",
 });
-export const silentSince = (stateChangedAtMs: number) => [
-  aHost("h1", { state: "UNAVAILABLE", stateChangedAtMs, stateMessage: "silent" }),
+export const silentSince = (silentAtListenedMs: number) => [
+  aHost("h1", { state: "UNAVAILABLE", silentAtListenedMs, stateMessage: "silent" }),
 ];
 
 export interface ActionRow {

@@ -2,7 +2,6 @@ import { silentLogger } from "@diskmesh/domain";
 import { expect } from "chai";
 import { Liveness } from "../agents/liveness.js";
 import { configSchema } from "../config.js";
-import { removalTimesOutAtMs } from "../model/remove-action.js";
 import type { Publication } from "../model/schema.js";
 import { aDevice, aDisk, aHost, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
 import { HostMonitor } from "./host-monitor.js";
@@ -54,7 +53,10 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
 class Leaders {
   readonly fleet = new TestFleet({
     hosts: Array.from({ length: 10 }, (_, index) => aHost(`h${index}`)),
-    devices: [aDevice("d0", { hostId: hostId("h0"), diskId: diskId("x") })],
+    devices: [
+      aDevice("d0", { hostId: hostId("h0"), diskId: diskId("x") }),
+      aDevice("d9", { hostId: hostId("h9"), attachState: "CLOSING" }),
+    ],
     disks: [aDisk("x", ["d0"], { publication: publishedWithFence("h9") })],
   });
   readonly fenced: string[] = [];
@@ -62,12 +64,13 @@ class Leaders {
   readonly suspicions: string[] = [];
   monitor: HostMonitor | undefined;
   #nowMs = 1_000_000;
+  #clockIsAheadMs = 0;
   #liveness: Liveness | undefined;
 
   async begin(): Promise<void> {
     await this.monitor?.close();
     const clock = {
-      nowMs: () => this.#nowMs,
+      nowMs: () => this.#nowMs + this.#clockIsAheadMs,
       monotonicMs: () => this.#nowMs,
       sleep: (_ms: number, signal?: AbortSignal) =>
         new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
@@ -89,6 +92,11 @@ class Leaders {
       for (let index = 0; index < heard; index++) this.#liveness?.hear(hostId(`h${index}`));
       await this.monitor?.look();
     }
+  }
+
+  /** Somebody sets the wall clock. */
+  setClock(changeMs: number): void {
+    this.#clockIsAheadMs += changeMs;
   }
 
   /** Nobody leads. */
@@ -154,16 +162,24 @@ describe("host monitors of one leader after the other", () => {
     expect(leaders.unavailable).to.equal(0);
   });
 
-  it("nobody led for long -> that time counts towards no removal timeout", async () => {
-    const timesOut = () =>
-      (removalTimesOutAtMs(leaders.fleet.host("h9"), config.unavailableRemovalTimeoutMs) ?? 0) / 1_000;
+  it("neither a clock that is set, nor time in which nobody led, ends a removal; heard time does, over all leaders", async () => {
+    const isOver = () => leaders.fleet.device("d9").attachState === "DETACHED";
     await leaders.pass(6_000, 6);
-    const before = timesOut();
+    leaders.setClock(7_200_000);
+    await leaders.pass(1_000, 6);
+    expect(isOver(), "a clock two hours ahead").to.equal(false);
+    leaders.setClock(-7_200_000);
     await leaders.away(100_000_000);
     await leaders.begin();
-    expect(timesOut() - before).to.be.within(100_000, 100_011);
-    await leaders.begin();
-    expect(timesOut() - before, "and no longer").to.be.within(100_000, 100_011);
+    await leaders.pass(1_000, 6);
+    expect(isOver(), "nobody led").to.equal(false);
+    for (let leader = 1; leader <= 3; leader++) {
+      await leaders.pass(config.unavailableRemovalTimeoutMs / 3 - 15_000, 6);
+      expect(isOver(), `leader ${leader}`).to.equal(false);
+      await leaders.begin();
+    }
+    await leaders.pass(100_000, 6);
+    expect(isOver()).to.equal(true);
   });
 });
 

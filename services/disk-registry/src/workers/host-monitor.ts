@@ -14,7 +14,14 @@ import {
 } from "../model/heartbeats.js";
 import { requireRegistration } from "../model/remembered.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
-import { isAnyUnavailable, massSilenceRan, noteAwake, noteMassSilence, skipTimeOut } from "../model/vigil.js";
+import {
+  isAnyUnavailable,
+  isAnyUncounted,
+  listenedBefore,
+  massSilenceRan,
+  noteListened,
+  noteMassSilence,
+} from "../model/vigil.js";
 import { removalLimits } from "../requests/limits.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -40,8 +47,8 @@ export class HostMonitor {
   #massSilentBefore = 0;
   #mass: MassSilence | undefined;
   #suspected: ReadonlySet<HostId> = new Set();
-  /** By the wall clock. */
-  #notedAwakeAtMs = 0;
+  /** By the monotonic clock. */
+  #notedAtMs = 0;
 
   constructor(
     private readonly context: WorkContext,
@@ -57,8 +64,7 @@ export class HostMonitor {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
-        const deafMs = await this.#sleep(signal);
-        await this.#noteAwake(deafMs);
+        await this.#sleep(signal);
         await this.look();
       } catch (error) {
         // A lost tablet ends the whole process; everything else is looked at again next time.
@@ -72,36 +78,30 @@ export class HostMonitor {
 
   /** Takes over from the leader before: nothing may time out, and nothing be fenced, before this. */
   async begin(): Promise<void> {
-    const { tablet, clock, config } = this.context;
+    const { tablet, clock, config, liveness } = this.context;
     const { timeoutMs, intervalMs } = config.heartbeat;
-    const nowMs = clock.nowMs();
-    const ranBefore = await tablet.transact((tx) => {
-      skipTimeOut(tx, nowMs);
-      return massSilenceRan(tx);
-    });
-    this.#notedAwakeAtMs = nowMs;
+    const { listenedMs, ranBefore } = await tablet.read((tables) => ({
+      listenedMs: listenedBefore(tables),
+      ranBefore: massSilenceRan(tables),
+    }));
+    liveness.goOnFrom(listenedMs);
+    this.#notedAtMs = clock.monotonicMs();
     if (ranBefore) this.#mass ??= inheritedMassSilence(timeoutMs, intervalMs, clock.monotonicMs());
     this.#running ??= this.#run();
   }
 
-  /** While time counts against a host: that it could be heard, or that it could not. */
-  async #noteAwake(deafMs: number): Promise<void> {
-    const { tablet, clock, config } = this.context;
-    const nowMs = clock.nowMs();
-    const isDue =
-      nowMs - this.#notedAwakeAtMs >= Math.min(MAX_NOTE_INTERVAL_MS, config.unavailableRemovalTimeoutMs / 10);
-    if (deafMs < MAX_LOOK_INTERVAL_MS && !isDue) return;
-    this.#notedAwakeAtMs = nowMs;
-    if (!(await tablet.read(isAnyUnavailable))) return;
-    await tablet.transact((tx) => {
-      if (deafMs < MAX_LOOK_INTERVAL_MS) return noteAwake(tx, nowMs);
-      noteAwake(tx, nowMs - deafMs);
-      skipTimeOut(tx, nowMs);
-    });
+  /** While time counts against a host, and once it begins to. */
+  async #noteListened(): Promise<void> {
+    const { tablet, clock, config, liveness } = this.context;
+    const nowMs = clock.monotonicMs();
+    const everyMs = Math.min(MAX_NOTE_INTERVAL_MS, config.unavailableRemovalTimeoutMs / 10);
+    const isWanted = nowMs - this.#notedAtMs < everyMs ? isAnyUncounted : isAnyUnavailable;
+    if (!(await tablet.read(isWanted))) return;
+    this.#notedAtMs = nowMs;
+    await tablet.transact((tx) => noteListened(tx, liveness.totalListenedMs));
   }
 
-  /** Returns for how long it could not hear anybody. */
-  async #sleep(signal: AbortSignal): Promise<number> {
+  async #sleep(signal: AbortSignal): Promise<void> {
     const { clock, config, liveness } = this.context;
     const lookInMs = Math.min(config.heartbeat.intervalMs, MAX_LOOK_INTERVAL_MS);
     const dueAtMs = clock.monotonicMs() + lookInMs;
@@ -109,11 +109,11 @@ export class HostMonitor {
     // Late because the event loop was busy. Heartbeats that came meanwhile wait to be read, and timers run before that.
     const deafMs = Math.max(0, Math.round(clock.monotonicMs() - dueAtMs));
     liveness.wasDeaf(deafMs);
-    return deafMs;
   }
 
   /** One look at all hosts. */
   async look(): Promise<void> {
+    await this.#noteListened();
     const { tablet, liveness, config, clock } = this.context;
     const limits = removalLimits(config);
     const { timeoutMs } = config.heartbeat;
@@ -125,7 +125,7 @@ export class HostMonitor {
       silentDead: findSilentDead(tables, silentForMs, timeoutMs),
       proven: findProven(tables, nowMs),
       timedOut: [...tables.hosts.entries()]
-        .filter((host) => removalTimedOut(host, limits, nowMs))
+        .filter((host) => removalTimedOut(host, limits, liveness.totalListenedMs))
         .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0)
         .map((host) => host.hostId),
     }));
@@ -145,7 +145,7 @@ export class HostMonitor {
         // Who is heard between the look and this loses nothing.
         const stillSilent = silent.filter((hostId) => silentForMs(hostId) > timeoutMs);
         const marked = markUnavailable(tx, stillSilent, timeoutMs, nowMs);
-        noteAwake(tx, nowMs);
+        noteListened(tx, liveness.totalListenedMs);
         return fences ? fenceSilent(tx, marked, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
       });
       if (fenced.length > 0) this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks are fenced");
@@ -170,8 +170,9 @@ export class HostMonitor {
   }
 
   async #giveUp(hostId: HostId, nowMs: number): Promise<void> {
-    const limits = removalLimits(this.context.config);
-    const given = await this.context.tablet.transact((tx) => giveUpOnHost(tx, hostId, limits, nowMs));
+    const { config, liveness, tablet } = this.context;
+    const time = { nowMs, listenedMs: liveness.totalListenedMs };
+    const given = await tablet.transact((tx) => giveUpOnHost(tx, hostId, removalLimits(config), time));
     if (given > 0)
       this.context.log.warn({ hostId, devices: given }, "removal timeout: DETACHED without the agent's word");
   }
