@@ -20,7 +20,7 @@ describe("the disk registries that a director asks", () => {
     const one = clients(async () => ({ hosts: [{ hostId: "h1" }] }));
     const other = clients(() => Promise.reject(new UnavailableError("nobody listens")));
     const found = await new Registries([one, other]).hostsOf("vm-1", { signal: new AbortController().signal });
-    expect(found).to.deep.equal({ hostIds: ["h1"], unanswered: ["nobody listens"] });
+    expect(found).to.deep.equal({ hostIds: ["h1"], isNowhere: false, unanswered: ["nobody listens"] });
   });
 
   it("the caller goes away while the first is asked -> the next one is not asked", async () => {

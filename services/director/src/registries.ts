@@ -31,6 +31,8 @@ export interface RegistryClients {
 
 interface HostsOfVm {
   readonly hostIds: readonly string[];
+  /** All registries say that no host of theirs is that VM. */
+  readonly isNowhere: boolean;
   /** What each registry said that could not tell. */
   readonly unanswered: readonly string[];
 }
@@ -68,6 +70,8 @@ export class Registries {
     const settled = await Promise.allSettled(found);
     return {
       hostIds: settled.flatMap((each) => (each.status === "fulfilled" ? each.value.map(({ hostId }) => hostId) : [])),
+      isNowhere:
+        settled.length > 0 && settled.every((each) => each.status === "fulfilled" && each.value.length === 0),
       unanswered: settled.flatMap((each) => (each.status === "rejected" ? [messageOf(each.reason)] : [])),
     };
   }

@@ -6,7 +6,7 @@ export const purgeHost: Action = {
   usage: "purge-host <host-id>",
   summary: "forget a host that is out of operation, with its devices",
   options: [
-    ["--force", "also with disks on its devices, which are lost with it"],
+    ["--force", "also with disks on its devices, which are lost with it, and although it is a VM"],
     ["--dry-run", "only say what it would do"],
   ],
   example: "diskmesh purge-host host-4 --dry-run",

@@ -16,7 +16,7 @@ export interface LookedUp {
   /** Of tasks: what was begun and has not ended. */
   readonly steps: ReadonlyMap<number, readonly TaskEvent[]>;
   /** By what its CPI calls a VM. */
-  readonly hosts: ReadonlyMap<string, readonly string[]>;
+  readonly hosts: ReadonlyMap<string, Pick<KnownVm, "hostIds" | "isNowhere">>;
 }
 
 export function whatIsKnown(context: Context, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
@@ -37,7 +37,8 @@ export function whatIsKnown(context: Context, tables: DirectorTables, { task, st
     nowMs: context.clock.nowMs(),
     vmOf: (name) => {
       const instance = recordedInstance(tables, name);
-      return instance && knownVm(context, tables, instance, hosts.get(instance.vmCid) ?? [], remedyOf);
+      const places = (instance && hosts.get(instance.vmCid)) ?? { hostIds: [], isNowhere: false };
+      return instance && knownVm(context, tables, instance, places, remedyOf);
     },
     diskOf: (name) => recordedDisk(tables, name),
   };
@@ -68,7 +69,7 @@ function knownVm(
   { agentHealths, clock, agentsAreHeard }: Context,
   tables: DirectorTables,
   instance: Instance,
-  hostIds: readonly string[],
+  { hostIds, isNowhere }: Pick<KnownVm, "hostIds" | "isNowhere">,
   remedyOf: RemedyOf,
 ): KnownVm {
   const nowMs = clock.nowMs();
@@ -86,6 +87,7 @@ function knownVm(
     owedRemovals: agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", agentId)],
     disks: [...tables.disks.by("byInstance", instanceId), ...persistent],
     hostIds,
+    isNowhere,
   };
 }
 

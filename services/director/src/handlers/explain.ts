@@ -88,14 +88,14 @@ async function ownAnswer(context: Context, subject: Subject, call: Asked): Promi
   const summary = task === undefined ? await summaryOf(context, subject) : summaryOfTask(task);
   if (summary === undefined) return undefined;
   const steps = new Map<number, readonly TaskEvent[]>();
-  const hosts = new Map<string, readonly string[]>();
+  const hosts = new Map<string, Pick<KnownVm, "hostIds" | "isNowhere">>();
   // Steps are in files and hosts with a registry: the chain says first of which tasks and VMs they are needed.
   const first = await chainOf(context, subject, summary, { task, steps, hosts });
   for (const taskId of first.taskIds.slice(0, MAX_LOOKED_UP)) steps.set(taskId, await stepsOf(context, taskId));
   const silent = await Promise.all(
     first.vmCids.slice(0, MAX_JOINED).map(async (cid) => {
-      const { hostIds, unanswered } = await context.registries.hostsOf(cid, call);
-      hosts.set(cid, hostIds);
+      const { unanswered, ...places } = await context.registries.hostsOf(cid, call);
+      hosts.set(cid, places);
       return unanswered.map((message) => registrySilent({ kind: SubjectKind.VM, name: cid }, message));
     }),
   );

@@ -27,6 +27,7 @@ type Reason =
   | "NO_VM"
   | "VM_UNSETTLED"
   | "VM_LOST"
+  | "VM_NOWHERE"
   | "NATS_AWAY"
   | "AGENT_SILENT"
   | "CERTIFICATE_ENDED"
@@ -57,6 +58,8 @@ export interface KnownVm {
   readonly disks: readonly (Disk | PersistentDisk)[];
   /** Of a disk-registry, by what its CPI calls the VM. */
   readonly hostIds: readonly string[];
+  /** All disk-registries say that no host of theirs is the VM, which says nothing of VMs that are no hosts. */
+  readonly isNowhere: boolean;
 }
 
 export interface Known {

@@ -17,6 +17,7 @@ const vm = (fields: Partial<Instance> = {}, known: Partial<KnownVm> = {}): Known
   owedRemovals: [],
   disks: [],
   hostIds: [],
+  isNowhere: false,
   ...known,
 });
 const disk = (fields: Partial<Disk>): Disk => ({ name: "d1", diskCid: "cid-1", instanceId: "i1", ...fields }) as Disk;
@@ -56,6 +57,8 @@ describe("why, of a VM", () => {
     ["being made", vm({ vmState: "creating" }), "VM_UNSETTLED", /create_vm may have been called/, /cloud-check/],
     ["being deleted", vm({ vmState: "deleting" }), "VM_UNSETTLED", /VM vm-1 .* is being deleted/, /cloud-check/],
     ["lost", vm({ vmState: "lost" }), "VM_LOST", /its CPI says/, /cloud-check/],
+    ["its host purged", vm({}, { isNowhere: true }), "VM_NOWHERE", /a host that is VM vm-1 .* purged/, /cloud-check/],
+    ["no host of a fleet", vm({ stemcell: "ubuntu/1" }, { isNowhere: true }), "", /^$/, /^$/],
     ["NATS away", vm({}, { isNatsAway: true, silentSinceMs: 5 }), "NATS_AWAY", /no connection to NATS/, /status/],
     [
       "its agent silent",

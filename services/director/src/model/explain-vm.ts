@@ -118,7 +118,13 @@ function heldUp(thing: string, { callsAt, nowMs }: Known): Found | undefined {
   return call && { reason: "HELD_UP", message: whyHeldUp(call, nowMs), sinceMs: call.sinceMs };
 }
 
-function vmState({ instance, hostIds }: KnownVm): Found | undefined {
+/** Only hosts of a fleet are VMs without a stemcell. */
+function isForgottenHost({ instance: { stemcell }, isNowhere }: KnownVm): boolean {
+  return isNowhere && stemcell === "";
+}
+
+function vmState(vm: KnownVm): Found | undefined {
+  const { instance, hostIds } = vm;
   const { vmState: state, vmCid, state: wanted } = instance;
   const name = shown(instance);
   const again = way(instance, "deploy again, or have it checked", "cloud-check");
@@ -144,6 +150,8 @@ function vmState({ instance, hostIds }: KnownVm): Found | undefined {
         hosts,
       );
     default:
+      if (isForgottenHost(vm))
+        return cause("VM_NOWHERE", `no disk-registry has a host that is VM ${vmCid} of ${name}: it was purged`, [again]);
       return wanted === "stopped"
         ? cause("STOPPED", `the jobs of ${name} were stopped by an operator`, [way(instance, "start them", "start")])
         : undefined;

@@ -29,6 +29,22 @@ const rows: readonly ActionRow[] = [
     devices: { d1: "ATTACHED 1" },
   },
   {
+    cause: "PurgeHost of a VM",
+    action: "purgeHost",
+    code: "E_INVALID_STATE",
+    says: "host h1 is VM vm-1: have its director delete that first",
+    fleet: { hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 } })], devices: [attached("d1")] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "PurgeHost of a VM, with force",
+    action: "purgeHostForce",
+    code: "S_OK",
+    says: "and VM vm-1, which its director is to have checked",
+    fleet: { hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 } })], devices: [attached("d1")] },
+    devices: { d1: null },
+  },
+  {
     cause: "PurgeHost without disks",
     action: "purgeHost",
     code: "S_OK",

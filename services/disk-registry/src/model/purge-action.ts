@@ -11,12 +11,14 @@ import { disksOn, disksServedBy } from "./remove-action.js";
 import { type Device, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
 /**
- * Forgets a host, its devices and its VM for good. An agent that still runs is told NOT_FOUND at its next heartbeat,
+ * Forgets a host, its devices and its VM for good. Refuses a host that is a VM, because its director goes on believing in it. An agent that still runs is told NOT_FOUND at its next heartbeat,
  * registers again, and lets go of everything: all its devices are UNKNOWN then, with the next generations.
  */
 export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolean): ActionResult {
   const host = findHost(tx, hostId);
   if ("refused" in host) return host.refused;
+  const { assignment } = host.found;
+  if (assignment !== undefined && !force) return refuseVm(hostId, assignment.vmCid);
   const devices = devicesOfHost(tx, hostId);
   const held = disksOn(devices);
   const published = [...tx.disks.by("byPublicationHost", hostId)];
@@ -25,7 +27,8 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
   for (const disk of published) beginUnpublish(tx, disk);
   for (const device of devices) forgetDevice(tx, device);
   tx.hosts.delete(hostId);
-  return forgotten(`host ${hostId} is forgotten with its ${countText(devices.length, "device")}`, devices, held);
+  const vm = assignment === undefined ? "" : ` and VM ${assignment.vmCid}, which its director is to have checked`;
+  return forgotten(`host ${hostId} is forgotten with its ${countText(devices.length, "device")}${vm}`, devices, held);
 }
 
 /**
@@ -76,6 +79,11 @@ function forgotten(text: string, devices: readonly Device[], held: readonly Disk
   const unerasedDeviceIds = unerasedIn(devices);
   const result = actionResult("S_OK", `${text}${brokenNote(held)}${unerasedNote(unerasedDeviceIds)}`, held);
   return { ...result, unerasedDeviceIds };
+}
+
+function refuseVm(hostId: HostId, vmCid: string): ActionResult {
+  const message = `host ${hostId} is VM ${vmCid}: have its director delete that first, or purge the host with force and have the VM's deployment checked`;
+  return actionResult("E_INVALID_STATE", message);
 }
 
 function refuse(name: string, held: readonly DiskId[]): ActionResult {

@@ -67,7 +67,7 @@ export interface PurgeHostRequest {
   hostId: string;
   /** Answer what would happen, change nothing. */
   dryRun: boolean;
-  /** Forget it although disks lose devices by it. */
+  /** Forget it although disks lose devices by it, or its director goes on believing in its VM. */
   force: boolean;
 }
 
@@ -5295,7 +5295,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Forgets a host for good. Refused while it holds disks unless `force`. */
+    /** Forgets a host for good. E_INVALID_STATE while it holds or serves disks or is a VM, unless `force`. */
     purgeHost: {
       name: "PurgeHost",
       requestType: PurgeHostRequest as typeof PurgeHostRequest,
