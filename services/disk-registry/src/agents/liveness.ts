@@ -11,7 +11,11 @@ export class Liveness {
 
   constructor(
     private readonly clock: Clock,
-    private readonly beat: { readonly intervalMs: number; readonly missedUntilSuspected: number },
+    private readonly beat: {
+      readonly intervalMs: number;
+      readonly timeoutMs: number;
+      readonly missedUntilSuspected: number;
+    },
   ) {
     this.#listenedAtLoadMs = this.#listenedMs();
   }
@@ -45,6 +49,10 @@ export class Liveness {
     if (this.silentForMs(hostId) <= intervalMs * missedUntilSuspected) return undefined;
     return `host ${hostId} is suspected of silence: ${missedUntilSuspected} heartbeats in a row are missing`;
   };
+
+  /** Whether the host was not heard since the load, and has had no time for it. */
+  readonly mayYetBeHeard = (hostId: HostId): boolean =>
+    !this.#heard.has(hostId) && this.silentForMs(hostId) <= this.beat.timeoutMs;
 
   /** Undefined when it was not heard since the load. */
   lastHeardAtMs(hostId: HostId): number | undefined {

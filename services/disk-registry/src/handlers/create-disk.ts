@@ -19,7 +19,8 @@ export async function createDisk(context: ChangeContext, request: CreateDiskRequ
   const diskId = parseDiskId(request.diskId);
   const wanted = parseRequest(request);
   const nearHostId: HostId | "" = request.nearHostId === "" ? "" : parseHostId(request.nearHostId, "near_host_id");
-  const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected: liveness.whySuspected, nearHostId };
+  const { whySuspected, mayYetBeHeard } = liveness;
+  const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected, mayYetBeHeard, nearHostId };
   const labels = parseLabels(request.labels, config.limits);
   const disk = await tablet.transact((tx) =>
     diskMessage(tx, create(tx, diskId, wanted, labels, diskLimits(config), now)),

@@ -7,7 +7,7 @@ import { diskMessage } from "../requests/wire.js";
 
 export async function resizeDisk(context: ChangeContext, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
   const { tablet, config, liveness } = context;
-  const now = { draw: context.random(), whySuspected: liveness.whySuspected };
+  const now = { draw: context.random(), whySuspected: liveness.whySuspected, mayYetBeHeard: liveness.mayYetBeHeard };
   const diskId = parseDiskId(request.diskId);
   const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
   const disk = await tablet.transact((tx) => diskMessage(tx, resize(tx, diskId, sizeBytes, diskLimits(config), now)));

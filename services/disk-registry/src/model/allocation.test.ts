@@ -32,6 +32,7 @@ function chosen(fleet: TestFleet, wanted: DiskRequest, maxDevices = 16, draw = 0
   return "devices" in allocation ? allocation.devices.map((device) => device.deviceId).join(" ") : "none";
 }
 
+const nothingElse = { awaitedHostIds: [], blocked: { heldByUnknownDisk: 0, saidUnwell: 0 } };
 const three = [aHost("h1", { rack: "r1" }), aHost("h2", { rack: "r1" }), aHost("h3", { rack: "r2" })];
 
 describe("allocation", () => {
@@ -169,7 +170,7 @@ describe("allocation", () => {
     });
     const wanted = allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), { maxDevices: 16, draw: 0 });
     expect(wanted).to.deep.equal({
-      shortage: { freeBytes: 64 * MIB, usableBytes: 64 * MIB, erasingDevices: 1, comingDevices: 0, sufficesSoon: true },
+      shortage: { freeBytes: 64 * MIB, usableBytes: 64 * MIB, erasingDevices: 1, comingDevices: 0, sufficesSoon: true, ...nothingElse },
     });
     const hopeless: readonly [number, number][] = [
       [129, 16],
@@ -184,6 +185,7 @@ describe("allocation", () => {
           erasingDevices: 1,
           comingDevices: 0,
           sufficesSoon: false,
+          ...nothingElse,
         },
       });
     }
@@ -203,7 +205,7 @@ describe("allocation", () => {
       const fleet = new TestFleet({ hosts: [one], devices: [aDevice("d1", { hostId: one.hostId, ...device })] });
       const whySuspected = (id: string) => (id === "silent" ? "2 heartbeats are missing" : undefined);
       expect(allocate(fleet.tables, request(), { maxDevices: 16, draw: 0, whySuspected })).to.deep.equal({
-        shortage: { freeBytes: 0, usableBytes: 0, erasingDevices: 0, comingDevices, sufficesSoon: comingDevices > 0 },
+        shortage: { freeBytes: 0, usableBytes: 0, erasingDevices: 0, comingDevices, sufficesSoon: comingDevices > 0, ...nothingElse },
       });
     });
 

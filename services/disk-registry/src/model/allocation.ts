@@ -12,6 +12,10 @@ export interface Shortage {
   readonly comingDevices: number;
   /** Enough would be free with both. */
   readonly sufficesSoon: boolean;
+  /** That are not heard yet: with what they have, enough would be free. Empty when `sufficesSoon`. */
+  readonly awaitedHostIds: readonly HostId[];
+  /** Nobody uses them because of what an operator is to decide, or has said. */
+  readonly blocked: { readonly heldByUnknownDisk: number; readonly saidUnwell: number };
 }
 
 export type Allocation = { readonly devices: readonly Device[] } | { readonly shortage: Shortage };
@@ -24,6 +28,8 @@ export interface AllocationLimits {
   readonly draw: number;
   /** Suspected hosts give none. Left out: none is. */
   readonly whySuspected?: WhySuspected;
+  /** Whether an UNAVAILABLE host may be heard yet, because this registry leads since a moment ago. Left out: none may. */
+  readonly mayYetBeHeard?: (hostId: HostId) => boolean;
   /** Whose devices are taken if those of no other one host serve better; empty for nobody's. */
   readonly nearHostId?: HostId | "";
 }
@@ -56,13 +62,19 @@ function rotated<T>(items: readonly T[], draw: number): readonly T[] {
 }
 
 function candidateHosts(tables: RegistryTables, request: DiskRequest, whySuspected: WhySuspected): readonly Host[] {
-  const hosts = request.hostId === "" ? tables.hosts.by("byAz", request.az) : [tables.hosts.get(request.hostId)];
-  const candidates: Host[] = [];
-  for (const host of hosts) {
-    if (host === undefined || !isPlaceable(host, whySuspected)) continue;
-    if (request.az === "" || host.az === request.az) candidates.push(host);
-  }
-  return candidates;
+  return hostsOf(tables, request).filter((host) => isPlaceable(host, whySuspected));
+}
+
+/** All that the request allows, whatever their state. */
+function hostsOf(tables: RegistryTables, { hostId, az }: DiskRequest): readonly Host[] {
+  const hosts = hostId === "" ? [...tables.hosts.by("byAz", az)] : [tables.hosts.get(hostId)];
+  return hosts.filter((host) => host !== undefined && (az === "" || host.az === az)) as Host[];
+}
+
+/** Whether the host may be placeable once its agent has registered. */
+function isAwaited(host: Host, mayYetBeHeard: (hostId: HostId) => boolean): boolean {
+  if (host.removalRequested || host.state === "DEAD") return false;
+  return host.state === "UNAVAILABLE" ? mayYetBeHeard(host.hostId) : host.mustRegister === true;
 }
 
 function freeOf(tables: RegistryTables, host: Host, request: DiskRequest, limits: AllocationLimits): FreeHost {
@@ -244,7 +256,10 @@ function firstThatSuffices(
 
 function shortageOf(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Shortage {
   const { whySuspected = NOBODY_SUSPECTED, maxBlockSizeBytes = Number.POSITIVE_INFINITY } = limits;
-  const hosts = candidateHosts(tables, request, NOBODY_SUSPECTED);
+  const { mayYetBeHeard = () => false } = limits;
+  const all = hostsOf(tables, request);
+  const hosts = all.filter((host) => isPlaceable(host, NOBODY_SUSPECTED));
+  const awaited = all.filter((host) => isAwaited(host, mayYetBeHeard));
   const isSuspected = ({ hostId }: Host): boolean => whySuspected(hostId) !== undefined;
   const freeOn = (some: readonly Host[]): readonly Device[] =>
     freeHosts(tables, some, request, limits).flatMap(({ devices }) => devices);
@@ -254,22 +269,37 @@ function shortageOf(tables: RegistryTables, request: DiskRequest, limits: Alloca
     diskId === "" &&
     !removalRequested &&
     blockSizeBytes <= maxBlockSizeBytes;
-  const ofEach = (index: "erasableByHost" | "awaitingOrderByHost"): readonly Device[] =>
-    hosts.flatMap(({ hostId }) => [...tables.devices.by(index, hostId)]).filter(fits);
+  const ofEach = (some: readonly Host[], index: "erasableByHost" | "awaitingOrderByHost"): readonly Device[] =>
+    some.flatMap(({ hostId }) => [...tables.devices.by(index, hostId)]).filter(fits);
+  const attachingOn = (some: readonly Host[]): readonly Device[] =>
+    ofEach(some, "awaitingOrderByHost").filter(({ attachState }) => attachState === "ATTACHING");
   const free = freeOn(hosts.filter((host) => !isSuspected(host)));
-  const erasing = ofEach("erasableByHost");
-  const attaching = ofEach("awaitingOrderByHost").filter(({ attachState }) => attachState === "ATTACHING");
+  const erasing = ofEach(hosts, "erasableByHost");
+  const attaching = attachingOn(hosts);
   const coming = [...attaching, ...freeOn(hosts.filter(isSuspected))];
   const soon = [...erasing, ...coming];
   const usableBytes = (devices: readonly Device[]): number =>
     totalBytes(largestFirst(devices).slice(0, Math.max(0, limits.maxDevices)));
+  const sufficesSoon = soon.length > 0 && usableBytes([...free, ...soon]) >= request.sizeBytes;
+  const awaitedDevices = [...freeOn(awaited), ...ofEach(awaited, "erasableByHost"), ...attachingOn(awaited)];
+  const sufficesOnceHeard =
+    !sufficesSoon && usableBytes([...free, ...soon, ...awaitedDevices]) >= request.sizeBytes;
   return {
     freeBytes: totalBytes(free),
     usableBytes: usableBytes(free),
     erasingDevices: erasing.length,
     comingDevices: coming.length,
-    sufficesSoon: soon.length > 0 && usableBytes([...free, ...soon]) >= request.sizeBytes,
+    sufficesSoon,
+    awaitedHostIds: sufficesOnceHeard ? awaited.map(({ hostId }) => hostId) : [],
+    blocked: blockedOn(tables, all, request),
   };
+}
+
+function blockedOn(tables: RegistryTables, hosts: readonly Host[], { pool }: DiskRequest): Shortage["blocked"] {
+  const devices = hosts.flatMap(({ hostId }) => [...tables.devices.by("overriddenByHost", hostId)]);
+  const ofPool = devices.filter((device) => device.pool === pool);
+  const heldByUnknownDisk = ofPool.filter(({ unknownSession }) => unknownSession !== undefined).length;
+  return { heldByUnknownDisk, saidUnwell: ofPool.length - heldByUnknownDisk };
 }
 
 function largestFirst(devices: readonly Device[]): readonly Device[] {

@@ -4,6 +4,7 @@ import {
   InvalidStateError,
   NotFoundError,
   ResourceExhaustedError,
+  UnavailableError,
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
@@ -41,6 +42,48 @@ describe("disks", () => {
     });
     expect(fleet.device("d1").diskId).to.equal("x");
     expect(fleet.device("d2").diskId).to.equal("x");
+  });
+
+  const mustRegister = { mustRegister: true } as const;
+  const silent = { state: "UNAVAILABLE" } as const;
+  const awaited: readonly [string, Partial<Host>, Partial<Device>, boolean][] = [
+    ["is to register anew", mustRegister, {}, true],
+    ["was UNAVAILABLE for the leader before, and may yet be heard", { ...silent, hostId: hostId("new") }, {}, true],
+    ["is UNAVAILABLE, and was not heard for long", silent, {}, false],
+    ["is to register anew, and to be removed", { ...mustRegister, removalRequested: true }, {}, false],
+    ["is DEAD", { ...mustRegister, state: "DEAD" }, {}, false],
+    ["is to register anew, its device dirty", mustRegister, { dirty: true }, true],
+    ["is to register anew, its device of a disk", mustRegister, { diskId: diskId("y") }, false],
+    ["is to register anew, its device too small", mustRegister, { sizeBytes: MIB }, false],
+  ];
+  for (const [cause, host, device, passes] of awaited)
+    it(`the only host ${cause} -> ${passes ? "UNAVAILABLE, to be tried again" : "RESOURCE_EXHAUSTED"}`, () => {
+      const one = aHost("h1", host);
+      const free = aDevice("d1", { hostId: one.hostId, sizeBytes: 128 * MIB, ...device });
+      const fleet = new TestFleet({ hosts: [one], devices: [free] });
+      const mayYetBeHeard = (id: string) => id === "new";
+      const asked = () => fleet.transact((tx) => createDisk(tx, x, wanted, [], limits, { nowMs: 9, draw: 0, mayYetBeHeard }));
+      const [kind, says] = passes
+        ? [UnavailableError, `1 host has not registered yet with this registry, and may have room: ${one.hostId}`]
+        : [ResourceExhaustedError, "add devices or delete disks"];
+      expect(asked).to.throw(kind, says).with.property("retryAfterMs", passes ? 500 : undefined);
+    });
+
+  it("what operators are to decide, or have said, keeps devices from use -> it says so", () => {
+    const said = { by: "operator ada", atMs: 1, reason: "smells", health: "WARNING" } as const;
+    const unwell = { health: "WARNING", keptHealth: { said, reported: { health: "ONLINE", healthMessage: "" } } } as const;
+    const unknownSession = { sessionNumber: 7, diskId: diskId("z") };
+    const devices = [
+      aDevice("d1", unwell),
+      aDevice("d2", { unknownSession }),
+      aDevice("d3", { unknownSession }),
+      aDevice("d4", { ...unwell, pool: "fast" }),
+      aDevice("d5", { ...unwell, diskId: diskId("y") }),
+    ];
+    expect(() => create(new TestFleet({ devices })))
+      .to.throw(ResourceExhaustedError, "2 devices are held by an unknown disk until DecideUnknownDisks says whose they are")
+      .with.property("message")
+      .that.contains("1 device is kept from use by an operator's SetDeviceState");
   });
 
   it("the same again -> the same disk; asked differently -> ALREADY_EXISTS that names the difference", () => {

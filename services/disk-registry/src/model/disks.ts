@@ -7,7 +7,9 @@ import {
   InvalidStateError,
   NotFoundError,
   ResourceExhaustedError,
+  UnavailableError,
 } from "@diskmesh/domain";
+import { named } from "./action-result.js";
 import { type AllocationLimits, allocate, type Shortage } from "./allocation.js";
 import { howToEnd, requireDisk } from "./publications.js";
 import {
@@ -24,12 +26,12 @@ import { whyUnknown } from "./unknown-disks.js";
 export interface DiskLimits {
   readonly maxDisks: number;
   readonly maxDevicesPerDisk: number;
-  /** When to ask again for a disk that fits once devices are erased. */
+  /** When to ask again for a disk that fits once devices are erased, or hosts are heard. */
   readonly erasingRetryAfterMs: number;
 }
 
 /** What the choice of devices depends on beside the tables. */
-type Choice = Pick<AllocationLimits, "draw" | "whySuspected" | "nearHostId">;
+type Choice = Pick<AllocationLimits, "draw" | "whySuspected" | "mayYetBeHeard" | "nearHostId">;
 
 /** Makes a disk of free devices, or finds the one that the same request made before. */
 export function createDisk(
@@ -98,17 +100,30 @@ function requirePlace(tables: RegistryTables, request: DiskRequest): void {
 function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limits: DiskLimits, grown?: Disk): Error {
   const where = request.hostId === "" ? `az ${request.az}` : `host ${request.hostId}`;
   const wanted = `disk ${diskId} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
-  const { erasingDevices, comingDevices, sufficesSoon } = shortage;
+  const { erasingDevices, comingDevices, sufficesSoon, awaitedHostIds, blocked } = shortage;
   const erasing = erasingDevices > 0 && `${countText(erasingDevices, "device is", "devices are")} being erased`;
   const coming =
     comingDevices > 0 &&
     `${countText(comingDevices, "device is", "devices are")} being attached, or free on a host that misses heartbeats`;
-  const advice = sufficesSoon ? "try again when they can be used" : "add devices or delete disks";
+  const heldByUnknown =
+    blocked.heldByUnknownDisk > 0 &&
+    `${countText(blocked.heldByUnknownDisk, "device is", "devices are")} held by an unknown disk until DecideUnknownDisks says whose they are`;
+  const saidUnwell =
+    blocked.saidUnwell > 0 &&
+    `${countText(blocked.saidUnwell, "device is", "devices are")} kept from use by an operator's SetDeviceState`;
+  const awaited =
+    awaitedHostIds.length > 0 &&
+    `${countText(awaitedHostIds.length, "host has", "hosts have")} not registered yet with this registry, and may have room: ${named(awaitedHostIds)}`;
+  const isPassing = sufficesSoon || awaitedHostIds.length > 0;
+  const advice = isPassing ? "try again when they can be used" : "add devices or delete disks";
   const free = `${shortage.freeBytes} bytes are free, ${shortage.usableBytes} of them on as many devices as it may have`;
   const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
-  const said = [`${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)`, erasing, coming, advice];
+  const found = `${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)`;
+  const said = [found, erasing, coming, awaited, heldByUnknown, saidUnwell, advice];
   const message = said.filter(Boolean).join("; ");
   const about = { disk_id: diskId, pool: request.pool };
+  if (awaitedHostIds.length > 0)
+    return new UnavailableError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
   if (!sufficesSoon) return new ResourceExhaustedError(message, { about });
   return new ResourceExhaustedError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
 }

@@ -298,6 +298,11 @@ function isHeldEmpty(device: Device): boolean {
   return device.attachState === "ATTACHED" && device.diskId === "";
 }
 
+/** Whether nothing is placed on the device because of what an operator is to decide of it, or has said. */
+function isOverridden(device: Device): boolean {
+  return isHeldEmpty(device) && (device.unknownSession !== undefined || device.keptHealth?.said !== undefined);
+}
+
 /** Whether its agent has yet to confirm the device's current generation, and is to be told of it. */
 export function awaitsOrder(device: Device): boolean {
   if (isLeftAlone(device)) return false;
@@ -362,6 +367,7 @@ const devices = table<Device>()({
     // No byte of either part can be the separator: host ids and pool names hold no space.
     freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
+    overriddenByHost: (device) => (isOverridden(device) ? device.hostId : undefined),
     unknownByDisk: (device) => device.unknownSession?.diskId || undefined,
     unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
     awaitingOrderByHost: (device) => (awaitsOrder(device) ? device.hostId : undefined),

@@ -5437,7 +5437,8 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
-     * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit.
+     * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit,
+     * UNAVAILABLE, to be tried again, while those of hosts that have not registered with this registry yet may.
      */
     createDisk: {
       name: "CreateDisk",
@@ -5494,8 +5495,8 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
-     * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED when no devices
-     * fit.
+     * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED and
+     * UNAVAILABLE as of CreateDisk.
      */
     resizeDisk: {
       name: "ResizeDisk",
