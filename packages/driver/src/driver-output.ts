@@ -1,10 +1,12 @@
 import type { Readable } from "node:stream";
-import type { Logger } from "@diskmesh/domain";
+import type { Logger, Redactor } from "@diskmesh/domain";
 import type { DriverLimits } from "./config.js";
 
 export interface DriverOutputOptions {
   readonly limits: Pick<DriverLimits, "maxOutputBytesPerSecond" | "maxLogLinesPerSecond">;
   readonly log: Pick<Logger, "info">;
+  /** Hides secret arguments of calls. */
+  readonly redactor: () => Redactor;
   readonly onFlood: (reason: string) => void;
 }
 
@@ -30,16 +32,17 @@ export class DriverOutput {
     let rest = "";
     const { maxOutputBytesPerSecond } = this.#options.limits;
     stream.on("error", () => undefined);
-    stream.on("data", (chunk: Buffer) => {
+    // Chunks end anywhere, also within a character of a secret.
+    stream.setEncoding("utf8");
+    stream.on("data", (text: string) => {
       this.#turn();
-      this.#bytes += chunk.length;
+      this.#bytes += Buffer.byteLength(text);
       if (this.#bytes > maxOutputBytesPerSecond) {
         stream.destroy();
         const limit = "drivers.limits.maxOutputBytesPerSecond";
         this.#options.onFlood(`it wrote more than ${maxOutputBytesPerSecond} bytes within a second (${limit})`);
         return;
       }
-      const text = chunk.toString("utf8");
       this.tail = (this.tail + text).slice(-TAIL_LENGTH);
       const lines = (rest + text).split("\n");
       rest = (lines.pop() ?? "").slice(0, MAX_LINE_LENGTH);
@@ -63,7 +66,10 @@ export class DriverOutput {
       this.#notTold += 1;
       return;
     }
-    const said = line.slice(0, MAX_LINE_LENGTH).replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
+    const redactor = this.#options.redactor();
+    const shown =
+      line.length < MAX_LINE_LENGTH ? redactor.text(line) : redactor.beginning(line.slice(0, MAX_LINE_LENGTH));
+    const said = shown.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
     this.#options.log.info({ said, ...(this.#notTold > 0 && { notTold: this.#notTold }) }, "a driver says");
     this.#notTold = 0;
   }

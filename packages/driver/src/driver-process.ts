@@ -15,10 +15,11 @@ import {
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
+import { CallSecrets } from "./call-secrets.js";
 import type { DriverLimits } from "./config.js";
 import { DriverOutput } from "./driver-output.js";
 import { readLines } from "./lines.js";
-import { type CalledMethod, type DriverListing, parseListing, withoutSecrets } from "./listing.js";
+import { type CalledMethod, type DriverListing, parseListing, secretsOf } from "./listing.js";
 import type { FailureKind } from "./method.js";
 import { type DriverOffers, Offers } from "./offers.js";
 import { processUse } from "./process-use.js";
@@ -54,8 +55,6 @@ export interface DriverCall extends CalledMethod {
 interface Running {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
-  /** Hides secret arguments in what the driver says of the call. */
-  readonly hide: (text: string) => string;
 }
 
 const ERRORS: Readonly<Record<FailureKind, new (message: string, details?: ErrorDetails) => Error>> = {
@@ -73,6 +72,7 @@ export class DriverProcess {
   readonly #output: DriverOutput;
   readonly #offers: Offers;
   readonly #running = new Map<number, Running>();
+  readonly #secrets = new CallSecrets();
   readonly #timers = new Set<NodeJS.Timeout>();
   #lastCall = 0;
   #listing: DriverListing | undefined;
@@ -98,11 +98,17 @@ export class DriverProcess {
       this.#hasExited = true;
     });
     this.#child.on("close", () => this.#end(this.#reason ?? "its process ended"));
-    this.#output = new DriverOutput({ limits, log, onFlood: (reason) => this.kill(reason) });
+    this.#output = new DriverOutput({
+      limits,
+      log,
+      redactor: () => this.#secrets.redactor,
+      onFlood: (reason) => this.kill(reason),
+    });
     this.#offers = new Offers({
       offers: options.offers,
       from: options.package,
       tell: (message) => this.#tell(message),
+      hide: (text) => this.#secrets.redactor.text(text),
       onFlood: (reason) => this.kill(reason),
     });
     this.#listen();
@@ -120,6 +126,7 @@ export class DriverProcess {
         `${maxConcurrentCalls} calls of the driver run, which is the limit (drivers.limits.maxConcurrentCalls): try again later`,
       );
     const id = ++this.#lastCall;
+    this.#secrets.begin(id, secretsOf(this.#listing, call));
     const late = `method ${method} did not return within ${timeoutMs} ms`;
     let why: unknown;
     const cancel = (error: Error): void => {
@@ -134,7 +141,7 @@ export class DriverProcess {
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       return await new Promise<unknown>((resolve, reject) => {
-        this.#running.set(id, { resolve, reject, hide: (text) => withoutSecrets(this.#listing, call, text) });
+        this.#running.set(id, { resolve, reject });
         this.#tell({ type: "call", id, kind, method, httpMethod, args, nodeId, validateOnly });
       });
     } catch (error) {
@@ -142,6 +149,7 @@ export class DriverProcess {
       throw why !== undefined && this.#reason === undefined ? why : error;
     } finally {
       this.#running.delete(id);
+      this.#secrets.end(id);
       for (const timer of timers) clearTimeout(timer);
       signal.removeEventListener("abort", onAbort);
     }
@@ -196,18 +204,20 @@ export class DriverProcess {
       if (!isJsonObject(message)) throw new TypeError("no object");
       this.#hear(message as FromDriver);
     } catch (error) {
-      this.kill(`it broke the protocol: ${messageOf(error).slice(0, 200)}`);
+      // V8's message quotes the line, cut anywhere.
+      const why = error instanceof SyntaxError ? "it answered what is no JSON" : messageOf(error).slice(0, 200);
+      this.kill(`it broke the protocol: ${why}`);
     }
   }
 
   #hear(message: FromDriver): void {
     if (message.type === "loaded") this.#loaded(message.listing);
-    else if (message.type === "fatal") this.kill(String(message.reason));
+    else if (message.type === "fatal") this.kill(this.#secrets.redactor.beginning(String(message.reason)));
     else if (message.type === "answer") this.#take(message.id).resolve(message.value);
     else if (message.type === "failure") {
       const Kind = Object.hasOwn(ERRORS, message.kind) ? ERRORS[message.kind] : DriverError;
-      const { reject, hide } = this.#take(message.id);
-      reject(new Kind(hide(String(message.message))));
+      const { reject } = this.#take(message.id);
+      reject(new Kind(this.#secrets.redactor.beginning(String(message.message))));
     } else if (message.type === "pong" && this.#pingedAtProcessorMs !== undefined)
       this.#pingedAtProcessorMs = undefined;
     else if (message.type === "ask") this.#offers.ask(message.id, message.what, message.args);

@@ -193,6 +193,24 @@ describe("the host of drivers", () => {
         await eventually(async () => (await it_.call("misbehaving", "fine")) === "fine");
       });
 
+    it("secret arguments that it prints, also late, or throws -> are hidden in the log and in its problem", async () => {
+      const told = it_.lines.length;
+      const printed = () => it_.lines.slice(told);
+      await it_.call("misbehaving", "blab", { args: { password: "hunter2-\u00e9-secret", thrown: false } });
+      await eventually(() =>
+        expect(printed().map(({ said }) => said)).to.include('{"password":"<redacted>"} was used'),
+      );
+      expect(printed().map(({ said }) => said)).to.include("logging in with <redacted>");
+      await it_.call("misbehaving", "blab", { args: { password: "hunter3-\u00e9-secret", thrown: true } });
+      await eventually(() =>
+        expect(printed().map(({ message }) => message)).to.include("a driver failed, and is started again"),
+      );
+      expect(JSON.stringify(printed()))
+        .to.contain("no login with <redacted>")
+        .and.not.match(/hunter/);
+      await eventually(async () => (await it_.call("misbehaving", "fine")) === "fine");
+    });
+
     it("an answer that is too long -> is refused", async () => {
       await rejection(it_.call("misbehaving", "huge"), DriverError, "the limit is 1048576 bytes");
     });

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import { type Logger, NotFoundError } from "@diskmesh/domain";
+import { type Logger, NotFoundError, Redactor } from "@diskmesh/domain";
 import type { DriversConfig } from "./config.js";
 import type { DriverCall } from "./driver-process.js";
-import { type CalledMethod, type DriverListing, withoutSecrets } from "./listing.js";
+import { type CalledMethod, type DriverListing, secretsOf } from "./listing.js";
 import { type DriverOffers, noOffers } from "./offers.js";
 import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
 
@@ -88,7 +88,7 @@ export class DriverHost {
   /** What is said of a call, without its secret arguments. */
   hide(name: string, call: CalledMethod, text: string): string {
     const listing = this.listings().find((each) => each.name === name);
-    return withoutSecrets(listing, call, text);
+    return new Redactor(secretsOf(listing, call)).text(text);
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, REDACTED, Redactor } from "@diskmesh/domain";
+import { isJsonObject, type JsonObject, REDACTED } from "@diskmesh/domain";
 import * as z from "zod";
 import { METHOD_SCOPES, type MethodKind } from "./method.js";
 
@@ -92,14 +92,10 @@ export interface CalledMethod {
   readonly args: JsonObject;
 }
 
-/** What is said of a call, with nothing of its secret arguments in it. */
-export function withoutSecrets(
-  listing: DriverListing | undefined,
-  { kind, method, args }: CalledMethod,
-  text: string,
-): string {
+/** The values of a call's secret arguments. Without a listing, and for a method that is not in it, all are secret. */
+export function secretsOf(listing: DriverListing | undefined, { kind, method, args }: CalledMethod): unknown[] {
   const schema = listing && findMethod(listing, kind, method)?.schema;
-  return new Redactor(secretArguments(schema ?? {}, args).map((name) => args[name])).text(text);
+  return secretArguments(schema ?? {}, args).map((name) => args[name]);
 }
 
 // A secret inside of something is a secret as a whole: what stands around it may give it away.

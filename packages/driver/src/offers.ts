@@ -12,6 +12,8 @@ export interface OffersOptions {
   readonly offers: DriverOffers;
   readonly from: string;
   readonly tell: (message: ToDriver) => void;
+  /** Hides secret arguments of calls. */
+  readonly hide: (text: string) => string;
   readonly onFlood: (reason: string) => void;
 }
 
@@ -54,7 +56,7 @@ export class Offers {
   }
 
   async #answer(what: string, args: unknown): Promise<unknown> {
-    const { offers, from } = this.#options;
+    const { offers, from, hide } = this.#options;
     const text = (name: string): string => {
       const value = isJsonObject(args) ? args[name] : undefined;
       if (typeof value !== "string" || value.length > MAX_TEXT_LENGTH)
@@ -64,7 +66,8 @@ export class Offers {
     if (what === "devices") return offers.devices();
     if (what === "probe") return offers.probe(text("deviceId"));
     if (what !== "warnOf") throw new TypeError("there is no such offer");
-    return offers.warnOf(text("deviceId"), text("message").replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ") || undefined, from);
+    const message = hide(text("message")).replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
+    return offers.warnOf(text("deviceId"), message || undefined, from);
   }
 }
 

@@ -1,4 +1,4 @@
-import { Driver, nodeMethod, z } from "../index.js";
+import { Driver, nodeMethod, secret, z } from "../index.js";
 
 const post = (description: string) => ({ httpMethods: ["POST"], async: false, description });
 
@@ -48,6 +48,18 @@ export default class MisbehavingDriver extends Driver<{ readonly name: string; r
     return new Promise(() => undefined);
   });
   deaf = nodeMethod(post("heeds nothing"), () => new Promise(() => undefined));
+  blab = nodeMethod(
+    { ...post("prints its secret"), args: z.strictObject({ password: secret(z.string()), thrown: z.boolean() }) },
+    ({ password, thrown }) => {
+      console.log(`logging in with ${password}`);
+      console.error(`${"x".repeat(990)} ${password}`);
+      setTimeout(() => {
+        console.log(`${JSON.stringify({ password })} was used`);
+        if (thrown) throw new Error(`no login with ${password}`);
+      }, 50);
+      return "soon";
+    },
+  );
   fine = nodeMethod(post("works"), () => "fine");
 
   override start(): void | Promise<void> {
