@@ -90,7 +90,7 @@ const fields = z.strictObject({
       "Tasks of dynamic disks.",
     ),
     vendorMethods: queueConfig({ workers: 8, maxTasks: 10_000, taskTimeoutMs: 24 * HOUR_MS }).describe(
-      "For the methods of each node, and of each driver. Their tasks hold arguments.",
+      "For the methods of each node, and of each driver. Their tasks hold arguments. Half of maxTasks may be of one login.",
     ),
   }),
   locks: groupConfig(
@@ -233,7 +233,7 @@ const fields = z.strictObject({
       .describe("Takes manifests with releases, jobs and addons, none of which run, with a warning in the task."),
   }),
   page: groupConfig("The page for browsers, a part of the HTTPS face.", {
-    maxViewers: count.default(50).describe("Browsers that are told of changes at once."),
+    maxViewers: count.default(50).describe("Browsers that are told of changes at once; half of them may be of one login."),
     sendIntervalMs: durationMsConfig.default(250).describe("How often at most each is told what has changed."),
     beatIntervalMs: durationMsConfig.default(5_000).describe("How often at least each hears that it is still told."),
     stuckAfterMs: durationMsConfig

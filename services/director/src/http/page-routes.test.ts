@@ -13,7 +13,7 @@ describe("the page over HTTPS", () => {
   before(async () => {
     mesh = await startHttpDirector(
       { drainTimeoutMs: 3_600_000 },
-      { page: { maxViewers: 2, sendIntervalMs: 50, beatIntervalMs: 100 } },
+      { page: { maxViewers: 3, sendIntervalMs: 50, beatIntervalMs: 100 } },
     );
     ({ http } = mesh);
   });
@@ -107,10 +107,12 @@ describe("the page over HTTPS", () => {
     await eventually(() => expect(rows.get("source director")).to.deep.equal({ state: "live" }), { timeoutMs: 60_000 });
   });
 
-  it("beyond maxViewers -> 429; whoever leaves makes room", async () => {
+  it("beyond maxViewers, or half of them for one login -> 429; whoever leaves makes room", async () => {
     const first = await watchOnce();
     await watchOnce();
-    expect((await watch()).status).to.equal(429);
+    expect((await watch()).status, "a third one of the same login").to.equal(429);
+    expect((await watch("admin")).status).to.equal(200);
+    expect((await watch("admin")).status, "a fourth one").to.equal(429);
     first.close();
     await watchOnce();
   });

@@ -94,7 +94,8 @@ function feedAnswer({ context, call, login, request }: HttpCall): Answer {
   request.raw.socket.setTimeout(STALLED_MS);
   const { endsAtMs } = login;
   const ended = endsAtMs === undefined ? [] : [AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))];
-  const body = Readable.from(context.feed.open(AbortSignal.any([call.signal, ...ended])), { highWaterMark: 1 });
+  const events = context.feed.open(login.name, AbortSignal.any([call.signal, ...ended]));
+  const body = Readable.from(events, { highWaterMark: 1 });
   return { status: 200, headers: { ...DATA_HEADERS, "content-type": "text/event-stream" }, body };
 }
 

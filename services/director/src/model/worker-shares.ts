@@ -12,6 +12,9 @@ export function mayJoin(queue: { readonly ofShare: number; readonly length: numb
   return length < (ofShare < FEW_TASKS ? limit : limit - kept);
 }
 
+/** The most of so many places that one login may take at a time; the others stay free for other logins. */
+export const placesPerLogin = (places: number): number => Math.ceil(places / 2);
+
 /** A task that got a worker, so that it may go on. */
 export interface Taken {
   readonly hasWorker: boolean;

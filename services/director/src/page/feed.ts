@@ -1,5 +1,6 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
+import { placesPerLogin } from "../model/worker-shares.js";
 import type { Board } from "./board.js";
 
 export interface FeedOptions {
@@ -26,6 +27,7 @@ export class Feed {
   readonly #options: FeedOptions;
   readonly #closed = new AbortController();
   #viewerCount = 0;
+  readonly #viewersByLogin = new Map<string, number>();
   #keepingUp: AbortController | undefined;
   #linger: NodeJS.Timeout | undefined;
 
@@ -33,18 +35,25 @@ export class Feed {
     this.#options = options;
   }
 
-  /** The events for one browser until it goes away; throws ResourceExhaustedError beyond so many. */
-  open(gone: AbortSignal): AsyncGenerator<string> {
+  /** The events for one browser until it goes away; throws ResourceExhaustedError beyond so many, and so many of a login. */
+  open(login: string, gone: AbortSignal): AsyncGenerator<string> {
     const { maxViewers } = this.#options.limits;
     if (this.#viewerCount >= maxViewers)
       throw new ResourceExhaustedError(`${maxViewers} browsers look already (page.maxViewers): close one`, {
         retryAfterMs: 5_000,
       });
+    const ofLogin = this.#viewersByLogin.get(login) ?? 0;
+    if (ofLogin >= placesPerLogin(maxViewers))
+      throw new ResourceExhaustedError(
+        `${ofLogin} browsers of ${login} look already, half of all that may (page.maxViewers): close one`,
+        { retryAfterMs: 5_000 },
+      );
     this.#viewerCount++;
+    this.#viewersByLogin.set(login, ofLogin + 1);
     this.#begin();
     const ended = AbortSignal.any([gone, this.#closed.signal]);
     // Not at the end of the events: those of a browser that went away at once are never begun.
-    const leave = (): void => this.#left();
+    const leave = (): void => this.#left(login);
     if (ended.aborted) leave();
     else ended.addEventListener("abort", leave, { once: true });
     return this.#events(ended);
@@ -65,8 +74,11 @@ export class Feed {
   }
 
   /** Whoever loads the page again finds the rows still there. */
-  #left(): void {
+  #left(login: string): void {
     this.#viewerCount--;
+    const ofLogin = (this.#viewersByLogin.get(login) ?? 0) - 1;
+    if (ofLogin > 0) this.#viewersByLogin.set(login, ofLogin);
+    else this.#viewersByLogin.delete(login);
     if (this.#viewerCount > 0) return;
     this.#linger = setTimeout(() => {
       this.#keepingUp?.abort();

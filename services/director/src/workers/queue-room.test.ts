@@ -3,7 +3,7 @@ import { openStorage, Tablet } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { nextNumber, taskKey } from "../model/schema.js";
-import { end, type Job, newTask } from "../model/task.js";
+import { end, type Job, newTask, type TaskQueue } from "../model/task.js";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import { QueueRoom } from "./queue-room.js";
 
@@ -11,7 +11,6 @@ import { QueueRoom } from "./queue-room.js";
 describe("the room of a queue, as tasks come and go", () => {
   let tablet: DirectorTablet;
   let room: QueueRoom;
-  const queue = "dynamic_disks";
 
   function open(): void {
     room = new QueueRoom({
@@ -27,20 +26,20 @@ describe("the room of a queue, as tasks come and go", () => {
   });
   afterEach(() => tablet.close());
 
-  const add = (cpi: string): Promise<number> =>
+  const add = (cpi: string, queue: TaskQueue, user: string): Promise<number> =>
     tablet.transact((tx) => {
       const job: Job = { type: "detach_dynamic_disk", diskName: cpi };
-      const note = room.admit(job, queue, tx);
+      const note = room.admit(job, queue, user, tx);
       const taskId = nextNumber(tx, "task");
-      tx.tasks.put(newTask({ taskId, job, description: "", queue, user: "", deployment: "" }, 0));
+      tx.tasks.put(newTask({ taskId, job, description: "", queue, user, deployment: "" }, 0));
       note(taskId);
       return taskId;
     });
-  const fill = async (cpi: string): Promise<number[]> => {
+  const fill = async (cpi: string, queue: TaskQueue = "dynamic_disks", user = ""): Promise<number[]> => {
     const taskIds: number[] = [];
     for (;;)
       try {
-        taskIds.push(await add(cpi));
+        taskIds.push(await add(cpi, queue, user));
       } catch (error) {
         expect(error).to.be.instanceOf(ResourceExhaustedError);
         return taskIds;
@@ -57,6 +56,14 @@ describe("the room of a queue, as tasks come and go", () => {
     open();
     expect(await fill("stuck")).to.deep.equal([]);
     expect(await fill("well")).to.have.length(2);
+  });
+
+  it("one login's calls of vendors' methods take half of the places, also after a takeover", async () => {
+    expect(await fill("node host-1", "vendor_methods", "mallory")).to.have.length(6);
+    open();
+    expect(await fill("node host-2", "vendor_methods", "mallory")).to.deep.equal([]);
+    expect(await fill("node host-2", "vendor_methods", "alice")).to.have.length(4);
+    expect(await fill("stuck", "dynamic_disks", "mallory")).to.have.length(10);
   });
 
   it("a task ends -> its place is free for its like again", async () => {

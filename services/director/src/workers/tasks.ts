@@ -91,7 +91,7 @@ export class Tasks {
       const { job, queue, description, joins } = wanted;
       const present = joins && sameIn(tx, queue, joins);
       if (present !== undefined) return present;
-      const note = room.admit(job, queue, tx);
+      const note = room.admit(job, queue, userOf(call), tx);
       wanted.check?.(tx);
       const deployment = wanted.deployment(tx);
       const teams = teamsOf(tx, deployment, job);
