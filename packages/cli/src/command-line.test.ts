@@ -175,7 +175,7 @@ describe("the diskmesh command", () => {
   it("a table has colours on a terminal alone, and nothing in it moves the cursor", () => {
     const shown = (isTTY: boolean, environment: Record<string, string>) => {
       const out = Object.assign(new PassThrough(), { isTTY });
-      const rows = [{ name: "a\u001b[2Jb\nc", state: "ONLINE" }];
+      const rows = [{ name: "a\u001b[2Jb\nc\u202e", state: "ONLINE" }];
       new Output({ out, err: out, json: false, environment }).list(
         { name: ({ name }) => name, state: ({ state }) => state },
         rows,
@@ -183,7 +183,7 @@ describe("the diskmesh command", () => {
       );
       return String(out.read());
     };
-    const plain = "NAME      STATE\na\ufffd[2Jb c  ONLINE\n";
+    const plain = "NAME                 STATE\na\\u001b[2Jb c\\u202e  ONLINE\n";
     expect(shown(false, {})).to.equal(plain);
     expect(shown(true, { NO_COLOR: "1" })).to.equal(plain);
     expect(shown(true, {})).to.contain("\u001b[32mONLINE\u001b[0m").and.not.contain("\u001b[2J");

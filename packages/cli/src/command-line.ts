@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import { messageOf, TimeoutError, VERSION } from "@diskmesh/domain";
+import { messageOf, TimeoutError, VERSION, visible } from "@diskmesh/domain";
 import { Command, CommanderError } from "commander";
 import type { Action, Options } from "./action.js";
 import { actionsFor } from "./actions/index.js";
@@ -36,7 +36,7 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_CODES.done : EXIT_CODES.usage;
     if (surroundings.signal.aborted) return EXIT_CODES.unknown;
-    if (!(error instanceof EndedWith)) err.write(`diskmesh: ${messageOf(error)}\n`);
+    if (!(error instanceof EndedWith)) err.write(`diskmesh: ${visible(messageOf(error))}\n`);
     return exitCodeOf(error);
   }
 }

@@ -1,4 +1,5 @@
 import type { Writable } from "node:stream";
+import { visible } from "@diskmesh/domain";
 
 /** What of an item stands in a column. */
 export type Columns<Item> = Readonly<Record<string, (item: Item) => string | number | boolean>>;
@@ -48,12 +49,13 @@ export class Output {
 
   /** One of many that come as they come: a line. */
   item(item: object, text: string): void {
-    this.#options.out.write(this.isJson ? `${JSON.stringify(item)}\n` : `${printable(text)}\n`);
+    this.#options.out.write(this.isJson ? `${visible(JSON.stringify(item))}\n` : `${printable(text)}\n`);
   }
 
-  /** Text as it is, such as a config. */
+  /** Text as it is, such as a config, unless a terminal would act on it. */
   text(text: string): void {
-    this.#options.out.write(text.endsWith("\n") ? text : `${text}\n`);
+    const lines = text.endsWith("\n") ? text : `${text}\n`;
+    this.#options.out.write(this.#options.out.isTTY ? visible(lines) : lines);
   }
 
   /** For the person beside it. */
@@ -62,7 +64,7 @@ export class Output {
   }
 
   #json(value: object): void {
-    this.#options.out.write(`${JSON.stringify(value, undefined, 2)}\n`);
+    this.#options.out.write(`${visible(JSON.stringify(value, undefined, 2))}\n`);
   }
 
   #table(head: readonly string[], rows: readonly (readonly string[])[]): void {
@@ -85,7 +87,7 @@ export class Output {
 
 /** What services answer holds what callers of them gave: nothing of it moves the cursor of a terminal. */
 function printable(value: string | number | boolean): string {
-  return String(value).replace(/\p{Cc}/gu, (character) => (character === "\n" || character === "\t" ? " " : "\ufffd"));
+  return visible(String(value).replace(/[\n\t]/g, " "));
 }
 
 /** The name of an enum's value without that of the enum. */

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "./errors.js";
+import { visible } from "./visible.js";
 
 /**
  * Ids and names come from outside and become parts of paths, NATS subjects, table keys and log lines. They are narrowed
@@ -23,9 +24,9 @@ export const MAX_NAME_LENGTH_BYTES = 255;
 // Names may hold dots and slashes where BOSH's do; they become table keys and text, never paths or subjects.
 const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.:@/-]*$/;
 
-/** A value from outside, shortened and with control characters escaped, fit for an error message or a log line. */
+/** A value from outside, shortened and with control and format characters escaped, fit for an error message or a log line. */
 export function quoted(value: string, maxLength = 80): string {
-  const text = JSON.stringify(value.length > maxLength ? value.slice(0, maxLength) : value);
+  const text = visible(JSON.stringify(value.length > maxLength ? value.slice(0, maxLength) : value));
   return value.length > maxLength ? `${text}... (${value.length} characters)` : text;
 }
 

@@ -15,3 +15,4 @@ export * from "./sizes.js";
 export * from "./stamp.js";
 export * from "./transport-words.js";
 export * from "./version.js";
+export * from "./visible.js";

@@ -25,6 +25,14 @@ describe("createLogger", () => {
     expect(Date.parse(String(lines[0]?.time))).to.be.closeTo(Date.now(), 5000);
   });
 
+  it("writes format characters, which turn the text around them, as escapes", () => {
+    const raw: string[] = [];
+    const seen = createLogger({ service: "s", level: "info", destination: { write: (line) => raw.push(line) } });
+    seen.info({ stateMessage: "dis\u202ek \u009b2J" }, "a\u2028b");
+    expect(raw.join("")).to.match(/^[ -~]+\n$/);
+    expect(JSON.parse(raw[0] ?? "")).to.include({ stateMessage: "dis\u202ek \u009b2J", message: "a\u2028b" });
+  });
+
   it("blanks secrets by name, at any depth, in lists and in errors, whatever they are", () => {
     const error = Object.assign(new Error("x"), { about: { env: { key: "p6" } } });
     log.info(

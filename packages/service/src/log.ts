@@ -1,4 +1,4 @@
-import { type Logger, REDACTED, type Redactor, SECRET_NAMES } from "@diskmesh/domain";
+import { type Logger, REDACTED, type Redactor, SECRET_NAMES, visible } from "@diskmesh/domain";
 import { trace } from "@opentelemetry/api";
 import {
   type DestinationStream,
@@ -105,7 +105,7 @@ function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
       // Without a trace nothing is copied.
       mixinMergeStrategy: (fields, ids) => (ids === NO_IDS ? fields : Object.assign(ids, fields)),
     },
-    { write: (line: string) => output.write(withoutSecrets(line, redactor)) },
+    { write: (line: string) => output.write(visible(withoutSecrets(line, redactor))) },
   );
 }
 

@@ -12,6 +12,7 @@ import {
   ResourceExhaustedError,
   TimeoutError,
   UnauthenticatedError,
+  visible,
 } from "@diskmesh/domain";
 import { CODES, coded, codeOf } from "../model/bosh-codes.js";
 import { type Answer, json, text } from "./answer.js";
@@ -68,7 +69,8 @@ export function answerTo(thrown: unknown, path: string, requestId: string): Answ
   if (thrown instanceof AbortedError && latest_id !== undefined)
     return json({ latest_id, expected_latest_id, description: thrown.message }, 412);
   const { status, code, description } = toldOf(thrown);
-  const answer = json({ code, description }, status);
+  // Clients show it as it is.
+  const answer = json({ code, description: visible(description) }, status);
   if (!thrown.retryable || status < 429) return answer;
   const seconds = String(Math.max(1, Math.ceil((thrown.retryAfterMs ?? 1_000) / 1_000)));
   return { ...answer, headers: { ...answer.headers, "retry-after": seconds } };

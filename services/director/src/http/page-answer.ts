@@ -1,4 +1,5 @@
-import { type Answer, json } from "./answer.js";
+import { visibleInJson } from "@diskmesh/domain";
+import type { Answer } from "./answer.js";
 
 /** Nothing but what this director serves itself, and no page of anybody else's around it. */
 export const PAGE_HEADERS = {
@@ -12,6 +13,6 @@ export const PAGE_HEADERS = {
 export const DATA_HEADERS = { ...PAGE_HEADERS, "cache-control": "no-store" };
 
 export function data(value: unknown): Answer {
-  const answer = json(value);
-  return { ...answer, headers: { ...DATA_HEADERS, ...answer.headers } };
+  const headers = { ...DATA_HEADERS, "content-type": "application/json" };
+  return { status: 200, headers, body: visibleInJson(JSON.stringify(value)) };
 }

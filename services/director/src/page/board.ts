@@ -1,3 +1,4 @@
+import { visibleInJson } from "@diskmesh/domain";
 import type { RowKind, Rows } from "@diskmesh/page/rows";
 
 /** Whoever is told of rows. It holds at most one mark a row, however slow it reads. */
@@ -52,7 +53,7 @@ export class Board {
 
   /** The rows as they are now, as JSON of RowChange[]. */
   textOf(keys: readonly string[]): string {
-    return `[${keys.map((key) => this.#change(key)).join(",")}]`;
+    return visibleInJson(`[${keys.map((key) => this.#change(key)).join(",")}]`);
   }
 
   #change(key: string): string {

@@ -1,0 +1,20 @@
+import { expect } from "chai";
+import { data } from "../http/page-answer.js";
+import { Board } from "./board.js";
+
+describe("what the page is told", () => {
+  const trouble = "cannot reach \u202egpj.exe";
+  const shown = "cannot reach \\u202egpj.exe";
+
+  it("a row with a character that turns the text around it -> shown as an escape", () => {
+    const board = new Board();
+    board.set("source", "director", { state: "live", trouble });
+    expect(JSON.parse(board.textOf(["source director"]))).to.deep.equal([
+      ["source", "director", { state: "live", trouble: shown }],
+    ]);
+  });
+
+  it("an answer with one -> the same", () => {
+    expect(JSON.parse(String(data({ trouble }).body))).to.deep.equal({ trouble: shown });
+  });
+});
