@@ -35,6 +35,8 @@ export interface Waiting {
   readonly onTrouble: (trouble: string | undefined) => void;
   /** What an operator may want to put in order; nothing is in danger. */
   readonly onWarning: (warning: string) => void;
+  /** Somebody edited what is stored for reading. */
+  readonly onEdited: (text: string, documents: number) => void;
 }
 
 export interface LeadershipOptions<Context> {
@@ -172,8 +174,9 @@ export class Leadership<Context> {
       else log.error({ alert: "store_refuses_writes" }, trouble);
     };
     const onWarning = (warning: string): void => log.warn({}, warning);
+    const onEdited = (text: string, documents: number): void => log.warn({ alert: "store_edited", documents }, text);
     const onAnswer = (takesOverInMs?: number): void => health.answered(takesOverInMs);
-    const waiting = { signal: this.#stop.signal, onStandby, onAnswer, onFollowing, onTrouble, onWarning };
+    const waiting = { signal: this.#stop.signal, onStandby, onAnswer, onFollowing, onTrouble, onWarning, onEdited };
     try {
       const { context, lost, checkMayAct } = await lead(scope, waiting);
       this.#context = context;

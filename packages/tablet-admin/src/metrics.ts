@@ -1,7 +1,7 @@
 import { allEnded, counterOf, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from "@diskmesh/metrics";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
-/** What the leader of a tablet tells of it. */
+/** What the leader of a tablet tells of it, and of edits a standby, too. */
 export const tabletMetrics = {
   commits: metric({
     kind: "histogram",
@@ -42,6 +42,14 @@ export const tabletMetrics = {
     description:
       "What a takeover had to read: documents and log entries that this process had not followed by then. Few, if it " +
       "stood by long enough.",
+  }),
+  edited: metric({
+    kind: "counter",
+    name: "diskmesh.tablet.edited",
+    unit: "{document}",
+    description:
+      "Documents of the readable collections on a database that a leader or a standby found edited by something else. " +
+      "The leader commits them anew.",
   }),
   leaseLeft: metric({
     kind: "gauge",

@@ -1,6 +1,8 @@
 import type { Logger } from "@diskmesh/domain";
+import { counterOf } from "@diskmesh/metrics";
 import type { Waiting } from "@diskmesh/service";
 import { openStorage, type Schema, Tablet } from "@diskmesh/tablet";
+import { tabletMetrics } from "./metrics.js";
 
 /** The `tablet` section of a service's config. */
 export interface TabletConfig {
@@ -24,5 +26,9 @@ export function openServiceTablet<S extends Schema>(
 ): Promise<Tablet<S>> {
   const { name, lease } = config;
   const limits = { renewIntervalMs: lease.renewIntervalMs };
-  return Tablet.open({ name, schema, storage: storageOf(config, log), address, limits, ...waiting });
+  const onEdited = (text: string, documents: number): void => {
+    counterOf(tabletMetrics.edited).add(documents);
+    waiting.onEdited(text, documents);
+  };
+  return Tablet.open({ name, schema, storage: storageOf(config, log), address, limits, ...waiting, onEdited });
 }

@@ -114,6 +114,25 @@ export class MemoryTables<S extends Schema> {
     for (const { memory } of this.#byName.values()) memory.endLoad();
   }
 
+  /** Documents in all tables. */
+  get size(): number {
+    let size = 0;
+    for (const { memory } of this.#byName.values()) size += memory.size;
+    return size;
+  }
+
+  /** The keys of the documents of a table; none of a table that is not of the schema. */
+  keys(tableName: string): readonly string[] {
+    return [...(this.#byName.get(tableName)?.memory.documents().keys() ?? [])];
+  }
+
+  /** A change that leaves a document, or that there is none, as it is. */
+  asIs(tableName: string, key: string): StoredChange {
+    const table = this.#byName.get(tableName);
+    const [document, version] = [table?.memory.get(key) ?? null, versionOf(table?.definition)];
+    return { table: tableName, key, document, version, previous: document && { document, version } };
+  }
+
   /** All documents of this moment, whatever changes afterwards. */
   snapshot(): Iterable<BackupDocument> {
     const tables = [...this.#byName].map(([table, { definition, memory }]) => ({
@@ -169,12 +188,17 @@ export class MemoryTables<S extends Schema> {
     const { definition, memory: table } = this.#writable(tableName);
     const version = versionOf(definition);
     const replaced = this.#replaced as Map<string, Replaced>;
-    const sizeBytes = documentSizeBytes + CHANGE_OVERHEAD_BYTES + 3 * key.length;
+    const sizeBytes = changeSizeBytes(key, documentSizeBytes);
     const id = idOf(tableName, key);
     const earlier = replaced.get(id);
     if (earlier === undefined) replaced.set(id, { table, version, tableName, key, previous, current, sizeBytes });
     else Object.assign(earlier, { current, sizeBytes });
   }
+}
+
+/** An upper estimate of what a change takes in a storage. */
+export function changeSizeBytes(key: string, documentSizeBytes: number): number {
+  return documentSizeBytes + CHANGE_OVERHEAD_BYTES + 3 * key.length;
 }
 
 function idOf(tableName: string, key: string): string {

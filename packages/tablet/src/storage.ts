@@ -52,8 +52,24 @@ export interface ClaimOptions {
   readonly onFollowing?: (() => void) | undefined;
   /** Called while this process leads, with what an operator should look at, at first and now and then; undefined: it is over. */
   readonly onTrouble?: ((trouble: string | undefined) => void) | undefined;
+  /** Called with a text for operators and how many documents it is about, when somebody else has edited what is stored. */
+  readonly onEdited?: ((text: string, documents: number) => void) | undefined;
   /** Called, a few times a load at most, with what an operator may want to put in order; nothing is in danger. */
   readonly onWarning?: ((warning: string) => void) | undefined;
+}
+
+/** The leader's state, as a storage compares it with what others can edit. Everything throws once the leader has ended. */
+export interface LeaderState {
+  /** Documents in all tables. */
+  size(): number;
+  /** The keys of the documents of a table. */
+  keys(table: string): readonly string[];
+  /** A change that leaves a document, or that there is none, as it is now; the document is the same object until it changes. */
+  asIs(table: string, key: string): StoredChange;
+  /** Resolves when everything of this moment is durable. */
+  durable(): Promise<void>;
+  /** Commits such a change of this moment; resolves when it is durable. */
+  commit(asIs: StoredChange): Promise<void>;
 }
 
 /**
@@ -87,6 +103,11 @@ export interface TabletStorage {
    * resolves with. FencedError when a newer claim exists. Only once loaded.
    */
   claimAbove(generation: number): Promise<number>;
+  /**
+   * From now on compares what others can edit with the leader's state, now and then, and commits anew what differs. Left
+   * out where nobody else can write. Only once loaded.
+   */
+  keepChecked?(state: LeaderState): void;
   /**
    * Throws UnavailableError while another process may lead already, for all that this one knows. Where two processes
    * cannot have the storage at once it is left out.

@@ -11,30 +11,13 @@ import { backupPieces } from "./backup/backup-file.js";
 import { addToBatch, type Batch, type CommitListener, newBatch } from "./batch.js";
 import { lateAnswers, monotonicClock, type TabletClock } from "./clock.js";
 import { commitSized } from "./commit-sized.js";
+import { leaderState } from "./leader-state.js";
 import { loadDocument } from "./load-document.js";
 import { MemoryTables } from "./memory-tables.js";
 import { OneAtATime } from "./one-at-a-time.js";
 import type { Conclude, Schema, Tables, Transaction } from "./schema.js";
-import type { Claim, ClaimOptions, StoredChange, TabletStorage } from "./storage.js";
-
-export interface TabletLimits {
-  /** The largest commit, if the storage takes it. A larger transaction is refused. */
-  readonly commitSizeBytes: number;
-  /** What may wait to become durable; beyond it transactions are refused until the storage has caught up. */
-  readonly pendingSizeBytes: number;
-  readonly pendingTransactions: number;
-  /** A commit that takes longer counts as failed with an unknown outcome, and the tablet is lost. */
-  readonly commitTimeoutMs: number;
-  readonly renewIntervalMs: number;
-}
-
-const DEFAULT_TABLET_LIMITS: TabletLimits = {
-  commitSizeBytes: 8 * 1024 * 1024,
-  pendingSizeBytes: 64 * 1024 * 1024,
-  pendingTransactions: 65_536,
-  commitTimeoutMs: 30_000,
-  renewIntervalMs: 1_000,
-};
+import type { Claim, ClaimOptions, LeaderState, StoredChange, TabletStorage } from "./storage.js";
+import { DEFAULT_TABLET_LIMITS, type TabletLimits } from "./tablet-limits.js";
 
 /** The options of a claim are for waiting until this process may lead. */
 export interface TabletOptions<S extends Schema> extends Omit<ClaimOptions, "schema" | "restore"> {
@@ -122,6 +105,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       tablet.#documentsRead = storage.documentsRead;
       tablet.#refuseWhenEnded();
       signal?.throwIfAborted();
+      storage.keepChecked?.(tablet.#leaderState());
       return tablet;
     } catch (error) {
       if (tablet !== undefined) tablet.#stop(new UnavailableError(`tablet ${name} could not be opened`));
@@ -287,6 +271,14 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   #stop(reason: Error): void {
     this.#ended ??= reason;
     this.#cancelRenewal();
+  }
+
+  #leaderState(): LeaderState {
+    const current = (): MemoryTables<S> => {
+      this.#refuseWhenEnded();
+      return this.#memory;
+    };
+    return leaderState(current, () => this.#barrier(), this.#enqueue.bind(this));
   }
 
   #refuseWhenEnded(): void {

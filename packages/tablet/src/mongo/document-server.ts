@@ -54,7 +54,7 @@ export interface DocumentServer extends DocumentReader {
   /** Changes a document that has exactly the values of `where`. Returns whether there was such a one. */
   update(collection: string, id: string, where: Fields, change: DocumentChange): Promise<boolean>;
   /**
-   * Replaces and deletes documents, each only where its `_seq` is lower; inserts those that are not there. Says which
+   * Replaces and deletes documents, each only where its `_seq` is lower or none; inserts those that are not there. Says which
    * were not done; a refusal is no error here, since what is refused now may be taken later.
    */
   write(collection: string, writes: readonly ViewWrite[]): Promise<WriteResult>;

@@ -307,7 +307,8 @@ function filterOf({ after, below, kinds }: Range): Filter<StoredDocument> {
 }
 
 function operationOf({ id, seq, document }: ViewWrite): AnyBulkWriteOperation<StoredDocument> {
-  const filter = { _id: id, _seq: { $lt: seq } } as Filter<StoredDocument>;
+  // A document whose number somebody removed counts as lower.
+  const filter = { _id: id, _seq: { $not: { $gte: seq } } } as Filter<StoredDocument>;
   if (document === null) return { deleteOne: { filter } };
   // When the stored one is not lower, the filter finds nothing, and the insert fails because the id exists.
   return { replaceOne: { filter, replacement: { _id: id, ...document, _seq: seq }, upsert: true } };

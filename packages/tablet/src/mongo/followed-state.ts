@@ -140,6 +140,32 @@ export class FollowedState {
     }
   }
 
+  /** Documents in all tables. */
+  get size(): number {
+    let size = 0;
+    for (const byId of this.#documents.byTable.values()) size += byId.size;
+    return size;
+  }
+
+  /** Tables that have documents. */
+  get tables(): string[] {
+    return [...this.#documents.byTable.keys()];
+  }
+
+  keys(table: string): string[] {
+    return [...(this.#documents.byTable.get(table)?.keys() ?? [])];
+  }
+
+  /** The same object until the document changes. */
+  get(table: string, id: string): DecodedDocument | undefined {
+    return this.#documents.byTable.get(table)?.get(id);
+  }
+
+  /** The number of the last commit that is not known to be in the view; 0 when all are. */
+  get lastUnapplied(): number {
+    return this.#unapplied.at(-1)?._id ?? 0;
+  }
+
   /** What the view must be told to be up to date. A leftover goes from it as if the log had deleted it. */
   outcomes(): Outcomes {
     const outcomes = new Placed<Fields | null>();

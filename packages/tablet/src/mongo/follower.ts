@@ -1,15 +1,24 @@
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { sleep, type TabletClock } from "../clock.js";
+import { CURE } from "../format.js";
 import type { FollowedState } from "./followed-state.js";
 import { beginState, type LoadOptions, type ReadOptions, readLog, readView } from "./load.js";
 import type { ClaimEntry } from "./log.js";
+import { type CheckedState, editedText, keepViewChecked, type WrongDocument } from "./view-check.js";
 
 export interface FollowerOptions extends LoadOptions {
   readonly clock: TabletClock;
   /** How often the log is looked at: well below the time for which a leader keeps it. */
   readonly intervalMs: number;
+  /** How often the view is compared with the state. */
+  readonly checkIntervalMs: number;
   /** Called whenever all state has been read and is followed from there on. */
   readonly onFollowing: () => void;
+  /** Called with what differs between the view and the state, and how many documents that is. */
+  readonly onEdited: (text: string, documents: number) => void;
 }
+
+const LEADER_MENDS = "the leader commits them anew when it next checks";
 
 /** Keeps the state of another leader in memory by its log, so that little is left to read after the own claim. */
 export class Follower {
@@ -17,13 +26,20 @@ export class Follower {
   readonly #stop = new AbortController();
   #state: FollowedState | undefined;
   #running: Promise<void> | undefined;
+  /** Times that the log was read to its end. */
+  #looks = 0;
+  #toldAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
   }
 
   start(): void {
-    this.#running ??= this.#run();
+    if (this.#running !== undefined) return;
+    this.#running = this.#run();
+    const { checkIntervalMs: intervalMs } = this.#options;
+    const [state, onWrong] = [() => this.#checkedState(), (wrong: readonly WrongDocument[]) => this.#report(wrong)];
+    void keepViewChecked({ ...this.#options, intervalMs, signal: this.#stop.signal, state, onWrong });
   }
 
   /** The state right before the own claim; undefined when not all of it could be followed, and must be read anew. */
@@ -41,12 +57,61 @@ export class Follower {
     this.#state = undefined;
   }
 
+  #checkedState(): CheckedState | undefined {
+    const state = this.#state;
+    if (!state?.isComplete) return undefined;
+    const { clock, intervalMs } = this.#options;
+    const until = async (condition: () => boolean): Promise<void> => {
+      while (!condition()) {
+        await sleep(clock, intervalMs, this.#stop.signal);
+        if (this.#state !== state) throw new UnavailableError("the state that was compared is not followed any more");
+      }
+    };
+    return {
+      size: () => state.size,
+      tables: () => state.tables,
+      keys: (table) => state.keys(table),
+      get: (table, id) => state.get(table, id),
+      checksum: (table, id) => state.get(table, id)?.checksum,
+      lastNumber: () => state.lastNumber,
+      applied: (upTo) => {
+        const last = Math.max(upTo, state.lastUnapplied);
+        return until(() => state.checkpoint >= last);
+      },
+      caughtUp: () => {
+        // The look under way may have begun before.
+        const wanted = this.#looks + 2;
+        return until(() => this.#looks >= wanted);
+      },
+    };
+  }
+
+  async #report(wrong: readonly WrongDocument[]): Promise<void> {
+    this.#options.onEdited(editedText(this.#options, wrong, LEADER_MENDS), wrong.length);
+  }
+
+  /** Tells at most once in a check interval: every look finds the same. */
+  #tell(problem: string): void {
+    const { clock, checkIntervalMs, server, tabletName, onEdited } = this.#options;
+    const nowMs = clock.monotonicMs();
+    if (nowMs < this.#toldAtMs + checkIntervalMs) return;
+    this.#toldAtMs = nowMs;
+    const reason = problem.replace(`; ${CURE}`, "");
+    onEdited(
+      `tablet ${tabletName} in MongoDB at ${server.name} was not whole when this standby read it: ${reason}; ${LEADER_MENDS}, keep it running until then`,
+      1,
+    );
+  }
+
   async #run(): Promise<void> {
     const { clock, intervalMs } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      // An error loses nothing of a complete state. What is wrong is told by the load, should it come to that.
-      const isWhole = await this.#readOn().catch(() => this.#state?.isComplete === true);
+      // An error loses nothing of a complete state.
+      const isWhole = await this.#readOn().catch((error) => {
+        if (error instanceof InvalidStateError) this.#tell(error.message);
+        return this.#state?.isComplete === true;
+      });
       if (!isWhole && !signal.aborted) this.#state = undefined;
       await sleep(clock, intervalMs, signal).catch(() => {});
     }
@@ -54,7 +119,13 @@ export class Follower {
 
   /** False when what was read so far is of no use. */
   async #readOn(): Promise<boolean> {
-    if (this.#state !== undefined) return readLog(this.#options, this.#state);
+    if (this.#state !== undefined) {
+      const isRead = await readLog(this.#options, this.#state);
+      this.#looks++;
+      const difference = isRead ? this.#state.difference() : undefined;
+      if (difference !== undefined) this.#tell(difference);
+      return isRead;
+    }
     return this.#options.server.readInOrder((server) => this.#readAll({ ...this.#options, server }));
   }
 

@@ -108,11 +108,16 @@ export async function readView(
   return true;
 }
 
-async function* pagesOf({ server, patience }: ReadOptions, collection: string): AsyncGenerator<StoredDocument[]> {
+/** The documents of a collection, in order of id. */
+export async function* pagesOf(
+  { server, patience }: Pick<ReadOptions, "server" | "patience">,
+  collection: string,
+  limit = PAGE_DOCUMENTS,
+): AsyncGenerator<StoredDocument[]> {
   for (let after: string | number | undefined; ; ) {
-    const page = await patience.answerOf(() => server.find(collection, { after, limit: PAGE_DOCUMENTS }));
+    const page = await patience.answerOf(() => server.find(collection, { after, limit }));
     yield page;
-    if (page.length < PAGE_DOCUMENTS) return;
+    if (page.length < limit) return;
     after = page.at(-1)?._id;
   }
 }

@@ -97,7 +97,6 @@ export class TabletLog {
   readonly #patience: Patience;
   readonly #isOurs: IsOurs;
   readonly #turns = new OneAtATime();
-  /** The number of the own entry that was appended last. */
   #last = 0;
   #claim: OwnClaim | undefined;
   /** Why nothing more can be appended: what the last try did is not known, or somebody else has the number. */
@@ -118,6 +117,11 @@ export class TabletLog {
     if (this.#claim === undefined)
       throw new InvalidStateError(`tablet ${this.#tabletName} is used before it was claimed`);
     return this.#claim;
+  }
+
+  /** The number of the own entry that was appended last. */
+  get lastNumber(): number {
+    return this.#last;
   }
 
   /** Takes the next generation. Undefined when another candidate got in between. */

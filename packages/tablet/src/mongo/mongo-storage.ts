@@ -3,16 +3,18 @@ import { KnownChecksums, StateSums } from "../checksums.js";
 import { monotonicClock, sleep, type TabletClock } from "../clock.js";
 import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
 import type { Schema } from "../schema.js";
-import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
+import type { Claim, ClaimOptions, Leader, LeaderState, OnDocument, StoredChange, TabletStorage } from "../storage.js";
 import { collectionsOf, type IsOurs, strayWarning } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { encodeDocument } from "./encoding.js";
 import { Follower } from "./follower.js";
+import { checkOfLeader, formatChange } from "./leader-check.js";
 import { CLEAR_TIMEOUT_MS, Lease } from "./lease.js";
 import { type LoadOptions, readTablet } from "./load.js";
 import { type LoggedChange, TabletLog } from "./log.js";
 import { Patience } from "./patience.js";
 import { View, type ViewLimits } from "./view.js";
+import { keepViewChecked } from "./view-check.js";
 
 export interface MongoStorageLimits extends ViewLimits {
   /** A standby takes over when the leader has not renewed its lease for so long. */
@@ -21,12 +23,15 @@ export interface MongoStorageLimits extends ViewLimits {
   readonly safeLeaseTimeMs: number;
   /** A claim, load or commit fails when the server has not answered for so long. */
   readonly giveUpAfterMs: number;
+  /** Leader and standby compare the view with their state so often. */
+  readonly checkIntervalMs: number;
 }
 
 export const DEFAULT_MONGO_LIMITS: MongoStorageLimits = {
   leaseTimeMs: 5_000,
   safeLeaseTimeMs: 4_000,
   giveUpAfterMs: 20_000,
+  checkIntervalMs: 60 * 60_000,
   applyIntervalMs: 100,
   unappliedChanges: 200_000,
   unappliedSizeBytes: 64 * 1024 * 1024,
@@ -63,6 +68,7 @@ interface Attempt {
   readonly viewEnded: AbortController;
   readonly onTrouble: (trouble: string | undefined) => void;
   readonly onWarning: (warning: string) => void;
+  readonly onEdited: (text: string, documents: number) => void;
   readonly schema: Schema | undefined;
   readonly loadOptions: LoadOptions;
   documentsRead: number;
@@ -142,14 +148,13 @@ export class MongoStorage implements TabletStorage {
     attempt.view = new View(options, checkpoint, state.outcomes());
     void attempt.view.keepUpToDate().catch((error) => end(attempt, error));
     void this.#makeIndexes(attempt);
-    const format = { document: { format: STORE_FORMAT }, version: 1 };
     const previous = state.formatDocument ?? null;
     if ((previous?.document as { format?: number } | undefined)?.format === STORE_FORMAT) return;
-    await this.#commit(attempt, [{ table: FORMAT_TABLE, key: FORMAT_KEY, ...format, previous }]);
+    await this.#commit(attempt, [formatChange(previous)]);
   }
 
   async commit(changes: readonly StoredChange[]): Promise<void> {
-    for (const { table } of changes) checkTableName(table);
+    for (const { table, key } of changes) if (table !== FORMAT_TABLE || key !== FORMAT_KEY) checkTableName(table);
     await this.#commit(this.#claimed(), changes);
   }
 
@@ -196,6 +201,13 @@ export class MongoStorage implements TabletStorage {
     return attempt.log.claimed.generation;
   }
 
+  keepChecked(leader: LeaderState): void {
+    const { loadOptions, viewEnded, view, onEdited } = this.#claimed();
+    const [clock, intervalMs] = [this.#clock, this.#limits.checkIntervalMs];
+    const check = checkOfLeader({ ...loadOptions, leader, view: view as View, onEdited });
+    void keepViewChecked({ ...loadOptions, ...check, clock, intervalMs, signal: viewEnded.signal });
+  }
+
   checkLease(): void {
     this.#claimed().lease.check();
   }
@@ -220,8 +232,10 @@ export class MongoStorage implements TabletStorage {
   }
 
   #follow(attempt: Attempt, onFollowing: () => void = () => {}): void {
+    const { loadOptions, onEdited } = attempt;
     const [clock, intervalMs] = [this.#clock, this.#limits.leaseTimeMs / LOOKS_AT_LOG];
-    attempt.follower ??= new Follower({ ...attempt.loadOptions, clock, intervalMs, onFollowing });
+    const { checkIntervalMs } = this.#limits;
+    attempt.follower ??= new Follower({ ...loadOptions, clock, intervalMs, checkIntervalMs, onFollowing, onEdited });
     attempt.follower.start();
   }
 
@@ -229,7 +243,7 @@ export class MongoStorage implements TabletStorage {
     server: DocumentServer,
     writer: string,
     isOurs: IsOurs,
-    { schema, onAnswer, onTrouble = () => {}, onWarning = () => {} }: ClaimOptions,
+    { schema, onAnswer, onTrouble = () => {}, onWarning = () => {}, onEdited = () => {} }: ClaimOptions,
   ): Attempt {
     const { giveUpAfterMs, leaseTimeMs, safeLeaseTimeMs } = this.#limits;
     const [tabletName, clock, ended] = [this.#tabletName, this.#clock, new AbortController()];
@@ -249,6 +263,7 @@ export class MongoStorage implements TabletStorage {
       viewEnded: new AbortController(),
       onTrouble,
       onWarning,
+      onEdited,
       schema,
       loadOptions: { server, tabletName, patience, log, isOurs, onRead },
       documentsRead: 0,

@@ -60,9 +60,10 @@ describe("a tablet on MongoDB", () => {
       keptLogMs = DEFAULT_MONGO_LIMITS.keptLogMs,
       giveUpAfterMs = DEFAULT_MONGO_LIMITS.giveUpAfterMs,
       commitTimeoutMs = 60_000,
+      checkIntervalMs = DEFAULT_MONGO_LIMITS.checkIntervalMs,
     } = {},
   ): Promise<CounterTablet> {
-    const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8, keptLogMs, giveUpAfterMs };
+    const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8, keptLogMs, giveUpAfterMs, checkIntervalMs };
     const storage = openMongoStorage({ url, tabletName, limits });
     const renewIntervalMs = LEASE_TIME_MS / 5;
     const tablet = await Tablet.open({
@@ -160,6 +161,28 @@ describe("a tablet on MongoDB", () => {
       await eventually(async () => expect(await view.countDocuments()).to.equal(3));
       await eventually(() => expect(troubles.at(-1)).to.equal(undefined));
       expect(troubles).to.have.length(2);
+    });
+  });
+
+  it("commits anew what somebody edits in its collections", async () => {
+    const reports: string[] = [];
+    const onEdited = (text: string): unknown => reports.push(text);
+    const tablet = await open(undefined, { onEdited }, { checkIntervalMs: 100 });
+    for (const id of ["a", "b", "c", "d"]) await put(tablet, id, 1);
+    await withDatabase(url, async (database) => {
+      const view = database.collection<{ _id: string }>(`${tabletName}.counters`);
+      const shown = async () => (await view.find().sort({ _id: 1 }).toArray()).map(({ _id, ...rest }) => [_id, rest]);
+      await eventually(async () => expect(await view.countDocuments()).to.equal(4));
+      await view.updateOne({ _id: "a" }, { $set: { n: 2 } });
+      await view.deleteOne({ _id: "b" });
+      await view.replaceOne({ _id: "c" }, { n: 2 });
+      await view.insertOne({ _id: "e" });
+      await eventually(async () => {
+        const found = await shown();
+        expect(found.map(([id]) => id)).to.deep.equal(["a", "b", "c", "d"]);
+        for (const [id, document] of found) expect(document).to.include({ id, n: 1 });
+      });
+      for (const id of ["a", "b", "c", "e"]) expect(reports.join()).to.contain(`"${id}"`);
     });
   });
 

@@ -118,6 +118,13 @@ export class View {
     }
   }
 
+  /** Resolves when the view shows everything up to that log number and everything added so far; rejects when the work ends. */
+  async applied(upTo: number): Promise<void> {
+    const { clock, signal, limits } = this.#options;
+    const last = Math.max(upTo, this.#unapplied.at(-1)?.seq ?? 0);
+    while (this.#checkpoint < last) await sleep(clock, limits.applyIntervalMs, signal);
+  }
+
   /** Claims again, a generation above that one: by that this process knows, durably, that it leads. */
   claimAbove(above: number): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -284,7 +291,7 @@ export class View {
         // Mostly someone newer was there. But it can also be the late write of someone older, which came into being
         // between the look whether there is something and the insert.
         const stored = await patience.answerOf(() => server.get(collection, write.id), FOREVER_MS);
-        if (stored === undefined || (stored._seq as number) < write.seq) rest = [...rest, write];
+        if (stored === undefined || !((stored._seq as number) >= write.seq)) rest = [...rest, write];
       }
       if (rest.length > 0 && rounds >= INSERT_ROUNDS_MAX)
         return `${collection} takes no document ${JSON.stringify(rest[0]?.id)} and has none: did somebody make a unique index?`;

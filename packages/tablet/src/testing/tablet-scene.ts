@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openLmdbStorage } from "../lmdb/lmdb-storage.js";
 import { table } from "../schema.js";
-import { Tablet, type TabletLimits } from "../tablet.js";
+import { Tablet } from "../tablet.js";
+import type { TabletLimits } from "../tablet-limits.js";
 import { GatedStorage } from "./gated-storage.js";
 
 interface Host {

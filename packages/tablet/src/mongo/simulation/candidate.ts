@@ -1,6 +1,6 @@
 import { FencedError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { table } from "../../schema.js";
-import type { Claim, ClaimOptions, Leader, OnDocument, TabletStorage } from "../../storage.js";
+import type { Claim, ClaimOptions, Leader, LeaderState, OnDocument, TabletStorage } from "../../storage.js";
 import { Tablet } from "../../tablet.js";
 import type { DocumentServer } from "../document-server.js";
 import { MongoStorage } from "../mongo-storage.js";
@@ -10,6 +10,7 @@ import type { SimulatedProcess, World } from "./world.js";
 
 const LEASE_TIME_MS = 300;
 export const SAFE_LEASE_TIME_MS = 250;
+const CHECK_INTERVAL_MS = 15;
 const LINGER_MS_MAX = 500;
 const KEYS = 6;
 /** Each time that a leader is called. */
@@ -188,6 +189,8 @@ class ObservedStorage implements TabletStorage {
         unappliedChanges: 30,
         // Little more than it takes a standby to come around to reading it.
         keptLogMs: 150,
+        // A check would mend what goes wrong without a rule.
+        checkIntervalMs: Object.keys(ablation).length > 0 ? Number.POSITIVE_INFINITY : CHECK_INTERVAL_MS,
       },
     });
     const inner = this.#inner;
@@ -198,7 +201,11 @@ class ObservedStorage implements TabletStorage {
     const onFollowing = (): void => {
       this.#isFollowing = true;
     };
-    return this.#inner.claim(leader, { ...options, onFollowing });
+    const onEdited = (text: string): void => {
+      if (!this.#world.counts.tampered) this.#world.violate(new Violation(`nobody edited anything, but ${text}`));
+      this.#world.count("editsFound");
+    };
+    return this.#inner.claim(leader, { ...options, onFollowing, onEdited });
   }
 
   async load(onDocument: OnDocument): Promise<void> {
@@ -224,6 +231,10 @@ class ObservedStorage implements TabletStorage {
 
   claimAbove(generation: number): Promise<number> {
     return this.#inner.claimAbove(generation);
+  }
+
+  keepChecked(state: LeaderState): void {
+    this.#inner.keepChecked(state);
   }
 
   close(...args: Parameters<TabletStorage["close"]>): Promise<void> {

@@ -64,7 +64,7 @@ export class SharedDocuments {
   write(collection: string, { id, seq, document }: ViewWrite): boolean {
     const documents = this.#of(collection);
     const stored = documents.get(id);
-    const isLower = stored !== undefined && (stored._seq as number) < seq;
+    const isLower = stored !== undefined && !((stored._seq as number) >= seq);
     if (document === null) {
       if (isLower) documents.delete(id);
       return true;

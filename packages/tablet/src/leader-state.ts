@@ -1,0 +1,24 @@
+import { sealDocument } from "./document.js";
+import { changeSizeBytes, type MemoryTables } from "./memory-tables.js";
+import type { Schema } from "./schema.js";
+import type { LeaderState, StoredChange } from "./storage.js";
+
+/** What a storage checks itself against. `current` throws once the leader has ended. */
+export function leaderState<S extends Schema>(
+  current: () => MemoryTables<S>,
+  durable: () => Promise<void>,
+  enqueue: (changes: readonly StoredChange[], sizeBytes: number) => void,
+): LeaderState {
+  return {
+    size: () => current().size,
+    keys: (table) => current().keys(table),
+    asIs: (table, key) => current().asIs(table, key),
+    durable,
+    commit: (change) => {
+      current();
+      const { key, document } = change;
+      enqueue([change], changeSizeBytes(key, document === null ? 0 : sealDocument(document)));
+      return durable();
+    },
+  };
+}

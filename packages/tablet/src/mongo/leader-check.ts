@@ -1,0 +1,57 @@
+import { checksumInAnyOrder, type Versioned } from "../checksums.js";
+import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
+import type { LeaderState, StoredChange } from "../storage.js";
+import type { LoadOptions } from "./load.js";
+import type { View } from "./view.js";
+import { type CheckedState, editedText, type ViewCheckOptions, type WrongDocument } from "./view-check.js";
+
+interface LeaderCheckOptions extends Pick<LoadOptions, "server" | "tabletName" | "log"> {
+  readonly leader: LeaderState;
+  readonly view: View;
+  readonly onEdited: (text: string, documents: number) => void;
+}
+
+const FORMAT_DOCUMENT = { format: STORE_FORMAT };
+
+/** The change that says the format of the store. */
+export function formatChange(previous: Versioned | null): StoredChange {
+  return { table: FORMAT_TABLE, key: FORMAT_KEY, document: FORMAT_DOCUMENT, version: 1, previous };
+}
+
+/** How a leader checks the view: documents that are not as they should be are committed anew from memory. */
+export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOptions, "state" | "onWrong"> {
+  const { leader, view, log, onEdited } = options;
+  const asIs = (table: string, id: string): StoredChange =>
+    table === FORMAT_TABLE && id === FORMAT_KEY
+      ? formatChange({ document: FORMAT_DOCUMENT, version: 1 })
+      : leader.asIs(table, id);
+  const state: CheckedState = {
+    size: () => leader.size(),
+    tables: () => [FORMAT_TABLE],
+    keys: (table) => (table === FORMAT_TABLE ? [FORMAT_KEY] : leader.keys(table)),
+    get: (table, id) => asIs(table, id).document ?? undefined,
+    checksum: (table, id) => {
+      const { document, version } = asIs(table, id);
+      return document === null ? undefined : checksumInAnyOrder(table, id, { document, version });
+    },
+    lastNumber: () => log.lastNumber,
+    applied: async (upTo) => {
+      await leader.durable();
+      await view.applied(upTo);
+    },
+    // Memory is ahead of the view.
+    caughtUp: async () => {},
+  };
+  const isReplaceable = ({ id, stored }: WrongDocument): boolean =>
+    typeof id === "string" && !((stored?._seq as number) > log.lastNumber);
+  const onWrong = async (wrong: readonly WrongDocument[]): Promise<void> => {
+    const replaceable = wrong.filter(isReplaceable);
+    const others = wrong.filter((each) => !isReplaceable(each));
+    if (replaceable.length > 0)
+      onEdited(editedText(options, replaceable, "they are committed anew from memory"), replaceable.length);
+    if (others.length > 0)
+      onEdited(editedText(options, others, "their _id or _seq keeps the leader from that: delete them"), others.length);
+    await Promise.all(replaceable.map(({ table, id }) => leader.commit(asIs(table, id))));
+  };
+  return { state: () => state, onWrong };
+}
