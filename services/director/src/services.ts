@@ -18,21 +18,12 @@ import {
 import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService, type ProcessReport } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
-import { attachDisk } from "./handlers/attach-disk.js";
-import { attachOrphanedDisk } from "./handlers/attach-orphaned-disk.js";
 import { cancelTask } from "./handlers/cancel-task.js";
-import { createDisk } from "./handlers/create-disk.js";
 import { deleteConfig } from "./handlers/delete-config.js";
-import { deleteDeployment } from "./handlers/delete-deployment.js";
-import { deleteDisk } from "./handlers/delete-disk.js";
-import { deleteOrphanedDisk } from "./handlers/delete-orphaned-disk.js";
-import { deleteSnapshots } from "./handlers/delete-snapshots.js";
-import { deleteStemcell } from "./handlers/delete-stemcell.js";
-import { deleteVm } from "./handlers/delete-vm.js";
-import { deploy } from "./handlers/deploy.js";
-import { detachDisk } from "./handlers/detach-disk.js";
+import { deploymentTasks } from "./handlers/deployment-tasks.js";
 import { diffConfig } from "./handlers/diff-config.js";
 import { downloadLogs } from "./handlers/download-logs.js";
+import { dynamicDiskTasks } from "./handlers/dynamic-disk-tasks.js";
 import { explain } from "./handlers/explain.js";
 import { fetchLogs } from "./handlers/fetch-logs.js";
 import { forgetAgentAuthority } from "./handlers/forget-agent-authority.js";
@@ -43,7 +34,6 @@ import { getResurrection } from "./handlers/get-resurrection.js";
 import { getTask } from "./handlers/get-task.js";
 import { getTaskOutput } from "./handlers/get-task-output.js";
 import { ignore, unignore } from "./handlers/ignore.js";
-import { recreate, restart, start, stop } from "./handlers/lifecycle.js";
 import { listAgentAuthorities } from "./handlers/list-agent-authorities.js";
 import { listAgentCertificates } from "./handlers/list-agent-certificates.js";
 import { listConfigs } from "./handlers/list-configs.js";
@@ -59,14 +49,10 @@ import { listProblems } from "./handlers/list-problems.js";
 import { listSnapshots } from "./handlers/list-snapshots.js";
 import { listStemcells } from "./handlers/list-stemcells.js";
 import { listTasks } from "./handlers/list-tasks.js";
-import { orphanPersistentDisk } from "./handlers/orphan-persistent-disk.js";
-import { provideDisk } from "./handlers/provide-disk.js";
-import { resolveProblems } from "./handlers/resolve-problems.js";
 import { resumeTask } from "./handlers/resume-task.js";
-import { scanDeployment } from "./handlers/scan-deployment.js";
-import { takeSnapshots } from "./handlers/take-snapshots.js";
 import { updateConfig } from "./handlers/update-config.js";
 import { updateResurrection } from "./handlers/update-resurrection.js";
+import { upkeepTasks } from "./handlers/upkeep-tasks.js";
 import { uploadStemcell } from "./handlers/upload-stemcell.js";
 import { callMethod, getNode, listDrivers, listMethods } from "./handlers/vendor-passthru.js";
 import { watchTask } from "./handlers/watch-task.js";
@@ -126,23 +112,23 @@ export function addServices(
     diffConfig: permit("diffConfig", diffConfig),
   });
   offer(server, DeploymentServiceDefinition, current, {
-    deploy: permitChange("deploy", deploy),
-    deleteDeployment: permitChange("deleteDeployment", deleteDeployment),
+    deploy: permitChange("deploy", deploymentTasks.deploy),
+    deleteDeployment: permitChange("deleteDeployment", deploymentTasks.deleteDeployment),
     listDeployments: permit("listDeployments", listDeployments),
     listInstances: permit("listInstances", listInstances),
     listPersistentDisks: permit("listPersistentDisks", listPersistentDisks),
-    attachOrphanedDisk: permitChange("attachOrphanedDisk", attachOrphanedDisk),
-    orphanPersistentDisk: permitChange("orphanPersistentDisk", orphanPersistentDisk),
-    deleteOrphanedDisk: permitChange("deleteOrphanedDisk", deleteOrphanedDisk),
+    attachOrphanedDisk: permitChange("attachOrphanedDisk", upkeepTasks.attachOrphanedDisk),
+    orphanPersistentDisk: permitChange("orphanPersistentDisk", upkeepTasks.orphanPersistentDisk),
+    deleteOrphanedDisk: permitChange("deleteOrphanedDisk", upkeepTasks.deleteOrphanedDisk),
     listPossibleOrphans: permit("listPossibleOrphans", listPossibleOrphans),
     forgetPossibleOrphan: permitChange("forgetPossibleOrphan", forgetPossibleOrphan),
   });
   offer(server, DynamicDiskServiceDefinition, current, {
-    provideDisk: permitChange("provideDisk", provideDisk),
-    createDisk: permitChange("createDisk", createDisk),
-    attachDisk: permitChange("attachDisk", attachDisk),
-    detachDisk: permitChange("detachDisk", detachDisk),
-    deleteDisk: permitChange("deleteDisk", deleteDisk),
+    provideDisk: permitChange("provideDisk", dynamicDiskTasks.provideDisk),
+    createDisk: permitChange("createDisk", dynamicDiskTasks.createDisk),
+    attachDisk: permitChange("attachDisk", dynamicDiskTasks.attachDisk),
+    detachDisk: permitChange("detachDisk", dynamicDiskTasks.detachDisk),
+    deleteDisk: permitChange("deleteDisk", dynamicDiskTasks.deleteDisk),
     getDisk: permit("getDisk", getDisk),
     listDisks: permit("listDisks", listDisks),
     listOwedRemovals: permit("listOwedRemovals", listOwedRemovals),
@@ -156,7 +142,7 @@ export function addServices(
     getTaskOutput: permit("getTaskOutput", permitting(outputSecrets, getTaskOutput)),
   });
   offer(server, VmServiceDefinition, current, {
-    deleteVm: permitChange("deleteVm", deleteVm),
+    deleteVm: permitChange("deleteVm", upkeepTasks.deleteVm),
     fetchLogs: permitChange("fetchLogs", fetchLogs),
     downloadLogs: permit("fetchLogs", downloadLogs),
     listAgentCertificates: permit("listAgentCertificates", listAgentCertificates),
@@ -164,32 +150,32 @@ export function addServices(
     forgetAgentAuthority: permitChange("forgetAgentAuthority", forgetAgentAuthority),
   });
   offer(server, SnapshotServiceDefinition, current, {
-    takeSnapshots: permitChange("takeSnapshots", takeSnapshots),
+    takeSnapshots: permitChange("takeSnapshots", upkeepTasks.takeSnapshots),
     listSnapshots: permit("listSnapshots", listSnapshots),
-    deleteSnapshots: permitChange("deleteSnapshots", deleteSnapshots),
+    deleteSnapshots: permitChange("deleteSnapshots", upkeepTasks.deleteSnapshots),
   });
   offer(server, StemcellServiceDefinition, current, {
     uploadStemcell: permitChange("uploadStemcell", uploadStemcell),
     listStemcells: permit("listStemcells", listStemcells),
-    deleteStemcell: permitChange("deleteStemcell", deleteStemcell),
+    deleteStemcell: permitChange("deleteStemcell", upkeepTasks.deleteStemcell),
   });
   offer(server, EventServiceDefinition, current, {
     listEvents: permit("listEvents", listEvents),
   });
   offer(server, ProblemServiceDefinition, current, {
-    scanDeployment: permitChange("scanDeployment", scanDeployment),
+    scanDeployment: permitChange("scanDeployment", upkeepTasks.scanDeployment),
     listProblems: permit("listProblems", listProblems),
-    resolveProblems: permitChange("resolveProblems", resolveProblems),
+    resolveProblems: permitChange("resolveProblems", upkeepTasks.resolveProblems),
   });
   offer(server, ResurrectionServiceDefinition, current, {
     updateResurrection: permitChange("updateResurrection", updateResurrection),
     getResurrection: permit("getResurrection", getResurrection),
   });
   offer(server, LifecycleServiceDefinition, current, {
-    stop: permitChange("stopInstances", stop),
-    start: permitChange("startInstances", start),
-    restart: permitChange("restartInstances", restart),
-    recreate: permitChange("recreateInstances", recreate),
+    stop: permitChange("stopInstances", deploymentTasks.stop),
+    start: permitChange("startInstances", deploymentTasks.start),
+    restart: permitChange("restartInstances", deploymentTasks.restart),
+    recreate: permitChange("recreateInstances", deploymentTasks.recreate),
     ignore: permitChange("ignoreInstances", ignore),
     unignore: permitChange("ignoreInstances", unignore),
   });

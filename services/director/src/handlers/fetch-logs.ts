@@ -1,13 +1,10 @@
-import { type FetchLogsRequest, type FetchLogsResponse, LogType as WireLogType } from "@diskmesh/api/director";
+import { type FetchLogsRequest, LogType as WireLogType } from "@diskmesh/api/director";
 import { InvalidArgumentError } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
 import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
 import type { LogType } from "../model/task.js";
-import { encodeTask } from "../wire.js";
-import { parseSelection } from "./parse.js";
-import { startTask } from "./start-task.js";
+import { parseSelection, placeOf } from "./parse.js";
+import { type TaskMethod, taskMethod } from "./task-method.js";
 
 const LOG_TYPES: ReadonlyMap<WireLogType, LogType> = new Map([
   [WireLogType.JOB, "job"],
@@ -17,27 +14,20 @@ const LOG_TYPES: ReadonlyMap<WireLogType, LogType> = new Map([
 const MAX_FILTERS = 100;
 const MAX_FILTER_LENGTH = 255;
 
-export async function fetchLogs(
-  context: Context,
-  request: FetchLogsRequest,
-  call: CallContext,
-): Promise<FetchLogsResponse> {
+export const fetchLogs: TaskMethod<FetchLogsRequest> = taskMethod("urgent", (request) => {
   const { deployment, ...selection } = parseSelection(request.selection);
   const logTypes = parseLogTypes(request.logTypes);
   const filters = parseFilters(request.filters);
-  const place = [deployment, selection.group, selection.instance].filter((part) => part !== "").join("/");
-  const task = await startTask(context, call, request.wait, {
+  return {
     job: { type: "fetch_logs", deployment, selection, logTypes, filters },
-    queue: "urgent",
-    description: `fetch logs of \`${place}\``,
-    deployment: () => deployment,
+    description: `fetch logs of \`${placeOf({ deployment, ...selection })}\``,
+    deployment,
     check: (tables) => {
       requireDeployment(tables, deployment);
       selectInstances(instancesOf(tables, deployment), selection);
     },
-  });
-  return { task: encodeTask(task) };
-}
+  };
+});
 
 function parseLogTypes(wanted: readonly WireLogType[]): readonly LogType[] {
   if (wanted.length === 0) return ["job"];

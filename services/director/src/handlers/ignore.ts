@@ -12,7 +12,7 @@ import { formatInstance, type Instance } from "../model/instance.js";
 import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf, refuseUnlessOpen } from "../model/recorded-deployments.js";
 import { askerOf } from "../workers/tasks.js";
-import { parseSelection } from "./parse.js";
+import { parseSelection, placeOf } from "./parse.js";
 
 export async function ignore(
   context: Context,
@@ -44,7 +44,7 @@ async function setIgnore(
     const instances = selectInstances(instancesOf(tx, deployment), which);
     refuseWhileAtWork(context, instances);
     for (const instance of instances) tx.instances.put({ ...instance, ignore: isIgnored });
-    const objectName = [deployment, which.group, which.instance].filter(Boolean).join("/");
+    const objectName = placeOf({ deployment, ...which });
     const deed = { action: isIgnored ? "ignore" : "unignore", objectType: "instance", objectName };
     context.events.note(tx, deed, askerOf(call), { deployment });
   });

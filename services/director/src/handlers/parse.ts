@@ -57,6 +57,11 @@ export function parseSelection(value: InstanceSelection | undefined): Selection 
   return { deployment, group, instance };
 }
 
+/** The selected deployment, group or instance, as descriptions and events name it. */
+export function placeOf({ deployment, group, instance }: Selection & { readonly deployment: string }): string {
+  return [deployment, group, instance].filter(Boolean).join("/");
+}
+
 export function parseUpdateOptions(value: InstanceUpdateOptions | undefined): UpdateOptions {
   const { skipDrain = false, skipDrainGroups = [], canaries = "", maxInFlight = "", dryRun = false } = value ?? {};
   for (const group of skipDrainGroups) parseName("skip_drain_groups", group);

@@ -3,11 +3,10 @@ import { InvalidArgumentError, quoted, TimeoutError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { formatStemcell } from "../model/stemcell.js";
-import type { Task } from "../model/task.js";
 import { parseLocation } from "../stemcells/download.js";
 import { encodeTask } from "../wire.js";
 import { DIGEST_PATTERN } from "../yaml/stemcell-manifest.js";
-import { startTask } from "./start-task.js";
+import { type TaskMethod, taskMethod } from "./task-method.js";
 
 export async function uploadStemcell(
   context: Context,
@@ -18,7 +17,7 @@ export async function uploadStemcell(
   const next = (): Promise<UploadStemcellRequest | undefined> =>
     nextPart(parts, call, context.config.stemcells.idleTimeoutMs);
   const { digest, fix, wait, location } = parseHeader(await next());
-  if (location !== "") return { task: encodeTask(await startFetch(context, call, { digest, fix, wait, location })) };
+  if (location !== "") return fetchStemcell(context, { digest, fix, wait, location }, call);
   const task = await context.stemcellFiles.receive(chunks(next), digest, ({ uploadId, manifest }) => {
     const { name, version, operatingSystem, apiVersion, formats, cloudProperties } = manifest;
     const facts = { name, version, operatingSystem, apiVersion, formats, cloudProperties };
@@ -33,19 +32,14 @@ export async function uploadStemcell(
 }
 
 /** Nothing is known of it yet, and of its address only the host is told: the rest may be a signature. */
-function startFetch(
-  context: Context,
-  call: CallContext,
-  { digest, fix, wait, location }: StemcellHeader,
-): Promise<Task> {
+const fetchStemcell: TaskMethod<StemcellHeader> = taskMethod("normal", ({ digest, fix, location }) => {
   const { host, href } = parseLocation(location);
-  return startTask(context, call, wait, {
+  return {
     job: { type: "fetch_stemcell", location: href, digest, fix },
-    queue: "normal",
     description: `create stemcell from ${host}`,
-    deployment: () => "",
-  });
-}
+    deployment: "",
+  };
+});
 
 function parseHeader(request: UploadStemcellRequest | undefined): StemcellHeader {
   if (request?.part?.$case !== "header") throw new InvalidArgumentError("the first message must be the header");

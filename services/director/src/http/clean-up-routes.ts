@@ -21,7 +21,7 @@ export const cleanUpRoutes: readonly Route[] = [
         job: { type: "clean_up", all, keepOrphanedDisks },
         queue: "normal",
         description: all ? "clean up all" : "clean up",
-        deployment: () => "",
+        deployment: "",
       });
       return toTask(taskId);
     },

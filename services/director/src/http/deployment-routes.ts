@@ -8,8 +8,7 @@ import {
   parseName,
 } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { deleteDeployment } from "../handlers/delete-deployment.js";
-import { deploy } from "../handlers/deploy.js";
+import { deployBy, deploymentTasks } from "../handlers/deployment-tasks.js";
 import { listDeployments } from "../handlers/list-deployments.js";
 import { CODES } from "../model/bosh-codes.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
@@ -17,13 +16,14 @@ import { configKey } from "../model/schema.js";
 import { parseStemcell } from "../model/stemcell.js";
 import { teamsOfLogin } from "../policy.js";
 import { cloudConfigIds } from "../steps/deployment-steps.js";
-import { json, jsonList, toTask } from "./answer.js";
+import { json, jsonList } from "./answer.js";
 import { bodyText } from "./body.js";
 import { diffOfTexts } from "./config-diff.js";
 import { YAML_TYPES } from "./content-type.js";
 import { BadRequestError } from "./http-error.js";
 import { pagesOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
+import { startTask } from "./start-task.js";
 import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
 /** Ways to deploy that this director does not have: nobody is to believe that they were heeded. */
@@ -50,16 +50,14 @@ export const deploymentRoutes: readonly Route[] = [
     operation: "deploy",
     teams: "own",
     serve: async (http) => {
-      const { context, call, request } = http;
       refuseOptions(http, UNKNOWN_OPTIONS);
       await refuseOldContext(http);
       // VMs whose agents do not answer are made anew in any case, which is all that `fix` is.
       const recreate = http.query.get("recreate") === "true";
-      return withManifest(async () => {
-        const wanted = { manifest: bodyText(request), options: updateOptionsOf(http), recreate, wait: false };
+      return withManifest(() => {
+        const wanted = { manifest: bodyText(http.request), options: updateOptionsOf(http), recreate };
         const teams = http.may("deploy", []) ? [] : teamsOfLogin(http.login.scopes, "admin");
-        const { task } = await deploy(context, wanted, call, teams);
-        return toTask(task?.taskId);
+        return startTask(http, deployBy(teams), wanted);
       });
     },
   },
@@ -93,8 +91,7 @@ export const deploymentRoutes: readonly Route[] = [
     serve: async (http) => {
       refuseOptions(http, ["keep_snapshots"]);
       const force = http.query.get("force") === "true";
-      const wanted = { deployment: http.param("deployment"), force, wait: false };
-      return toTask((await deleteDeployment(http.context, wanted, http.call)).task?.taskId);
+      return startTask(http, deploymentTasks.deleteDeployment, { deployment: http.param("deployment"), force });
     },
   },
   {

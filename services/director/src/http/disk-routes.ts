@@ -1,17 +1,14 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { InvalidArgumentError, MIB_BYTES } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { attachDisk } from "../handlers/attach-disk.js";
-import { createDisk } from "../handlers/create-disk.js";
-import { deleteDisk } from "../handlers/delete-disk.js";
-import { detachDisk } from "../handlers/detach-disk.js";
+import { dynamicDiskTasks } from "../handlers/dynamic-disk-tasks.js";
 import { listDisks } from "../handlers/list-disks.js";
-import { provideDisk } from "../handlers/provide-disk.js";
 import { formatInstance } from "../model/instance.js";
-import { jsonList, toTask } from "./answer.js";
+import { jsonList } from "./answer.js";
 import { bodyObject, type Fields } from "./body.js";
 import { pagesOf } from "./pages.js";
 import type { Route } from "./route.js";
+import { startTask } from "./start-task.js";
 
 const MAX_SIZE_MIB = Math.floor(Number.MAX_SAFE_INTEGER / MIB_BYTES);
 
@@ -36,54 +33,45 @@ export const diskRoutes: readonly Route[] = [
     method: "POST",
     path: "/dynamic_disks",
     operation: "createDisk",
-    serve: async ({ context, call, request }) => {
-      const fields = bodyObject(request);
-      const deployment = fields.text("deployment_name");
-      const az = fields.text("az");
-      const { task } = await createDisk(context, { ...wantedDisk(fields), deployment, az, wait: false }, call);
-      return toTask(task?.taskId);
+    serve: async (http) => {
+      const fields = bodyObject(http.request);
+      const [deployment, az] = [fields.text("deployment_name"), fields.text("az")];
+      return startTask(http, dynamicDiskTasks.createDisk, { ...wantedDisk(fields), deployment, az });
     },
   },
   {
     method: "POST",
     path: "/dynamic_disks/provide",
     operation: "provideDisk",
-    serve: async ({ context, call, request }) => {
-      const fields = bodyObject(request);
+    serve: async (http) => {
+      const fields = bodyObject(http.request);
       const instanceId = fields.text("instance_id");
-      const { task } = await provideDisk(context, { ...wantedDisk(fields), instanceId, wait: false }, call);
-      return toTask(task?.taskId);
+      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields), instanceId });
     },
   },
   {
     method: "POST",
     path: "/dynamic_disks/:name/attach",
     operation: "attachDisk",
-    serve: async ({ context, call, request, param }) => {
-      const fields = bodyObject(request);
-      const instanceId = fields.text("instance_id");
-      const metadata = fields.optionalObject("metadata");
-      const wanted = { diskName: param("name"), instanceId, metadata, wait: false };
-      return toTask((await attachDisk(context, wanted, call)).task?.taskId);
+    serve: async (http) => {
+      const fields = bodyObject(http.request);
+      const [instanceId, metadata] = [fields.text("instance_id"), fields.optionalObject("metadata")];
+      return startTask(http, dynamicDiskTasks.attachDisk, { diskName: http.param("name"), instanceId, metadata });
     },
   },
   {
     method: "POST",
     path: "/dynamic_disks/:name/detach",
     operation: "detachDisk",
-    serve: async ({ context, call, param }) => {
-      const wanted = { diskName: param("name"), ...ANY_ATTACHMENT, wait: false };
-      return toTask((await detachDisk(context, wanted, call)).task?.taskId);
-    },
+    serve: (http) => startTask(http, dynamicDiskTasks.detachDisk, { diskName: http.param("name"), ...ANY_ATTACHMENT }),
   },
   {
     method: "DELETE",
     path: "/dynamic_disks/:name",
     operation: "deleteDisk",
-    serve: async ({ context, call, param }) => {
-      const diskName = await nameOf(context, param("name"));
-      const { task } = await deleteDisk(context, { diskName, ...ANY_ATTACHMENT, wait: false }, call);
-      return toTask(task?.taskId);
+    serve: async (http) => {
+      const diskName = await nameOf(http.context, http.param("name"));
+      return startTask(http, dynamicDiskTasks.deleteDisk, { diskName, ...ANY_ATTACHMENT });
     },
   },
 ];

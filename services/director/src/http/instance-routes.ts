@@ -20,7 +20,7 @@ async function full(http: HttpCall, what: "vms" | "instances"): Promise<Answer> 
     job: { type: "retrieve_vm_stats", deployment, withoutVm: what === "instances" },
     queue: "urgent",
     description: "retrieve vm-stats",
-    deployment: () => deployment,
+    deployment,
   });
   return toTask(taskId);
 }

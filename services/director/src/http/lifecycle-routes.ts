@@ -1,11 +1,12 @@
+import { deploymentTasks } from "../handlers/deployment-tasks.js";
 import { ignore, unignore } from "../handlers/ignore.js";
-import { recreate, restart, start, stop } from "../handlers/lifecycle.js";
 import { CODES } from "../model/bosh-codes.js";
 import type { Operation } from "../policy.js";
-import { type Answer, empty, toTask } from "./answer.js";
+import { type Answer, empty } from "./answer.js";
 import { bodyObject } from "./body.js";
 import { BadRequestError } from "./http-error.js";
 import type { HttpCall, Route } from "./route.js";
+import { startTask } from "./start-task.js";
 import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
 type Verb = "start" | "stop" | "restart" | "recreate";
@@ -79,12 +80,10 @@ async function change(
   { fix, hard }: { readonly fix: boolean; readonly hard: boolean },
 ): Promise<Answer> {
   refuseOptions(http, UNKNOWN_OPTIONS);
-  const { context, call } = http;
-  const request = { selection: selectionOf(http), options: updateOptionsOf(http), wait: false };
-  if (verb === "start") return toTask((await start(context, { ...request, fix }, call)).task?.taskId);
-  if (verb === "stop") return toTask((await stop(context, { ...request, fix, hard }, call)).task?.taskId);
-  if (verb === "restart") return toTask((await restart(context, { ...request, fix }, call)).task?.taskId);
-  return toTask((await recreate(context, request, call)).task?.taskId);
+  const request = { selection: selectionOf(http), options: updateOptionsOf(http) };
+  if (verb === "recreate") return startTask(http, deploymentTasks.recreate, request);
+  if (verb === "stop") return startTask(http, deploymentTasks.stop, { ...request, fix, hard });
+  return startTask(http, deploymentTasks[verb], { ...request, fix });
 }
 
 /** The place of an instance in its group, or its id. */

@@ -1,10 +1,10 @@
 import { LogType } from "@diskmesh/api/director";
 import { logFileOf } from "../handlers/download-logs.js";
 import { fetchLogs } from "../handlers/fetch-logs.js";
-import { toTask } from "./answer.js";
 import { BadRequestError } from "./http-error.js";
 import { selectionOf } from "./lifecycle-routes.js";
 import type { Route } from "./route.js";
+import { startTask } from "./start-task.js";
 import { seenTask } from "./task-routes.js";
 
 const LOG_TYPES: ReadonlyMap<string, LogType> = new Map([
@@ -20,15 +20,14 @@ export const logRoutes: readonly Route[] = [
     path: "/deployments/:deployment/jobs/:group/:instance/logs",
     operation: "fetchLogs",
     serve: async (http) => {
-      const { context, call, query } = http;
+      const { query } = http;
       const logTypes = listOf(query.get("type")).map((type) => {
         const known = LOG_TYPES.get(type);
         if (known === undefined) throw new BadRequestError(`type must be of ${[...LOG_TYPES.keys()].join(", ")}`);
         return known;
       });
       const filters = listOf(query.get("filters"));
-      const request = { selection: selectionOf(http), logTypes, filters, wait: false };
-      return toTask((await fetchLogs(context, request, call)).task?.taskId);
+      return startTask(http, fetchLogs, { selection: selectionOf(http), logTypes, filters });
     },
   },
   {

@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
 import type { UploadStemcellRequest } from "@diskmesh/api/director";
 import { CancelledError, InvalidArgumentError } from "@diskmesh/domain";
-import { deleteStemcell } from "../handlers/delete-stemcell.js";
 import { listStemcells } from "../handlers/list-stemcells.js";
+import { upkeepTasks } from "../handlers/upkeep-tasks.js";
 import { uploadStemcell } from "../handlers/upload-stemcell.js";
 import { cpisToAsk } from "../jobs/update-stemcell.js";
 import { json, jsonList, toTask } from "./answer.js";
@@ -10,6 +10,7 @@ import { bodyObject, fieldsOf, textOfStream } from "./body.js";
 import { STEMCELL_TYPES } from "./content-type.js";
 import { pagesOf } from "./pages.js";
 import type { Route } from "./route.js";
+import { startTask } from "./start-task.js";
 
 export const stemcellRoutes: readonly Route[] = [
   {
@@ -67,14 +68,9 @@ export const stemcellRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/stemcells/:name/:version",
     operation: "deleteStemcell",
-    serve: async ({ context, call, param, query }) => {
-      const wanted = {
-        name: param("name"),
-        version: param("version"),
-        force: query.get("force") === "true",
-        wait: false,
-      };
-      return toTask((await deleteStemcell(context, wanted, call)).task?.taskId);
+    serve: (http) => {
+      const [name, version, force] = [http.param("name"), http.param("version"), http.query.get("force") === "true"];
+      return startTask(http, upkeepTasks.deleteStemcell, { name, version, force });
     },
   },
 ];

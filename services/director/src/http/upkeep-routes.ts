@@ -1,27 +1,19 @@
 import { NotImplementedError, parseName } from "@diskmesh/domain";
-import { attachOrphanedDisk } from "../handlers/attach-orphaned-disk.js";
-import { deleteOrphanedDisk } from "../handlers/delete-orphaned-disk.js";
-import { deleteSnapshots } from "../handlers/delete-snapshots.js";
-import { deleteVm } from "../handlers/delete-vm.js";
 import { listPersistentDisks } from "../handlers/list-persistent-disks.js";
 import { listProblems } from "../handlers/list-problems.js";
 import { listSnapshots } from "../handlers/list-snapshots.js";
-import { orphanPersistentDisk } from "../handlers/orphan-persistent-disk.js";
 import { parseSelection } from "../handlers/parse.js";
-import { resolveProblems } from "../handlers/resolve-problems.js";
-import { scanDeployment } from "../handlers/scan-deployment.js";
-import { takeSnapshots } from "../handlers/take-snapshots.js";
+import { upkeepTasks } from "../handlers/upkeep-tasks.js";
 import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf } from "../model/recorded-deployments.js";
-import { type Answer, jsonList, toTask } from "./answer.js";
+import { type Answer, jsonList } from "./answer.js";
 import { bodyObject } from "./body.js";
 import { orphanedDiskObject } from "./disk-objects.js";
 import { BadRequestError } from "./http-error.js";
 import { pagesOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
+import { startTask } from "./start-task.js";
 import { timeText } from "./times.js";
-
-const NO_WAIT = { wait: false };
 
 /** What operators do to VMs, disks and snapshots that went astray. */
 export const upkeepRoutes: readonly Route[] = [
@@ -32,11 +24,11 @@ export const upkeepRoutes: readonly Route[] = [
     method: "PUT",
     path: "/disks/:cid/attachments",
     operation: "attachOrphanedDisk",
-    serve: async ({ context, call, query, param }) => {
-      if (query.get("disk_properties") === "copy")
+    serve: async (http) => {
+      if (http.query.get("disk_properties") === "copy")
         throw new NotImplementedError("this director does not offer `disk_properties`: run the command without it");
-      const wanted = { diskCid: param("cid"), instanceId: query.get("instance_id") ?? "", ...NO_WAIT };
-      return toTask((await attachOrphanedDisk(context, wanted, call)).task?.taskId);
+      const instanceId = http.query.get("instance_id") ?? "";
+      return startTask(http, upkeepTasks.attachOrphanedDisk, { diskCid: http.param("cid"), instanceId });
     },
   },
   ...["/disks/:cid", "/orphan_disks/:cid"].map(
@@ -45,11 +37,10 @@ export const upkeepRoutes: readonly Route[] = [
       path,
       operation: "deleteOrphanedDisk",
       serve: async (http) => {
-        const wanted = { diskCid: http.param("cid"), ...NO_WAIT };
         const isOrphaned = http.query.get("orphan") === "true";
         if (isOrphaned) http.require("orphanPersistentDisk");
-        const end = isOrphaned ? orphanPersistentDisk : deleteOrphanedDisk;
-        return toTask((await end(http.context, wanted, http.call)).task?.taskId);
+        const end = isOrphaned ? upkeepTasks.orphanPersistentDisk : upkeepTasks.deleteOrphanedDisk;
+        return startTask(http, end, { diskCid: http.param("cid") });
       },
     }),
   ),
@@ -57,8 +48,7 @@ export const upkeepRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/vms/:cid",
     operation: "deleteVm",
-    serve: async ({ context, call, param }) =>
-      toTask((await deleteVm(context, { vmCid: param("cid"), ...NO_WAIT }, call)).task?.taskId),
+    serve: (http) => startTask(http, upkeepTasks.deleteVm, { vmCid: http.param("cid") }),
   },
   {
     method: "GET",
@@ -98,9 +88,9 @@ export const upkeepRoutes: readonly Route[] = [
       method: "DELETE",
       path,
       operation: "deleteSnapshots",
-      serve: async ({ context, call, param }) => {
-        const wanted = { deployment: param("deployment"), snapshotCid: param("cid"), ...NO_WAIT };
-        return toTask((await deleteSnapshots(context, wanted, call)).task?.taskId);
+      serve: (http) => {
+        const wanted = { deployment: http.param("deployment"), snapshotCid: http.param("cid") };
+        return startTask(http, upkeepTasks.deleteSnapshots, wanted);
       },
     }),
   ),
@@ -108,8 +98,7 @@ export const upkeepRoutes: readonly Route[] = [
     method: "POST",
     path: "/deployments/:deployment/scans",
     operation: "scanDeployment",
-    serve: async ({ context, call, param }) =>
-      toTask((await scanDeployment(context, { deployment: param("deployment"), ...NO_WAIT }, call)).task?.taskId),
+    serve: (http) => startTask(http, upkeepTasks.scanDeployment, { deployment: http.param("deployment") }),
   },
   {
     method: "GET",
@@ -134,16 +123,16 @@ export const upkeepRoutes: readonly Route[] = [
     method: "PUT",
     path: "/deployments/:deployment/problems",
     operation: "resolveProblems",
-    serve: async ({ context, call, request, param }) => {
-      const body = bodyObject(request);
+    serve: async (http) => {
+      const body = bodyObject(http.request);
       if (Object.keys(body.optionalObject("max_in_flight_overrides") ?? {}).length > 0)
         throw new NotImplementedError(
           "this director mends one problem after the other: give no max_in_flight overrides",
         );
       const chosen = body.optionalObject("resolutions") ?? {};
       const answers = Object.entries(chosen).map(([id, resolution]) => answerOf(id, resolution));
-      const wanted = { deployment: param("deployment"), answers, auto: false, ...NO_WAIT };
-      return toTask((await resolveProblems(context, wanted, call)).task?.taskId);
+      const wanted = { deployment: http.param("deployment"), answers, auto: false };
+      return startTask(http, upkeepTasks.resolveProblems, wanted);
     },
   },
 ];
@@ -156,9 +145,8 @@ function orphanedDisks({ context, call }: HttpCall): Promise<Answer> {
   return jsonList(pages);
 }
 
-async function takeOf({ context, call, param }: HttpCall, instanceId: string): Promise<Answer> {
-  const wanted = { deployment: param("deployment"), instanceId, ...NO_WAIT };
-  return toTask((await takeSnapshots(context, wanted, call)).task?.taskId);
+function takeOf(http: HttpCall, instanceId: string): Promise<Answer> {
+  return startTask(http, upkeepTasks.takeSnapshots, { deployment: http.param("deployment"), instanceId });
 }
 
 /** An instance is named by its id, or by its place in its group. */

@@ -179,7 +179,7 @@ export class Passthru {
         onNotRecorded: (taskId) => memory.forget(taskId),
         queue: "vendor_methods",
         description: `call ${name}`,
-        deployment: () => "",
+        deployment: "",
       });
       const { taskId } = task;
       if (lane !== undefined) lane.handOver(taskId);

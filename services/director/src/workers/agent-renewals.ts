@@ -146,7 +146,7 @@ export class AgentRenewals {
       job: { type: "renew_agent_certificates", instanceIds: due.map(({ instanceId }) => instanceId) },
       queue: "normal",
       description: `renew the certificates of ${due.length} agent${due.length === 1 ? "" : "s"}`,
-      deployment: () => "",
+      deployment: "",
     });
     this.#taskId = task.taskId;
     for (const { agentId, agentKeys } of due) {

@@ -120,7 +120,7 @@ export class AgentsBack {
       job: { type: "tell_agents", agentIds },
       queue: "dynamic_disks",
       description: `tell ${agentIds.length} agents that may have been restarted of their disks`,
-      deployment: () => "",
+      deployment: "",
     });
     const { signal } = this.#closed;
     const { state } = await tasks.whenEnded(taskId, { deadlineAtMs: Number.POSITIVE_INFINITY, signal });

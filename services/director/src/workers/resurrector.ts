@@ -116,7 +116,7 @@ export class Resurrector {
       job: { type: "resurrect_instances", deployment, vms },
       queue: "normal",
       description: `resurrect ${names.slice(0, 200)}`,
-      deployment: () => deployment,
+      deployment,
     });
     this.#tasks.set(deployment, taskId);
     for (const { instance, isDead } of due) {

@@ -38,7 +38,7 @@ describe("waiting for a task that was started", () => {
     const identity = { role: "operator", name: "" } as const;
     const call = { identity, requestId: "r", signal: end.signal, deadlineAtMs: Date.now() + 60_000 };
     const job = { type: "detach_dynamic_disk", diskName: "d" } as const;
-    const { taskId } = await tasks.start(call, { job, queue: "normal", description: "", deployment: () => "" });
+    const { taskId } = await tasks.start(call, { job, queue: "normal", description: "", deployment: "" });
     expect(taskId).to.equal(1);
     const waiting = tasks.whenEnded(taskId, call).catch((error: unknown) => error);
     end.abort(reason);
@@ -66,7 +66,7 @@ describe("waiting for a task that was started", () => {
       job,
       queue: "normal",
       description: "",
-      deployment: () => "",
+      deployment: "",
       onNumbered: (taskId) => told.push(`numbered ${taskId}`),
       onNotRecorded: (taskId) => told.push(`not recorded ${taskId}`),
     });

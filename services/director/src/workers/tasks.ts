@@ -37,7 +37,7 @@ export interface WantedTask {
   readonly queue: TaskQueue;
   readonly description: string;
   /** Which deployment it is about, as far as is known; empty for none. */
-  readonly deployment: (tables: DirectorTables) => string;
+  readonly deployment: string | ((tables: DirectorTables) => string);
   /** Decides on the state of this moment whether to accept it; throws to refuse. */
   readonly check?: (tables: DirectorTables) => void;
   /** A task that has not ended and is the same: it is answered instead. By default each is one of its own. */
@@ -93,7 +93,7 @@ export class Tasks {
       if (present !== undefined) return present;
       const note = room.admit(job, queue, userOf(call), tx);
       wanted.check?.(tx);
-      const deployment = wanted.deployment(tx);
+      const deployment = typeof wanted.deployment === "string" ? wanted.deployment : wanted.deployment(tx);
       const teams = teamsOf(tx, deployment, job);
       const task = newTask(
         {
