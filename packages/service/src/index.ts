@@ -32,5 +32,5 @@ export { Readiness, type ReadinessReport } from "./readiness.js";
 export { createRpcServer } from "./rpc-server.js";
 export { runService } from "./run-service.js";
 export { shownRequest } from "./shown-request.js";
-export { Slots } from "./slots.js";
+export { Slots, slotsOfEach } from "./slots.js";
 export { WorkQueue, type WorkResult } from "./work-queue.js";

@@ -1,59 +1,72 @@
-/** A bounded amount of something, given out in order of asking. */
+/** A concurrency limit whose callers may give up while they wait; slots are given in the order of asking. */
 export class Slots {
-  readonly #limit: number;
-  #used = 0;
-  readonly #waiting: { amount: number; start: () => void }[] = [];
+  #held = 0;
+  readonly #waiting = new Set<() => void>();
 
-  constructor(limit: number) {
-    this.#limit = limit;
+  constructor(private readonly limit: number) {}
+
+  /** Callers that hold a slot or wait for one. */
+  get inUse(): number {
+    return this.#held + this.#waiting.size;
   }
 
-  /** How many wait for theirs. */
+  /** Callers that wait for a slot. */
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#waiting.size;
   }
 
-  /**
-   * Resolves once the amount is free; more than there is counts as all of it. Returns the function that gives it back.
-   * Rejects with the signal's reason when that aborts before.
-   */
-  async acquire(amount = 1, signal?: AbortSignal): Promise<() => void> {
+  /** Does the work in a slot. Rejects with the signal's reason when that aborts before a slot is free. */
+  async run<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+    const release = await this.acquire(signal);
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  }
+
+  /** Returns the function that gives the slot back. Rejects with the signal's reason when that aborts before. */
+  async acquire(signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted();
-    const taken = Math.min(amount, this.#limit);
-    if (this.#waiting.length > 0 || this.#used + taken > this.#limit) await this.#wait(taken, signal);
-    else this.#used += taken;
-    let held = true;
+    if (this.#held < this.limit) this.#held++;
+    else await this.#wait(signal);
+    let isHeld = true;
     return () => {
-      if (!held) return;
-      held = false;
-      this.#used -= taken;
-      this.#startWaiting();
+      if (isHeld) this.#pass();
+      isHeld = false;
     };
   }
 
-  #wait(amount: number, signal: AbortSignal | undefined): Promise<void> {
+  #wait(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting.delete(start);
+        reject(signal?.reason);
+      };
       const start = (): void => {
+        this.#waiting.delete(start);
         signal?.removeEventListener("abort", leave);
         resolve();
       };
-      const place = { amount, start };
-      const leave = (): void => {
-        this.#waiting.splice(this.#waiting.indexOf(place), 1);
-        // Less may be waited for now than there is.
-        this.#startWaiting();
-        reject(signal?.reason);
-      };
       signal?.addEventListener("abort", leave, { once: true });
-      this.#waiting.push(place);
+      this.#waiting.add(start);
     });
   }
 
-  #startWaiting(): void {
-    for (let next = this.#waiting[0]; next && this.#used + next.amount <= this.#limit; next = this.#waiting[0]) {
-      this.#waiting.shift();
-      this.#used += next.amount;
-      next.start();
-    }
+  /** Hands the slot to the next caller, so that nobody who asks now takes it. */
+  #pass(): void {
+    const [next] = this.#waiting;
+    if (next === undefined) this.#held--;
+    else next();
   }
+}
+
+/** Returns the slots of each key, as many for each. Keys must be few: they are kept. */
+export function slotsOfEach(limit: number): (key: string) => Slots {
+  const all = new Map<string, Slots>();
+  return (key) => {
+    const slots = all.get(key) ?? new Slots(limit);
+    all.set(key, slots);
+    return slots;
+  };
 }

@@ -2,10 +2,10 @@ import { join } from "node:path";
 import type { CpiConfig as CpiConfigMessage } from "@diskmesh/api/cpi";
 import { CPI_NAME_PATTERN, CPI_NAME_RULE, type NamedCpi } from "@diskmesh/cpi";
 import { DomainError, hostPortOf, InvalidArgumentError, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
+import { type Slots, slotsOfEach } from "@diskmesh/service";
 import type { DispatcherConfig } from "./config.js";
 import { CpiSet, OfferedCpi } from "./cpi-set.js";
 import { AnswerRoom } from "./executables/answer.js";
-import { CallLimit } from "./executables/call-limit.js";
 import { ExecutableCpi } from "./executables/executable-cpi.js";
 import type { RunFolder } from "./executables/run-folder.js";
 import { FleetCpi } from "./fleet/fleet-cpi.js";
@@ -25,7 +25,8 @@ const FLEET = "fleet";
 /** Makes CPIs of descriptions. */
 export class CpiMaker {
   readonly #answerRoom: AnswerRoom;
-  readonly #limits = new Map<string, CallLimit>();
+  /** By director and CPI. Slots outlive a version of the config: processes of the last one still run. */
+  readonly #slots: (key: string) => Slots;
 
   constructor(
     private readonly config: Pick<DispatcherConfig, "executables" | "registry" | "limits">,
@@ -33,6 +34,7 @@ export class CpiMaker {
     private readonly runFolder: RunFolder,
   ) {
     this.#answerRoom = new AnswerRoom(config.executables.maxAnswersBytes);
+    this.#slots = slotsOfEach(config.executables.maxConcurrentCalls);
   }
 
   /**
@@ -76,12 +78,7 @@ export class CpiMaker {
 
   #executable(description: CpiDescription, directorId: string): ExecutableCpi {
     const { name, type, properties } = description;
-    const { jobsFolder, assumeV1WhenInfoFails, maxConcurrentCalls, maxWaitingCalls, ...limits } =
-      this.config.executables;
-    // The limit outlives the version of the config: processes of the last one still run.
-    const key = JSON.stringify([directorId, name]);
-    const callLimit = this.#limits.get(key) ?? new CallLimit(name, { maxConcurrentCalls, maxWaitingCalls });
-    this.#limits.set(key, callLimit);
+    const { jobsFolder, assumeV1WhenInfoFails, ...limits } = this.config.executables;
     return new ExecutableCpi({
       name,
       execPath: description.execPath === "" ? join(jobsFolder, `${type}_cpi`, "bin", "cpi") : description.execPath,
@@ -90,7 +87,7 @@ export class CpiMaker {
       limits,
       runFolder: this.runFolder,
       answerRoom: this.#answerRoom,
-      callLimit,
+      slots: this.#slots(JSON.stringify([directorId, name])),
       assumeV1WhenInfoFails,
     });
   }

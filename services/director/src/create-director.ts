@@ -3,7 +3,7 @@ import type { Logger } from "@diskmesh/domain";
 import { DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
 import { KeptLists } from "@diskmesh/rpc";
-import { Changes, type Clock, type Lifecycle, systemClock, type Waiting } from "@diskmesh/service";
+import { Changes, type Clock, type Lifecycle, slotsOfEach, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet, type ProcessReport } from "@diskmesh/tablet-admin";
 import type { AgentCertificates } from "./agents/agent-certificates.js";
@@ -45,7 +45,6 @@ import { TaskLog } from "./workers/task-log.js";
 import { TaskRunner } from "./workers/task-runner.js";
 import { TaskTimes } from "./workers/task-times.js";
 import { Tasks } from "./workers/tasks.js";
-import { VmSlots } from "./workers/vm-slots.js";
 import { type ReadersOfTexts, readersOfTexts } from "./yaml/readers-of-texts.js";
 
 export interface Director {
@@ -188,7 +187,7 @@ function jobContext(
   return {
     ...{ config, tablet, cpi, events, agents, agentCertificates, cloudConfigs, cpiConfigs },
     ...{ resurrectionConfigs, manifests, boshRegistry, stemcellFiles, logFiles, agentSettings },
-    vmSlots: new VmSlots(config.deployments.maxConcurrentVmsPerCpi),
+    vmSlots: slotsOfEach(config.deployments.maxConcurrentVmsPerCpi),
     endedAdds: new Set(),
     vendors: {
       host: parts.host,

@@ -2,11 +2,11 @@ import type { DiskId, Logger } from "@diskmesh/domain";
 import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle } from "@diskmesh/service";
 import type { StoredChange } from "@diskmesh/tablet";
+import pLimit from "p-limit";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
 import { Liveness } from "./agents/liveness.js";
 import type { RefusedAgents } from "./agents/refused-agents.js";
-import { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
 import { observeFleet, observeWork } from "./metrics/observe-fleet.js";
@@ -78,7 +78,7 @@ export async function buildContext(
     observeWork(() => workers.counts),
   );
   await workers.wakeAll();
-  const registrationTurns = new Turns(REGISTRATIONS_PER_TURN, edges.afterTurn);
+  const registrations = pLimit(REGISTRATIONS_PER_TURN);
   return {
     ...work,
     diskChanges,
@@ -86,7 +86,7 @@ export async function buildContext(
     watchers: { count: 0 },
     lists,
     workers,
-    registrationTurns,
+    registrationTurn: () => registrations(() => new Promise<void>(edges.afterTurn)),
     lastRegistrations: new Map(),
     refusedAgents,
     unknownExports: new Map(),

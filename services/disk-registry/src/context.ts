@@ -2,7 +2,6 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes } from "@diskmesh/service";
 import type { RefusedAgents } from "./agents/refused-agents.js";
-import type { Turns } from "./agents/turns.js";
 import type { Doing } from "./model/events.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
 import type { RegistryTables } from "./model/schema.js";
@@ -21,7 +20,11 @@ export interface Context extends WorkContext {
   readonly watchers: { count: number };
   readonly lists: KeptLists<RegistryTables>;
   readonly workers: Workers;
-  readonly registrationTurns: Turns;
+  /**
+   * Resolves in a later turn of the event loop, for so many registrations each turn: heartbeats, the store's answers and
+   * timers are heard between thousands of registrations that arrive at once.
+   */
+  readonly registrationTurn: () => Promise<void>;
   readonly lastRegistrations: LastRegistrations;
   readonly refusedAgents: RefusedAgents;
   /** By host, exports of disks that this registry never knew; in memory only, as what they serve is fenced in any case. */

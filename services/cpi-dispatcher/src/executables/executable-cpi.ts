@@ -10,15 +10,31 @@ import {
   type NewVm,
   type Vm,
 } from "@diskmesh/cpi";
-import { CancelledError, type JsonObject, messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
+import {
+  CancelledError,
+  type JsonObject,
+  messageOf,
+  NotImplementedError,
+  ResourceExhaustedError,
+  TimeoutError,
+} from "@diskmesh/domain";
+import type { Slots } from "@diskmesh/service";
 import { resultOf } from "../model/answers.js";
 import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiation.js";
 import { secretEnv } from "../model/redacted-request.js";
-import type { CallLimit } from "./call-limit.js";
 import { CpiProcess, type CpiProcessOptions, type CpiRequest, withCpiOn } from "./cpi-process.js";
 
+export interface CallLimits {
+  /** Calls of one CPI that run at once. */
+  readonly maxConcurrentCalls: number;
+  /** Calls of one CPI that wait for their turn. */
+  readonly maxWaitingCalls: number;
+}
+
 export interface ExecutableCpiOptions extends CpiProcessOptions {
-  readonly callLimit: CallLimit;
+  /** Calls of the CPI that run at once, its info among them. */
+  readonly slots: Slots;
+  readonly limits: CpiProcessOptions["limits"] & CallLimits;
   /** Takes a CPI whose info fails for one of version 1, as directors once did. */
   readonly assumeV1WhenInfoFails: boolean;
 }
@@ -155,8 +171,19 @@ export class ExecutableCpi implements Cpi {
   ): Promise<Result> {
     const { apiVersion } = await this.#negotiate(call);
     const run = () => this.#process.call({ ...request, apiVersion }, call);
-    const result = await this.options.callLimit.run(call.signal, run);
+    const result = await this.#inSlot(call.signal, run);
     return withCpiOn(this.options.name, request.method, () => check(result));
+  }
+
+  async #inSlot<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+    const { name: cpi, slots, limits } = this.options;
+    const { maxConcurrentCalls, maxWaitingCalls } = limits;
+    if (slots.inUse >= maxConcurrentCalls + maxWaitingCalls)
+      throw new ResourceExhaustedError(
+        `${maxWaitingCalls} calls of CPI ${cpi} wait already (executables.maxWaitingCalls): try again later`,
+        { about: { cpi }, retryAfterMs: 1_000 },
+      );
+    return slots.run(work, signal);
   }
 
   async #negotiate(call: CpiCall): Promise<Negotiated> {
@@ -195,7 +222,7 @@ export class ExecutableCpi implements Cpi {
         if (call.signal.aborted || !signal.aborted) throw error;
       }
     }
-    const answer = this.options.callLimit.run(call.signal, () => this.#ask(call));
+    const answer = this.#inSlot(call.signal, () => this.#ask(call));
     this.#asking = { answer, signal: call.signal };
     try {
       return await answer;

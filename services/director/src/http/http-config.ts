@@ -107,7 +107,7 @@ export const httpConfig = z
       ),
     maxWaitingPasswordChecks: count
       .default(100)
-      .describe("Passwords that wait for their turn; of one more, the address that has most of them is refused one."),
+      .describe("Passwords that wait for their turn; half of them may come from one address."),
   })
   .refine(({ users, tokens: given }) => users.length > 0 || given !== undefined, {
     path: ["users"],

@@ -12,7 +12,7 @@ import { exportJWK, type JWTPayload, SignJWT } from "jose";
 import { httpConfig } from "./http-config.js";
 import { LoginBrake } from "./login-brake.js";
 import { Logins } from "./logins.js";
-import { PasswordTurns } from "./password-turns.js";
+import { passwordTurns } from "./password-turns.js";
 import { Tokens } from "./tokens.js";
 
 const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -239,49 +239,43 @@ describe("one that is right, and goes on asking", () => {
 });
 
 describe("turns of passwords", () => {
-  const limits = { maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 4 };
+  const limits = { maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 5 };
 
-  /** Each name in the order in which it had its turn, or was refused. */
-  function turnsOf(asked: readonly string[]) {
-    const turns = new PasswordTurns(limits);
+  it("one address asks for many -> another is next, and has a place when that one has none left", async () => {
+    const inTurn = passwordTurns(limits);
     const ends: (() => void)[] = [];
     const order: string[] = [];
     const refused: string[] = [];
-    const all = asked.map((name) =>
-      turns.take(name.slice(0, 1), signal).then(
-        (end) => {
-          order.push(name);
-          ends.push(end);
-        },
-        (error) => refused.push(`${name} ${error.reason}`),
-      ),
+    const all = ["a1", "a2", "a3", "a4", "b1", "c1", "b2", "c2"].map((name) =>
+      inTurn(name.slice(0, 1), signal, () => {
+        order.push(name);
+        return new Promise<void>((end) => ends.push(end));
+      }).catch((error) => refused.push(`${name} ${error.reason}`)),
     );
-    return { turns, ends, order, refused, all };
-  }
-
-  it("one address asks for many -> another is next, and has a place when there is none left", async () => {
-    const { ends, order, refused, all } = turnsOf(["a1", "a2", "a3", "a4", "a5", "a6", "b1", "c1", "b2"]);
-    for (let turn = 0; turn < 5; turn++) {
+    for (let turn = 0; turn < 6; turn++) {
       await new Promise(setImmediate);
       ends.shift()?.();
     }
     await Promise.all(all);
-    expect(order).to.deep.equal(["a1", "a2", "b1", "c1", "a3"]);
-    // a6 found no place; a5 and a4 gave theirs to others, who then had as many; b2 would have had more than a.
-    expect(refused.sort()).to.deep.equal(["a4", "a5", "a6", "b2"].map((name) => `${name} RESOURCE_EXHAUSTED`));
+    expect(order).to.deep.equal(["a1", "b1", "c1", "a2", "b2", "a3"]);
+    // An address has half of the places: a4 is refused. All places are taken when c2 comes.
+    expect(refused.sort()).to.deep.equal(["a4", "c2"].map((name) => `${name} RESOURCE_EXHAUSTED`));
   });
 
   it("whoever leaves -> leaves its place; what ended -> is free again", async () => {
-    const turns = new PasswordTurns(limits);
-    const end = await turns.take("a", signal);
+    const inTurn = passwordTurns({ maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 2 });
+    let end = (): void => {};
+    const first = inTurn("a", signal, () => new Promise<void>((resolve) => (end = resolve)));
     const abort = new AbortController();
-    const waiting = turns.take("b", abort.signal);
-    const next = turns.take("c", signal);
+    const waiting = inTurn("b", abort.signal, async () => {});
+    const next = inTurn("c", signal, async () => "checked");
+    expect(await rejection(inTurn("d", signal, async () => {}))).to.have.property("reason", "RESOURCE_EXHAUSTED");
     abort.abort(new Error("gone"));
     expect(await rejection(waiting)).to.have.property("message", "gone");
+    const last = inTurn("d", signal, async () => "checked, too");
     end();
-    (await next)();
-    (await turns.take("d", signal))();
+    await first;
+    expect([await next, await last]).to.deep.equal(["checked", "checked, too"]);
   });
 });
 

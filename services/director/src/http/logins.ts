@@ -6,7 +6,7 @@ import type { HttpConfig } from "./http-config.js";
 import type { Login } from "./login.js";
 import { LoginBrake, networkOf } from "./login-brake.js";
 import { PageSessions } from "./page-sessions.js";
-import { PasswordTurns } from "./password-turns.js";
+import { passwordTurns } from "./password-turns.js";
 import { Tokens } from "./tokens.js";
 
 /** A client makes a connection for each request, and a command of many requests is one login for people. */
@@ -27,7 +27,7 @@ export class Logins {
   readonly #users: ReadonlyMap<string, HttpConfig["users"][number]>;
   readonly #tokens: Tokens | undefined;
   readonly #brake: LoginBrake;
-  readonly #turns: PasswordTurns;
+  readonly #inTurn: ReturnType<typeof passwordTurns>;
   /** By keyed hash of network, name and password: none can be read from it. The oldest first. */
   readonly #remembered = new Map<string, Remembered>();
   readonly #key = randomBytes(32);
@@ -42,7 +42,7 @@ export class Logins {
     this.sessions = new PageSessions(this.#users, clock);
     this.#tokens = config.tokens && new Tokens(config.tokens);
     this.#brake = new LoginBrake(clock);
-    this.#turns = new PasswordTurns(config);
+    this.#inTurn = passwordTurns(config);
   }
 
   /** Throws UnauthenticatedError, or ResourceExhaustedError for an address that has failed too often lately. */
@@ -83,17 +83,14 @@ export class Logins {
 
   async #check(name: string, password: string, address: string, signal: AbortSignal): Promise<Login> {
     const user = this.#users.get(name);
-    const end = await this.#turns.take(networkOf(address), signal);
-    try {
+    return this.#inTurn(networkOf(address), signal, async () => {
       // Others of the same may have failed while this one waited for its turn.
       this.#refuseHasty(address, name);
       const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), password);
       if (user !== undefined && isRight) return { name: user.name, scopes: user.scopes, by: "password" };
       this.#brake.failed(address, name);
       throw new UnauthenticatedError("name or password are wrong");
-    } finally {
-      end();
-    }
+    });
   }
 
   #remember(mark: string, login: Login, checkedAtMs: number, address: string): Login {

@@ -83,7 +83,7 @@ async function resurrect(context: JobContext, run: TaskRun, vm: Resurrected): Pr
     const { update } = await context.tablet.read((tables) => groupOf(manifestOf(context, tables, deployment), begun));
     const aim = { deployment, taskId: run.taskId, wanted: "started", follows: false, fixesLost: true } as const;
     const work = { aim, skipDrain: false, watchTime: update.updateWatchTime };
-    await context.vmSlots.inSlot(begun.cpi, run.stopped, () => runUnit(context, run, [instanceId], work));
+    await context.vmSlots(begun.cpi).run(() => runUnit(context, run, [instanceId], work), run.stopped);
   });
   return `${name} has another VM`;
 }

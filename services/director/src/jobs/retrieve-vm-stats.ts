@@ -43,19 +43,17 @@ async function stateOf(
   slots: Slots,
 ): Promise<JsonObject | undefined> {
   if (agentId === "") return undefined;
-  const leave = await slots.acquire(1, run.stopped);
+  const options = {
+    signal: run.stopped,
+    timeoutMs: STATE_TIMEOUT_MS,
+    requestTimeoutMs: STATE_TIMEOUT_MS,
+    unknownMethodIs: "ignored",
+  } as const;
   try {
-    const state = await context.agents.call(agentId, "get_state", ["full"], {
-      signal: run.stopped,
-      timeoutMs: STATE_TIMEOUT_MS,
-      requestTimeoutMs: STATE_TIMEOUT_MS,
-      unknownMethodIs: "ignored",
-    });
+    const state = await slots.run(() => context.agents.call(agentId, "get_state", ["full"], options), run.stopped);
     return isJsonObject(state) ? state : {};
   } catch {
     run.checkpoint();
     return undefined;
-  } finally {
-    leave();
   }
 }

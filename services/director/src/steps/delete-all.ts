@@ -48,7 +48,7 @@ async function deleteEach(
 ): Promise<void> {
   const how = { atOnce: things.length, goesOn: true };
   const failures = await runAll(run, things, how, ({ cpi, key }) =>
-    context.vmSlots.inSlot(cpi, run.stopped, () => deleteOne(key)),
+    context.vmSlots(cpi).run(() => deleteOne(key), run.stopped),
   );
   finish(run, failures, what);
 }

@@ -1,6 +1,6 @@
 import type { DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
-import type { Clock } from "@diskmesh/service";
+import type { Clock, Slots } from "@diskmesh/service";
 import type { AgentCertificates } from "../agents/agent-certificates.js";
 import type { BoshRegistryServer } from "../bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "../config.js";
@@ -13,7 +13,6 @@ import type { Nodes } from "../passthru/nodes.js";
 import type { StemcellFiles } from "../stemcells/stemcell-files.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Events } from "../workers/events.js";
-import type { VmSlots } from "../workers/vm-slots.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
 import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { Manifests } from "../yaml/manifests.js";
@@ -50,7 +49,8 @@ export interface JobContext {
   readonly logFiles: LogFiles;
   /** What agents are told in the env of create_vm. */
   readonly agentSettings: AgentSettings;
-  readonly vmSlots: VmSlots;
+  /** VMs of a CPI that are worked on at once. */
+  readonly vmSlots: (cpi: string) => Slots;
   /** Attachments whose add_dynamic_disk is known to have ended; of others an agent may have it queued still. */
   readonly endedAdds: Set<string>;
   /** The task that holds a lock; undefined for none. */

@@ -57,7 +57,7 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
 
 async function recreateVm(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { cpi } = await instanceOf(context, problem);
-  await context.vmSlots.inSlot(cpi, run.stopped, () => bringUp(context, run, problem));
+  await context.vmSlots(cpi).run(() => bringUp(context, run, problem), run.stopped);
 }
 
 /** Does whatever the instance needs to be as wanted. */

@@ -142,7 +142,7 @@ function workOf({ aim, skipDrain }: InstanceUpdate): UnitWork {
 }
 
 function inSlot(context: JobContext, run: TaskRun, { cpi, instanceIds }: Unit, work: UnitWork): Promise<void> {
-  return context.vmSlots.inSlot(cpi, run.stopped, () => runUnit(context, run, instanceIds, work));
+  return context.vmSlots(cpi).run(() => runUnit(context, run, instanceIds, work), run.stopped);
 }
 
 function meantOf(tables: DirectorTables, { aim, meant }: InstanceUpdate): readonly Instance[] {

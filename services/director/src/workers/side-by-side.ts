@@ -1,3 +1,5 @@
+import pLimit from "p-limit";
+
 /** An item on which the work failed. */
 export interface Failed<Item> {
   readonly item: Item;
@@ -21,15 +23,10 @@ export async function triedSideBySide<Item>(
   work: (item: Item) => Promise<void>,
   mayGoOn: (failures: readonly Failed<Item>[]) => boolean,
 ): Promise<Failed<Item>[]> {
-  const queue = items[Symbol.iterator]();
   const failures: Failed<Item>[] = [];
-  const worker = async (): Promise<void> => {
-    for (let next = queue.next(); next.done !== true; next = queue.next()) {
-      const item = next.value;
-      await work(item).catch((error: unknown) => failures.push({ item, error }));
-      if (!mayGoOn(failures)) return;
-    }
-  };
-  await Promise.all(Array.from({ length: atOnce }, worker));
+  await pLimit(Math.max(1, atOnce)).map(items, async (item) => {
+    if (!mayGoOn(failures)) return;
+    await work(item).catch((error: unknown) => failures.push({ item, error }));
+  });
   return failures;
 }

@@ -67,7 +67,7 @@ export class YamlReader {
         `${maxWaiting} texts wait to be read already, which is the limit (limits.yaml.maxWaiting): try again later`,
       );
     }
-    return this.#threads.acquire(1, stopped);
+    return this.#threads.acquire(stopped);
   }
 
   async #inThread(reading: Reading, { stored }: ReadOptions, stopped: AbortSignal): Promise<unknown> {

@@ -34,7 +34,7 @@ export class EraseRate {
       turn = undefined;
     };
     const limited: LimitedWrite = async (sizeBytes, write) => {
-      turn ??= await this.#turns.acquire(1, signal);
+      turn ??= await this.#turns.acquire(signal);
       await this.#pace(sizeBytes, signal);
       signal.throwIfAborted();
       const over = new AbortController();

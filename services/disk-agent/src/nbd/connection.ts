@@ -87,7 +87,7 @@ export class NbdConnection {
 
   async #transmit(): Promise<void> {
     const requests = new Slots(this.#limits.maxInFlightRequests);
-    const bytes = new Slots(this.#limits.maxInFlightBytes);
+    let inFlightBytes = 0;
     for (;;) {
       // Room first: a client that sends faster than the disk takes is held back by its own socket.
       const releaseRequest = await requests.acquire();
@@ -96,12 +96,15 @@ export class NbdConnection {
       const hasPayload = request.command === COMMAND.WRITE;
       if (hasPayload && request.lengthBytes > MAX_REQUEST_BYTES)
         throw new Error(`a write of ${request.lengthBytes} bytes is above the limit of ${MAX_REQUEST_BYTES}`);
-      const releaseBytes = await bytes.acquire(Math.min(request.lengthBytes, MAX_REQUEST_BYTES));
+      const sizeBytes = Math.min(request.lengthBytes, MAX_REQUEST_BYTES);
+      while (inFlightBytes > 0 && inFlightBytes + sizeBytes > this.#limits.maxInFlightBytes)
+        await Promise.race(this.#running);
+      inFlightBytes += sizeBytes;
       const payload = hasPayload ? await this.#reader.read(request.lengthBytes) : undefined;
       if (this.#draining) return;
       const running = this.#answer(request, payload).finally(() => {
         this.#running.delete(running);
-        releaseBytes();
+        inFlightBytes -= sizeBytes;
         releaseRequest();
       });
       this.#running.add(running);

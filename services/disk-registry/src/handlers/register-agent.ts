@@ -64,7 +64,7 @@ async function takeIn(
 ): Promise<RegisterAgentResponse> {
   const { tablet, fleet, clock, config, liveness, log, workers } = context;
   const heardAtMs = clock.nowMs();
-  await context.registrationTurns.next();
+  await context.registrationTurn();
   // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
   call.signal.throwIfAborted();
   const registration = parseRegistration(request, hostId, config.limits, heardAtMs);
