@@ -233,7 +233,9 @@ const fields = z.strictObject({
       .describe("Takes manifests with releases, jobs and addons, none of which run, with a warning in the task."),
   }),
   page: groupConfig("The page for browsers, a part of the HTTPS face.", {
-    maxViewers: count.default(50).describe("Browsers that are told of changes at once; half of them may be of one login."),
+    maxViewers: count
+      .default(50)
+      .describe("Browsers that are told of changes at once; half of them may be of one login."),
     sendIntervalMs: durationMsConfig.default(250).describe("How often at most each is told what has changed."),
     beatIntervalMs: durationMsConfig.default(5_000).describe("How often at least each hears that it is still told."),
     stuckAfterMs: durationMsConfig

@@ -37,14 +37,13 @@ import { EndedTasks } from "./workers/ended-tasks.js";
 import { Events } from "./workers/events.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { OwedRemovals } from "./workers/owed-removals.js";
-import { QueueRoom } from "./workers/queue-room.js";
 import { Refusals } from "./workers/refusals.js";
 import { Resurrector } from "./workers/resurrector.js";
 import { TaskArchive } from "./workers/task-archive.js";
 import { TaskLog } from "./workers/task-log.js";
 import { TaskRunner } from "./workers/task-runner.js";
 import { TaskTimes } from "./workers/task-times.js";
-import { Tasks } from "./workers/tasks.js";
+import { Tasks, type TasksOptions } from "./workers/tasks.js";
 import { type ReadersOfTexts, readersOfTexts } from "./yaml/readers-of-texts.js";
 
 export interface Director {
@@ -209,11 +208,10 @@ function makeTasks(
   { jobs, taskLog, endedTasks, callMemory }: Records & Pick<Drivers, "callMemory"> & { readonly jobs: JobContext },
 ) {
   const { workers, queueLengths, timeoutsMs } = queueLimits(config);
-  const room = new QueueRoom({ queueLengths, cpisOf: (job, tables) => cpisOfJob(jobs, planners, job, tables) });
-  lifecycle.use("queue room", { close: tablet.watch((all) => room.onChanges(all)) });
+  const cpisOf: TasksOptions["cpisOf"] = (job, tables) => cpisOfJob(jobs, planners, job, tables);
   const onRecorded = (task: Task): void => runner.enqueue(task);
   const { answerMarginMs } = config.tasks;
-  const tasks = new Tasks({ tablet, endedTasks, changes, clock, room, onRecorded, answerMarginMs });
+  const tasks = new Tasks({ tablet, endedTasks, changes, clock, queueLengths, cpisOf, onRecorded, answerMarginMs });
   const locks = new LockKeeper({
     times: lockTimes(config),
     clock,

@@ -70,8 +70,7 @@ export class Registries {
     const settled = await Promise.allSettled(found);
     return {
       hostIds: settled.flatMap((each) => (each.status === "fulfilled" ? each.value.map(({ hostId }) => hostId) : [])),
-      isNowhere:
-        settled.length > 0 && settled.every((each) => each.status === "fulfilled" && each.value.length === 0),
+      isNowhere: settled.length > 0 && settled.every((each) => each.status === "fulfilled" && each.value.length === 0),
       unanswered: settled.flatMap((each) => (each.status === "rejected" ? [messageOf(each.reason)] : [])),
     };
   }

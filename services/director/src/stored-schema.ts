@@ -284,6 +284,7 @@ const task = shapeOf<Task>()({
   startedAtMs: z.number().nullable(),
   endedAtMs: z.number().nullable(),
   contextId: text.optional(),
+  cpiShare: text.optional(),
   requestId: text.optional(),
   authentication: text.optional(),
   traceParent: text.optional(),

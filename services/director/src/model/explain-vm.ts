@@ -151,7 +151,9 @@ function vmState(vm: KnownVm): Found | undefined {
       );
     default:
       if (isForgottenHost(vm))
-        return cause("VM_NOWHERE", `no disk-registry has a host that is VM ${vmCid} of ${name}: it was purged`, [again]);
+        return cause("VM_NOWHERE", `no disk-registry has a host that is VM ${vmCid} of ${name}: it was purged`, [
+          again,
+        ]);
       return wanted === "stopped"
         ? cause("STOPPED", `the jobs of ${name} were stopped by an operator`, [way(instance, "start them", "start")])
         : undefined;

@@ -16,7 +16,7 @@ import type { Problem } from "./problem.js";
 import type { ResurrectionSwitch } from "./resurrection-switch.js";
 import { type Snapshot, snapshotKey } from "./snapshot.js";
 import { formatStemcell, type Stemcell } from "./stemcell.js";
-import { hasEnded, restored, type Task } from "./task.js";
+import { hasEnded, restored, type Task, type TaskQueue } from "./task.js";
 
 /** The last number given out, by what is counted. */
 export interface Counter {
@@ -61,6 +61,16 @@ const table =
   <Doc>() =>
   <Index extends string>(definition: Table<Doc, Index>): Table<Doc, Index> =>
     definition;
+
+/** The tasks of a queue that ask the same CPIs. */
+export function shareKey(queue: TaskQueue, cpiShare: string): string {
+  return `${queue} ${cpiShare}`;
+}
+
+/** The tasks of a queue that one login asked for. */
+export function loginKey(queue: TaskQueue, user: string): string {
+  return `${queue} ${user}`;
+}
 
 /** The director's tablet. */
 export const schema = {
@@ -118,6 +128,9 @@ export const schema = {
       byDeployment: (task) => (task.deployment === "" ? undefined : task.deployment),
       byEnd: (task) => (hasEnded(task) ? "ended" : "live"),
       liveByQueue: (task) => (hasEnded(task) ? undefined : task.queue),
+      liveByShare: (task) =>
+        hasEnded(task) || task.cpiShare === undefined ? undefined : shareKey(task.queue, task.cpiShare),
+      liveByLogin: (task) => (hasEnded(task) ? undefined : loginKey(task.queue, task.user)),
     },
   }),
   untoldEvents: table<UntoldEvent>()({ key: ({ noteId }) => noteKey(noteId), indexes: {} }),

@@ -201,6 +201,8 @@ export interface Task {
   readonly traceParent?: string | undefined;
   /** Whose its deployment was when it was asked for; absent for nobody's. */
   readonly teams?: readonly string[] | undefined;
+  /** The CPIs that it was to ask when it came, as shareNameOf names them; absent where an older version recorded it. */
+  readonly cpiShare?: string | undefined;
   /** How many directors have taken it. */
   readonly attempts: number;
   readonly createdAtMs: number;
@@ -222,7 +224,7 @@ export function hasEnded(task: Task): boolean {
 
 export type NewTask = Pick<
   Task,
-  "taskId" | "description" | "queue" | "user" | "deployment" | "contextId" | "teams" | "traceParent"
+  "taskId" | "description" | "queue" | "user" | "deployment" | "contextId" | "teams" | "traceParent" | "cpiShare"
 > & {
   readonly job: Job;
 };

@@ -5,7 +5,6 @@ import { openStorage, Tablet, type TabletStorage } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
-import { QueueRoom } from "./queue-room.js";
 import { BY_DIRECTOR, Tasks } from "./tasks.js";
 
 describe("waiting for a task that was started", () => {
@@ -16,10 +15,6 @@ describe("waiting for a task that was started", () => {
   beforeEach(async () => {
     storage = openStorage(temporaryFolder(), "director");
     tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
-    const room = new QueueRoom({
-      queueLengths: { urgent: 9, normal: 9, dynamic_disks: 9, vendor_methods: 9 },
-      cpisOf: () => [],
-    });
     const endedTasks = { get: async () => undefined };
     tasks = new Tasks({
       onRecorded: () => {},
@@ -27,7 +22,8 @@ describe("waiting for a task that was started", () => {
       endedTasks,
       changes: new Changes<number>(),
       clock: systemClock,
-      room,
+      queueLengths: { urgent: 9, normal: 9, dynamic_disks: 9, vendor_methods: 9 },
+      cpisOf: () => [],
       answerMarginMs: 1,
     });
   });

@@ -13,9 +13,10 @@ import {
   type Task,
   type TaskQueue,
 } from "../model/task.js";
+import { shareNameOf } from "../model/worker-shares.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { EndedTasks } from "./ended-tasks.js";
-import type { QueueRoom } from "./queue-room.js";
+import { refuseWhenFull } from "./queue-room.js";
 import { activeTraceParent } from "./task-span.js";
 
 /** Node takes more for 1. */
@@ -26,7 +27,10 @@ export interface TasksOptions {
   readonly endedTasks: Pick<EndedTasks, "get">;
   readonly changes: Changes<number>;
   readonly clock: Clock;
-  readonly room: QueueRoom;
+  /** Most tasks of each queue that have not ended. */
+  readonly queueLengths: Readonly<Record<TaskQueue, number>>;
+  /** The CPIs that a task may have to ask, by what is recorded now. */
+  readonly cpisOf: (job: Job, tables: DirectorTables) => readonly string[];
   /** Hears of a task in the turn in which it is recorded, before that is durable: what it records next shares the commit. */
   readonly onRecorded: (task: Task) => void;
   readonly answerMarginMs: number;
@@ -84,14 +88,15 @@ export class Tasks {
   }
 
   #record(call: Asking & Pick<CallContext, "contextId">, wanted: WantedTask): Promise<Task> {
-    const { tablet, clock, room, onRecorded } = this.#options;
+    const { tablet, clock, queueLengths, cpisOf, onRecorded } = this.#options;
     const traceParent = activeTraceParent();
     let recorded: Task | undefined;
     const durable = tablet.transact((tx) => {
       const { job, queue, description, joins } = wanted;
       const present = joins && sameIn(tx, queue, joins);
       if (present !== undefined) return present;
-      const note = room.admit(job, queue, userOf(call), tx);
+      const cpiShare = shareNameOf(cpisOf(job, tx));
+      refuseWhenFull(tx, { queue, cpiShare, user: userOf(call) }, queueLengths[queue]);
       wanted.check?.(tx);
       const deployment = typeof wanted.deployment === "string" ? wanted.deployment : wanted.deployment(tx);
       const teams = teamsOf(tx, deployment, job);
@@ -103,6 +108,7 @@ export class Tasks {
           user: userOf(call),
           deployment,
           job,
+          cpiShare,
           ...(call.contextId !== undefined && { contextId: call.contextId }),
           ...(call.requestId !== undefined && { requestId: call.requestId, authentication: authenticationOf(call) }),
           ...(traceParent !== undefined && { traceParent }),
@@ -111,7 +117,6 @@ export class Tasks {
         clock.nowMs(),
       );
       tx.tasks.put(task);
-      note(task.taskId);
       wanted.onNumbered?.(task.taskId);
       recorded = task;
       return task;
