@@ -9,7 +9,7 @@ import { storageOf, type TabletConfig } from "./open-tablet.js";
 const USAGE = `restore.js --config FILE --from BACKUP [--replace]
   --config FILE   the service's own configuration: its tablet is what is restored, a folder or a database
   --from BACKUP   the file that \`diskmesh backup\` made
-  --replace       delete what the database holds, or give the folder another name, first`;
+  --replace       replace what the database holds; a folder gets another name first`;
 
 /**
  * Restores a backup into the tablet of a service that does not run, and exits the process: the arguments are those of

@@ -33,8 +33,13 @@ export interface Claim {
 
 /** The first claim of a tablet that is restored from a backup, with all that it is to have. */
 export interface RestoredClaim extends Claim {
-  /** Whatever the storage holds is deleted first; else a storage that is not empty is refused. */
+  /** Whatever the storage holds is replaced; else a storage that is not empty is refused. */
   readonly replace: boolean;
+  /**
+   * Where a storage numbers its log, the numbers of the restored incarnation begin here, or higher where it has higher
+   * ones: above all that a process with another incarnation may still write.
+   */
+  readonly firstNumber: number;
 }
 
 export interface ClaimOptions {
@@ -79,6 +84,8 @@ export interface LeaderState {
 export interface TabletStorage {
   /** The largest commit that it can take, when that is limited. */
   readonly commitSizeBytesMax?: number;
+  /** The number of the last log entry, where the storage numbers them. Only once claimed. */
+  readonly logNumber?: number;
   /** How many documents and log entries had to be read between claim and serving, where that depends on following. */
   readonly documentsRead?: number;
   /**

@@ -217,6 +217,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   async *backup(nowMs: number): AsyncGenerator<string> {
     this.#refuseWhenEnded();
     const { id: tabletId, incarnation, parentIncarnations, generation } = this;
+    const { logNumber } = this.#storage;
     const documents = this.#memory.snapshot();
     await this.#barrier();
     // Proves that no other process has led meanwhile.
@@ -227,6 +228,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       incarnation,
       parentIncarnations,
       generation,
+      logNumber,
       createdAtMs: nowMs,
     };
     yield* backupPieces(header, documents);

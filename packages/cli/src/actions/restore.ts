@@ -19,7 +19,7 @@ export const restore: Action = {
   summary: "a backup, into the tablet of a service of this machine that does not run",
   options: [
     ["--config <file>", "the service's own config: its tablet, a folder or a database, is what is restored"],
-    ["--replace", "first give the folder another name, or empty the database's tables"],
+    ["--replace", "first give the folder another name, or replace what the database holds"],
   ],
   example: "diskmesh restore registry registry.backup --config .diskmesh/config/disk-registry.yml",
   isOpenEnded: true,

@@ -5,6 +5,7 @@ import { loadedDocument, versionOf } from "../memory-tables.js";
 import type { Schema, Table } from "../schema.js";
 import type { Claim, StoredChange, TabletStorage } from "../storage.js";
 import { type BackupDocument, checkBackup, documentsOf } from "./backup-file.js";
+import { GENERATION_STEP } from "./restored-claim.js";
 
 export interface RestoreOptions {
   readonly file: string;
@@ -21,9 +22,11 @@ export interface RestoreOptions {
 
 const LEADER_WAIT_MS = 20_000;
 
-/** More generations than there can have been since the backup, and than any counter gave out. */
-const GENERATION_STEP = 2 ** 20;
+/** More than any counter gave out since the backup, and than a log got entries. */
 const COUNTER_STEP = 2 ** 32;
+const NUMBER_STEP = 2 ** 32;
+/** More than a log can get on average. */
+const ENTRIES_PER_MS = 16;
 /** Of the incarnations that a tablet descends from, the nearest are kept. */
 const PARENTS_MAX = 64;
 const COMMIT_SIZE_BYTES = 4 * 1024 * 1024;
@@ -42,6 +45,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
     );
   }
   const restored = restoredClaim(header, randomUUID());
+  const firstNumber = firstNumberAfter(header.logNumber);
   const giveUp = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const onStandby = (leader: string): void => {
@@ -49,7 +53,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
     timer ??= setTimeout(() => giveUp.abort(reason), options.leaderWaitMs ?? LEADER_WAIT_MS);
   };
   try {
-    const waiting = { schema, restore: { ...restored, replace }, onStandby, signal: giveUp.signal };
+    const waiting = { schema, restore: { ...restored, replace, firstNumber }, onStandby, signal: giveUp.signal };
     await storage.claim({ writer: randomUUID(), address: "a restore" }, waiting);
     clearTimeout(timer);
     await storage.load(() => {});
@@ -70,6 +74,16 @@ export function restoredClaim(backedUp: Claim, incarnation: string): Claim {
     parentIncarnations: [backedUp.incarnation, ...backedUp.parentIncarnations].slice(0, PARENTS_MAX),
     generation: backedUp.generation + GENERATION_STEP,
   };
+}
+
+/**
+ * Where the log's numbers begin after a restore: above all that logs of the tablet can have got, also when the database
+ * was dropped after another restore of the same backup. The time of day is ahead of any log, unless somebody set it back:
+ * then the number is far above the backup's.
+ */
+export function firstNumberAfter(logNumber = 0, nowMs = Date.now()): number {
+  const byClock = nowMs * ENTRIES_PER_MS;
+  return logNumber < byClock ? byClock : logNumber + NUMBER_STEP;
 }
 
 /** A document of a table as it is after a restore. */

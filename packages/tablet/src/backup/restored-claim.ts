@@ -18,7 +18,13 @@ export function refuseRestore(last: LatestClaim | undefined, restore: RestoredCl
   }
 }
 
-/** What the claim of a restore says beside what every claim says. */
-export function restoredFields({ replace, ...claim }: RestoredClaim) {
-  return { ...claim, isRestore: true } as const;
+/** More generations than there can have been since a backup. */
+export const GENERATION_STEP = 2 ** 20;
+
+/**
+ * What the claim of a restore says beside what every claim says: a generation above those of the backup and of the
+ * storage, whose last one is 0 where it is empty.
+ */
+export function restoredFields({ replace, firstNumber, generation, ...claim }: RestoredClaim, lastGeneration: number) {
+  return { ...claim, generation: Math.max(generation, lastGeneration + GENERATION_STEP), isRestore: true } as const;
 }

@@ -83,7 +83,7 @@ class LmdbStorage implements TabletStorage {
         incarnation: last?.incarnation ?? randomUUID(),
         parentIncarnations: last?.parentIncarnations ?? [],
         generation: (last?.generation ?? 0) + 1,
-        ...(restore && restoredFields(restore)),
+        ...(restore && restoredFields(restore, last?.generation ?? 0)),
         writer: leader.writer,
         address: leader.address,
       };

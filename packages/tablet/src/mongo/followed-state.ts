@@ -46,13 +46,14 @@ export class FollowedState {
   #lastNumber: number;
   readonly #where: string;
 
-  /** `loads` are all loads in the log; `where` is for messages. */
-  constructor(checkpoint: number, loads: readonly Pick<LoadEntry, "from" | "claim">[], where: string) {
+  /** `loads` are all loads in the log from `firstNumber` on, where the incarnation begins; `where` is for messages. */
+  constructor(checkpoint: number, loads: readonly Pick<LoadEntry, "from" | "claim">[], where: string, firstNumber = 1) {
     this.#where = where;
     this.#checkpoint = checkpoint;
     this.#lastNumber = checkpoint;
+    const earlierIncarnations = { from: 0, claim: firstNumber };
     // What a later load covers, the log tells of.
-    this.#isLeftover = leftoverTest(loads.filter(({ claim }) => claim <= checkpoint));
+    this.#isLeftover = leftoverTest([earlierIncarnations, ...loads.filter(({ claim }) => claim <= checkpoint)]);
   }
 
   /** The highest number up to which everything is in the view. */
@@ -72,7 +73,7 @@ export class FollowedState {
   /**
    * Adds the next entry of the log. False, and nothing is added, when it does not follow upon the last one: what was in
    * between has been applied and deleted, or it is the claim of a candidate that came too late, in a place that had
-   * been deleted.
+   * been deleted, or the first of a restored incarnation.
    */
   append(entry: Entry): boolean {
     if (!this.#isNext(entry)) return false;

@@ -3,7 +3,7 @@ import { CURE } from "../format.js";
 import type { IsOurs } from "./collections.js";
 import type { DocumentReader, DocumentServer, StoredDocument } from "./document-server.js";
 import { FollowedState } from "./followed-state.js";
-import { type ClaimEntry, type Entry, EVERY_KIND, type LoadEntry, type TabletLog } from "./log.js";
+import { type Entry, EVERY_KIND, type LoadEntry, type OwnClaim, type TabletLog } from "./log.js";
 import type { Patience } from "./patience.js";
 
 export interface LoadOptions extends ReadOptions {
@@ -25,12 +25,12 @@ export interface ReadOptions {
 const PAGE_DOCUMENTS = 1_000;
 
 /** Reads everything up to the own claim. While that is the newest, nobody deletes what is above the checkpoint. */
-export function readTablet(options: LoadOptions, claim: ClaimEntry): Promise<FollowedState> {
+export function readTablet(options: LoadOptions, claim: OwnClaim): Promise<FollowedState> {
   return options.server.readInOrder((server) => readAll({ ...options, server }, claim));
 }
 
-async function readAll(options: ReadOptions, claim: ClaimEntry): Promise<FollowedState> {
-  const state = await beginState(options, claim._id);
+async function readAll(options: ReadOptions, claim: OwnClaim): Promise<FollowedState> {
+  const state = await beginState(options, claim);
   if (!(await readLog(options, state, claim._id)) || !state.isUpTo(claim)) {
     // It may be a newer leader that deletes there already.
     await options.log.refuseFenced();
@@ -51,18 +51,20 @@ function whereOf({ tabletName, server }: ReadOptions): string {
 }
 
 /** The state before anything was added to it: which checkpoint to start from, and what the view may hold by right. */
-export async function beginState(options: ReadOptions, below?: number): Promise<FollowedState> {
+export async function beginState(options: ReadOptions, claim?: OwnClaim): Promise<FollowedState> {
   const { server, log, onRead } = options;
-  let checkpoint = 0;
+  const firstNumber = claim?.firstNumber ?? (await log.firstNumber());
+  let checkpoint = firstNumber - 1;
   let entries = 0;
   const loads: LoadEntry[] = [];
-  for await (const entry of log.entries(["checkpoint", "load"], { after: 0, below }, server)) {
+  const range = { after: checkpoint, below: claim?._id };
+  for await (const entry of log.entries(["checkpoint", "load"], range, server)) {
     entries++;
     if (entry.kind === "load") loads.push(entry);
     else checkpoint = Math.max(checkpoint, entry.upTo);
   }
   onRead(entries);
-  return new FollowedState(checkpoint, loads, whereOf(options));
+  return new FollowedState(checkpoint, loads, whereOf(options), firstNumber);
 }
 
 /** Adds what has come since. False when something in between is gone. */
@@ -126,6 +128,6 @@ function identityOf(server: DocumentReader, collection: string, stored: StoredDo
   const { _id: id, _seq: seq } = stored;
   if (typeof id === "string" && typeof seq === "number") return { id, seq };
   throw new InvalidStateError(
-    `${collection} in MongoDB at ${server.name} holds a document that diskmesh did not write, _id ${JSON.stringify(id)}; delete it, or restore a backup`,
+    `${collection} in MongoDB at ${server.name} holds a document that diskmesh did not write, _id ${JSON.stringify(id)}; delete it`,
   );
 }

@@ -11,11 +11,15 @@ import {
   type DocumentServer,
   type Fields,
   LostAnswerError,
+  type Range,
   type StoredDocument,
 } from "./document-server.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
-/** What every entry of the log has. Numbers have no gaps above the last checkpoint. */
+/**
+ * What every entry of the log has. Numbers have no gaps above the last checkpoint, but for one: the claim that begins a
+ * restore is followed by its `firstNumber`.
+ */
 interface EntryBase {
   readonly _id: number;
   readonly generation: number;
@@ -31,6 +35,11 @@ export interface ClaimEntry extends EntryBase {
   readonly format?: number;
   readonly incarnation?: string;
   readonly parentIncarnations?: readonly string[];
+  /**
+   * The number of the claim with which the incarnation begins. What lies below, in the log and in the view, is of an
+   * earlier incarnation. Absent in claims of the first release: 1.
+   */
+  readonly firstNumber?: number;
   /** A restore began with it, and has not ended. */
   readonly isRestore?: true;
   readonly address: string;
@@ -113,15 +122,15 @@ export class TabletLog {
     this.#isOurs = isOurs;
   }
 
+  /** The number of the own entry that was appended last. */
+  get lastNumber(): number {
+    return this.#last;
+  }
+
   get claimed(): OwnClaim {
     if (this.#claim === undefined)
       throw new InvalidStateError(`tablet ${this.#tabletName} is used before it was claimed`);
     return this.#claim;
-  }
-
-  /** The number of the own entry that was appended last. */
-  get lastNumber(): number {
-    return this.#last;
   }
 
   /** Takes the next generation. Undefined when another candidate got in between. */
@@ -129,14 +138,12 @@ export class TabletLog {
     let claim: OwnClaim;
     do {
       const last = await this.#lastEntry();
-      // Read after the last entry: of what came before that none is missing.
-      const lastClaim = last === undefined ? await this.#refuseLost() : await this.#lastClaim();
-      if ((lastClaim?.format ?? 1) > STORE_FORMAT)
-        throw new InvalidStateError(newerFormat(this.#where, lastClaim?.format));
-      refuseRestore(lastClaim, restore, this.#where);
+      const lastClaim = last && (await this.#claimOf(last));
+      if (!restore?.replace) await this.#refuseClaim(last, lastClaim, restore);
       const previousGeneration = last?.generation ?? 0;
+      const number = last === undefined ? 1 : nextNumber(last);
       claim = {
-        _id: (last?._id ?? 0) + 1,
+        _id: number,
         generation: previousGeneration + 1,
         writer,
         kind: "claim",
@@ -145,16 +152,22 @@ export class TabletLog {
         tabletId: lastClaim?.tabletId ?? randomUUID(),
         incarnation: lastClaim?.incarnation ?? randomUUID(),
         parentIncarnations: lastClaim?.parentIncarnations ?? [],
-        ...(restore && restoredFields(restore)),
+        // Never the next one: by the gap a follower notices.
+        firstNumber: restore ? Math.max(number + 2, restore.firstNumber) : (lastClaim?.firstNumber ?? 1),
+        ...(restore && restoredFields(restore, previousGeneration)),
         address,
       };
     } while ((await this.#insert(claim)) !== undefined);
     // Its number may have been chosen long ago, from a part of the log that has been applied and deleted since.
-    if ((await this.#lastEntry())?._id !== claim._id) return undefined;
+    if (!(await this.#isLast(claim._id))) return undefined;
     this.#claim = claim;
     this.#kept = claim;
     this.#last = claim._id;
-    return claim;
+    if (restore === undefined) return claim;
+    this.#last = claim.firstNumber - 1;
+    const first = await this.#claimNext({ writer, above: 0, isRestore: true });
+    // Entries that were on their way to a dropped log may have led another restore to a higher number.
+    return (await this.#isLast(first)) ? this.claimed : undefined;
   }
 
   /** Throws InvalidStateError when the own claim is not in the log: somebody deleted or replaced that meanwhile. */
@@ -204,17 +217,19 @@ export class TabletLog {
   ): Promise<void> {
     return this.#turns.run(async () => {
       await handLease();
-      const { _id, generation: previousGeneration, writer: _, isRestore, ...kept } = this.claimed;
       // A restore ends with the claim that its own code asks for, not with one that a lost answer made necessary.
-      const fields = isRestore && above === 0 ? { ...kept, isRestore } : kept;
-      const again = { ...fields, previousGeneration };
-      this.#claim = { _id, ...again, writer, generation: Math.max(previousGeneration, above) + 1 };
-      const claim = await this.#append(again, FOREVER_MS);
-      this.#claim = { ...this.claimed, _id: claim };
-      this.#kept = this.#claim;
+      const isRestore = this.claimed.isRestore === true && above === 0;
+      const claim = await this.#claimNext({ writer, above, isRestore }, FOREVER_MS);
       await this.#append({ kind: "load", from, claim }, FOREVER_MS);
       then(claim);
     });
+  }
+
+  /** Where the latest leader's incarnation begins; 1 where there is none. */
+  async firstNumber(): Promise<number> {
+    const last = await this.#lastEntry();
+    const claim = last && (await this.#claimOf(last));
+    return claim?.firstNumber ?? 1;
   }
 
   /** Entries of these kinds with numbers in between, in order. */
@@ -235,6 +250,20 @@ export class TabletLog {
   /** Deletes what is in the view. Claims and loads stay for ever: they are what an old leader runs into. */
   async deleteApplied(upTo: number): Promise<void> {
     await this.#server.delete(this.#collection, { below: upTo + 1, kinds: ["commit", "checkpoint"] });
+  }
+
+  /** Claims directly after the own last entry; returns the claim's number. */
+  async #claimNext(
+    { writer, above, isRestore }: { readonly writer: string; readonly above: number; readonly isRestore: boolean },
+    giveUpAfterMs?: number,
+  ): Promise<number> {
+    const { _id, generation: previousGeneration, writer: _, isRestore: __, ...kept } = this.claimed;
+    const next = { ...kept, previousGeneration, ...(isRestore ? { isRestore } : {}) };
+    this.#claim = { _id, ...next, writer, generation: Math.max(previousGeneration, above) + 1 };
+    const number = await this.#append(next, giveUpAfterMs);
+    this.#claim = { ...this.claimed, _id: number };
+    this.#kept = this.#claim;
+    return number;
   }
 
   async #append(fields: NewEntry, giveUpAfterMs?: number): Promise<number> {
@@ -267,18 +296,26 @@ export class TabletLog {
     }, giveUpAfterMs);
   }
 
-  /** Before a restore. The collections stay, with all that others made of them: indexes, users' rights. */
-  async deleteEverything(): Promise<void> {
-    for (const collection of await this.#collections())
-      await this.#patience.answerOf(() => this.#server.delete(collection, {}));
-  }
-
   get #where(): string {
     return `tablet ${this.#tabletName} in MongoDB at ${this.#server.name}`;
   }
 
+  /** Throws InvalidStateError when what there is must not be claimed. */
+  async #refuseClaim(last?: Entry, lastClaim?: ClaimEntry, restore?: RestoredClaim): Promise<void> {
+    if (last === undefined) return this.#refuseLost();
+    if ((lastClaim?.format ?? 1) > STORE_FORMAT)
+      throw new InvalidStateError(newerFormat(this.#where, lastClaim?.format));
+    refuseRestore(lastClaim, restore, this.#where);
+    const first = lastClaim && (await this.#get(lastClaim.firstNumber ?? 1));
+    // Claims of the first release name no incarnation.
+    if (first?.kind === "claim" && (first.incarnation ?? lastClaim?.incarnation) === lastClaim?.incarnation) return;
+    throw new InvalidStateError(
+      `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim of its incarnation; ${CURE}`,
+    );
+  }
+
   /** Throws InvalidStateError when there are tables, but no log. */
-  async #refuseLost(): Promise<undefined> {
+  async #refuseLost(): Promise<void> {
     for (const collection of await this.#collections()) {
       const page = await this.#patience.answerOf(() => this.#server.find(collection, { limit: 1 }));
       if (collection === this.#collection || page.length === 0) continue;
@@ -295,25 +332,36 @@ export class TabletLog {
     return found.filter(this.#isOurs);
   }
 
-  /** All claims are those of one tablet; who is the latest, and whether it leads, does not matter here. */
-  async #lastClaim(): Promise<ClaimEntry> {
-    const [first, last] = [await this.#get(1), await this.#lastEntry(["claim"])];
-    if (first?.kind === "claim" && last?.kind === "claim") return last;
-    throw new InvalidStateError(
-      `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim; ${CURE}`,
-    );
-  }
-
   async #get(number: number, giveUpAfterMs?: number): Promise<Entry | undefined> {
     const stored = await this.#patience.answerOf(() => this.#server.get(this.#collection, number), giveUpAfterMs);
     return stored as unknown as Entry | undefined;
   }
 
-  async #lastEntry(kinds?: readonly Entry["kind"][]): Promise<Entry | undefined> {
-    const range = { limit: 1, descending: true, kinds };
+  /**
+   * The claim of the leader that wrote the entry, if it is there. Passes over claims of candidates that came too late, in
+   * places that had been deleted.
+   */
+  async #claimOf(entry: Entry): Promise<ClaimEntry | undefined> {
+    let claim: Entry | undefined = entry;
+    while (claim !== undefined && !(claim.kind === "claim" && claim.writer === entry.writer))
+      claim = await this.#lastEntry({ kinds: ["claim"], below: claim._id });
+    return claim;
+  }
+
+  async #isLast(number: number): Promise<boolean> {
+    return (await this.#lastEntry())?._id === number;
+  }
+
+  async #lastEntry(among: Pick<Range, "kinds" | "below"> = {}): Promise<Entry | undefined> {
+    const range = { ...among, limit: 1, descending: true };
     const [last] = await this.#patience.answerOf(() => this.#server.find(this.#collection, range));
     return last as unknown as Entry | undefined;
   }
+}
+
+/** A restore that was cut off after its first claim may still go on where its incarnation begins: that number fences it. */
+function nextNumber(last: Entry): number {
+  return Math.max(last._id + 1, last.kind === "claim" ? (last.firstNumber ?? 1) : 1);
 }
 
 function fenced(tabletName: string, by: Entry, ownGeneration: number): FencedError {

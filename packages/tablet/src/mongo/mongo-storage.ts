@@ -95,6 +95,10 @@ export class MongoStorage implements TabletStorage {
     this.#clock = clock ?? monotonicClock;
   }
 
+  get logNumber(): number {
+    return this.#claimed().log.lastNumber;
+  }
+
   get documentsRead(): number {
     return this.#claimed().documentsRead;
   }
@@ -107,13 +111,12 @@ export class MongoStorage implements TabletStorage {
     this.#attempt = attempt;
     const waitSignal = AbortSignal.any([attempt.ended.signal, ...(signal ? [signal] : [])]);
     const onWait = (leaderAddress: string): void => {
-      this.#follow(attempt, onFollowing);
+      if (restore === undefined) this.#follow(attempt, onFollowing);
       onStandby?.(leaderAddress);
     };
     for (;;) {
       const writer = attempt.nextWriter();
       await attempt.lease.take(writer, leader.address, { signal: waitSignal, onStandby: onWait });
-      if (restore?.replace) await attempt.log.deleteEverything();
       const claim = await attempt.log.claim(writer, leader.address, restore);
       if (claim === undefined) continue;
       const { tabletId, incarnation, parentIncarnations, generation } = claim;

@@ -2,6 +2,7 @@ import { UnavailableError } from "@diskmesh/domain";
 import { type DocumentServer, LostAnswerError, type Range, type StoredDocument } from "../document-server.js";
 import { type Entry, EVERY_KIND } from "../log.js";
 import { type Ablation, changed, SAFE_LEASE_TIME_MS } from "./candidate.js";
+import { RESTORE_ABLATIONS } from "./restore-ablations.js";
 import { LOG } from "./shared-documents.js";
 import type { Climate, SimulatedProcess } from "./world.js";
 
@@ -100,6 +101,7 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
       withLogRead(withoutSums(server), (entries, last, range) => filled(entries, last, range.after as number)),
   },
   "a follower reads on up to its own claim": { climate: "usual", onLeases: true, server: withoutLastRead },
+  ...RESTORE_ABLATIONS,
   "reads are answered under the lease only": { climate: "crowded", onLeases: true, checkLease: () => {} },
 };
 

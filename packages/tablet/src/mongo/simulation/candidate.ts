@@ -1,10 +1,19 @@
 import { FencedError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { table } from "../../schema.js";
-import type { Claim, ClaimOptions, Leader, LeaderState, OnDocument, TabletStorage } from "../../storage.js";
+import type {
+  Claim,
+  ClaimOptions,
+  Leader,
+  LeaderState,
+  OnDocument,
+  RestoredClaim,
+  TabletStorage,
+} from "../../storage.js";
 import { Tablet } from "../../tablet.js";
 import type { DocumentServer } from "../document-server.js";
 import { MongoStorage } from "../mongo-storage.js";
-import { LOG, TABLET, Violation } from "./shared-documents.js";
+import { Violation } from "./log-history.js";
+import { LOG, TABLET } from "./shared-documents.js";
 import { SimulatedServer } from "./simulated-server.js";
 import type { SimulatedProcess, World } from "./world.js";
 
@@ -39,6 +48,7 @@ export interface Ablation {
   readonly server?: (server: DocumentServer, process: SimulatedProcess) => DocumentServer;
   readonly checkLease?: (process: SimulatedProcess) => void;
   readonly leaseTimeMs?: number;
+  readonly restore?: (restore: RestoredClaim) => RestoredClaim;
 }
 
 /** What callers know of the tablet, in one simulated world. */
@@ -46,13 +56,37 @@ export class Callers {
   readonly world: World;
   /** Candidates do not wait for leases: then reads may be outdated, and the log alone must keep the state right. */
   readonly impatient: boolean;
-  /** The highest number of a transaction that was acknowledged or shown. */
-  latest = 0;
   transactions = 0;
+  /** The text of each backup that was taken. */
+  readonly backups: string[] = [];
+  /** The incarnation that was acknowledged or shown last; others were before it, and were restored over. */
+  #incarnation: string | undefined;
+  readonly #former = new Set<string>();
+  /** The highest number of a transaction of that incarnation that was acknowledged or shown. */
+  #latest = 0;
 
   constructor(world: World, impatient: boolean) {
     this.world = world;
     this.impatient = impatient;
+  }
+
+  /** What a read that begins now must show at least. */
+  latestOf(incarnation: string): number {
+    return incarnation === this.#incarnation ? this.#latest : 0;
+  }
+
+  isFormer(incarnation: string): boolean {
+    return this.#former.has(incarnation);
+  }
+
+  note(incarnation: string, transactions: number): void {
+    if (this.#former.has(incarnation)) return;
+    if (this.#incarnation !== incarnation) {
+      if (this.#incarnation !== undefined) this.#former.add(this.#incarnation);
+      this.#incarnation = incarnation;
+      this.#latest = 0;
+    }
+    this.#latest = Math.max(this.#latest, transactions);
   }
 }
 
@@ -71,6 +105,7 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
       limits: { renewIntervalMs: 120, commitTimeoutMs: 5_000 },
     });
   } catch (error) {
+    if (isHalfRestored(error)) return world.count("refusedParts");
     if (!isLoss(error) && !(error instanceof InvalidStateError && world.counts.tampered)) throw error;
     return world.count(error instanceof InvalidStateError ? "refusedLoads" : "notOpened");
   }
@@ -89,6 +124,7 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
       await tablet.close();
       return world.count("cleanStops");
     }
+    if (world.happens(world.faults.backup)) void backUp(tablet, callers).catch((error) => world.violate(error));
     if (world.happens(CLAIM_ABOVE_RATE)) void claimAbove(tablet, world).catch((error) => world.violate(error));
     for (let calls = 1 + world.below(2); calls > 0; calls--) {
       void call(tablet, callers, pending, changeRate).catch((error) => world.violate(error));
@@ -140,30 +176,48 @@ async function change(tablet: Tablet<Schema>, callers: Callers, pending: Set<str
   });
   pending.delete(transaction);
   world.count("commits");
-  if (!world.documents.hasCommitted(transaction))
+  if (!world.documents.log.hasCommitted(transaction))
     throw new Violation(`${transaction} was acknowledged and is not in the log`);
-  callers.latest = Math.max(callers.latest, changed);
+  callers.note(tablet.incarnation, changed);
+}
+
+async function backUp(tablet: Tablet<Schema>, callers: Callers): Promise<void> {
+  let text = "";
+  try {
+    for await (const piece of tablet.backup(0)) text += piece;
+  } catch (error) {
+    if (!isLoss(error)) throw error;
+    return;
+  }
+  callers.backups.push(text);
 }
 
 async function read(tablet: Tablet<Schema>, callers: Callers): Promise<void> {
-  const atLeast = callers.latest;
+  const { incarnation } = tablet;
+  const [atLeast, isFormer] = [callers.latestOf(incarnation), callers.isFormer(incarnation)];
   const numberIn = (head: Head | undefined): number => head?.n ?? 0;
   const shown = callers.world.happens(0.5)
     ? await tablet.read(({ head }) => numberIn(head.get("head")))
     : await tablet.transact(({ head }) => numberIn(head.get("head")));
   callers.world.count("reads");
   if (callers.impatient) return;
+  if (isFormer) throw new Violation(`a read shows the incarnation ${incarnation} after what was restored over it`);
   if (shown < atLeast)
     throw new Violation(`a read shows ${shown} transactions; ${atLeast} were acknowledged or shown before`);
-  callers.latest = Math.max(callers.latest, shown);
+  callers.note(incarnation, shown);
 }
 
-function isLoss(error: unknown): boolean {
+export function isLoss(error: unknown): boolean {
   return error instanceof FencedError || error instanceof UnavailableError;
 }
 
+/** A restore runs or was cut off, perhaps with entries in the log that were on their way to a dropped one. */
+function isHalfRestored(error: unknown): boolean {
+  return error instanceof InvalidStateError && /a part of a backup|claim of its incarnation/.test(error.message);
+}
+
 /** The real storage, on the simulated server; each load is compared with what it must be. */
-class ObservedStorage implements TabletStorage {
+export class ObservedStorage implements TabletStorage {
   readonly checkLease: () => void;
   readonly #inner: MongoStorage;
   readonly #world: World;
@@ -208,6 +262,10 @@ class ObservedStorage implements TabletStorage {
     return this.#inner.claim(leader, { ...options, onFollowing, onEdited });
   }
 
+  get logNumber(): number {
+    return this.#inner.logNumber;
+  }
+
   async load(onDocument: OnDocument): Promise<void> {
     const claim = this.#claimNumber;
     const loaded = new Map<string, unknown>();
@@ -216,7 +274,7 @@ class ObservedStorage implements TabletStorage {
       loaded.set(`${table}/${key}`, stored.document);
       onDocument(table, key, stored);
     });
-    const [got, want] = [sorted(loaded), sorted(this.#world.documents.foldBefore(claim))];
+    const [got, want] = [sorted(loaded), sorted(this.#world.documents.log.foldBefore(claim))];
     if (got !== want) throw new Violation(`the load at ${claim} gave ${got} instead of ${want}`);
     this.#world.count(this.#isFollowing && this.#viewReads === 0 ? "warmLoads" : "coldLoads");
   }

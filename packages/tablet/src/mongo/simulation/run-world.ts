@@ -1,4 +1,5 @@
 import { type Ablation, Callers, candidate } from "./candidate.js";
+import { restoring } from "./restoring.js";
 import { CLIMATES, type Climate, World } from "./world.js";
 
 export interface WorldOptions {
@@ -13,6 +14,10 @@ export async function runWorld(seed: number, options: WorldOptions = {}): Promis
   const { climate = "usual", ablation = {} } = options;
   const world = new World(seed, CLIMATES[climate]);
   const callers = new Callers(world, ablation.onLeases ? false : seed % 2 === 0);
-  await world.run(STEPS, (process) => candidate(process, callers, ablation));
+  await world.run(STEPS, (process) => {
+    const restores =
+      world.documents.log.awaitsRestore || (callers.backups.length > 0 && world.happens(world.faults.restore));
+    return restores ? restoring(process, callers, ablation) : candidate(process, callers, ablation);
+  });
   return world.counts;
 }

@@ -1,30 +1,20 @@
-import { FORMAT_TABLE } from "../../format.js";
 import type { DocumentChange, Fields, Range, StoredDocument, ViewWrite } from "../document-server.js";
-import { decodeDocument } from "../encoding.js";
-import type { ClaimEntry, CommitEntry, Entry } from "../log.js";
+import type { Entry } from "../log.js";
+import { LogHistory } from "./log-history.js";
 
 export const TABLET = "registry";
 export const LOG = `${TABLET}.log`;
 
-/** What must never happen has happened. */
-export class Violation extends Error {
-  override readonly name = "Violation";
-}
-
 /**
  * What the simulated server holds. Every method touches one document atomically, or reads a part of a collection.
- * It remembers each log entry for ever, and throws when two different ones were ever accepted at one number.
+ * Each log entry goes to the history of the log, which throws what must not be.
  */
 export class SharedDocuments {
   readonly #collections = new Map<string, Map<string | number, StoredDocument>>();
-  /** By log number. */
-  readonly #history: { readonly json: string; readonly entry: Entry }[] = [];
-  readonly #committed = new Set<string>();
+  readonly log = new LogHistory();
   /** What writes to the view replaced. */
   readonly #replaced: { readonly collection: string; readonly stored: StoredDocument }[] = [];
-  /** The highest claimed. */
-  #generation = 0;
-  #life: string | undefined;
+  #isFormer = false;
 
   collections(prefix: string): string[] {
     return [...this.#collections.keys()].filter((name) => name.startsWith(prefix));
@@ -48,7 +38,7 @@ export class SharedDocuments {
   insert(collection: string, document: StoredDocument): boolean {
     const documents = this.#of(collection);
     if (documents.has(document._id)) return false;
-    if (collection === LOG) this.#remember(document as unknown as Entry);
+    if (collection === LOG) this.#note(document as unknown as Entry);
     documents.set(document._id, document);
     return true;
   }
@@ -91,23 +81,25 @@ export class SharedDocuments {
     else if (id !== undefined) documents.delete(id);
   }
 
-  /** The outcome of all commits before that number. */
-  foldBefore(end: number): Map<string, unknown> {
-    const state = new Map<string, unknown>();
-    for (const { entry } of this.#history.slice(0, end).filter((each) => each !== undefined)) {
-      if (entry.kind !== "commit") continue;
-      for (const { table, id, document } of entry.changes) {
-        if (table === FORMAT_TABLE) continue;
-        if (document === null) state.delete(`${table}/${id}`);
-        else state.set(`${table}/${id}`, decodeDocument(table, id, document).document);
-      }
-    }
-    return state;
+  /** Somebody drops the tablet's collections; the lease stays. */
+  drop(): void {
+    for (const collection of this.collections(`${TABLET}.`)) this.#collections.delete(collection);
+    this.log.drop();
   }
 
-  /** Whether a transaction has ever been in the log. */
-  hasCommitted(transaction: string): boolean {
-    return this.#committed.has(transaction);
+  /** Runs a write that was sent before the collections were dropped. */
+  runFormer(write: () => void): void {
+    this.#isFormer = true;
+    try {
+      write();
+    } finally {
+      this.#isFormer = false;
+    }
+  }
+
+  #note(entry: Entry): void {
+    if (this.#isFormer) this.log.addFormer(entry);
+    else this.log.add(entry, this.find(LOG, { after: entry._id }).length === 0);
   }
 
   #of(collection: string): Map<string | number, StoredDocument> {
@@ -118,34 +110,4 @@ export class SharedDocuments {
     }
     return documents;
   }
-
-  /** Of claims that were accepted at numbers of their own: agents tell leaders apart by these. */
-  #checkClaim({ generation, incarnation, tabletId }: ClaimEntry): void {
-    if (generation <= this.#generation) throw new Violation(`generation ${generation} after ${this.#generation}`);
-    this.#generation = generation;
-    if (incarnation === undefined) return;
-    const life = `${tabletId} ${incarnation}`;
-    this.#life ??= life;
-    if (this.#life !== life) throw new Violation(`a claim of ${life} in the tablet ${this.#life}`);
-  }
-
-  #remember(entry: Entry): void {
-    const json = JSON.stringify(entry);
-    const before = this.#history[entry._id];
-    if (before === undefined) {
-      if (entry.kind === "claim") this.#checkClaim(entry);
-      this.#history[entry._id] = { json, entry };
-      if (entry.kind === "commit") for (const transaction of transactionsIn(entry)) this.#committed.add(transaction);
-      return;
-    }
-    // A claimant that slept since it chose its number may land in a deleted part of the log; it then finds later entries.
-    const isAbandoned = entry.kind === "claim" && this.find(LOG, { after: entry._id }).length > 0;
-    if (before.json !== json && !isAbandoned) {
-      throw new Violation(`two entries at ${entry._id}: ${before.json} and ${json}`);
-    }
-  }
-}
-
-function transactionsIn({ changes }: CommitEntry): readonly string[] {
-  return changes.flatMap(({ table, document }) => (table === "head" ? (document?.pending as string[]) : []));
 }

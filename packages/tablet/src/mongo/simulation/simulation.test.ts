@@ -2,8 +2,8 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { isQuickRun, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ABLATIONS, WITHOUT_SUMS } from "./ablations.js";
+import { Violation } from "./log-history.js";
 import { runWorld } from "./run-world.js";
-import { Violation } from "./shared-documents.js";
 import { CLIMATES, type Climate } from "./world.js";
 
 const WORLDS_PER_CLIMATE = isQuickRun ? 25 : 100;
@@ -31,6 +31,8 @@ describe("the tablet on a server that loses answers and delays and doubles write
         "crashes",
         "lost",
         "cleanStops",
+        ...(["restored", "dropped"].includes(climate) ? ["restores"] : []),
+        ...(climate === "dropped" ? ["drops"] : []),
         "warmLoads",
         "coldLoads",
         ...(climate === "tampered" ? ["tampered", "refusedLoads", "editsFound"] : []),

@@ -21,6 +21,12 @@ export interface Faults {
   readonly tamper: number;
   /** The server says that it does not do one of several writes to the view. */
   readonly refusal: number;
+  /** A leader is asked for a backup, per call that it gets. */
+  readonly backup: number;
+  /** A process that starts restores a backup. */
+  readonly restore: number;
+  /** Before it does, all others are stopped and the database is dropped. */
+  readonly drop: number;
 }
 
 const USUAL: Faults = {
@@ -34,6 +40,9 @@ const USUAL: Faults = {
   outage: 0,
   tamper: 0,
   refusal: 0,
+  backup: 0,
+  restore: 0,
+  drop: 0,
 };
 
 /** Worlds in which different rules are put to the test. */
@@ -45,6 +54,8 @@ export const CLIMATES = {
   restless: { ...USUAL, crash: 0.001, loss: 0.02, lateSend: 0.02, start: 0.1, stop: 0.1 },
   tampered: { ...USUAL, start: 0.05, stop: 0.1, tamper: 0.002 },
   throttled: { ...USUAL, refusal: 0.1 },
+  restored: { ...USUAL, crash: 0.002, loss: 0.02, lateSend: 0.01, start: 0.04, stop: 0.05, backup: 0.1, restore: 0.3 },
+  dropped: { ...USUAL, crash: 0.002, loss: 0.1, start: 0.04, stop: 0.05, backup: 0.1, restore: 0.2, drop: 0.5 },
   outages: { ...USUAL, crash: 0.001, loss: 0.01, outage: 0.002 },
 } satisfies Record<string, Faults>;
 
@@ -174,6 +185,15 @@ export class World {
     process.pausedSteps = PAUSE_STEPS_MIN + this.below(PAUSE_STEPS_SPREAD);
   }
 
+  /** All other processes are gone, and the database is dropped; what they had sent may still arrive. */
+  dropDatabase(by: SimulatedProcess): void {
+    this.count("drops");
+    for (const process of this.#processes) if (process !== by) this.end(process);
+    this.documents.drop();
+    for (const [index, { run, ...late }] of this.#late.entries())
+      this.#late[index] = { ...late, run: () => this.documents.runFormer(run) };
+  }
+
   /** The process is gone; most of what it had sent may still arrive. */
   end(process: SimulatedProcess): void {
     this.#processes = this.#processes.filter((other) => other !== process);
@@ -205,6 +225,7 @@ export class SimulatedProcess {
   readonly pending: Pending[] = [];
   readonly clock: TabletClock;
   pausedSteps = 0;
+  isRestore = false;
 
   constructor(world: World) {
     this.world = world;

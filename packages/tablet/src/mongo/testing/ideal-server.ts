@@ -4,7 +4,21 @@ import { type Faults, SimulatedProcess, World } from "../simulation/world.js";
 
 /** The simulated server in a world of its own, where nothing goes wrong and nothing takes time. */
 export function idealServer(): DocumentServer {
-  const kinds = ["crash", "pause", "loss", "lateSend", "lateAnswer", "start", "stop", "outage", "tamper", "refusal"];
+  const kinds = [
+    "crash",
+    "pause",
+    "loss",
+    "lateSend",
+    "lateAnswer",
+    "start",
+    "stop",
+    "outage",
+    "tamper",
+    "refusal",
+    "backup",
+    "restore",
+    "drop",
+  ];
   const never = Object.fromEntries(kinds.map((kind) => [kind, 0])) as unknown as Faults;
   const process = new SimulatedProcess(new World(1, never));
   const answerAll = (): void => {

@@ -1,0 +1,121 @@
+import { FORMAT_TABLE } from "../../format.js";
+import { decodeDocument } from "../encoding.js";
+import type { ClaimEntry, CommitEntry, Entry } from "../log.js";
+
+/** What must never happen has happened. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+}
+
+/**
+ * All entries that a log ever accepted, also those that were deleted since. Throws when two different ones were
+ * accepted at one number, or a commit of a leader behind the claim of another one.
+ */
+export class LogHistory {
+  /** By log number. */
+  #entries = new Map<number, { readonly json: string; readonly entry: Entry }>();
+  readonly #committed = new Set<string>();
+  /** The highest claimed. */
+  #generation = 0;
+  #life: string | undefined;
+  #firstNumber = 1;
+  #awaitsRestore = false;
+  /** The process whose restore has not ended. */
+  #restoring: string | undefined;
+
+  /** After the database was dropped, until a restore has claimed: services do not run then. */
+  get awaitsRestore(): boolean {
+    return this.#awaitsRestore;
+  }
+
+  /** Somebody drops the database. */
+  drop(): void {
+    this.#entries.clear();
+    this.#generation = 0;
+    this.#life = undefined;
+    this.#restoring = undefined;
+    this.#firstNumber = 1;
+    this.#awaitsRestore = true;
+  }
+
+  /** `isLast`: the log has none with a higher number. */
+  add(entry: Entry, isLast: boolean): void {
+    // A claimant that slept since it chose its number may land in a deleted part of the log; it then finds later entries.
+    if (entry.kind === "claim" && !isLast) return;
+    const json = JSON.stringify(entry);
+    const before = this.#entries.get(entry._id);
+    if (before !== undefined) {
+      if (before.json === json) return;
+      throw new Violation(`two entries at ${entry._id}: ${before.json} and ${json}`);
+    }
+    if (entry.kind === "claim") this.#checkClaim(entry);
+    else if (this.#claimBefore(entry._id)?.writer !== entry.writer || entry._id < this.#firstNumber)
+      throw new Violation(`${json} was accepted from a leader that another one had fenced`);
+    this.#entries.set(entry._id, { json, entry });
+    if (entry.kind === "commit") for (const transaction of transactionsIn(entry)) this.#committed.add(transaction);
+  }
+
+  /** An entry of a process that led before the database was dropped, and that was on its way since. */
+  addFormer(entry: Entry): void {
+    if (entry.kind === "commit") for (const transaction of transactionsIn(entry)) this.#committed.add(transaction);
+    if (!this.#awaitsRestore && entry._id >= this.#firstNumber)
+      throw new Violation(`number ${entry._id} of a dropped log is one of the restored log, from ${this.#firstNumber}`);
+  }
+
+  /** The outcome of all commits before a claim, of its incarnation. */
+  foldBefore(claim: number): Map<string, unknown> {
+    const state = new Map<string, unknown>();
+    let incarnation: string | undefined;
+    const entries = [...this.#entries.values()].map(({ entry }) => entry).filter(({ _id }) => _id <= claim);
+    for (const entry of entries.sort((a, b) => a._id - b._id)) {
+      if (entry.kind === "claim" && entry.incarnation !== incarnation) {
+        state.clear();
+        incarnation = entry.incarnation;
+      }
+      if (entry.kind !== "commit") continue;
+      for (const { table, id, document } of entry.changes) {
+        if (table === FORMAT_TABLE) continue;
+        if (document === null) state.delete(`${table}/${id}`);
+        else state.set(`${table}/${id}`, decodeDocument(table, id, document).document);
+      }
+    }
+    return state;
+  }
+
+  /** Whether a transaction has ever been in the log. */
+  hasCommitted(transaction: string): boolean {
+    return this.#committed.has(transaction);
+  }
+
+  #claimBefore(number: number): ClaimEntry | undefined {
+    let latest: ClaimEntry | undefined;
+    for (const { entry } of this.#entries.values()) {
+      if (entry.kind === "claim" && entry._id < number && entry._id > (latest?._id ?? 0)) latest = entry;
+    }
+    return latest;
+  }
+
+  /** Of claims that were accepted at numbers of their own: agents tell leaders apart by these. */
+  #checkClaim({ generation, writer, incarnation, tabletId, firstNumber, isRestore }: ClaimEntry): void {
+    const life = `${tabletId} ${incarnation}`;
+    // Two restores may claim the same for incarnations of their own, while entries from a dropped log come in between.
+    const lowest = isRestore ? this.#generation : this.#generation + 1;
+    if (generation < lowest) throw new Violation(`generation ${generation} after ${this.#generation}`);
+    this.#generation = generation;
+    this.#firstNumber = firstNumber ?? 1;
+    // Further writer ids of a process differ in what follows the dot.
+    const [process] = writer.split(".");
+    if (!isRestore && this.#restoring !== undefined && this.#restoring !== process)
+      throw new Violation(`${process} claims what ${this.#restoring} has restored in part`);
+    this.#restoring = isRestore ? process : undefined;
+    if (isRestore) this.#awaitsRestore = false;
+    if (incarnation === undefined) return;
+    if (!isRestore && this.#life !== undefined && this.#life !== life)
+      throw new Violation(`a claim of ${life} in the tablet ${this.#life}`);
+    this.#life = life;
+  }
+}
+
+function transactionsIn({ changes }: CommitEntry): readonly string[] {
+  return changes.flatMap(({ table, document }) => (table === "head" ? (document?.pending as string[]) : []));
+}

@@ -1,0 +1,134 @@
+import type { DocumentServer, StoredDocument } from "../document-server.js";
+import { type Ablation, changed } from "./candidate.js";
+import { LOG } from "./shared-documents.js";
+import type { Climate, SimulatedProcess } from "./world.js";
+
+/** What takes the effect of each rule of restores away, as in `ABLATIONS`. */
+export const RESTORE_ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: Climate }>> = {
+  "a restore keeps the log": {
+    climate: "restored",
+    server: ofRestores((server) => {
+      let isEmpty = false;
+      return changed(server, {
+        find: async (collection, range) => {
+          if (!isEmpty) await server.delete(LOG, {});
+          isEmpty = true;
+          return server.find(collection, range);
+        },
+      });
+    }),
+  },
+  "a restore claims the next number": { climate: "restored", server: ofRestores(withoutFence) },
+  "a restore checks that its incarnation begins behind the last entry": {
+    climate: "dropped",
+    server: ofRestores(withoutSecondCheck),
+  },
+  "a restore claims above the database's generation": {
+    climate: "restored",
+    server: ofRestores((server) =>
+      changed(server, {
+        find: async (collection, range) => {
+          const found = await server.find(collection, range);
+          return range.descending ? found.map((entry) => ({ ...entry, generation: 1 })) : found;
+        },
+      }),
+    ),
+  },
+  "a restored log begins above a dropped one": {
+    climate: "dropped",
+    restore: (restore) => ({ ...restore, firstNumber: 0 }),
+  },
+  "two restores of one backup share no numbers": {
+    climate: "dropped",
+    restore: (restore) => ({ ...restore, firstNumber: 2 ** 32 }),
+  },
+  "a restore claims the number where one that was cut off may go on": {
+    climate: "restored",
+    server: ofRestores((server) =>
+      changed(server, {
+        find: async (collection, range) => {
+          const found = await server.find(collection, range);
+          return range.descending ? found.map(({ firstNumber, ...entry }) => entry) : found;
+        },
+      }),
+    ),
+  },
+  "what earlier incarnations left in the view is dropped": { climate: "restored", server: withEarlierIncarnations },
+  "what was restored in part is not served": {
+    climate: "restored",
+    server: (server) =>
+      changed(server, {
+        find: async (collection, range) => {
+          const found = await server.find(collection, range);
+          return range.descending ? found.map(({ isRestore, ...entry }) => entry) : found;
+        },
+      }),
+  },
+  "an incarnation is led only where its first claim is there": {
+    climate: "dropped",
+    server: (server) =>
+      changed(server, {
+        get: async (collection, id) => {
+          const stored = await server.get(collection, id);
+          if (collection !== LOG || stored === undefined) return stored;
+          const { incarnation, ...entry } = stored;
+          return entry;
+        },
+      }),
+  },
+};
+
+function ofRestores(ablate: (server: DocumentServer) => DocumentServer) {
+  return (server: DocumentServer, process: SimulatedProcess) => (process.isRestore ? ablate(server) : server);
+}
+
+/** The first claim is not in the log, but seems to be. */
+function withoutFence(server: DocumentServer): DocumentServer {
+  let claim: StoredDocument | undefined;
+  let isShown = false;
+  return changed(server, {
+    insert: async (collection, document) => {
+      if (claim !== undefined || document.kind !== "claim") return server.insert(collection, document);
+      claim = document;
+      return true;
+    },
+    find: async (collection, range) => {
+      if (claim === undefined || isShown) return server.find(collection, range);
+      isShown = true;
+      return [claim];
+    },
+  });
+}
+
+/** The read after the second claim gives that claim. */
+function withoutSecondCheck(server: DocumentServer): DocumentServer {
+  const claims: StoredDocument[] = [];
+  return changed(server, {
+    insert: async (collection, document) => {
+      if (document.kind === "claim" && claims[0]?._id !== document._id) claims.unshift(document);
+      return server.insert(collection, document);
+    },
+    find: async (collection, range) => {
+      const found = await server.find(collection, range);
+      const [latest] = claims;
+      const isFirst = latest?._id === latest?.firstNumber;
+      return range.descending && latest !== undefined && isFirst ? [latest] : found;
+    },
+  });
+}
+
+/** Documents of the view with numbers below the incarnation's first seem to be of that number. */
+function withEarlierIncarnations(server: DocumentServer): DocumentServer {
+  let first = 1;
+  return changed(server, {
+    insert: (collection, document) => {
+      if (document.kind === "claim") first = document.firstNumber as number;
+      return server.insert(collection, document);
+    },
+    find: async (collection, range) => {
+      const found = await server.find(collection, range);
+      if (collection === LOG) return found;
+      return found.map((stored) => ({ ...stored, _seq: Math.max(first, stored._seq as number) }));
+    },
+  });
+}
