@@ -16,9 +16,10 @@ import {
 import { type Metadata, status } from "@grpc/grpc-js";
 import { context } from "@opentelemetry/api";
 import { ActiveCall } from "./call-context.js";
+import { streamOfCall } from "./grpc-js-internals.js";
 import type { RpcServerLimits } from "./limits.js";
 import { passingCause } from "./passing-causes.js";
-import { type Caller, callerOfStream, streamOfCall } from "./peer-identity.js";
+import { type Caller, callerOfStream } from "./peer-identity.js";
 import { REQUEST_ID_HEADER, RequestIds } from "./request-id.js";
 import { Room, type Share } from "./room.js";
 import { type GrpcStatus, statusOfError } from "./status-of-error.js";

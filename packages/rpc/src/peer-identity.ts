@@ -44,8 +44,3 @@ export function callerOfStream(stream: ServerHttp2Stream | undefined): Caller {
   if (!caller) throw new UnavailableError("the connection was lost before the call was looked at; nothing was done");
   return caller;
 }
-
-/** The stream of a call. grpc-js has no public way to it, so this looks where 1.14 keeps it. */
-export function streamOfCall(call: object): ServerHttp2Stream | undefined {
-  return (call as { call?: { stream?: ServerHttp2Stream } }).call?.stream;
-}
