@@ -1,7 +1,7 @@
 import { type Logger, silentLogger } from "@diskmesh/domain";
+import { ManualClock } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { CertificateWatch } from "./certificate-watch.js";
-import { ManualClock } from "./clock.js";
 import { Readiness } from "./readiness.js";
 
 const DAY_MS = 86_400_000;

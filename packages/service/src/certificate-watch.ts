@@ -1,7 +1,7 @@
+import type { Clock } from "@diskmesh/domain";
 import { InvalidStateError, type Logger } from "@diskmesh/domain";
 import { observe } from "@diskmesh/metrics";
 import type { CurrentTls } from "@diskmesh/tls";
-import type { Clock } from "./clock.js";
 import { processMetrics } from "./process-metrics.js";
 import type { Readiness } from "./readiness.js";
 

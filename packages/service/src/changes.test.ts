@@ -1,6 +1,6 @@
+import { ManualClock } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { Changes, Watch } from "./changes.js";
-import { ManualClock } from "./clock.js";
 
 describe("changes", () => {
   const state = () => ({ changes: new Changes<string>(), clock: new ManualClock() });

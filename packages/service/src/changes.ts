@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.js";
+import type { Clock } from "@diskmesh/domain";
 
 /** Why a timer aborts; without one, abort() makes an error with its stack each time. */
 const FOUND = "there is nothing more to wait for";

@@ -1,5 +1,5 @@
+export { type Clock, systemClock } from "@diskmesh/domain";
 export { Changes, Watch } from "./changes.js";
-export { type Clock, ManualClock, systemClock } from "./clock.js";
 export { ConfigError } from "./config/config-error.js";
 export { variablesOf } from "./config/environment.js";
 export { type ConfigKey, fileKey, keysOf } from "./config/keys.js";

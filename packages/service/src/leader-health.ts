@@ -1,5 +1,5 @@
+import type { Clock } from "@diskmesh/domain";
 import { messageOf } from "@diskmesh/domain";
-import type { Clock } from "./clock.js";
 import type { Readiness } from "./readiness.js";
 
 export interface LeaderHealthOptions {

@@ -1,7 +1,6 @@
 import { DiskFullError, type DomainError, silentLogger, UnavailableError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
+import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { ManualClock } from "./clock.js";
 import { LeaderHealth } from "./leader-health.js";
 import { Leadership, type Term } from "./leadership.js";
 import { Readiness } from "./readiness.js";

@@ -1,3 +1,4 @@
+import type { Clock } from "@diskmesh/domain";
 import {
   backoffMs,
   DiskFullError,
@@ -9,7 +10,6 @@ import {
   servedElsewhere,
   UnavailableError,
 } from "@diskmesh/domain";
-import type { Clock } from "./clock.js";
 import type { LeaderHealth } from "./leader-health.js";
 import { Lifecycle } from "./lifecycle.js";
 

@@ -1,6 +1,5 @@
-import { formatHostPort, type Logger } from "@diskmesh/domain";
+import { formatHostPort, type Logger, systemClock } from "@diskmesh/domain";
 import type { RefusedConnection, RpcServer } from "@diskmesh/rpc";
-import { systemClock } from "./clock.js";
 import { LeaderHealth } from "./leader-health.js";
 import { Leadership, type Term, type Waiting } from "./leadership.js";
 import type { Lifecycle } from "./lifecycle.js";

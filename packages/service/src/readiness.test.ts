@@ -1,8 +1,7 @@
 import { createServer } from "node:net";
 import { type Logger, silentLogger } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
+import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { ManualClock } from "./clock.js";
 import { HealthHttp } from "./health-http.js";
 import { LeaderHealth } from "./leader-health.js";
 import { Readiness } from "./readiness.js";

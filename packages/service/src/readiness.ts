@@ -1,5 +1,5 @@
 import type { Logger } from "@diskmesh/domain";
-import { systemClock } from "./clock.js";
+import { systemClock } from "@diskmesh/domain";
 
 /** What a process may need to do its work: the name that health checks ask for. */
 export type Need = "certificate" | "leader" | "database" | "nats" | "dispatcher" | "registered";

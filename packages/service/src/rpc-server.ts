@@ -1,9 +1,9 @@
 import type { Logger } from "@diskmesh/domain";
+import { systemClock } from "@diskmesh/domain";
 import { type RefusedConnection, RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
 import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import type { HttpListen } from "./brief-http.js";
 import { CertificateWatch } from "./certificate-watch.js";
-import { systemClock } from "./clock.js";
 import { Descriptors } from "./descriptors.js";
 import { HealthHttp } from "./health-http.js";
 import type { Lifecycle } from "./lifecycle.js";

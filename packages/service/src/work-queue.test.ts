@@ -1,6 +1,6 @@
 import { AbortedError, ResourceExhaustedError } from "@diskmesh/domain";
+import { ManualClock } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { ManualClock } from "./clock.js";
 import { type WorkFailure, WorkQueue, type WorkQueueOptions, type WorkResult } from "./work-queue.js";
 
 interface Run {

@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
+import type { Clock } from "@diskmesh/domain";
 import { type BackoffLimits, backoffMs, CancelledError, DomainError } from "@diskmesh/domain";
 import { type Context, context, ROOT_CONTEXT, trace } from "@opentelemetry/api";
-import type { Clock } from "./clock.js";
 
 /** What a run found: nothing left to do, or something to look at again by itself after a time. */
 export type WorkResult = "done" | { readonly retryAfterMs: number };

@@ -1,29 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-/**
- * Time as a tablet uses it, injected so that a simulation can be its clock: with timers that act in the very turn in which
- * they are due.
- */
-export interface TabletClock {
-  /** Milliseconds since some moment; never goes back. */
-  monotonicMs(): number;
-  /** Calls back once when the time has passed. Returns what cancels it. */
-  after(delayMs: number, action: () => void): () => void;
-  /** Calls back once what has come in by now has been looked at, and before anything is waited for. */
-  afterTurn(action: () => void): void;
-}
+import type { Clock } from "@diskmesh/domain";
 
-/** The process's own monotonic clock. A timer alone does not keep the process running. */
-export const monotonicClock: TabletClock = {
-  monotonicMs: () => performance.now(),
-  after(delayMs, action) {
-    const timer = setTimeout(action, delayMs);
-    timer.unref();
-    return () => clearTimeout(timer);
-  },
-  afterTurn(action) {
-    setImmediate(action);
-  },
-};
+/** Time as a tablet uses it. */
+export type TabletClock = Pick<Clock, "monotonicMs" | "after" | "afterTurn">;
 
 /** Waits so long; rejects with the signal's reason as soon as that is aborted. */
 export function sleep(clock: TabletClock, delayMs: number, signal: AbortSignal): Promise<void> {

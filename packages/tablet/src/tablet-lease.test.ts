@@ -1,10 +1,9 @@
 import { UnavailableError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
+import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { type Change, table } from "./schema.js";
 import type { Claim, ClaimOptions, Leader, TabletStorage } from "./storage.js";
 import { Tablet } from "./tablet.js";
-import { ManualClock } from "./testing/manual-clock.js";
 
 const schema = { hosts: table<{ id: string }>()({ key: ({ id }) => id }) };
 

@@ -5,11 +5,12 @@ import {
   messageOf,
   ResourceExhaustedError,
   servedElsewhere,
+  systemClock,
   UnavailableError,
 } from "@diskmesh/domain";
 import { backupPieces } from "./backup/backup-file.js";
 import { addToBatch, type Batch, type CommitListener, newBatch } from "./batch.js";
-import { lateAnswers, monotonicClock, type TabletClock } from "./clock.js";
+import { lateAnswers, type TabletClock } from "./clock.js";
 import { commitSized } from "./commit-sized.js";
 import { leaderState } from "./leader-state.js";
 import { loadDocument } from "./load-document.js";
@@ -75,7 +76,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     const limits = { ...DEFAULT_TABLET_LIMITS, ...options.limits };
     const commitSizeBytesMax = options.storage.commitSizeBytesMax ?? Number.POSITIVE_INFINITY;
     this.#limits = { ...limits, commitSizeBytes: Math.min(limits.commitSizeBytes, commitSizeBytesMax) };
-    this.#clock = options.clock ?? monotonicClock;
+    this.#clock = options.clock ?? systemClock;
     this.#memory = memory;
     this.lost = new Promise((resolve) => {
       this.#resolveLost = resolve;

@@ -1,5 +1,4 @@
 import type { Clock } from "@diskmesh/service";
-import type { TabletClock } from "@diskmesh/tablet";
 
 /** What may happen later, and in what order. */
 interface SimEvent {
@@ -90,7 +89,7 @@ function before(a: SimEvent, b: SimEvent): boolean {
  * One run of a process, from its start to its crash: what it waits for never comes once it is dead, and comes late while
  * it is paused. It is the clock of the code that runs in it.
  */
-export class SimProcess implements Clock, TabletClock {
+export class SimProcess implements Clock {
   alive = true;
   pausedUntilMs = 0;
 

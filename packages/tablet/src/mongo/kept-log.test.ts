@@ -1,5 +1,5 @@
+import { ManualClock } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { ManualClock } from "../testing/manual-clock.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import type { DocumentServer } from "./document-server.js";
 import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";

@@ -1,7 +1,6 @@
 import { FencedError, UnavailableError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
+import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { ManualClock } from "../testing/manual-clock.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
 import { Lease } from "./lease.js";
 import { Patience } from "./patience.js";

@@ -1,7 +1,6 @@
-import { UnavailableError } from "@diskmesh/domain";
+import { systemClock, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { monotonicClock } from "../clock.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { TabletLog } from "./log.js";
 import { Patience } from "./patience.js";
@@ -16,7 +15,7 @@ describe("TabletLog", () => {
   function logOn(server: DocumentServer): TabletLog {
     const { signal } = new AbortController();
     const patience = new Patience({
-      clock: monotonicClock,
+      clock: systemClock,
       signal,
       serverName: "db-1",
       giveUpAfterMs: GIVE_UP_AFTER_MS,

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { UnavailableError } from "@diskmesh/domain";
-import { monotonicClock } from "../clock.js";
+import { systemClock, UnavailableError } from "@diskmesh/domain";
 import {
   checkKeys,
   checkLines,
@@ -152,7 +151,7 @@ export class MongoEventLog implements EventLog {
     // A server that could not be reached is tried again by the next call.
     this.#opened ??= this.#options.connect().then(
       (server) => {
-        const [serverName, clock] = [server.name, monotonicClock];
+        const [serverName, clock] = [server.name, systemClock];
         return { server, patience: new Patience({ clock, signal, serverName, giveUpAfterMs: GIVE_UP_AFTER_MS }) };
       },
       (error) => {

@@ -1,6 +1,6 @@
-import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { InvalidStateError, messageOf, systemClock, UnavailableError } from "@diskmesh/domain";
 import { KnownChecksums, StateSums } from "../checksums.js";
-import { monotonicClock, sleep, type TabletClock } from "../clock.js";
+import { sleep, type TabletClock } from "../clock.js";
 import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
 import type { Schema } from "../schema.js";
 import type { Claim, ClaimOptions, Leader, LeaderState, OnDocument, StoredChange, TabletStorage } from "../storage.js";
@@ -92,7 +92,7 @@ export class MongoStorage implements TabletStorage {
     this.#tabletName = tabletName;
     this.#connect = connect;
     this.#limits = { ...DEFAULT_MONGO_LIMITS, ...limits };
-    this.#clock = clock ?? monotonicClock;
+    this.#clock = clock ?? systemClock;
   }
 
   get logNumber(): number {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { InvalidStateError } from "@diskmesh/domain";
-import { monotonicClock, type TabletClock } from "../clock.js";
+import { InvalidStateError, systemClock } from "@diskmesh/domain";
+import type { TabletClock } from "../clock.js";
 import { CONNECTIONS_MAX, type DocumentServer, LostAnswerError, type ViewWrite } from "./document-server.js";
 
 /** Scratch documents of probes that run: several processes may start at once. */
@@ -23,7 +23,7 @@ const RACES: readonly Race[] = [raceInserts, raceUpserts, ...CONDITIONAL, ...CON
  * Races conditional writes on scratch documents, and refuses a server that lets two of them win: on it two leaders
  * could both believe that they lead.
  */
-export async function probe(server: DocumentServer, clock: TabletClock = monotonicClock): Promise<void> {
+export async function probe(server: DocumentServer, clock: TabletClock = systemClock): Promise<void> {
   const prefix = `probe-${randomUUID()}`;
   const endMs = clock.monotonicMs() + PROBE_TIME_MS_MAX;
   try {

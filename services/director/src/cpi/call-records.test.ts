@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { silentLogger, UnavailableError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
-import { ManualClock } from "@diskmesh/service";
+import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";

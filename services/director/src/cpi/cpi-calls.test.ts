@@ -12,7 +12,7 @@ import {
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
-import { ManualClock } from "@diskmesh/service";
+import { ManualClock } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { CpiCalls } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";

@@ -1,5 +1,6 @@
 import { silentLogger, UnavailableError } from "@diskmesh/domain";
-import { ManualClock, Readiness } from "@diskmesh/service";
+import { ManualClock } from "@diskmesh/domain/testing";
+import { Readiness } from "@diskmesh/service";
 import { expect } from "chai";
 import { type Dispatcher, Dispatchers } from "./dispatchers.js";
 

@@ -1,5 +1,5 @@
 import { Agent } from "node:https";
-import { ManualClock } from "@diskmesh/service";
+import { ManualClock } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { UPLOADS_PATH } from "../instance-logs/log-files.js";

@@ -7,8 +7,8 @@ import {
   type WatchHostsResponse,
 } from "@diskmesh/api/registry";
 import { TimeoutError, UnavailableError } from "@diskmesh/domain";
+import { ManualClock } from "@diskmesh/domain/testing";
 import type { RowKind, Rows } from "@diskmesh/page/rows";
-import { ManualClock } from "@diskmesh/service";
 import { expect } from "chai";
 import { Board } from "./board.js";
 import { Fleet } from "./fleet.js";

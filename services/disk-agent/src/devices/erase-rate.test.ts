@@ -1,4 +1,4 @@
-import { ManualClock } from "@diskmesh/service";
+import { ManualClock } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { EraseRate } from "./erase-rate.js";
 

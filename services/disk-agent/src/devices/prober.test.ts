@@ -1,4 +1,4 @@
-import { ManualClock } from "@diskmesh/service";
+import { ManualClock } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";

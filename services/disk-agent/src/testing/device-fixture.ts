@@ -96,7 +96,7 @@ export class DeviceFixture {
       while (!this.files.holdsUp && performance.now() < untilMs);
     };
     const nowMs = () => START_MS + this.setByMs;
-    return { nowMs, monotonicMs: () => systemClock.monotonicMs() + this.aheadMs, sleep };
+    return { ...systemClock, nowMs, monotonicMs: () => systemClock.monotonicMs() + this.aheadMs, sleep };
   }
 
   /** An order as a handler does it. */

@@ -1,4 +1,4 @@
-import { silentLogger } from "@diskmesh/domain";
+import { silentLogger, systemClock } from "@diskmesh/domain";
 import { expect } from "chai";
 import { Liveness } from "../agents/liveness.js";
 import { configSchema } from "../config.js";
@@ -26,6 +26,7 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
     end = resolve;
   });
   const clock = {
+    ...systemClock,
     nowMs: () => elapsedMs,
     monotonicMs: () => elapsedMs,
     async sleep(_ms: number, signal?: AbortSignal): Promise<void> {
@@ -70,6 +71,7 @@ class Leaders {
   async begin(): Promise<void> {
     await this.monitor?.close();
     const clock = {
+      ...systemClock,
       nowMs: () => this.#nowMs + this.#clockIsAheadMs,
       monotonicMs: () => this.#nowMs,
       sleep: (_ms: number, signal?: AbortSignal) =>

@@ -1,6 +1,6 @@
-import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { type Clock, ManualClock, systemClock } from "./clock.js";
+import { type Clock, systemClock } from "./clock.js";
+import { ManualClock, rejection } from "./testing/index.js";
 
 describe("clocks", () => {
   const manual = new ManualClock(1000);
