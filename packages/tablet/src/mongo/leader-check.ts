@@ -39,8 +39,8 @@ export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOption
       await leader.durable();
       await view.applied(upTo);
     },
-    // Memory is ahead of the view.
-    caughtUp: async () => {},
+    // Memory is ahead of the view, unless a newer leader writes that by now.
+    caughtUp: () => log.refuseFenced(),
   };
   const isReplaceable = ({ id, stored }: WrongDocument): boolean =>
     typeof id === "string" && !((stored?._seq as number) > log.lastNumber);
