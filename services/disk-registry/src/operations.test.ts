@@ -86,7 +86,10 @@ describe("disk-registry, as its operators see it", () => {
     const silentAt = silent.stateChangedAt?.getTime() ?? 0;
     // It is told by the wall clock, and counted by another one.
     expect(timesOutAt - silentAt).to.be.within(59_900, 65_000);
-    expect((await registry.device("d1")).removalTimesOutAt?.getTime()).to.be.within(timesOutAt - 100, timesOutAt + 5_000);
+    expect((await registry.device("d1")).removalTimesOutAt?.getTime()).to.be.within(
+      timesOutAt - 100,
+      timesOutAt + 5_000,
+    );
     await registry.operator.addHost({ hostId: "h1" });
     agent.startHeartbeats(50);
     const back = await eventually(async () => {

@@ -103,8 +103,8 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "refuse-all-for-a-device",
     mistake: "a registration is refused as a whole for one device that cannot be read",
-    withinSeeds: 2400,
-    foundBy: 359,
+    withinSeeds: 900,
+    foundBy: 71,
     scenario: "refused registrations",
     replaced: [
       inPlaceOf(
@@ -123,8 +123,8 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "silent-while-refused",
     mistake: "an agent whose later registration is refused sends no heartbeats until one is taken",
-    withinSeeds: 3600,
-    foundBy: 719,
+    withinSeeds: 900,
+    foundBy: 71,
     scenario: "refused registrations",
     replaced: [
       inPlaceOf(
@@ -140,6 +140,10 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
               const { clock } = options.context;
               this.#signal = options.signal;
               this.#sleep = (ms, signal) => clock.sleep(ms, signal);
+            }
+
+            override during<T>(registration: Promise<T>): Promise<T> {
+              return registration;
             }
 
             override pause(pauseMs: number): Promise<void> {

@@ -170,7 +170,14 @@ describe("allocation", () => {
     });
     const wanted = allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), { maxDevices: 16, draw: 0 });
     expect(wanted).to.deep.equal({
-      shortage: { freeBytes: 64 * MIB, usableBytes: 64 * MIB, erasingDevices: 1, comingDevices: 0, sufficesSoon: true, ...nothingElse },
+      shortage: {
+        freeBytes: 64 * MIB,
+        usableBytes: 64 * MIB,
+        erasingDevices: 1,
+        comingDevices: 0,
+        sufficesSoon: true,
+        ...nothingElse,
+      },
     });
     const hopeless: readonly [number, number][] = [
       [129, 16],
@@ -205,7 +212,14 @@ describe("allocation", () => {
       const fleet = new TestFleet({ hosts: [one], devices: [aDevice("d1", { hostId: one.hostId, ...device })] });
       const whySuspected = (id: string) => (id === "silent" ? "2 heartbeats are missing" : undefined);
       expect(allocate(fleet.tables, request(), { maxDevices: 16, draw: 0, whySuspected })).to.deep.equal({
-        shortage: { freeBytes: 0, usableBytes: 0, erasingDevices: 0, comingDevices, sufficesSoon: comingDevices > 0, ...nothingElse },
+        shortage: {
+          freeBytes: 0,
+          usableBytes: 0,
+          erasingDevices: 0,
+          comingDevices,
+          sufficesSoon: comingDevices > 0,
+          ...nothingElse,
+        },
       });
     });
 

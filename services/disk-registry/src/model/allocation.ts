@@ -282,8 +282,7 @@ function shortageOf(tables: RegistryTables, request: DiskRequest, limits: Alloca
     totalBytes(largestFirst(devices).slice(0, Math.max(0, limits.maxDevices)));
   const sufficesSoon = soon.length > 0 && usableBytes([...free, ...soon]) >= request.sizeBytes;
   const awaitedDevices = [...freeOn(awaited), ...ofEach(awaited, "erasableByHost"), ...attachingOn(awaited)];
-  const sufficesOnceHeard =
-    !sufficesSoon && usableBytes([...free, ...soon, ...awaitedDevices]) >= request.sizeBytes;
+  const sufficesOnceHeard = !sufficesSoon && usableBytes([...free, ...soon, ...awaitedDevices]) >= request.sizeBytes;
   return {
     freeBytes: totalBytes(free),
     usableBytes: usableBytes(free),

@@ -62,16 +62,22 @@ describe("disks", () => {
       const free = aDevice("d1", { hostId: one.hostId, sizeBytes: 128 * MIB, ...device });
       const fleet = new TestFleet({ hosts: [one], devices: [free] });
       const mayYetBeHeard = (id: string) => id === "new";
-      const asked = () => fleet.transact((tx) => createDisk(tx, x, wanted, [], limits, { nowMs: 9, draw: 0, mayYetBeHeard }));
+      const asked = () =>
+        fleet.transact((tx) => createDisk(tx, x, wanted, [], limits, { nowMs: 9, draw: 0, mayYetBeHeard }));
       const [kind, says] = passes
         ? [UnavailableError, `1 host has not registered yet with this registry, and may have room: ${one.hostId}`]
         : [ResourceExhaustedError, "add devices or delete disks"];
-      expect(asked).to.throw(kind, says).with.property("retryAfterMs", passes ? 500 : undefined);
+      expect(asked)
+        .to.throw(kind, says)
+        .with.property("retryAfterMs", passes ? 500 : undefined);
     });
 
   it("what operators are to decide, or have said, keeps devices from use -> it says so", () => {
     const said = { by: "operator ada", atMs: 1, reason: "smells", health: "WARNING" } as const;
-    const unwell = { health: "WARNING", keptHealth: { said, reported: { health: "ONLINE", healthMessage: "" } } } as const;
+    const unwell = {
+      health: "WARNING",
+      keptHealth: { said, reported: { health: "ONLINE", healthMessage: "" } },
+    } as const;
     const unknownSession = { sessionNumber: 7, diskId: diskId("z") };
     const devices = [
       aDevice("d1", unwell),
@@ -81,7 +87,10 @@ describe("disks", () => {
       aDevice("d5", { ...unwell, diskId: diskId("y") }),
     ];
     expect(() => create(new TestFleet({ devices })))
-      .to.throw(ResourceExhaustedError, "2 devices are held by an unknown disk until DecideUnknownDisks says whose they are")
+      .to.throw(
+        ResourceExhaustedError,
+        "2 devices are held by an unknown disk until DecideUnknownDisks says whose they are",
+      )
       .with.property("message")
       .that.contains("1 device is kept from use by an operator's SetDeviceState");
   });

@@ -18,7 +18,13 @@ const limits = {
   waitingRetryAfterMs: 10,
   maxWaitingRetryAfterMs: 300_000,
 };
-const call = { keepData: false, limits, eraseState: () => ({ erasedBytes: 0, failedTries: 0 }), nowMs: NOW_MS, listenedMs: NOW_MS };
+const call = {
+  keepData: false,
+  limits,
+  eraseState: () => ({ erasedBytes: 0, failedTries: 0 }),
+  nowMs: NOW_MS,
+  listenedMs: NOW_MS,
+};
 const published: Publication = {
   hostId: h1,
   state: "PUBLISHED",

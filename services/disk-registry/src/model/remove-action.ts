@@ -204,7 +204,12 @@ function whileClosing(
   );
 }
 
-function whileUnavailable(name: string, host: Host, missing: string, { limits, listenedMs }: RemovalCall): ActionResult {
+function whileUnavailable(
+  name: string,
+  host: Host,
+  missing: string,
+  { limits, listenedMs }: RemovalCall,
+): ActionResult {
   const leftMs = removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs);
   const message = `${name}: host ${host.hostId} is UNAVAILABLE and cannot ${missing}; it counts as removed in ${Math.ceil(leftMs / 1000)} s`;
   return tryAgain(message, Math.min(Math.max(leftMs, limits.closingRetryAfterMs), limits.waitingRetryAfterMs));

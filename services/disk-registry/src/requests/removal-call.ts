@@ -12,5 +12,11 @@ export function addCall({ config, clock }: ChangeContext): AddCall {
 /** What the model needs for a removal beside its tables. */
 export function removalCall({ config, clock, liveness, workers }: ChangeContext, keepData: boolean): RemovalCall {
   const eraseState: RemovalCall["eraseState"] = (device) => workers.eraseState(device);
-  return { keepData, limits: removalLimits(config), eraseState, nowMs: clock.nowMs(), listenedMs: liveness.totalListenedMs };
+  return {
+    keepData,
+    limits: removalLimits(config),
+    eraseState,
+    nowMs: clock.nowMs(),
+    listenedMs: liveness.totalListenedMs,
+  };
 }
