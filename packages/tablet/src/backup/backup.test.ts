@@ -9,6 +9,7 @@ import { databaseUrl, newTabletName, removeTablet } from "../mongo/testing/test-
 import { openStorage } from "../open-storage.js";
 import { table } from "../schema.js";
 import { Tablet } from "../tablet.js";
+import { type BackupDocument, backupPieces } from "./backup-file.js";
 import { restoreBackup } from "./restore.js";
 
 interface Host {
@@ -158,6 +159,27 @@ describe("backup and restore", () => {
       await restore(url, true);
       await using next = await open(url);
       expect(await contents(next)).to.deep.equal({ hosts: HOSTS, changed: 0, counter: 7 + 2 ** 32 });
+    }
+  });
+
+  it("leaves a storage as it is when the backup holds what this version cannot use", async () => {
+    const unusable: Record<string, BackupDocument> = {
+      "unknown table": { table: "others", key: "o", version: 1, document: {} },
+      "newer version": { table: "hosts", key: "h9", version: 2, document: { id: "h9", n: 9 } },
+      "another shape": { table: "hosts", key: "h9", version: 1, document: { id: "h9" } },
+    };
+    for (const url of [join(folder, "to"), ...(database === undefined ? [] : [database])]) {
+      let tablet = await make(url);
+      const header = { tabletName, tabletId: tablet.id, incarnation: "i", parentIncarnations: [], createdAtMs: 1 };
+      for (const [what, document] of Object.entries(unusable)) {
+        await tablet.close();
+        writeFileSync(file, [...backupPieces({ ...header, generation: 1 }, [document])].join(""));
+        const error = await rejection(restore(url, true), InvalidStateError);
+        expect(error.message, what).to.contain("the backup holds what this version cannot use");
+        tablet = await open(url);
+        expect(await contents(tablet), what).to.deep.equal({ hosts: HOSTS, changed: 0, counter: 7 });
+      }
+      await tablet.close();
     }
   });
 

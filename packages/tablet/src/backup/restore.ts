@@ -44,6 +44,8 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
       `the backup ${file} is of the tablet ${header.tabletName}, and ${tabletName} is to be restored: give the config of that service`,
     );
   }
+  // All that can be wrong with the backup is found before the storage is touched.
+  for await (const each of documentsOf(file)) restoredChange(schema, each);
   const restored = restoredClaim(header, randomUUID());
   const firstNumber = firstNumberAfter(header.logNumber);
   const giveUp = new AbortController();
