@@ -36,6 +36,8 @@ export class FollowedState {
   #told: Placed<true> | undefined = new Placed();
   /** Documents that dead leaders left in the view, as long as nothing else has come of them. */
   readonly #leftovers = new Placed<null>();
+  /** Of what the view holds, the document with the highest number. */
+  #newest = { table: "", id: "", seq: 0 };
   readonly #isLeftover: (seq: number) => boolean;
   #checkpoint: number;
   /** Commits after the checkpoint. */
@@ -95,6 +97,7 @@ export class FollowedState {
   }
 
   addFromView(table: string, id: string, seq: number, stored: StoredDocument): void {
+    if (seq > this.#newest.seq) this.#newest = { table, id, seq };
     if (this.#told?.of(table).has(id)) return;
     if (this.#isLeftover(seq)) this.#leftovers.of(table).set(id, null);
     else this.#put(table, id, stored);
@@ -117,8 +120,8 @@ export class FollowedState {
     return this.#sums;
   }
 
-  /** What is wrong with a state to which all of the view was added; undefined: nothing. */
-  difference(): string | undefined {
+  /** What is wrong with a state, up to that claim, to which all of the view was added; undefined: nothing. */
+  difference(claim: Pick<ClaimEntry, "_id">): string | undefined {
     const expected = this.#expected;
     // A tablet without sums is a new one, or of the first release; then nothing says that a stray is none of its tables.
     const known = expected ?? this.#sums.stored();
@@ -126,7 +129,11 @@ export class FollowedState {
     const unknown = this.#strays.find((table) => !isTold || Object.hasOwn(known, table));
     if (unknown !== undefined)
       return `table ${JSON.stringify(unknown)} is none that this version knows; run the version that wrote it`;
-    return expected === undefined ? undefined : this.#sums.differenceFrom(expected);
+    const difference = expected && this.#sums.differenceFrom(expected);
+    const { table, id, seq } = this.#newest;
+    if (difference !== undefined || seq <= claim._id) return difference;
+    // What is committed from here on would not replace it.
+    return `document ${JSON.stringify(id)} of table ${table} has number ${seq}, above that of the own claim, ${claim._id}: log and tables were copied at different moments`;
   }
 
   /** The document that keeps programs of the first release out. */

@@ -83,6 +83,19 @@ describe("a followed state", () => {
     expect(contentsOf(state)).to.deep.equal({ before: { n: 6 }, after: { n: 6 }, kept: { n: 2 } });
   });
 
+  it("is not whole with a document of the view that is newer than the own claim", () => {
+    for (const [seq, isWhole] of [
+      [11, true],
+      [12, false],
+    ] as const) {
+      const state = new FollowedState(9, [], "here");
+      state.append(commit(10, 2, put("told", 10)));
+      state.addFromView("hosts", "told", seq, { _id: "told", n: 1, _seq: seq });
+      state.endView();
+      expect(state.difference(claim(11, 3)) === undefined).to.equal(isWhole);
+    }
+  });
+
   it("leaves for the view what came after the checkpoint, and what dead leaders left there", () => {
     const state = new FollowedState(
       5,

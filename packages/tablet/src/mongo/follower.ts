@@ -49,7 +49,7 @@ export class Follower {
     const state = this.#state;
     this.#state = undefined;
     if (!state?.isComplete || !(await readLog(this.#options, state, claim._id))) return undefined;
-    return state.isUpTo(claim) && state.difference() === undefined ? state : undefined;
+    return state.isUpTo(claim) && state.difference(claim) === undefined ? state : undefined;
   }
 
   close(): void {

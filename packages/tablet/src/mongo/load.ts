@@ -39,7 +39,7 @@ async function readAll(options: ReadOptions, claim: OwnClaim): Promise<FollowedS
     );
   }
   await readView(options, state);
-  const difference = state.difference();
+  const difference = state.difference(claim);
   if (difference === undefined) return state;
   // It may be that a newer leader changes the view already.
   await options.log.refuseFenced();

@@ -149,6 +149,7 @@ describe("a restore on MongoDB", () => {
     },
     "lacks its first claim": () => server.delete(LOG, { below: 2 }),
     "is of a newer format": (last) => server.insert(LOG, { ...last, format: 3, kind: "claim" }),
+    "has a document that is newer than its log": () => server.insert(VIEW, { _id: "newer", n: 1, _seq: 1_000 }),
     "has a document that was edited": () => server.insert(VIEW, { _id: "edited", n: 1, _sum: "none", _seq: 3 }),
   };
   for (const [what, damage] of Object.entries(damages)) {

@@ -153,6 +153,16 @@ describe("a database that is not whole", () => {
     );
   });
 
+  it("is refused with a document that is newer than its log", async () => {
+    const before = await dump(...everything);
+    const storage = await lead(server);
+    // In the end the state is what it was, but for the number.
+    for (const n of [1, 0]) await storage.commit([device(3, n)]);
+    await isApplied(storage);
+    const copy = await restored({ ...before, [VIEW]: (await dump(VIEW))[VIEW] as readonly StoredDocument[] });
+    await expectRefusal(copy, 'document "d3" of table devices has number', "above that of the own claim");
+  });
+
   it("is refused without its log, and taken for new only when nothing is there", async () => {
     await expectRefusal(
       await restored(await dump(VIEW)),
