@@ -44,6 +44,8 @@ interface Unapplied {
   readonly seq: number;
   readonly changes: readonly LoggedChange[];
   readonly sizeBytes: number;
+  /** More of the same number follows: no checkpoint may come in between, or a later claim would drop what was applied. */
+  readonly isPart?: boolean;
 }
 
 /** What is in the view and still in the log. */
@@ -76,6 +78,8 @@ export class View {
   readonly #options: ViewOptions;
   #checkpoint: number;
   #unapplied: Unapplied[] = [];
+  /** How many of these are applied and wait for their last part. */
+  #applied = 0;
   #changes = 0;
   #sizeBytes = 0;
   #wake: () => void = () => {};
@@ -98,7 +102,7 @@ export class View {
     const changes = [...outcomes].flatMap(([table, byId]) =>
       Array.from(byId, ([id, document]) => ({ table, id, document })),
     );
-    this.add({ seq: options.log.claimed._id, changes, sizeBytes: 0 });
+    for (const part of this.#partsOf({ seq: options.log.claimed._id, changes, sizeBytes: 0 })) this.add(part);
   }
 
   /** To be called in the order of the log. */
@@ -166,7 +170,7 @@ export class View {
   async #applyBatch(): Promise<void> {
     const { log } = this.#options;
     const batch = this.#nextBatch();
-    const upTo = (batch.at(-1) as Unapplied).seq;
+    const { seq: upTo, isPart } = batch.at(-1) as Unapplied;
     const { lost, refused } = await this.#apply(batch);
     if (lost !== undefined) {
       // A server may answer every try with an error that says nothing: each claim stays in the log for ever.
@@ -178,11 +182,14 @@ export class View {
     this.#wasLost = false;
     if (refused !== undefined) return this.#rest(refused);
     this.#endRests();
+    this.#applied += batch.length;
+    if (isPart) return;
     await log.append({ kind: "checkpoint", upTo }, FOREVER_MS);
     this.#checkpoint = upTo;
-    this.#unapplied.splice(0, batch.length);
+    const applied = this.#unapplied.splice(0, this.#applied);
+    this.#applied = 0;
     let batchSizeBytes = 0;
-    for (const { changes, sizeBytes } of batch) {
+    for (const { changes, sizeBytes } of applied) {
       this.#changes -= changes.length;
       batchSizeBytes += sizeBytes;
     }
@@ -221,11 +228,22 @@ export class View {
   #nextBatch(): Unapplied[] {
     const { batchChanges } = this.#options.limits;
     let changes = 0;
-    const length = this.#unapplied.findIndex((entry) => {
+    const rest = this.#unapplied.slice(this.#applied);
+    const length = rest.findIndex((entry) => {
       changes += entry.changes.length;
       return changes >= batchChanges;
     });
-    return this.#unapplied.slice(0, length < 0 ? undefined : length + 1);
+    return rest.slice(0, length < 0 ? undefined : length + 1);
+  }
+
+  /** What becomes of documents at one number can be more than one batch. */
+  #partsOf({ seq, changes, sizeBytes }: Unapplied): Unapplied[] {
+    const { batchChanges } = this.#options.limits;
+    const parts: Unapplied[] = [];
+    let first = 0;
+    for (; first + batchChanges < changes.length; first += batchChanges)
+      parts.push({ seq, changes: changes.slice(first, first + batchChanges), sizeBytes: 0, isPart: true });
+    return [...parts, { seq, changes: changes.slice(first), sizeBytes }];
   }
 
   /**
@@ -314,7 +332,8 @@ export class View {
           id,
           document,
         }));
-        this.#unapplied = [{ seq: claim, changes, sizeBytes: this.#sizeBytes }];
+        this.#unapplied = this.#partsOf({ seq: claim, changes, sizeBytes: this.#sizeBytes });
+        this.#applied = 0;
         this.#changes = changes.length;
       },
     );

@@ -241,6 +241,7 @@ export class ObservedStorage implements TabletStorage {
         giveUpAfterMs: 600,
         applyIntervalMs: 10,
         unappliedChanges: 30,
+        batchChanges: 3,
         // Little more than it takes a standby to come around to reading it.
         keptLogMs: 150,
         // A check would mend what goes wrong without a rule.
