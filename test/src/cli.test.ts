@@ -177,8 +177,12 @@ describe("the diskmesh command and a mesh", () => {
     const file = join(folder, "director.backup");
     expect(await done(`backup director ${file}`)).to.match(/^.*director\.backup: \d+ documents of tablet director, /);
     expect(statSync(file).mode & 0o777).to.equal(0o600);
+    const config = `--config ${join(folder, "director.yaml")}`;
+    expect((await typed(..."verify director".split(" "), ...config.split(" "))).code).to.equal(1);
     await mesh.process("director").stop();
-    await done(`restore director ${file} --config ${join(folder, "director.yaml")} --replace`);
+    expect(await done(`verify director ${config}`)).to.contain("the store is whole");
+    expect(await done(`salvage director ${file} ${config}`)).to.contain(file);
+    await done(`restore director ${file} ${config} --replace`);
     await mesh.process("director").start();
     expect((await listed("instances demo")).length).to.equal(1);
     await eventually(() => done("status"));

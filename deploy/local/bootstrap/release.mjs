@@ -17,8 +17,8 @@ const PACKED_AT = "@315532800";
 const FOR_TESTS = /\/testing\//;
 /** What else is started of a service's folder: by the operator's command, or by hand. */
 const BESIDE = {
-  director: ["services/director/dist/restore.js", "services/director/dist/hash-password.js"],
-  "disk-registry": ["services/disk-registry/dist/restore.js"],
+  director: ["restore", "check-store", "hash-password"].map((name) => `services/director/dist/${name}.js`),
+  "disk-registry": ["restore", "check-store"].map((name) => `services/disk-registry/dist/${name}.js`),
 };
 /**
  * Programs of `bin/`, each by the folder of `lib/` that it starts.

@@ -4,3 +4,4 @@ export { explanation } from "./explanation.js";
 export { observeTablet, tabletMetrics } from "./metrics.js";
 export { openServiceTablet } from "./open-tablet.js";
 export { runRestore } from "./run-restore.js";
+export { runStoreCheck } from "./run-store-check.js";

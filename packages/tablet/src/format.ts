@@ -13,7 +13,7 @@ export const FORMAT_KEY = "store";
 
 /** In messages about a store that is not whole. */
 export const CURE =
-  "restore a backup into an empty store; was the store only copied or dumped, do it again with the `backup` command, which is of one moment";
+  "`diskmesh verify` names what is damaged; restore a backup into an empty store, or what `diskmesh salvage` saves; was the store only copied or dumped, do it again with the `backup` command, which is of one moment";
 
 export function newerFormat(what: string, found: unknown): string {
   return `${what} was written by a newer diskmesh: it has format ${found}, this program knows no higher one than ${STORE_FORMAT}; run the newer one`;

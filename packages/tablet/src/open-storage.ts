@@ -1,9 +1,12 @@
 import { join, resolve } from "node:path";
 import { InvalidArgumentError, type Logger, NotImplementedError } from "@diskmesh/domain";
+import type { Examined } from "./examine/examination.js";
+import { examineLmdb } from "./lmdb/examine.js";
 import { openLmdbEventLog } from "./lmdb/lmdb-event-log.js";
 import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 import type { MongoStorageLimits } from "./mongo/mongo-storage.js";
-import { openMongoEventLog, openMongoStorage } from "./mongo/open-mongo.js";
+import { examineMongoStorage, openMongoEventLog, openMongoStorage } from "./mongo/open-mongo.js";
+import type { Schema } from "./schema.js";
 import type { EventLog, TabletStorage } from "./storage.js";
 
 /**
@@ -25,6 +28,20 @@ export function openEventLog(url: string, tabletName: string, log?: Logger): Eve
   checkName(tabletName);
   if (isDatabaseUrl(url)) return openMongoEventLog({ url, tabletName, log });
   return openLmdbEventLog({ folder: folderOf(url, `${tabletName}-events`) });
+}
+
+/**
+ * Reads what a storage holds, damaged or not, and changes nothing. Rejects with UnavailableError while a process uses it:
+ * on a database, one that renews its lease within `leaseTimeMs`.
+ */
+export async function examineStorage(
+  url: string,
+  tabletName: string,
+  { schema, leaseTimeMs }: { readonly schema: Schema; readonly leaseTimeMs: number },
+): Promise<Examined> {
+  checkName(tabletName);
+  if (isDatabaseUrl(url)) return examineMongoStorage({ url, tabletName }, schema, leaseTimeMs);
+  return examineLmdb(folderOf(url, tabletName), schema);
 }
 
 /** Whether several processes can have it, of which one leads and the others stand by; a folder is one process's own. */

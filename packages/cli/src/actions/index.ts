@@ -33,6 +33,8 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   passthru: async () => (await import("./passthru.js")).passthru,
   backup: async () => (await import("./backup.js")).backup,
   restore: async () => (await import("./restore.js")).restore,
+  verify: async () => (await import("./verify.js")).verify,
+  salvage: async () => (await import("./salvage.js")).salvage,
   pki: async () => (await import("./pki.js")).pki,
   "nats-config": async () => (await import("./nats-config.js")).natsConfig,
 };

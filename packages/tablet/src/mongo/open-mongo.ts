@@ -1,7 +1,11 @@
 import { type Logger, UnavailableError } from "@diskmesh/domain";
+import { monotonicClock } from "../clock.js";
+import type { Examined } from "../examine/examination.js";
+import type { Schema } from "../schema.js";
 import type { EventLog, TabletStorage } from "../storage.js";
 import type { IsOurs } from "./collections.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
+import { examineMongo } from "./examine.js";
 import { MongoEventLog } from "./mongo-event-log.js";
 import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";
 import { probe } from "./probe.js";
@@ -23,6 +27,20 @@ export function openMongoStorage({ url, tabletName, limits, log }: MongoOptions)
 /** The event log that goes with a tablet. */
 export function openMongoEventLog({ url, tabletName, log }: MongoOptions): EventLog {
   return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connect(url, undefined, log) });
+}
+
+/** Reads a tablet that no process leads. Changes nothing. */
+export async function examineMongoStorage(
+  { url, tabletName, log }: MongoOptions,
+  schema: Schema,
+  leaseTimeMs: number,
+): Promise<Examined> {
+  const server = await connect(url, undefined, log);
+  try {
+    return await examineMongo({ server, tabletName, schema, leaseTimeMs, clock: monotonicClock });
+  } finally {
+    await server.close();
+  }
 }
 
 /** The driver is loaded only when it is used: it is large, and a tablet on one machine starts without it. */

@@ -1,0 +1,50 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, constants, existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { messageOf } from "@diskmesh/domain";
+import { type Options, textOption } from "./action.js";
+import { EndedWith, EXIT_CODES, UsageError } from "./exit-codes.js";
+import type { Output } from "./output.js";
+
+/** Where a service's own program is, seen from here: in a release, and in the repository. */
+const PLACES = [
+  (service: string, program: string) => `../${service}/${program}.js`,
+  (service: string, program: string) => `../../../services/${service}/dist/${program}.js`,
+];
+
+/** The service's own config; throws UsageError when the option is missing or names no file that can be read. */
+export function serviceConfigOption(options: Options): string {
+  const config = textOption(options, "config");
+  if (config === "")
+    throw new UsageError("--config is needed: the service's own, whose tablet says where the state is");
+  requireReadable("config", resolve(config));
+  return resolve(config);
+}
+
+/** Runs a program of a service that is installed here: only that knows what the service's documents are. */
+export async function runServiceProgram(
+  output: Output,
+  service: string,
+  program: string,
+  args: readonly string[],
+): Promise<void> {
+  const file = PLACES.map((place) => fileURLToPath(new URL(place(service, program), import.meta.url))).find(existsSync);
+  if (file === undefined)
+    throw new UsageError(`there is no ${service} beside this command: run it where the service is installed`);
+  const child = spawn(process.execPath, [file, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  child.stdout.setEncoding("utf8").on("data", (text: string) => output.text(text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => output.say(text));
+  const [code] = (await once(child, "close")) as [number | null];
+  if (code !== 0) throw new EndedWith(EXIT_CODES.failed);
+}
+
+/** Throws UsageError unless the file can be read. */
+export function requireReadable(what: string, file: string): void {
+  try {
+    accessSync(file, constants.R_OK);
+  } catch (error) {
+    throw new UsageError(`cannot read the ${what}: ${messageOf(error)}`);
+  }
+}

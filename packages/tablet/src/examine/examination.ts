@@ -1,0 +1,72 @@
+import { messageOf } from "@diskmesh/domain";
+import type { BackupDocument } from "../backup/backup-file.js";
+import { type Checked, StateSums, type StoredSums } from "../checksums.js";
+import { loadedDocument } from "../memory-tables.js";
+import type { Schema, Table } from "../schema.js";
+import type { Claim } from "../storage.js";
+
+/** What a store holds that no process uses. */
+export interface Examined {
+  /** The latest claim. A damaged store may not tell all of it: the rest is made anew, and that is among the problems. */
+  readonly claim: Claim;
+  /** The documents that are as they were committed, as far as the store can tell. */
+  readonly documents: readonly BackupDocument[];
+  /** What is damaged, one line each, with the name of every document that is left out. Empty when the store is whole. */
+  readonly problems: readonly string[];
+}
+
+/** Collects what can be trusted of a store that may be damaged. */
+export class Examination {
+  readonly documents: BackupDocument[] = [];
+  readonly problems: string[] = [];
+  readonly #schema: Schema;
+  readonly #sums = new StateSums();
+  /** By table. */
+  readonly #leftOut = new Map<string, number>();
+
+  constructor(schema: Schema) {
+    this.#schema = schema;
+  }
+
+  /** Takes a document that has the checksum that is stored with it. */
+  add(table: string, key: string, checked: Checked): void {
+    this.count(table, checked);
+    try {
+      loadedDocument(table, key, this.#schema[table] as Table<object> | undefined, checked);
+      this.documents.push({ table, key, version: checked.version, document: checked.document });
+    } catch (error) {
+      this.problems.push(`${messageOf(error)}; left out`);
+    }
+  }
+
+  /** Counts a document that is no part of a backup. */
+  count(table: string, { checksum }: Checked): void {
+    this.#sums.add(table, checksum);
+  }
+
+  leaveOut(table: string, key: unknown, why: string): void {
+    this.problems.push(`table ${table}, document ${JSON.stringify(key)}: ${why}; left out`);
+    this.#leftOut.set(table, (this.#leftOut.get(table) ?? 0) + 1);
+  }
+
+  /** Whether a table with these documents, too, is as it was committed. */
+  fitsWith(table: string, documents: readonly Checked[], expected: StoredSums): boolean {
+    const sums = this.#sums.of([table]);
+    for (const { checksum } of documents) sums.add(table, checksum);
+    const [found, wanted] = [sums.stored()[table], expected[table]];
+    return found?.count === wanted?.count && found?.sum === wanted?.sum;
+  }
+
+  /** Notes what the documents that were left out do not explain. */
+  compare(expected: StoredSums): void {
+    const found = this.#sums.stored();
+    for (const table of new Set([...Object.keys(expected), ...Object.keys(found)])) {
+      const missing = (expected[table]?.count ?? 0) - (found[table]?.count ?? 0);
+      const unnamed = missing - (this.#leftOut.get(table) ?? 0);
+      if (unnamed > 0) this.problems.push(`table ${table}: ${unnamed} documents are missing, and nothing names them`);
+      else if (missing < 0) this.problems.push(`table ${table}: ${-missing} documents more than were committed`);
+      else if (missing === 0 && found[table]?.sum !== expected[table]?.sum)
+        this.problems.push(`table ${table}: some documents are of another moment, and nothing tells which`);
+    }
+  }
+}

@@ -1,0 +1,206 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { backupPieces } from "../backup/backup-file.js";
+import { restoreBackup } from "../backup/restore.js";
+import { monotonicClock } from "../clock.js";
+import { examineMongo } from "../mongo/examine.js";
+import { MongoStorage } from "../mongo/mongo-storage.js";
+import { changed } from "../mongo/simulation/candidate.js";
+import { idealServer } from "../mongo/testing/ideal-server.js";
+import { examineStorage, openStorage } from "../open-storage.js";
+import { table } from "../schema.js";
+import type { TabletStorage } from "../storage.js";
+import { Tablet } from "../tablet.js";
+import type { Examined } from "./examination.js";
+
+interface Host {
+  readonly id: string;
+  readonly n: number;
+}
+
+const schema = {
+  hosts: table<Host>()({ key: ({ id }) => id, check: (host) => ("n" in host ? undefined : "n: expected a number") }),
+};
+const HOSTS = 20;
+const NAME = "registry";
+const VIEW = "registry.hosts";
+const LOG = "registry.log";
+
+function open(storage: TabletStorage): Promise<Tablet<typeof schema>> {
+  return Tablet.open({ name: NAME, schema, storage, address: "127.0.0.1:1" });
+}
+
+async function fill(tablet: Tablet<typeof schema>): Promise<void> {
+  await tablet.transact(({ hosts }) => {
+    for (let n = 0; n < HOSTS; n++) hosts.put({ id: `h${n}`, n });
+  });
+}
+
+/** Salvages into a folder and resolves with the keys that a leader finds there. */
+async function restoredKeys({ claim, documents }: Examined): Promise<string[]> {
+  const folder = temporaryFolder();
+  const file = join(folder, "backup");
+  writeFileSync(file, [...backupPieces({ tabletName: NAME, ...claim, createdAtMs: 1 }, documents)].join(""));
+  await restoreBackup({ file, schema, storage: openStorage(folder, NAME), tabletName: NAME, replace: false });
+  await using tablet = await open(openStorage(folder, NAME));
+  expect(tablet.id).to.equal(claim.tabletId);
+  expect(tablet.generation).to.be.above(claim.generation + 2 ** 20);
+  return tablet.read(({ hosts }) => [...hosts.entries()].map(({ id }) => id));
+}
+
+const hosts = (...without: readonly number[]): string[] =>
+  Array.from({ length: HOSTS }, (_, n) => n)
+    .filter((n) => !without.includes(n))
+    .map((n) => `h${n}`)
+    .sort();
+
+describe("a store that is examined", () => {
+  describe("on MongoDB", () => {
+    let server: ReturnType<typeof idealServer>;
+    let tabletId: string;
+
+    beforeEach(async () => {
+      server = idealServer();
+      const tablet = await open(storage({ keptLogMs: 0 }));
+      tabletId = tablet.id;
+      await fill(tablet);
+      await eventually(async () => expect(await server.find(LOG, { kinds: ["commit"], limit: 9 })).to.have.length(0));
+      await tablet.close();
+    });
+
+    const storage = (limits: object): TabletStorage =>
+      new MongoStorage({
+        tabletName: NAME,
+        connect: async () => changed(server, {}),
+        limits: { leaseTimeMs: 500, safeLeaseTimeMs: 400, applyIntervalMs: 1, ...limits },
+      });
+    const examine = (): Promise<Examined> =>
+      examineMongo({ server, tabletName: NAME, schema, clock: monotonicClock, leaseTimeMs: 1_500 });
+    const edit = (id: string, set: object) => server.update(VIEW, id, {}, { set: { ...set }, increment: "edits" });
+
+    const damages: readonly {
+      readonly title: string;
+      readonly damage: () => Promise<unknown>;
+      readonly problem: RegExp;
+      readonly without: readonly number[];
+    }[] = [
+      {
+        title: "an edited document",
+        damage: () => edit("h3", { n: -1 }),
+        problem: /^table hosts, document "h3": it was changed by something else than diskmesh; left out$/,
+        without: [3],
+      },
+      {
+        title: "an edited document without its checksum",
+        damage: () => edit("h3", { n: -1, _sum: undefined }),
+        problem: /^table hosts, document "h3": it has no checksum, and its table is not as it was committed; left out$/,
+        without: [3],
+      },
+      {
+        title: "a document of a later copy",
+        damage: () => edit("h3", { _seq: 1e6 }),
+        problem: /^table hosts, document "h3": it is newer than the log, of another copy; left out$/,
+        without: [3],
+      },
+      {
+        title: "a deleted document",
+        damage: () => server.delete(VIEW, { after: "h18", below: "h2" }),
+        problem: /^table hosts: 1 documents are missing, and nothing names them$/,
+        without: [19],
+      },
+      {
+        title: "a document that somebody added",
+        damage: () => server.insert(VIEW, { _id: "other", n: 1 }),
+        problem: /^table hosts, document "other": diskmesh did not write it; left out$/,
+        without: [],
+      },
+    ];
+    for (const { title, damage, problem, without } of damages) {
+      it(`names ${title}, and salvages the others`, async () => {
+        await damage();
+        const examined = await examine();
+        expect(examined.problems).to.have.length(1);
+        expect(examined.problems[0]).to.match(problem);
+        expect(examined.claim.tabletId).to.equal(tabletId);
+        expect(await restoredKeys(examined)).to.deep.equal(hosts(...without));
+      });
+    }
+
+    it("is whole when nothing is damaged, also while changes are in its log alone", async () => {
+      expect((await examine()).problems).to.deep.equal([]);
+      const tablet = await open(storage({ applyIntervalMs: 1e9 }));
+      await tablet.transact((tx) => {
+        tx.hosts.delete("h3");
+        tx.hosts.put({ id: "h4", n: -4 });
+      });
+      await tablet.close();
+      const { problems, documents } = await examine();
+      expect(problems).to.deep.equal([]);
+      expect(documents.map(({ key }) => key).sort()).to.deep.equal(hosts(3));
+      expect(documents.find(({ key }) => key === "h4")?.document).to.deep.equal({ id: "h4", n: -4 });
+    });
+
+    it("names a document that a newer version wrote", async () => {
+      const { problems } = await examineMongo({
+        server,
+        tabletName: NAME,
+        schema: {
+          hosts: { ...schema.hosts, check: (host: object) => ((host as Host).id === "h5" ? "id: unknown" : undefined) },
+        },
+        clock: monotonicClock,
+        leaseTimeMs: 1_500,
+      });
+      expect(problems).to.deep.equal(['table hosts, document "h5": id: unknown; left out']);
+    });
+
+    it("gets a new identity when its log is lost", async () => {
+      await server.delete(LOG, {});
+      const examined = await examine();
+      expect(examined.problems.join()).to.contain("AdoptFleet");
+      expect(examined.claim.tabletId).not.to.equal(tabletId);
+      expect(await restoredKeys(examined)).to.deep.equal(hosts());
+    });
+
+    it("is refused while somebody leads it, and not when the leader was killed", async () => {
+      const renewing = await open(storage({}));
+      expect((await rejection(examine(), UnavailableError)).message).to.contain("127.0.0.1:1 leads");
+      await renewing.close();
+      await server.update("tablets", NAME, {}, { set: { writer: "killed" }, increment: "renewals" });
+      expect((await examine()).problems).to.deep.equal([]);
+    });
+  });
+
+  describe("in a folder", () => {
+    let folder: string;
+    const examine = (): Promise<Examined> => examineStorage(folder, NAME, { schema, leaseTimeMs: 0 });
+
+    beforeEach(async () => {
+      folder = temporaryFolder();
+      await using tablet = await open(openStorage(folder, NAME));
+      await fill(tablet);
+      await rejection(examine(), UnavailableError);
+    });
+
+    it("is whole", async () => {
+      const examined = await examine();
+      expect(examined.problems).to.deep.equal([]);
+      expect(await restoredKeys(examined)).to.deep.equal(hosts());
+    });
+
+    it("names a document whose bytes changed, and salvages the others", async () => {
+      const file = join(folder, NAME, "data.mdb");
+      const bytes = readFileSync(file);
+      for (let at = bytes.indexOf('"n":13}'); at >= 0; at = bytes.indexOf('"n":13}', at + 1))
+        bytes.write('"n":14}', at);
+      writeFileSync(file, bytes);
+      const examined = await examine();
+      expect(examined.problems).to.have.length(1);
+      expect(examined.problems[0]).to.match(/^table hosts, document "h13": its checksum is another one.*; left out$/);
+      expect(await restoredKeys(examined)).to.deep.equal(hosts(13));
+    });
+  });
+});

@@ -1,0 +1,183 @@
+import { randomUUID } from "node:crypto";
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import type { Checked, StoredSums } from "../checksums.js";
+import { sleep, type TabletClock } from "../clock.js";
+import { Examination, type Examined } from "../examine/examination.js";
+import { FORMAT_TABLE, newerFormat, STORE_FORMAT } from "../format.js";
+import type { Schema } from "../schema.js";
+import { LEASES } from "./collections.js";
+import type { DocumentReader, DocumentServer, Fields, StoredDocument } from "./document-server.js";
+import { decodeDocument } from "./encoding.js";
+import { leftoverTest } from "./followed-state.js";
+import { pagesOf } from "./load.js";
+import type { ClaimEntry, CommitEntry, Entry, LoadEntry } from "./log.js";
+import { Patience } from "./patience.js";
+
+export interface ExamineOptions {
+  readonly server: DocumentServer;
+  readonly tabletName: string;
+  readonly schema: Schema;
+  readonly clock: TabletClock;
+  /** A lease that is renewed within it is a leader's. */
+  readonly leaseTimeMs: number;
+}
+
+const GIVE_UP_AFTER_MS = 20_000;
+const NEVER = new AbortController().signal;
+
+/** Reads a tablet without changing anything. Rejects with UnavailableError while a process leads it. */
+export async function examineMongo(options: ExamineOptions): Promise<Examined> {
+  const { server, clock } = options;
+  const patience = new Patience({ clock, signal: NEVER, serverName: server.name, giveUpAfterMs: GIVE_UP_AFTER_MS });
+  await refuseLeader(patience, options);
+  return server.readInOrder((reader) => examine(reader, patience, options));
+}
+
+/** Leaders renew their lease; one that was killed left it as it was. */
+async function refuseLeader(
+  patience: Patience,
+  { server, tabletName, clock, leaseTimeMs }: ExamineOptions,
+): Promise<void> {
+  const lease = () => patience.answerOf(() => server.get(LEASES, tabletName));
+  const before = await lease();
+  if (before === undefined || before.writer === "") return;
+  await sleep(clock, leaseTimeMs, NEVER);
+  const after = await lease();
+  if (after?.renewals === before.renewals) return;
+  throw new UnavailableError(
+    `the process at ${after?.address} leads the tablet ${tabletName}: stop it first; while it leads, it compares what is stored with its state itself`,
+  );
+}
+
+async function examine(
+  server: DocumentReader,
+  patience: Patience,
+  { tabletName, schema }: ExamineOptions,
+): Promise<Examined> {
+  const found = new Examination(schema);
+  const entries: Entry[] = [];
+  for await (const page of pagesOf({ server, patience }, `${tabletName}.log`))
+    entries.push(...(page as unknown as Entry[]));
+  const claim = entries.findLast((entry): entry is ClaimEntry => entry.kind === "claim");
+  if ((claim?.format ?? 1) > STORE_FORMAT)
+    throw new InvalidStateError(newerFormat(`tablet ${tabletName} in MongoDB at ${server.name}`, claim?.format));
+  const log = readLog(entries, found);
+  const documents = new Documents(found);
+  const isLeftover = leftoverTest(
+    entries.filter((each): each is LoadEntry => each.kind === "load" && each.claim <= log.checkpoint),
+  );
+  for (const [table, byId] of log.told)
+    for (const [id, document] of byId) if (document !== null) documents.add(table, id, document);
+  const prefix = `${tabletName}.`;
+  for (const collection of await patience.answerOf(() => server.collections(prefix))) {
+    const table = collection.slice(prefix.length);
+    // Collections of other names are somebody else's, unless the log counts them.
+    if (table === "log" || !(table === FORMAT_TABLE || Object.hasOwn(schema, table) || log.sums?.[table])) continue;
+    for await (const page of pagesOf({ server, patience }, collection)) {
+      for (const stored of page) {
+        const { _id: id, _seq: seq } = stored;
+        if (log.told.get(table)?.has(id as string) || isLeftover(seq as number)) continue;
+        const wrong = wrongNumber(stored, log.last);
+        if (wrong === undefined) documents.add(table, id as string, stored);
+        else found.leaveOut(table, id, wrong);
+      }
+    }
+  }
+  documents.end(log.sums);
+  return { claim: claimOf(claim, entries, found), documents: found.documents, problems: found.problems };
+}
+
+interface ReadLog {
+  readonly checkpoint: number;
+  /** Its last number; undefined when there is no log. */
+  readonly last: number | undefined;
+  /** By table and id, what the log says beside the view; null: deleted. */
+  readonly told: ReadonlyMap<string, ReadonlyMap<string, Fields | null>>;
+  /** Of the whole state; undefined where nothing says it. */
+  readonly sums: StoredSums | undefined;
+}
+
+function readLog(entries: readonly Entry[], found: Examination): ReadLog {
+  let checkpoint = 0;
+  for (const entry of entries) if (entry.kind === "checkpoint") checkpoint = Math.max(checkpoint, entry.upTo);
+  const told = new Map<string, Map<string, Fields | null>>();
+  let [number, sums]: [number, StoredSums | undefined] = [Math.max(checkpoint, (entries[0]?._id ?? 1) - 1), undefined];
+  for (const entry of entries.filter(({ _id }) => _id > checkpoint)) {
+    if (entry._id !== number + 1)
+      found.problems.push(`the log has a gap after number ${number}: what was committed there is lost`);
+    number = entry._id;
+    if (entry.kind !== "claim") sums = entry.sums;
+    if (entry.kind !== "commit") continue;
+    for (const { table, id, document } of (entry as CommitEntry).changes) {
+      if (!told.has(table)) told.set(table, new Map());
+      told.get(table)?.set(id, document);
+    }
+  }
+  return { checkpoint, last: entries.at(-1)?._id, told, sums };
+}
+
+/** Takes documents by their checksums. */
+class Documents {
+  readonly #found: Examination;
+  /** By table, those without a checksum: the first release wrote none, and whoever edits a document may remove it. */
+  readonly #unchecked = new Map<string, { readonly id: string; readonly decoded: Checked }[]>();
+
+  constructor(found: Examination) {
+    this.#found = found;
+  }
+
+  add(table: string, id: string, stored: Fields): void {
+    const decoded = intactDocument(table, id, stored);
+    if (decoded === undefined) this.#found.leaveOut(table, id, "it was changed by something else than diskmesh");
+    else if (table === FORMAT_TABLE) this.#found.count(table, decoded);
+    else if (stored._sum !== undefined) this.#found.add(table, id, decoded);
+    else {
+      const unchecked = this.#unchecked.get(table) ?? [];
+      this.#unchecked.set(table, unchecked);
+      unchecked.push({ id, decoded });
+    }
+  }
+
+  /** `sums` are of the whole state; undefined where nothing says them. */
+  end(sums: StoredSums | undefined): void {
+    for (const [table, unchecked] of this.#unchecked) {
+      const decoded = unchecked.map((each) => each.decoded);
+      const isRight = sums === undefined || this.#found.fitsWith(table, decoded, sums);
+      for (const each of unchecked) {
+        if (isRight) this.#found.add(table, each.id, each.decoded);
+        else this.#found.leaveOut(table, each.id, "it has no checksum, and its table is not as it was committed");
+      }
+    }
+    if (sums !== undefined) this.#found.compare(sums);
+  }
+}
+
+/** Undefined when the document has another checksum than the one that is stored with it. */
+function intactDocument(table: string, id: string, stored: Fields): Checked | undefined {
+  try {
+    const decoded = decodeDocument(table, id, stored);
+    return decoded.isIntact ? decoded : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function wrongNumber({ _id: id, _seq: seq }: StoredDocument, last: number | undefined): string | undefined {
+  if (typeof id !== "string" || typeof seq !== "number") return "diskmesh did not write it";
+  return seq > (last ?? Number.POSITIVE_INFINITY) ? "it is newer than the log, of another copy" : undefined;
+}
+
+function claimOf(claim: ClaimEntry | undefined, entries: readonly Entry[], found: Examination): Examined["claim"] {
+  if (entries.length > 0 && entries[0]?.kind !== "claim") found.problems.push("the log does not begin with a claim");
+  if (claim === undefined)
+    found.problems.push(
+      "the log has no claim: nothing tells which tablet this is; a backup gets a new identity, which agents obey only after AdoptFleet",
+    );
+  else if (claim.isRestore) found.problems.push("it holds a part of a backup, whose restore was cut off");
+  return {
+    tabletId: claim?.tabletId ?? randomUUID(),
+    incarnation: claim?.incarnation ?? randomUUID(),
+    parentIncarnations: claim?.parentIncarnations ?? [],
+    generation: entries.reduce((highest, { generation }) => Math.max(highest, generation), 1),
+  };
+}
