@@ -3,6 +3,7 @@ import { createReadStream } from "node:fs";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import * as z from "zod";
 import type { Versioned } from "../checksums.js";
+import { DocumentRules, problemOfHeader } from "./backup-rules.js";
 
 /**
  * A backup is a text of JSON lines: a header, one line for each document, and an end that has the checksum of all lines
@@ -82,12 +83,16 @@ export async function checkBackup(path: string): Promise<{ header: BackupHeader;
 
 /** The documents of a backup that was checked. */
 export async function* documentsOf(path: string): AsyncGenerator<BackupDocument> {
+  const rules = new DocumentRules();
   let last: string | undefined;
   let isHeader = true;
   for await (const line of linesOf(path)) {
     if (last !== undefined) {
-      const { data } = documentShape.safeParse(parseJson(last));
+      const json = parseJson(last);
+      const { data } = documentShape.safeParse(json);
       if (data === undefined) throw wrong(path, "it has a line that is no document");
+      const problem = rules.problemOf(last, json, data);
+      if (problem !== undefined) throw wrong(path, problem);
       yield data;
     }
     last = isHeader ? undefined : line;
@@ -117,6 +122,8 @@ function parseHeader(path: string, line: string): BackupHeader {
   const { data } = headerShape.safeParse(json);
   if (data === undefined) throw wrong(path, "its first line is damaged");
   const { kind, format, ...header } = data;
+  const problem = problemOfHeader(header);
+  if (problem !== undefined) throw wrong(path, problem);
   return header;
 }
 

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { InvalidArgumentError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { InvalidArgumentError, InvalidStateError, messageOf, quoted, UnavailableError } from "@diskmesh/domain";
 import { commitSized } from "../commit-sized.js";
 import { loadedDocument, versionOf } from "../memory-tables.js";
 import type { Schema, Table } from "../schema.js";
 import type { Claim, StoredChange, TabletStorage } from "../storage.js";
 import { type BackupDocument, checkBackup, documentsOf } from "./backup-file.js";
+import { impossibleNumber } from "./backup-rules.js";
 import { GENERATION_STEP } from "./restored-claim.js";
 
 export interface RestoreOptions {
@@ -108,9 +109,13 @@ async function commitAll(file: string, schema: Schema, storage: TabletStorage): 
 
 function restoredChange(schema: Schema, backedUp: BackupDocument): StoredChange {
   const { table, key } = backedUp;
-  const definition = schema[table] as Table<object> | undefined;
+  // Any object has a "constructor".
+  const definition = (Object.hasOwn(schema, table) ? schema[table] : undefined) as Table<object> | undefined;
   try {
     const document = restoredDocument(definition, loadedDocument(table, key, definition, backedUp));
+    const number = impossibleNumber(document);
+    if (number !== undefined)
+      throw new TypeError(`table ${table}, document ${quoted(key)}: an impossible number: ${number}`);
     return { table, key, document, version: versionOf(definition), previous: null };
   } catch (error) {
     throw new InvalidStateError(

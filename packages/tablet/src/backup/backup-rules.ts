@@ -1,0 +1,73 @@
+import { quoted } from "@diskmesh/domain";
+import { checkKey } from "../document.js";
+
+/** Of a header, what decides on what is restored. */
+interface Header {
+  readonly tabletId: string;
+  readonly incarnation: string;
+  readonly parentIncarnations: readonly string[];
+  readonly generation: number;
+  readonly createdAtMs: number;
+}
+
+const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const TABLE = /^[a-z][A-Za-z0-9]{0,62}$/;
+/** Below it a restore can add its steps. */
+const GENERATION_MAX = 2 ** 52;
+/** The last one that a Date holds. */
+const TIME_MAX_MS = 8.64e15;
+
+/** Returns which field of the header holds what no diskmesh writes; undefined for none. */
+export function problemOfHeader(header: Header): string | undefined {
+  const { tabletId, incarnation, parentIncarnations, generation, createdAtMs } = header;
+  if (!ID.test(tabletId)) return `its tabletId ${quoted(tabletId)} is malformed`;
+  const id = [incarnation, ...parentIncarnations].find((each) => !ID.test(each));
+  if (id !== undefined) return `its incarnation ${quoted(id)} is malformed`;
+  if (generation > GENERATION_MAX) return `its generation ${generation} is above ${GENERATION_MAX}`;
+  if (!(Math.abs(createdAtMs) <= TIME_MAX_MS)) return `its createdAtMs ${createdAtMs} is no time`;
+  return undefined;
+}
+
+interface Document {
+  readonly table: string;
+  readonly key: string;
+  readonly document: object;
+}
+
+/** Finds in the documents of one backup what JSON can say and no diskmesh writes. */
+export class DocumentRules {
+  readonly #keys = new Set<string>();
+
+  /** Returns what is wrong with a document, or with its line; undefined when nothing is. */
+  problemOf(line: string, json: unknown, { table, key, document }: Document): string | undefined {
+    if (!TABLE.test(table)) return `it has a table ${quoted(table)}, which is no name of a table`;
+    const which = `the document ${quoted(key)} of table ${table}`;
+    try {
+      checkKey(table, key);
+    } catch {
+      return `${which} has no key that a store holds`;
+    }
+    const id = `${table}\0${key}`;
+    if (this.#keys.has(id)) return `it has ${which} twice`;
+    this.#keys.add(id);
+    const number = impossibleNumber(document);
+    if (number !== undefined) return `${which} has an impossible number: ${number}`;
+    // JSON.parse takes the last of two fields, and rounds numbers.
+    if (JSON.stringify(json) !== line) return `${which} has a field twice, or a number that no program holds`;
+    return undefined;
+  }
+}
+
+/** The first number, with its place, that is infinite, or an integer above 2^53 - 1: arithmetic on those is wrong. */
+export function impossibleNumber(value: unknown, place = ""): string | undefined {
+  if (typeof value === "number")
+    return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value))
+      ? undefined
+      : `${place.slice(1)} is ${value}`;
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const [name, each] of Object.entries(value)) {
+    const found = impossibleNumber(each, `${place}.${name}`);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
