@@ -1,4 +1,4 @@
-import { mkdirSync, type Stats, statSync } from "node:fs";
+import { chmodSync, mkdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
@@ -49,7 +49,10 @@ export class LmdbEnvironment {
     this.#lock = lock;
     this.#root = root;
     this.#meta = openText(root, META);
-    this.#file = statSync(join(folder, "data.mdb"));
+    const path = join(folder, "data.mdb");
+    this.#file = statSync(path);
+    // LMDB has everybody read it, also in a folder that is not this process's own. Only its owner may change that.
+    if ((this.#file.mode & 0o077) !== 0 && this.#file.uid === process.geteuid?.()) chmodSync(path, 0o600);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, rm, truncate, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -39,11 +39,17 @@ describe("LMDB storage", () => {
 
   afterEach(() => rm(parent, { recursive: true }));
 
-  it("makes the folder, for its owner only", async () => {
-    const storage = open(folder);
-    await storage.claim(LEADER);
-    await storage.close({ handOver: true });
-    expect(await readdir(folder)).to.have.members(["data.mdb", "lock.mdb", "owner.lock", "holds-data"]);
+  it("makes the folder and its files for their owner only, also those of a store that others could read", async () => {
+    for (let round = 0; round < 2; round++) {
+      const storage = open(folder);
+      await storage.claim(LEADER);
+      await storage.close({ handOver: true });
+      expect(await readdir(folder)).to.have.members(["data.mdb", "lock.mdb", "owner.lock", "holds-data"]);
+      const modes = await Promise.all((await readdir(folder)).map((name) => stat(join(folder, name))));
+      expect(modes.map(({ mode }) => mode & 0o777)).to.deep.equal([0o600, 0o600, 0o600, 0o600]);
+      expect((await stat(folder)).mode & 0o777).to.equal(0o700);
+      await chmod(join(folder, "data.mdb"), 0o644);
+    }
   });
 
   it("keeps a second claim out while the first is open, and names the process", async () => {
