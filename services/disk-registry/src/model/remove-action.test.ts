@@ -61,7 +61,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveDevice of a device with a disk that is well, after an hour: the usual time",
     action: "removeD1",
     code: "E_TRY_AGAIN",
-    says: "holds 1 disk (delete them): x (unpublished, ONLINE)",
+    says: "holds 1 disk (copy them elsewhere as docs/operate/empty-a-host.md says, or delete them): x (unpublished, ONLINE)",
     dependent: ["x"],
     retryAfterMs: 10_000,
     fleet: {

@@ -116,7 +116,7 @@ function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall)
   if (heldDiskIds.length > 0) {
     const waysOut = isBroken
       ? "delete them with DeleteDisk, or give them up with the host by PurgeHost with force"
-      : "delete them";
+      : "copy them elsewhere as docs/operate/empty-a-host.md says, or delete them";
     uses.push(`holds ${countText(heldDiskIds.length, "disk")} (${waysOut}): ${described(tables, heldDiskIds)}`);
   }
   if (servedDiskIds.length > 0)
