@@ -1,8 +1,12 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { loadConfig } from "@diskmesh/service";
+import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { configSchema } from "./config.js";
 
 const tls = { caFile: "/ca.pem", certFile: "/cert.pem", keyFile: "/key.pem" };
-const config = (change: object) => ({
+const config = (change: object): Record<string, unknown> => ({
   hostId: "h1",
   az: "z1",
   listen: { host: "127.0.0.1", port: 0 },
@@ -90,6 +94,18 @@ describe("the agent's configuration", () => {
       const issues = parsed.error?.issues.map(({ path, message }) => `${path.slice(1).join(".")} ${message}`) ?? [];
       expect(issues).to.have.members(says);
     });
+
+  it("a file with 4,096 devices -> taken", () => {
+    const devices = Array.from({ length: 4_096 }, (_, n) => ({
+      ...at(`host-1-device-${n}`, n * 4_096, 4_096, `/dev/disk/by-id/nvme-MZQL21T9HCJR-00A07_S64GNE0R${n}`),
+      serialNumber: `S64GNE0R${n}`,
+    }));
+    const file = join(temporaryFolder(), "agent.yaml");
+    const { devices: _, ...rest } = config({});
+    writeFileSync(file, `${JSON.stringify(rest).slice(0, -1)}, "devices":\n${JSON.stringify(devices, undefined, 1)}}`);
+    const loaded = loadConfig(configSchema, { service: "disk-agent", file, env: {} });
+    expect(loaded.config.devices).to.have.length(4_096);
+  });
 
   it("thousands of devices on the same bytes -> each is told of once", () => {
     const devices = Array.from({ length: 3_000 }, (_, n) => at(`d${n}`, 0, 4_096));

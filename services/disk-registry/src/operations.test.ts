@@ -122,6 +122,7 @@ describe("disk-registry, as its operators see it", () => {
         (error: Error) => error.message,
       );
     expect(await register("later")).to.equal("taken");
+    await agent.heartbeat("h1", "later");
     const refused = await register(agent.bootId);
     expect(refused).to.match(/two agents run as host h1: start h1-boot-1 .* was replaced by start later/);
     expect((await hostOf("h1")).bootId).to.equal("later");

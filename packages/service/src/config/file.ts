@@ -1,10 +1,10 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
-import { parseDocument } from "yaml";
+import { type Document, isMap, isScalar, parseDocument, visit } from "yaml";
 import { ConfigError } from "./config-error.js";
 
-/** A config is a few hundred lines; another file, given by mistake, must not keep a start waiting. */
-const MAX_CONFIG_BYTES = 128 * 1024;
+/** Room for an agent's 4,096 devices; another file, given by mistake, must not keep a start waiting. */
+const MAX_CONFIG_BYTES = 2 * 1024 * 1024;
 
 /** What a config file says. Throws ConfigError, which never quotes the file. */
 export function readConfigFile(file: string): unknown {
@@ -44,10 +44,14 @@ function textOf(bytes: Buffer, file: string): string {
 /** Throws ConfigError, which never quotes the text: it may hold secrets. */
 export function parseYaml(text: string, what: string): unknown {
   // Neither pretty errors nor warnings: both quote the text, and take time for each error.
-  const document = parseDocument(text, { prettyErrors: false, logLevel: "error" });
+  // Its own check for doubled keys compares each with each.
+  const document = parseDocument(text, { prettyErrors: false, logLevel: "error", uniqueKeys: false });
   const [error] = document.errors;
   if (error?.code === "RESOURCE_EXHAUSTION") throw new ConfigError(`${what} is nested deeper than any config`);
   if (error) throw new ConfigError(`${what} is not valid YAML: ${error.message} ${placeIn(text, error.pos[0])}`);
+  const doubledAt = doubledKey(document);
+  if (doubledAt !== undefined)
+    throw new ConfigError(`${what} is not valid YAML: Map keys must be unique ${placeIn(text, doubledAt)}`);
   try {
     return document.toJS();
   } catch {
@@ -56,6 +60,27 @@ export function parseYaml(text: string, what: string): unknown {
       `${what} has an alias that nothing is named by, or far too many: put values that begin with * in quotes`,
     );
   }
+}
+
+/** Where a mapping has a key for the second time; undefined where none does. */
+function doubledKey(document: Document): number | undefined {
+  let doubledAt: number | undefined;
+  visit(document, {
+    Node: (_, node) => {
+      if (!isMap(node)) return undefined;
+      const seen = new Set<unknown>();
+      for (const { key } of node.items) {
+        if (!isScalar(key)) continue;
+        if (seen.has(key.value)) {
+          doubledAt = key.range?.[0] ?? 0;
+          return visit.BREAK;
+        }
+        seen.add(key.value);
+      }
+      return undefined;
+    },
+  });
+  return doubledAt;
 }
 
 function placeIn(text: string, offset: number): string {

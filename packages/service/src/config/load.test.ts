@@ -133,7 +133,7 @@ describe("loadConfig", () => {
     ["no YAML", "listen: [", ["not valid YAML", "line"]],
     ["an alias of nothing", `${GOOD}log: *secret`, ["an alias", "quotes"]],
     ["a key given twice", `${GOOD}listen: { host: b, port: 1 }`, ["not valid YAML"]],
-    ["a file that is no config", "[".repeat(500_000), ["more than the 131072 bytes"]],
+    ["a file that is no config", "[".repeat(3_000_000), ["more than the 2097152 bytes"]],
     ["lists without end", `${GOOD}log: ${"[".repeat(20_000)}`, ["nested deeper than any config"]],
     ["aliases without end", `${BOMB}${GOOD}`, ["far too many"]],
     [

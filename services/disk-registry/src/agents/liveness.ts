@@ -2,9 +2,17 @@ import type { HostId } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { WhySuspected } from "../model/placement.js";
 
+interface Heard {
+  readonly listenedMs: number;
+  readonly atMs: number;
+  /** Of the start that registered last; undefined when none has since the load. */
+  readonly bootId: string | undefined;
+  readonly hasBeaten: boolean;
+}
+
 /** When each host was last heard from. In memory only: after a takeover, silence counts from the load. */
 export class Liveness {
-  readonly #heard = new Map<HostId, { readonly listenedMs: number; readonly atMs: number }>();
+  readonly #heard = new Map<HostId, Heard>();
   readonly #listenedAtLoadMs: number;
   #deafMs = 0;
   #listenedBeforeMs = 0;
@@ -20,8 +28,23 @@ export class Liveness {
     this.#listenedAtLoadMs = this.#listenedMs();
   }
 
+  /** A heartbeat came. */
   hear(hostId: HostId): void {
-    this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs() });
+    const bootId = this.#heard.get(hostId)?.bootId;
+    this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs(), bootId, hasBeaten: true });
+  }
+
+  hearRegistration(hostId: HostId, bootId: string): void {
+    const before = this.#heard.get(hostId);
+    const hasBeaten = before?.bootId === bootId && before.hasBeaten;
+    this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs(), bootId, hasBeaten });
+  }
+
+  /** Whether the start of its agent that registered last lives. One that never beats may have ended before it was answered. */
+  isInPlace(hostId: HostId): boolean {
+    const { intervalMs, missedUntilSuspected, timeoutMs } = this.beat;
+    const hasBeaten = this.#heard.get(hostId)?.hasBeaten ?? true;
+    return this.silentForMs(hostId) <= (hasBeaten ? timeoutMs : intervalMs * missedUntilSuspected);
   }
 
   /** Counts on from how long the leaders before could hear hosts. */

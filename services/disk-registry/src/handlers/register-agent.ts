@@ -75,15 +75,14 @@ async function takeIn(
   // The answer would be orders. Heartbeats are heard all the same: its hosts are not dead.
   fleet.requireLeads();
   const limits = hostLimits(config);
-  const isHeard = () => liveness.silentForMs(hostId) <= config.heartbeat.timeoutMs;
   const answer = await tablet.transact((tx) => {
-    requireNotReplaced(tx, registration, isHeard);
+    requireNotReplaced(tx, registration, () => liveness.isInPlace(hostId));
     requireInOrder(context.lastRegistrations, registration);
     fleet.requireSettled();
     const leader = fleet.leader();
     const taken = register(tx, registration, leader, limits, clock.nowMs());
     // With the change itself: a look between them would find a host that has registered and is silent.
-    liveness.hear(hostId);
+    liveness.hearRegistration(hostId, registration.bootId);
     noteRegistration(context.lastRegistrations, registration);
     return { ...taken, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };
   });

@@ -216,17 +216,17 @@ function formerBoots(before: Host, bootId: string): Pick<Host, "formerBootIds"> 
 
 /**
  * Refuses a start of an agent that a later one replaced, while that one is heard: two agents run under one host id, and
- * the host's devices would be ordered here from one and there from the other. A start that nobody has heard since may
- * have been a message that came late, from an agent that is dead.
+ * the host's devices would be ordered here from one and there from the other. A later start that sent no heartbeat since
+ * may have ended before it was answered, or have been a message that came late, from an agent that is dead.
  */
 export function requireNotReplaced(
   tables: RegistryTables,
   registration: Registration,
-  isHeard: (host: Host) => boolean,
+  isInPlace: (host: Host) => boolean,
 ): void {
   const { hostId, bootId, address } = registration;
   const host = tables.hosts.get(hostId);
-  if (host === undefined || host.bootId === bootId || !host.formerBootIds?.includes(bootId) || !isHeard(host)) return;
+  if (host === undefined || host.bootId === bootId || !host.formerBootIds?.includes(bootId) || !isInPlace(host)) return;
   throw new InvalidStateError(
     `two agents run as host ${hostId}: start ${bootId} at ${address} was replaced by start ${host.bootId} at ` +
       `${host.address}, which is heard: stop one of them, or give it a host id and a certificate of its own`,

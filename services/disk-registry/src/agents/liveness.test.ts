@@ -1,0 +1,43 @@
+import { expect } from "chai";
+import { hostId } from "../testing/fleet-fixture.js";
+import { Liveness } from "./liveness.js";
+
+const h1 = hostId("h1");
+
+describe("when a host was heard", () => {
+  let nowMs: number;
+  let liveness: Liveness;
+
+  beforeEach(() => {
+    nowMs = 0;
+    const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs } as never;
+    liveness = new Liveness(clock, { intervalMs: 1_000, missedUntilSuspected: 2, timeoutMs: 10_000 });
+  });
+  const inPlaceAt = (atMs: number): boolean => {
+    nowMs = atMs;
+    return liveness.isInPlace(h1);
+  };
+
+  it("a start that registered and never beat is in place for two heartbeats, one that beat for the timeout", () => {
+    liveness.hearRegistration(h1, "boot-1");
+    expect([2_000, 2_001].map(inPlaceAt)).to.deep.equal([true, false]);
+    liveness.hear(h1);
+    liveness.hearRegistration(h1, "boot-1");
+    expect([12_001, 12_002].map(inPlaceAt), "registered again").to.deep.equal([true, false]);
+    liveness.hear(h1);
+    liveness.hearRegistration(h1, "boot-2");
+    expect([14_002, 14_003].map(inPlaceAt), "another start").to.deep.equal([true, false]);
+  });
+
+  it("after a takeover each start is in place for the timeout, and any host may yet be heard", () => {
+    expect([10_000, 10_001].map(inPlaceAt)).to.deep.equal([true, false]);
+    const mayYetBeHeard = (atMs: number): boolean => {
+      nowMs = atMs;
+      return liveness.mayYetBeHeard(h1);
+    };
+    expect([10_000, 10_001].map(mayYetBeHeard)).to.deep.equal([true, false]);
+    nowMs = 5_000;
+    liveness.hear(h1);
+    expect(mayYetBeHeard(6_000), "it was heard").to.equal(false);
+  });
+});
