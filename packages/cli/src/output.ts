@@ -92,7 +92,10 @@ function printable(value: string | number | boolean): string {
 
 /** The name of an enum's value without that of the enum. */
 export function short(value: string): string {
-  return value.replace(/^(ACTION_CODE|ATTACH_STATE|HOST_STATE|HEALTH|PUBLICATION_STATE|TASK_STATE|TASK_QUEUE)_/, "");
+  return value.replace(
+    /^(ACTION_CODE|ATTACH_STATE|HOST_STATE|HEALTH|IDENTIFIED_BY|PUBLICATION_STATE|TASK_STATE|TASK_QUEUE)_/,
+    "",
+  );
 }
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

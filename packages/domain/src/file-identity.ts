@@ -25,6 +25,15 @@ export function isKnownSame(known: FileMarks, found: FileMarks): boolean {
   return isSame(known, found) === true;
 }
 
+export type IdentifiedBy = "SERIAL" | "INODE" | "NONE";
+
+/** What shows after a boot of the machine that it is the same file or drive; undefined while nothing is known of it. */
+export function identifiedBy({ serialNumber, fileIdentity = "" }: FileMarks): IdentifiedBy | undefined {
+  if (serialNumber !== "") return "SERIAL";
+  if (fileIdentity === "") return undefined;
+  return lastingInode(fileIdentity) === "" ? "NONE" : "INODE";
+}
+
 /** Undefined when nothing shows it. */
 function isSame(known: FileMarks, found: FileMarks): boolean | undefined {
   if (known.serialNumber !== "" && found.serialNumber !== "") return known.serialNumber === found.serialNumber;

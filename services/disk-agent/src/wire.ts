@@ -10,6 +10,7 @@ import type { Stamp as StampMessage } from "@diskmesh/api/common";
 import {
   type DeviceIdentity,
   Health,
+  IdentifiedBy,
   type RegisterAgentResponse,
   ReportedDevice,
   type StampedDevice,
@@ -17,6 +18,7 @@ import {
 import {
   type DeviceId,
   InvalidArgumentError,
+  identifiedBy,
   MAX_PATH_LENGTH,
   parseDeviceId,
   parseDiskId,
@@ -182,6 +184,7 @@ export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDev
     blockSizeBytes,
     pool,
     ...device.reported,
+    identifiedBy: IdentifiedBy[identifiedBy(device.reported) ?? "UNSPECIFIED"],
     attached: device.attached,
     filePhase: device.file.phase,
     inFlightOperations: device.inFlight,
@@ -196,7 +199,7 @@ export function encodeReportedDevice(
   memory: AgentMemory,
   untold: UntoldError | undefined,
 ): ReportedDevice {
-  const { filePhase: _, inFlightOperations: __, ...reported } = encodeAgentDevice(device, memory);
+  const { filePhase: _, inFlightOperations: __, identifiedBy: ___, ...reported } = encodeAgentDevice(device, memory);
   const sessionDiskId = memory.devices.get(device.id)?.session?.diskId ?? "";
   const { message: hardwareError = "", ageMs: hardwareErrorAgeMs = 0 } = untold ?? {};
   return {

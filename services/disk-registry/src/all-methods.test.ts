@@ -33,6 +33,7 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   setHostState: { hostIds: ["h1"], state: "HOST_STATE_DEAD", reason: "test" },
   setDeviceState: { deviceIds: ["d1"], health: "HEALTH_WARNING", reason: "test" },
   addDevice: device,
+  confirmDevice: device,
   removeDevice: device,
   purgeDevice: device,
   getHost: host,

@@ -62,6 +62,15 @@ describe("the event log", () => {
       addHost: (of) => operator.addHost({ hostId: "h1" }, of),
       removeDevice: (of) => operator.removeDevice({ ...d3, keepData: true }, of),
       addDevice: (of) => operator.addDevice(d3, of),
+      confirmDevice: async (of) => {
+        for (const attached of [true, false]) {
+          const fileIdentity = `boot-${attached} block 8:16:1`;
+          agent.report = (device) =>
+            device.deviceId === "d3" ? { ...device, serialNumber: "", fileIdentity, attached } : device;
+          await agent.register();
+        }
+        expect((await operator.confirmDevice(d3, of)).result?.code).to.equal("ACTION_CODE_S_OK");
+      },
       purgeDevice: (of) => operator.purgeDevice(d3, of),
       createDisk: async (of) => {
         await fleet.clean("d1", "d2");

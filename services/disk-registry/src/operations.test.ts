@@ -218,15 +218,15 @@ describe("disk-registry, as its operators see it", () => {
   it("another file in a device's place -> ERROR until AddDevice accepts it under a new generation, dirty, and it is attached", async () => {
     registry = await TestRegistry.start();
     const agent = await readyAgent("h1", ["d1"]);
-    let identity = "boot file 1";
+    let identity = "boot file 8:1:5";
     agent.report = (device) => ({
       ...device,
       fileIdentity: identity,
-      attached: device.attached && identity === "boot file 1",
+      attached: device.attached && identity === "boot file 8:1:5",
     });
     await agent.register();
-    expect((await registry.device("d1")).fileIdentity).to.equal("boot file 1");
-    identity = "boot file 2";
+    expect((await registry.device("d1")).fileIdentity).to.equal("boot file 8:1:5");
+    identity = "boot file 8:2:5";
     const expected: string[] = [];
     agent.before = async (kind, request) => {
       if (kind !== "attach") return undefined;
@@ -241,14 +241,14 @@ describe("disk-registry, as its operators see it", () => {
       return device;
     });
     expect(replaced).to.include({ attachState: AttachState.ATTACHING, health: "HEALTH_ERROR", dirty: false });
-    expect(replaced.replacement?.fileIdentity).to.equal("boot file 2");
+    expect(replaced.replacement?.fileIdentity).to.equal("boot file 8:2:5");
     expect(replaced.healthMessage).to.contain("other hardware is in its place");
     await registry.operator.addDevice({ hostId: "h1", deviceId: "d1" });
     const accepted = await inState("d1", AttachState.ATTACHED);
     expect(accepted.deviceGeneration).to.be.above(replaced.deviceGeneration);
-    expect(accepted).to.include({ fileIdentity: "boot file 2", health: "HEALTH_ONLINE" });
+    expect(accepted).to.include({ fileIdentity: "boot file 8:2:5", health: "HEALTH_ONLINE" });
     expect(accepted.replacement).to.equal(undefined);
-    expect(expected).to.include.members(["boot file 1", "boot file 2"]);
+    expect(expected).to.include.members(["boot file 8:1:5", "boot file 8:2:5"]);
     await eventually(async () => expect((await registry.device("d1")).dirty).to.equal(false));
   });
 });

@@ -11,6 +11,7 @@ import { addDevice } from "./handlers/add-device.js";
 import { addHost } from "./handlers/add-host.js";
 import { adoptFleet } from "./handlers/adopt-fleet.js";
 import { assignHost } from "./handlers/assign-host.js";
+import { confirmDevice } from "./handlers/confirm-device.js";
 import { createDisk } from "./handlers/create-disk.js";
 import { decideUnknownDisks } from "./handlers/decide-unknown-disks.js";
 import { deleteDisk } from "./handlers/delete-disk.js";
@@ -74,6 +75,7 @@ export function addServices(
     setHostState: change(DIRECTED, "SetHostState", setHostState),
     setDeviceState: change(INFRASTRUCTURE, "SetDeviceState", setDeviceState),
     addDevice: change(INFRASTRUCTURE, "AddDevice", addDevice),
+    confirmDevice: change(INFRASTRUCTURE, "ConfirmDevice", confirmDevice),
     removeDevice: change(INFRASTRUCTURE, "RemoveDevice", removeDevice),
     purgeDevice: change(INFRASTRUCTURE, "PurgeDevice", purgeDevice),
     getHost: allow(READERS, getHost),

@@ -8,11 +8,13 @@ export const addDevice: Action = {
   options: [
     ["--wait", "until it is done"],
     ["--dry-run", "only say what it would do"],
+    ["--accept-unidentified", "also one without a serial number, which each boot makes wait for confirm-device"],
   ],
   example: "diskmesh add-device host-4 host-4-nvme-1 --wait",
   run: (call) =>
     repeatAction(call, [ActionCode.S_OK, ActionCode.S_ALREADY], (dryRun) => {
       const [hostId = "", deviceId = ""] = call.args;
-      return call.mesh.registry.addDevice({ hostId, deviceId, dryRun });
+      const acceptUnidentified = call.options.acceptUnidentified === true;
+      return call.mesh.registry.addDevice({ hostId, deviceId, dryRun, acceptUnidentified });
     }),
 };

@@ -1,4 +1,4 @@
-import type { AttachState, Device } from "@diskmesh/api/registry";
+import { type AttachState, type Device, IdentifiedBy } from "@diskmesh/api/registry";
 import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../action.js";
 import { type Columns, short, sizeText } from "../output.js";
@@ -10,6 +10,7 @@ const COLUMNS: Columns<Device> = {
   state: (device) => short(device.attachState),
   health: ({ health }) => short(health),
   size: ({ sizeBytes }) => sizeText(sizeBytes),
+  identified: ({ identifiedBy }) => (identifiedBy === IdentifiedBy.UNSPECIFIED ? "" : short(identifiedBy)),
   pool: ({ pool }) => pool,
   generation: ({ deviceGeneration }) => deviceGeneration,
   disk: ({ diskId }) => diskId,

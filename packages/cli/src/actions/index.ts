@@ -19,6 +19,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   "remove-host": async () => (await import("./remove-host.js")).removeHost,
   "purge-host": async () => (await import("./purge-host.js")).purgeHost,
   "add-device": async () => (await import("./add-device.js")).addDevice,
+  "confirm-device": async () => (await import("./confirm-device.js")).confirmDevice,
   "remove-device": async () => (await import("./remove-device.js")).removeDevice,
   "set-host-state": async () => (await import("./set-host-state.js")).setHostState,
   "set-device-state": async () => (await import("./set-device-state.js")).setDeviceState,

@@ -1,12 +1,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { UnavailableError } from "@diskmesh/domain";
+import { systemClock, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { backupPieces } from "../backup/backup-file.js";
 import { restoreBackup } from "../backup/restore.js";
-import { monotonicClock } from "../clock.js";
 import { examineMongo } from "../mongo/examine.js";
 import { MongoStorage } from "../mongo/mongo-storage.js";
 import { changed } from "../mongo/simulation/candidate.js";
@@ -79,7 +78,7 @@ describe("a store that is examined", () => {
         limits: { leaseTimeMs: 500, safeLeaseTimeMs: 400, applyIntervalMs: 1, ...limits },
       });
     const examine = (): Promise<Examined> =>
-      examineMongo({ server, tabletName: NAME, schema, clock: monotonicClock, leaseTimeMs: 1_500 });
+      examineMongo({ server, tabletName: NAME, schema, clock: systemClock, leaseTimeMs: 1_500 });
     const edit = (id: string, set: object) => server.update(VIEW, id, {}, { set: { ...set }, increment: "edits" });
 
     const damages: readonly {
@@ -151,7 +150,7 @@ describe("a store that is examined", () => {
         schema: {
           hosts: { ...schema.hosts, check: (host: object) => ((host as Host).id === "h5" ? "id: unknown" : undefined) },
         },
-        clock: monotonicClock,
+        clock: systemClock,
         leaseTimeMs: 1_500,
       });
       expect(problems).to.deep.equal(['table hosts, document "h5": id: unknown; left out']);

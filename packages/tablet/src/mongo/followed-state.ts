@@ -120,8 +120,8 @@ export class FollowedState {
     return this.#sums;
   }
 
-  /** What is wrong with a state, up to that claim, to which all of the view was added; undefined: nothing. */
-  difference(claim: Pick<ClaimEntry, "_id">): string | undefined {
+  /** Returns what is wrong with a state, up to the own claim if there is one, to which all of the view was added. */
+  difference(claim: Pick<ClaimEntry, "_id"> = { _id: Number.POSITIVE_INFINITY }): string | undefined {
     const expected = this.#expected;
     // A tablet without sums is a new one, or of the first release; then nothing says that a stray is none of its tables.
     const known = expected ?? this.#sums.stored();

@@ -1,5 +1,4 @@
-import { type Logger, UnavailableError } from "@diskmesh/domain";
-import { monotonicClock } from "../clock.js";
+import { type Logger, systemClock, UnavailableError } from "@diskmesh/domain";
 import type { Examined } from "../examine/examination.js";
 import type { Schema } from "../schema.js";
 import type { EventLog, TabletStorage } from "../storage.js";
@@ -37,7 +36,7 @@ export async function examineMongoStorage(
 ): Promise<Examined> {
   const server = await connect(url, undefined, log);
   try {
-    return await examineMongo({ server, tabletName, schema, leaseTimeMs, clock: monotonicClock });
+    return await examineMongo({ server, tabletName, schema, leaseTimeMs, clock: systemClock });
   } finally {
     await server.close();
   }

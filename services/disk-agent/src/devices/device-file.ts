@@ -83,9 +83,10 @@ export class DeviceFile {
     return this.#phase === "open" ? this.#opened?.handle : undefined;
   }
 
-  /** The file that is held open; undefined when none is. */
+  /** The file that is held open, as long as it was found to be at the last look; undefined when none is. */
   get held(): FileFacts | undefined {
-    return this.#opened;
+    const isSame = this.#opened !== undefined && this.#seen?.identity === this.#opened.identity;
+    return isSame ? this.#seen : this.#opened;
   }
 
   /** What the path named when it was last looked at; undefined when it never could be. */
@@ -138,11 +139,8 @@ export class DeviceFile {
   /** Looks again at what is wanted and what is in flight, and opens or closes accordingly. */
   reconcile(): void {
     // A device that became wanted while the file was open for others has not been held against it yet.
-    if (this.#opened && (this.#phase === "open" || this.#phase === "draining")) {
-      // It may have been too short for the device when it was opened for others.
-      const isSame = this.#seen?.identity === this.#opened.identity;
-      this.#verify(isSame ? { ...this.#opened, sizeBytes: this.#seen?.sizeBytes ?? 0 } : this.#opened);
-    }
+    // It may have been too short for the device when it was opened for others.
+    if (this.held && (this.#phase === "open" || this.#phase === "draining")) this.#verify(this.held);
     this.#apply("changed");
   }
 

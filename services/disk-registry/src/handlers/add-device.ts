@@ -11,7 +11,7 @@ export async function addDevice(context: ChangeContext, request: AddDeviceReques
   const result = await runAction(
     context,
     request.dryRun,
-    (tx) => model.addDevice(tx, selector, addCall(context)),
+    (tx) => model.addDevice(tx, selector, { ...addCall(context), acceptUnidentified: request.acceptUnidentified }),
     (tables) => namedDevices(tables, selector),
   );
   return { result };

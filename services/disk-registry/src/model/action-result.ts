@@ -12,7 +12,7 @@ export interface ActionResult {
   readonly dependentDiskIds: readonly DiskId[];
   /** While a removal erases devices. */
   readonly erase?: EraseProgress | undefined;
-  /** With S_OK of a removal: every device that left with what was on it. */
+  /** With S_OK of a removal: every device that left with what was on it. Of an addition: whose former hardware did. */
   readonly unerasedDeviceIds?: readonly DeviceId[] | undefined;
 }
 

@@ -13,6 +13,12 @@ import {
 } from "../testing/cms-actions.js";
 import { aHost, deviceId, hostId, TestFleet } from "../testing/fleet-fixture.js";
 
+const drive = { serialNumber: "", fileIdentity: "boot block 8:16:3" };
+const otherHardware = {
+  health: "ERROR",
+  replacement: { path: "/dev/new", offsetBytes: 0, sizeBytes: 5, blockSizeBytes: 1, serialNumber: "new" },
+} as const;
+
 const rows: readonly ActionRow[] = [
   {
     cause: "AddHost with UNKNOWN devices",
@@ -57,7 +63,7 @@ const rows: readonly ActionRow[] = [
     fleet: {
       devices: [
         attached("d1", { attachState: "DETACHED" }),
-        attached("d2", { attachState: "DETACHED", serialNumber: "", fileIdentity: "boot file 1" }),
+        attached("d2", { attachState: "DETACHED", serialNumber: "", fileIdentity: "boot file 8:7:5" }),
         attached("d3", { attachState: "DETACHED", serialNumber: "" }),
         attached("d4", { attachState: "CLOSING", serialNumber: "" }),
         attached("d5", { attachState: "ATTACHING", serialNumber: "" }),
@@ -117,11 +123,58 @@ const rows: readonly ActionRow[] = [
       devices: [
         attached("d1", {
           attachState: "ATTACHING",
-          health: "ERROR",
-          replacement: { path: "/dev/new", offsetBytes: 0, sizeBytes: 5, blockSizeBytes: 1, serialNumber: "new" },
+          ...otherHardware,
         }),
       ],
     },
+    devices: { d1: "ATTACHING 101 dirty" },
+  },
+  {
+    cause: "AddHost with a device that nothing identifies",
+    action: "addHost",
+    code: "E_INVALID_STATE",
+    says: "in operation with 1 of its 2 devices; the others are refused: device d2 of host h1 has no serial number",
+    fleet: { devices: [unknown("d1"), unknown("d2", drive)] },
+    devices: { d1: "ATTACHING 101 dirty", d2: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddHost with one that nothing identifies, and that is in operation",
+    action: "addHost",
+    code: "S_ALREADY",
+    fleet: { devices: [attached("d1", drive)] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "AddDevice of one that nothing identifies",
+    action: "addD1",
+    code: "E_INVALID_STATE",
+    says: "add it with accept_unidentified (diskmesh add-device h1 d1 --accept-unidentified)",
+    fleet: { devices: [unknown("d1", drive)] },
+    devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddDevice of one that nothing identifies, accepted so",
+    action: "addD1Unidentified",
+    code: "S_OK",
+    fleet: { devices: [unknown("d1", drive)] },
+    devices: { d1: "ATTACHING 101 dirty" },
+  },
+  {
+    cause: "AddDevice accepts other hardware in the place of what was not erased",
+    action: "addD1",
+    code: "S_OK",
+    says: "their former hardware was not erased, and left with what was on it: d1",
+    unerased: ["d1"],
+    fleet: { devices: [attached("d1", { ...dirty, ...otherHardware })] },
+    devices: { d1: "ATTACHING 101 dirty" },
+  },
+  {
+    cause: "AddHost accepts it on a host that is UNAVAILABLE",
+    action: "addHost",
+    code: "E_TRY_AGAIN",
+    says: "their former hardware was not erased",
+    unerased: ["d1"],
+    fleet: { hosts: silentSince(NOW_MS), devices: [attached("d1", { ...dirty, ...otherHardware })] },
     devices: { d1: "ATTACHING 101 dirty" },
   },
   {
@@ -152,12 +205,11 @@ const rows: readonly ActionRow[] = [
     cause: "AddDevice while a disk is on what was replaced",
     action: "addD1",
     code: "E_INVALID_STATE",
-    says: "other hardware is in its place, and disk x is on it: put the former hardware back, or delete the disk",
+    says: "disk x is on it: put the former hardware back, or delete the disk",
     fleet: {
       devices: [
         held("d1", "x", {
-          health: "ERROR",
-          replacement: { path: "/dev/new", offsetBytes: 0, sizeBytes: 5, blockSizeBytes: 1, serialNumber: "new" },
+          ...otherHardware,
         }),
       ],
     },

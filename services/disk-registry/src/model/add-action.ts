@@ -1,9 +1,9 @@
-import { countText, type HostId, isKnownSame } from "@diskmesh/domain";
+import { countText, type DeviceId, fileDifference, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { withoutKeptHealth, withReportedHealth } from "./device-health.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
-import { distrusted } from "./reported-devices.js";
+import { distrusted, whyReplaced } from "./reported-devices.js";
 import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "./schema.js";
 import { SortedSharers } from "./sorted-sharers.js";
@@ -16,18 +16,30 @@ export interface AddCall {
   /** When to ask again while a host is UNAVAILABLE. */
   readonly waitingRetryAfterMs: number;
   readonly shared?: SharedSerialNumbers | undefined;
+  /** Takes in also what nothing identifies after a boot of its machine. */
+  readonly acceptUnidentified?: boolean | undefined;
 }
 
 /** Takes a host and all its devices into operation. */
 export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall): ActionResult {
   const host = findHost(tx, hostId);
   if ("refused" in host) return host.refused;
-  const { foreignDevices = [], removalRequested: wished } = host.found;
+  const { removalRequested: wished } = host.found;
   const dead = whyDead(host.found);
   if (dead !== undefined) return dead;
   if (wished) tx.hosts.put({ ...host.found, removalRequested: false });
   const devices = devicesOfHost(tx, hostId);
-  const { changed, refused, hindered } = addAll(tx, devices, call);
+  const added = addAll(tx, devices, call);
+  return naming(added.unerased, hostAdded(host.found, devices, { ...added, wished }, call));
+}
+
+function hostAdded(
+  host: Host,
+  devices: readonly Device[],
+  { changed, refused, hindered, wished }: Added & { readonly wished: boolean },
+  call: AddCall,
+): ActionResult {
+  const { hostId, foreignDevices = [] } = host;
   const name = `host ${hostId} with its ${countText(devices.length, "device")}`;
   if (refused.length > 0) {
     const taken = devices.length - refused.length;
@@ -42,12 +54,19 @@ export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall):
       `host ${hostId} has no device: the ids of all belong to other hosts: ${ids}: ${cure}`,
     );
   }
-  if (isAway(host.found)) return whileAway(name, host.found, call);
+  if (isAway(host)) return whileAway(name, host, call);
   const not = hindered.length === 0 ? "" : `; not in operation: ${hindered.join("; ")}`;
   if (hindered.length > 0 && hindered.length === devices.length)
     return actionResult("E_INVALID_STATE", `${name} is taken in${not}`);
   if (changed === 0 && !wished) return actionResult("S_ALREADY", `${name} is in operation${not}`);
   return actionResult("S_OK", `${name} is in operation; ${changed} of them were taken in${not}`);
+}
+
+/** The hardware has been swapped, whatever else the answer says: this is the last that is heard of the former. */
+function naming(unerasedDeviceIds: readonly DeviceId[], result: ActionResult): ActionResult {
+  if (unerasedDeviceIds.length === 0) return result;
+  const note = `their former hardware was not erased, and left with what was on it: ${named(unerasedDeviceIds)}`;
+  return { ...result, message: `${result.message}; ${note}`, unerasedDeviceIds };
 }
 
 /** Takes one device, or all devices on a path, into operation. */
@@ -58,7 +77,16 @@ export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, cal
   const host = tx.hosts.get(devices.found[0]?.hostId ?? "");
   const impossible = host && (whyDead(host) ?? whyLeaving(host, names));
   if (impossible !== undefined) return impossible;
-  const { changed, refused, hindered } = addAll(tx, devices.found, call);
+  const added = addAll(tx, devices.found, call);
+  return naming(added.unerased, devicesAdded(host, names, added, call));
+}
+
+function devicesAdded(
+  host: Host | undefined,
+  names: string,
+  { changed, refused, hindered }: Added,
+  call: AddCall,
+): ActionResult {
   if (refused.length > 0) return actionResult("E_INVALID_STATE", refused.join("; "));
   if (host !== undefined && isAway(host)) return whileAway(names, host, call);
   if (hindered.length > 0)
@@ -87,25 +115,43 @@ function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }
 }
 
 /** Why a device that is taken in cannot be used, and what to do; undefined when it can, or is on its way. */
-function hindranceOf({ deviceId, diskId, health, healthMessage, replacement }: Device): string | undefined {
+function hindranceOf({ deviceId, health, healthMessage, replacement, ...device }: Device): string | undefined {
   if (replacement !== undefined)
-    return `device ${deviceId}: other hardware is in its place, and disk ${diskId} is on it: put the former hardware back, or delete the disk and add the device again`;
+    return `device ${deviceId}: ${whyReplaced({ deviceId, health, healthMessage, replacement, ...device })}`;
   if (health !== "ERROR") return undefined;
   return `device ${deviceId} is in error, and is attached once that is mended: ${healthMessage}`;
 }
 
-/** How many devices it changed, why it left others as they are (what lies on another's bytes), and what cannot be used. */
+interface Added {
+  /** How many devices were changed. */
+  readonly changed: number;
+  /** Why others were left as they are. */
+  readonly refused: readonly string[];
+  /** Why devices that are taken in cannot be used. */
+  readonly hindered: readonly string[];
+  /** In whose place other hardware was accepted, while the former was not erased. */
+  readonly unerased: readonly DeviceId[];
+}
+
 function addAll(
   tx: RegistryTransaction,
   devices: readonly Device[],
-  { nowMs, shared = NO_SHARED_SERIAL_NUMBERS }: AddCall,
-): { readonly changed: number; readonly refused: readonly string[]; readonly hindered: readonly string[] } {
+  { nowMs, shared = NO_SHARED_SERIAL_NUMBERS, acceptUnidentified = false }: AddCall,
+): Added {
   let changed = 0;
   const refused: string[] = [];
   const hindered: string[] = [];
+  const unerased: DeviceId[] = [];
+  let misplaced: readonly Device[] | undefined;
   const sharers = new SortedSharers(tx, shared);
   for (const device of devices) {
-    const why = whyRefused(sharers.find, asAccepted(device));
+    misplaced ??= devicesOfHost(tx, device.hostId).filter(
+      (each) => each.diskId !== "" && each.replacement !== undefined,
+    );
+    const why =
+      whyRefused(sharers.find, asAccepted(device)) ??
+      whyMisplaced(device, misplaced) ??
+      (acceptUnidentified ? undefined : whyUnidentified(device));
     if (why !== undefined) {
       refused.push(why);
       continue;
@@ -117,8 +163,35 @@ function addAll(
     tx.devices.put(added);
     sharers.note(added);
     changed++;
+    if (device.dirty && device.replacement !== undefined && device.diskId === "") unerased.push(device.deviceId);
   }
-  return { changed, refused, hindered };
+  return { changed, refused, hindered, unerased };
+}
+
+/** Whether AddDevice accepts what was found in the device's place. */
+function isTakenIn({ diskId, attachState, replacement }: Device): boolean {
+  const isIn = attachState === "ATTACHING" || attachState === "ATTACHED";
+  return diskId === "" && (!isIn || replacement !== undefined);
+}
+
+/** Drives of the host that hold disks, and are not in their places: what would be taken in, and erased, may be one of them. */
+function whyMisplaced(device: Device, misplaced: readonly Device[]): string | undefined {
+  if (!isTakenIn(device)) return undefined;
+  const found = asAccepted(device);
+  const isUnidentified = identifiedBy(found) === "NONE";
+  const other = misplaced.find((each) =>
+    isUnidentified ? fileDifference(each, found) === undefined : isKnownSame(each, found),
+  );
+  if (other === undefined) return undefined;
+  const { deviceId, diskId } = other;
+  return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is not in its place, and which disk ${diskId} is on: see to device ${deviceId} first`;
+}
+
+function whyUnidentified(device: Device): string | undefined {
+  const { deviceId, hostId } = device;
+  if (!isTakenIn(device)) return undefined;
+  if (identifiedBy(asAccepted(device)) !== "NONE") return undefined;
+  return `device ${deviceId} of host ${hostId} has no serial number, so that nothing tells it from another drive once its machine has booted, and each boot makes it wait for ConfirmDevice: if that will do, add it with accept_unidentified (diskmesh add-device ${hostId} ${deviceId} --accept-unidentified)`;
 }
 
 /** What would be taken in: with the hardware that was found in its place, and without any claim that it is to get. */

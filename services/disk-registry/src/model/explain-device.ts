@@ -1,6 +1,7 @@
 import type { Cure, DeviceId } from "@diskmesh/domain";
 import type { Cause, Known, Subject } from "./cause.js";
 import { whyNotAsked } from "./placement.js";
+import { isUnproven } from "./reported-devices.js";
 import { sharersIn, whyRefused } from "./same-bytes.js";
 import { awaitsOrder, type Device, type RegistryTables } from "./schema.js";
 
@@ -111,13 +112,19 @@ function unknownDisk({ deviceId, unknownSession }: Device): Found {
   };
 }
 
-function notReported({ deviceId, hostId, missing, replacement }: Device): Found {
-  if (replacement !== undefined)
+function notReported(device: Device): Found {
+  const { deviceId, hostId, missing, replacement } = device;
+  if (replacement !== undefined) {
+    const confirm: Cure = [
+      "once you have seen that it is the same drive, confirm it",
+      `diskmesh confirm-device ${hostId} ${deviceId}`,
+    ];
     return {
       reason: "REPLACED",
-      message: `other hardware is in the place of device ${deviceId}: ${replacement.path}, serial number ${replacement.serialNumber || "unknown"}`,
-      cures: [["accept it (AddDevice), or put the former one back", ""]],
+      message: `${isUnproven(device) ? "nothing shows that the same" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, serial number ${replacement.serialNumber || "unknown"}`,
+      cures: [...(isUnproven(device) ? [confirm] : []), ["accept it (AddDevice), or put the former one back", ""]],
     };
+  }
   if (missing === undefined) return undefined;
   return {
     reason: "NOT_REPORTED",

@@ -3,12 +3,14 @@ import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, leader, MIB, TestFleet } from "../testing/fleet-fixture.js";
 import { limits, NOW_MS, register, registration, reported } from "../testing/registrations.js";
 import { addDevice } from "./add-action.js";
-import { deleteDisk } from "./disks.js";
+import { confirmDevice } from "./confirm-action.js";
+import { deleteDisk, diskHealth } from "./disks.js";
 import { completeErase } from "./erase.js";
 import { applyHeartbeat, requireRegistered } from "./heartbeats.js";
 import { purgeDevice } from "./purge-action.js";
 import { type LastRegistrations, noteRegistration, registerAgent, requireInOrder } from "./registration.js";
 import type { ReportedDevice } from "./reported-devices.js";
+import { NO_SHARED_SERIAL_NUMBERS } from "./same-bytes.js";
 import type { Device } from "./schema.js";
 
 interface Row {
@@ -202,7 +204,13 @@ const nameless = { serialNumber: "" };
 const asFile = (fileIdentity: string) => ({ serialNumber: "", fileIdentity });
 const detached: Partial<Device> = { attachState: "DETACHED", detachConfirmed: true };
 const notHeld = { attached: false };
-const swapRows: [string, Partial<Device>, Partial<ReportedDevice>, "same start" | "new start", "clean" | "dirty"][] = [
+const swapRows: [
+  string,
+  Partial<Device>,
+  Partial<ReportedDevice>,
+  "same start" | "new start",
+  "clean" | "dirty" | "to be confirmed",
+][] = [
   ["DETACHED, the same serial number", detached, notHeld, "new start", "clean"],
   [
     "DETACHED, the same file",
@@ -239,8 +247,17 @@ const swapRows: [string, Partial<Device>, Partial<ReportedDevice>, "same start" 
   ["ATTACHED and not held, with nothing to tell it by", nameless, { ...notHeld, ...nameless }, "same start", "dirty"],
   ["held again by a new start, with nothing to tell it by", nameless, nameless, "new start", "dirty"],
   ["held again by a new start, the same file", asFile("b 1"), asFile("b 1"), "new start", "clean"],
-  ["held after the machine has booted", asFile("one 1"), asFile("two 1"), "new start", "dirty"],
-  ["the same, with a disk on it", { ...asFile("one 1"), diskId: diskId("x") }, asFile("two 1"), "new start", "clean"],
+  ["held after the machine has booted", asFile("one 1"), asFile("two 1"), "new start", "to be confirmed"],
+  [
+    "the same, with a disk on it",
+    { ...asFile("one 1"), diskId: diskId("x") },
+    asFile("two 1"),
+    "new start",
+    "to be confirmed",
+  ],
+  ["a file after the machine has booted", asFile("one file 8:7:5"), asFile("two file 9:7:5"), "new start", "clean"],
+  ["not looked at after the machine has booted", asFile("one 1"), { ...notHeld, ...nameless }, "new start", "dirty"],
+  ["held all the time, whatever it is called now", asFile("one 1"), asFile("two 1"), "same start", "clean"],
   ["other hardware found while it is in operation", {}, { serialNumber: "new" }, "same start", "clean"],
 ];
 
@@ -267,7 +284,10 @@ describe("registration", () => {
     it(`a clean device, ${cause} -> ${effect}`, () => {
       const fleet = new TestFleet({ devices: [aDevice("d1", known)] });
       register(fleet, registration([reported("d1", found)], start === "new start" ? { bootId: "h1-boot-2" } : {}));
-      expect(fleet.device("d1").dirty).to.equal(effect === "dirty");
+      const { replacement, dirty } = fleet.device("d1");
+      const isOther = cause.startsWith("other hardware");
+      expect(replacement !== undefined).to.equal(isOther || effect === "to be confirmed");
+      expect(dirty).to.equal(effect === "dirty");
     });
 
   const erased: readonly [string, Partial<Device>, Partial<ReportedDevice>, string, number][] = [
@@ -332,6 +352,62 @@ describe("registration", () => {
       removalRequested: true,
       assignment,
     });
+  });
+
+  it("drives without serial numbers that changed places at a boot -> neither is held or erased before ConfirmDevice", () => {
+    const drive = (slot: number, boot = "one") => asFile(`${boot} block 8:${slot}:1`);
+    const fleet = new TestFleet({
+      devices: [aDevice("d1", { ...drive(1), diskId: diskId("x") }), aDevice("d2", drive(2))],
+      disks: [aDisk("x", ["d1"])],
+    });
+    const found = (id: string, slot: number) => reported(id, { ...drive(slot, "two"), attached: false });
+    const booted = registration([found("d1", 2), found("d2", 1)], { bootId: "h1-boot-2" });
+    const { allowed } = register(fleet, booted);
+    expect(allowed.map(({ expected }) => expected?.fileIdentity)).to.deep.equal(["one block 8:1:1", "one block 8:2:1"]);
+    for (const id of ["d1", "d2"]) {
+      expect(fleet.device(id)).to.include({ attachState: "ATTACHING", health: "ERROR", dirty: false });
+      expect(fleet.device(id).healthMessage).to.match(/nothing shows .*ConfirmDevice/);
+    }
+    expect(diskHealth(fleet.tables, fleet.disk("x")).message).to.match(/d1 .*nothing shows/);
+    const call = { nowMs: NOW_MS, waitingRetryAfterMs: 10_000, acceptUnidentified: true };
+    const { code, message } = fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, call));
+    expect(code).to.equal("E_INVALID_STATE");
+    expect(message).to.contain("d2 may be the drive of device d1, which is not in its place, and which disk x is on");
+    const confirm = () =>
+      fleet.transact((tx) =>
+        confirmDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, shared: NO_SHARED_SERIAL_NUMBERS }),
+      );
+    expect(confirm().code).to.equal("S_OK");
+    expect(fleet.device("d1")).to.include({ ...drive(2, "two"), health: "ONLINE", attachState: "ATTACHING" });
+    expect(fleet.device("d1").generation, "an answer to the order before counts no more").to.be.above(101);
+    expect(confirm().code).to.equal("S_ALREADY");
+    expect(fleet.changes((tx) => registerAgent(tx, booted, leader, limits, NOW_MS))).to.equal(0);
+  });
+
+  it("files that changed places at a boot -> AddDevice takes in none that a disk is on", () => {
+    const file = (inode: number, boot = "one") => asFile(`${boot} file 8:${inode}:5`);
+    const fleet = new TestFleet({
+      devices: [aDevice("d1", { ...file(1), diskId: diskId("x") }), aDevice("d2", file(2))],
+      disks: [aDisk("x", ["d1"])],
+    });
+    const found = (id: string, inode: number) => reported(id, { ...file(inode, "two"), attached: false });
+    register(fleet, registration([found("d1", 2), found("d2", 1)], { bootId: "h1-boot-2" }));
+    const call = { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 };
+    const { code, message } = fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, call));
+    expect(code).to.equal("E_INVALID_STATE");
+    expect(message).to.contain("d2 is the drive of device d1");
+  });
+
+  it("what is shown to be something else -> ConfirmDevice is refused, and changes nothing", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
+    register(fleet, registration([reported("d1", { serialNumber: "other" })]));
+    const before = fleet.device("d1");
+    const { code, message } = fleet.transact((tx) =>
+      confirmDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, shared: NO_SHARED_SERIAL_NUMBERS }),
+    );
+    expect(code).to.equal("E_INVALID_STATE");
+    expect(message).to.match(/serial number was "serial-d1", is "other"/);
+    expect(fleet.device("d1")).to.equal(before);
   });
 
   it("one host too many -> refused, nothing done", () => {

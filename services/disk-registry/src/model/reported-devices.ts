@@ -1,4 +1,4 @@
-import { type DeviceId, fileDifference, type HostId, isKnownSame } from "@diskmesh/domain";
+import { type DeviceId, fileDifference, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import {
@@ -71,12 +71,12 @@ export function mergeReported(
   findSharers: FindSharers,
   nowMs: number,
 ): Device {
+  const heldSince = device.attachState === "ATTACHED" && reported.attached && !newStart;
   let merged = withNewError(
-    isAsKnown(device, reported) ? device : mergeIdentity(device, reported, nowMs),
+    isAsKnown(device, reported) ? device : mergeIdentity(device, reported, heldSince, nowMs),
     reported,
     nowMs,
   );
-  const heldSince = device.attachState === "ATTACHED" && reported.attached && !newStart;
   const isSameAsLeft = heldSince || (isKnownSame(device, reported) && !device.missing);
   if (!isSameAsLeft && merged.replacement === undefined) merged = distrusted(merged);
   const held = reported.attached && merged.replacement === undefined;
@@ -150,13 +150,14 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
   );
 }
 
-function mergeIdentity(device: Device, reported: ReportedDevice, nowMs: number): Device {
+function mergeIdentity(device: Device, reported: ReportedDevice, heldSince: boolean, nowMs: number): Device {
   const { replacement: _, missing: __, grownToBytes: ___, refused: ____, ...known } = device;
   const { pool, health, healthMessage } = reported;
   const change = identityChange(device, reported);
   const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
   const isGrown = device.sizeBytes !== 0 && reported.sizeBytes > device.sizeBytes;
-  if (change === "" && (inUse || !isGrown)) {
+  const isUnproven = inUse && change === "" && !heldSince && !isShownSame(device, reported);
+  if (change === "" && !isUnproven && (inUse || !isGrown)) {
     const serialNumber = reported.serialNumber === "" ? device.serialNumber : reported.serialNumber;
     const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
     const fileIdentity = reported.fileIdentity || device.fileIdentity;
@@ -176,16 +177,30 @@ function mergeIdentity(device: Device, reported: ReportedDevice, nowMs: number):
     };
     return withoutKeptHealth(other);
   }
-  const cure =
-    device.diskId === ""
-      ? "AddDevice accepts it as a new, dirty device"
-      : `disk ${device.diskId} is on it: put the former hardware back, or delete the disk`;
-  return {
-    ...known,
-    health: "ERROR",
-    healthMessage: `other hardware is in its place (${change}): ${cure}`,
-    replacement: identityOf(reported),
-  };
+  const replacement = identityOf(reported);
+  return { ...known, health: "ERROR", healthMessage: whyReplaced({ ...device, replacement }), replacement };
+}
+
+/** Why what was found in the device's place is not taken for the device, and what to do. */
+export function whyReplaced(device: Device & { readonly replacement: DeviceIdentity }): string {
+  const { diskId, replacement } = device;
+  const change = identityChange(device, replacement);
+  const accepting = "AddDevice accepts it as a new, dirty device";
+  if (change === "")
+    return `nothing shows that what is at ${JSON.stringify(replacement.path)} is the same hardware: see that it is and call ConfirmDevice, put the former back, or ${diskId === "" ? accepting : `delete disk ${diskId}, which is on it`}`;
+  const cure = diskId === "" ? accepting : `disk ${diskId} is on it: put the former hardware back, or delete the disk`;
+  return `other hardware is in its place (${change}): ${cure}`;
+}
+
+/** What was found in the device's place may be the device: only an operator can tell. */
+export function isUnproven(device: Device): boolean {
+  return device.replacement !== undefined && identityChange(device, device.replacement) === "";
+}
+
+/** Where one of the two is not known at all, as of a file that could not be looked at, there is nothing to show. */
+function isShownSame(known: DeviceIdentity, found: DeviceIdentity): boolean {
+  if (identifiedBy(known) === undefined || identifiedBy(found) === undefined) return true;
+  return known.sizeBytes === 0 || found.sizeBytes === 0 || isKnownSame(known, found);
 }
 
 export function identityOf(of: DeviceIdentity): DeviceIdentity {

@@ -11,6 +11,7 @@ import {
   Health,
   type Host as HostMessage,
   HostState,
+  IdentifiedBy,
   type MassSilence as MassSilenceMessage,
   OnHostSilence,
   type OperatorsWord as OperatorsWordMessage,
@@ -21,7 +22,7 @@ import {
   type RefusedNumbers as RefusedNumbersMessage,
   type StampedDevice as StampedDeviceMessage,
 } from "@diskmesh/api/registry";
-import { type HostId, InvalidArgumentError } from "@diskmesh/domain";
+import { type HostId, InvalidArgumentError, identifiedBy } from "@diskmesh/domain";
 import type { Refused } from "../agents/fleet.js";
 import type { ActionResult } from "../model/action-result.js";
 import { diskHealth } from "../model/disks.js";
@@ -124,6 +125,7 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     erasedBytes: progress.erasedBytes,
     fileIdentity: device.fileIdentity ?? "",
     replacement: device.replacement && identityMessage(device.replacement),
+    identifiedBy: IdentifiedBy[identifiedBy(device) ?? "UNSPECIFIED"],
     hardwareError: hardwareError && { message: hardwareError.message, heardAt: dateOf(hardwareError.atMs) },
     saidHealth: Health[said?.health ?? "UNSPECIFIED"],
     saidHealthBy: said && wordMessage(said),

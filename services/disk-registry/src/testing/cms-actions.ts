@@ -33,6 +33,12 @@ export const actions = {
   addHost: (tx: RegistryTransaction) => addHost(tx, h1, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
   addD1: (tx: RegistryTransaction) =>
     addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
+  addD1Unidentified: (tx: RegistryTransaction) =>
+    addDevice(
+      tx,
+      { deviceId: deviceId("d1") },
+      { nowMs: NOW_MS, waitingRetryAfterMs: 10_000, acceptUnidentified: true },
+    ),
   addPath: (tx: RegistryTransaction) =>
     addDevice(tx, { hostId: h1, path: "/dev/shared" }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
   addD1OfH2: (tx: RegistryTransaction) =>

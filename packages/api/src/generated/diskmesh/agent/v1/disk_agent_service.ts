@@ -7,7 +7,14 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Stamp } from "../../common/v1/stamp.js";
-import { Health, healthFromJSON, healthToNumber } from "../../registry/v1/types.js";
+import {
+  Health,
+  healthFromJSON,
+  healthToNumber,
+  IdentifiedBy,
+  identifiedByFromJSON,
+  identifiedByToNumber,
+} from "../../registry/v1/types.js";
 
 /** What an order came to for one device. */
 export const OrderOutcome = {
@@ -224,6 +231,8 @@ export interface AgentDevice {
   filePhase: string;
   /** Reads, writes and flushes that the operating system has not answered yet. */
   inFlightOperations: number;
+  /** How it is known to be the same after the machine has booted. */
+  identifiedBy: IdentifiedBy;
 }
 
 /** Asks for a look at all device files. */
@@ -1091,6 +1100,7 @@ function createBaseAgentDevice(): AgentDevice {
     fileIdentity: "",
     filePhase: "",
     inFlightOperations: 0,
+    identifiedBy: IdentifiedBy.UNSPECIFIED,
   };
 }
 
@@ -1140,6 +1150,9 @@ export const AgentDevice: MessageFns<AgentDevice> = {
     }
     if (message.inFlightOperations !== 0) {
       writer.uint32(120).int32(message.inFlightOperations);
+    }
+    if (message.identifiedBy !== IdentifiedBy.UNSPECIFIED) {
+      writer.uint32(128).int32(identifiedByToNumber(message.identifiedBy));
     }
     return writer;
   },
@@ -1277,6 +1290,14 @@ export const AgentDevice: MessageFns<AgentDevice> = {
             message.inFlightOperations = reader.int32();
             continue;
           }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.identifiedBy = identifiedByFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1309,6 +1330,7 @@ export const AgentDevice: MessageFns<AgentDevice> = {
     message.fileIdentity = object.fileIdentity ?? "";
     message.filePhase = object.filePhase ?? "";
     message.inFlightOperations = object.inFlightOperations ?? 0;
+    message.identifiedBy = object.identifiedBy ?? IdentifiedBy.UNSPECIFIED;
     return message;
   },
 };

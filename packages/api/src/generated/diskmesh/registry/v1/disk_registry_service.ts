@@ -181,10 +181,30 @@ export interface AddDeviceRequest {
   path: string;
   /** Answer what would happen, change nothing. */
   dryRun: boolean;
+  /** Take in also what nothing identifies: after each boot of its machine it waits for ConfirmDevice. */
+  acceptUnidentified: boolean;
 }
 
 /** What AddDevice came to. */
 export interface AddDeviceResponse {
+  /** The outcome. */
+  result: ActionResult | undefined;
+}
+
+/** Names the devices to confirm: by device_id, or by path (then all devices on it), never both. */
+export interface ConfirmDeviceRequest {
+  /** Their host. */
+  hostId: string;
+  /** One device of the host. */
+  deviceId: string;
+  /** A device file of the host, as it was recorded. */
+  path: string;
+  /** Answer what would happen, change nothing. */
+  dryRun: boolean;
+}
+
+/** What ConfirmDevice came to. */
+export interface ConfirmDeviceResponse {
   /** The outcome. */
   result: ActionResult | undefined;
 }
@@ -1724,7 +1744,7 @@ export const SetDeviceStateResponse: MessageFns<SetDeviceStateResponse> = {
 };
 
 function createBaseAddDeviceRequest(): AddDeviceRequest {
-  return { hostId: "", deviceId: "", path: "", dryRun: false };
+  return { hostId: "", deviceId: "", path: "", dryRun: false, acceptUnidentified: false };
 }
 
 export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
@@ -1740,6 +1760,9 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
     }
     if (message.dryRun !== false) {
       writer.uint32(32).bool(message.dryRun);
+    }
+    if (message.acceptUnidentified !== false) {
+      writer.uint32(40).bool(message.acceptUnidentified);
     }
     return writer;
   },
@@ -1789,6 +1812,14 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
             message.dryRun = reader.bool();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.acceptUnidentified = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1810,6 +1841,7 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
     message.deviceId = object.deviceId ?? "";
     message.path = object.path ?? "";
     message.dryRun = object.dryRun ?? false;
+    message.acceptUnidentified = object.acceptUnidentified ?? false;
     return message;
   },
 };
@@ -1864,6 +1896,154 @@ export const AddDeviceResponse: MessageFns<AddDeviceResponse> = {
   },
   fromPartial(object: DeepPartial<AddDeviceResponse>): AddDeviceResponse {
     const message = createBaseAddDeviceResponse();
+    message.result = (object.result !== undefined && object.result !== null)
+      ? ActionResult.fromPartial(object.result)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseConfirmDeviceRequest(): ConfirmDeviceRequest {
+  return { hostId: "", deviceId: "", path: "", dryRun: false };
+}
+
+export const ConfirmDeviceRequest: MessageFns<ConfirmDeviceRequest> = {
+  encode(message: ConfirmDeviceRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(18).string(message.deviceId);
+    }
+    if (message.path !== "") {
+      writer.uint32(26).string(message.path);
+    }
+    if (message.dryRun !== false) {
+      writer.uint32(32).bool(message.dryRun);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ConfirmDeviceRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmDeviceRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.dryRun = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ConfirmDeviceRequest>): ConfirmDeviceRequest {
+    return ConfirmDeviceRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ConfirmDeviceRequest>): ConfirmDeviceRequest {
+    const message = createBaseConfirmDeviceRequest();
+    message.hostId = object.hostId ?? "";
+    message.deviceId = object.deviceId ?? "";
+    message.path = object.path ?? "";
+    message.dryRun = object.dryRun ?? false;
+    return message;
+  },
+};
+
+function createBaseConfirmDeviceResponse(): ConfirmDeviceResponse {
+  return { result: undefined };
+}
+
+export const ConfirmDeviceResponse: MessageFns<ConfirmDeviceResponse> = {
+  encode(message: ConfirmDeviceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.result !== undefined) {
+      ActionResult.encode(message.result, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ConfirmDeviceResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmDeviceResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.result = ActionResult.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ConfirmDeviceResponse>): ConfirmDeviceResponse {
+    return ConfirmDeviceResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ConfirmDeviceResponse>): ConfirmDeviceResponse {
+    const message = createBaseConfirmDeviceResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
       : undefined;
@@ -5272,8 +5452,8 @@ export const DiskRegistryServiceDefinition = {
   methods: {
     /**
      * Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). E_TRY_AGAIN when
-     * it is noted, and the host is UNAVAILABLE; E_INVALID_STATE when the host is DEAD, or none of its devices can be used:
-     * the message says why, and what to do. Devices in error that are taken in are attached once that is mended.
+     * it is noted, and the host is UNAVAILABLE; E_INVALID_STATE when the host is DEAD, or none of its devices can be used,
+     * or some are refused, as those that nothing identifies: the message says why, and what to do. Devices in error that are taken in are attached once that is mended.
      */
     addHost: {
       name: "AddHost",
@@ -5347,13 +5527,27 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Takes one device, or all devices on a path, into operation: as AddHost, and E_INVALID_STATE when a device is in error,
-     * when other hardware is in its place and a disk is on it, or when its host is to be removed.
+     * when other hardware is in its place and a disk is on it, when nothing identifies it and accept_unidentified is not set, or
+     * when its host is to be removed. The answer names devices whose former hardware was not erased.
      */
     addDevice: {
       name: "AddDevice",
       requestType: AddDeviceRequest as typeof AddDeviceRequest,
       requestStream: false,
       responseType: AddDeviceResponse as typeof AddDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * An operator's word that what was found in a device's place, and what nothing identifies, is the device, with all that is
+     * on it. For one device, or all devices on a path. S_ALREADY when none waits for that; E_INVALID_STATE, and nothing is
+     * changed, when what was found is shown to be something else, or lies on the bytes of another device.
+     */
+    confirmDevice: {
+      name: "ConfirmDevice",
+      requestType: ConfirmDeviceRequest as typeof ConfirmDeviceRequest,
+      requestStream: false,
+      responseType: ConfirmDeviceResponse as typeof ConfirmDeviceResponse,
       responseStream: false,
       options: {},
     },

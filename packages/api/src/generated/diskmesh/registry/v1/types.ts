@@ -212,6 +212,74 @@ export function attachStateToNumber(object: AttachState): number {
   }
 }
 
+/** How a device is known to be the same after its machine has booted. */
+export const IdentifiedBy = {
+  /** UNSPECIFIED - Its agent could not look at it yet. */
+  UNSPECIFIED: "IDENTIFIED_BY_UNSPECIFIED",
+  /** SERIAL - By the serial number that the kernel reports. */
+  SERIAL: "IDENTIFIED_BY_SERIAL",
+  /** INODE - A regular file, by its inode and birth time. */
+  INODE: "IDENTIFIED_BY_INODE",
+  /** LABEL - By a label that its agent wrote at its end. */
+  LABEL: "IDENTIFIED_BY_LABEL",
+  /** NONE - By nothing: after each boot it waits for ConfirmDevice. */
+  NONE: "IDENTIFIED_BY_NONE",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type IdentifiedBy = typeof IdentifiedBy[keyof typeof IdentifiedBy];
+
+export namespace IdentifiedBy {
+  export type UNSPECIFIED = typeof IdentifiedBy.UNSPECIFIED;
+  export type SERIAL = typeof IdentifiedBy.SERIAL;
+  export type INODE = typeof IdentifiedBy.INODE;
+  export type LABEL = typeof IdentifiedBy.LABEL;
+  export type NONE = typeof IdentifiedBy.NONE;
+  export type UNRECOGNIZED = typeof IdentifiedBy.UNRECOGNIZED;
+}
+
+export function identifiedByFromJSON(object: any): IdentifiedBy {
+  switch (object) {
+    case 0:
+    case "IDENTIFIED_BY_UNSPECIFIED":
+      return IdentifiedBy.UNSPECIFIED;
+    case 1:
+    case "IDENTIFIED_BY_SERIAL":
+      return IdentifiedBy.SERIAL;
+    case 2:
+    case "IDENTIFIED_BY_INODE":
+      return IdentifiedBy.INODE;
+    case 3:
+    case "IDENTIFIED_BY_LABEL":
+      return IdentifiedBy.LABEL;
+    case 4:
+    case "IDENTIFIED_BY_NONE":
+      return IdentifiedBy.NONE;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return IdentifiedBy.UNRECOGNIZED;
+  }
+}
+
+export function identifiedByToNumber(object: IdentifiedBy): number {
+  switch (object) {
+    case IdentifiedBy.UNSPECIFIED:
+      return 0;
+    case IdentifiedBy.SERIAL:
+      return 1;
+    case IdentifiedBy.INODE:
+      return 2;
+    case IdentifiedBy.LABEL:
+      return 3;
+    case IdentifiedBy.NONE:
+      return 4;
+    case IdentifiedBy.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** Where a disk is on its way between unpublished and published. */
 export const PublicationState = {
   /** UNSPECIFIED - Not published. */
@@ -583,7 +651,10 @@ export interface Device {
   erasedBytes: number;
   /** Which file or drive it is, as the agent's operating system tells them apart; empty when never told. */
   fileIdentity: string;
-  /** What its agent found in its place, until AddDevice accepts it; absent when it is what it was. */
+  /**
+   * What its agent found in its place, until AddDevice accepts it or ConfirmDevice says that it is the device; absent when
+   * it is what it was.
+   */
   replacement:
     | DeviceIdentity
     | undefined;
@@ -619,7 +690,11 @@ export interface Device {
   /** What SetDeviceState says of it; unspecified when nothing. */
   saidHealth: Health;
   /** With said_health: who said so, when, and why. */
-  saidHealthBy: OperatorsWord | undefined;
+  saidHealthBy:
+    | OperatorsWord
+    | undefined;
+  /** How it is known to be the same after its machine has booted. */
+  identifiedBy: IdentifiedBy;
 }
 
 /** An error that a drive does not take back by working again, e.g. EIO. */
@@ -742,7 +817,10 @@ export interface ActionResult {
   erase:
     | EraseProgress
     | undefined;
-  /** With S_OK of Remove* and Purge*: every device that left with what was on it, or with what nobody knows. */
+  /**
+   * With S_OK of Remove* and Purge*: every device that left with what was on it, or with what nobody knows. With S_OK of
+   * Add*: every device in whose place other hardware was accepted, while the former was not erased.
+   */
   unerasedDeviceIds: string[];
 }
 
@@ -1466,6 +1544,7 @@ function createBaseDevice(): Device {
     hardwareError: undefined,
     saidHealth: Health.UNSPECIFIED,
     saidHealthBy: undefined,
+    identifiedBy: IdentifiedBy.UNSPECIFIED,
   };
 }
 
@@ -1572,6 +1651,9 @@ export const Device: MessageFns<Device> = {
     }
     if (message.saidHealthBy !== undefined) {
       OperatorsWord.encode(message.saidHealthBy, writer.uint32(274).fork()).join();
+    }
+    if (message.identifiedBy !== IdentifiedBy.UNSPECIFIED) {
+      writer.uint32(280).int32(identifiedByToNumber(message.identifiedBy));
     }
     return writer;
   },
@@ -1861,6 +1943,14 @@ export const Device: MessageFns<Device> = {
             message.saidHealthBy = OperatorsWord.decode(reader, reader.uint32());
             continue;
           }
+          case 35: {
+            if (tag !== 280) {
+              break;
+            }
+
+            message.identifiedBy = identifiedByFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1922,6 +2012,7 @@ export const Device: MessageFns<Device> = {
     message.saidHealthBy = (object.saidHealthBy !== undefined && object.saidHealthBy !== null)
       ? OperatorsWord.fromPartial(object.saidHealthBy)
       : undefined;
+    message.identifiedBy = object.identifiedBy ?? IdentifiedBy.UNSPECIFIED;
     return message;
   },
 };
