@@ -24,7 +24,9 @@ export class Chaos {
     for (const registry of world.registries())
       if (leader !== undefined && registry !== leader) world.endRegistry(registry);
     for (const machine of world.machines())
-      for (const [path, drive] of machine.drives) if (drive === undefined) machine.plugIn(path, 2);
+      for (const [path, drive] of machine.drives)
+        if (drive === undefined) machine.plugIn(path, 2);
+        else while (drive.blocks.length < 2) drive.blocks.push(0);
   }
 
   /** Before every step. */
@@ -38,6 +40,7 @@ export class Chaos {
       // Where drives cannot be swapped under power, this is when they are.
       if (powerLoss && random.chance(faults.swapWhileOff))
         this.#swap(node.machine, random.pick(node.machine.ownPaths()));
+      if (powerLoss && random.chance(faults.exchangeWhileOff)) this.#exchange(node.machine);
     }
     if (random.chance(faults.registryCrash)) {
       const registries = world.registries();
@@ -48,6 +51,7 @@ export class Chaos {
     if (random.chance(faults.pause)) this.#pause();
     if (random.chance(faults.partition)) this.#partition();
     if (random.chance(faults.hardware)) this.#hardware();
+    if (random.chance(faults.cutOff)) this.#cutOff();
   }
 
   /** Somebody always asks for something, and somebody writes. */
@@ -95,6 +99,19 @@ export class Chaos {
       machine.drives.set(path, undefined);
       this.world.trace(`${machine.host}: nothing is at ${path} any more`);
     }
+  }
+
+  #exchange(machine: Machine): void {
+    machine.exchange("/dev/a", "/dev/b");
+    this.world.trace(`${machine.host}: the drives at /dev/a and /dev/b have changed places`);
+  }
+
+  #cutOff(): void {
+    const { random } = this.world;
+    const machine = random.pick(this.world.machines());
+    const path = random.pick(machine.ownPaths());
+    machine.cutOff(path);
+    this.world.trace(`${machine.host}: what is at ${path} is cut off`);
   }
 
   #swap(machine: Machine, path: string): void {

@@ -1,5 +1,16 @@
 import { DeviceIoError } from "@diskmesh/domain";
-import type { SimProcess } from "./timeline.js";
+import type { Random } from "../random.js";
+import type { Faults } from "./faults.js";
+import type { SimProcess, Timeline } from "./timeline.js";
+
+/** What of the simulated world a machine knows. */
+export interface MachineWorld {
+  readonly timeline: Timeline;
+  readonly random: Random;
+  readonly faults: Faults;
+  /** How likely a drive is no file, and has no serial number. */
+  readonly scenario: { readonly unmarkedDrives?: number } | undefined;
+}
 
 /** What a block holds: 0 for zeros, else the number of the write that put it there. */
 export type BlockContents = number;
@@ -10,17 +21,33 @@ export interface Drive {
   readonly blocks: BlockContents[];
   /** Two hosts see it: as a file of one machine on which both agents run, or as a drive that both machines reach. */
   readonly sharedAs?: "file" | "drive" | undefined;
+  /** A regular file, whose inode tells it over a boot. What is none, and has no serial number, is told by its slot. */
+  readonly isFile: boolean;
+  /** What its agent has found its length to be, in blocks, at the last look. */
+  seenBlocks: number;
   /** Those who have it open now, of all hosts. */
   readonly openBy: Set<SimProcess>;
 }
 
 // Nobody knows what a new drive holds.
-export const newDrive = (name: string, blockCount: number, sharedAs?: Drive["sharedAs"]): Drive => ({
+export const newDrive = (
+  name: string,
+  blockCount: number,
+  { sharedAs, isFile = sharedAs === "file" }: Partial<Pick<Drive, "sharedAs" | "isFile">> = {},
+): Drive => ({
   name,
   blocks: Array.from({ length: blockCount }, () => 0xffff_ffff),
   sharedAs,
+  isFile,
+  seenBlocks: blockCount,
   openBy: new Set(),
 });
+
+/** As the kernel of that boot tells it; `slot` is what it calls what is at a path, anew with each boot. */
+export function identityOf({ name, sharedAs, isFile }: Drive, boot: string, slot: string): string {
+  const inode = name.replace(/\W+/g, "-");
+  return `${sharedAs === "file" ? "boot-of-both" : boot} ${isFile ? `file 1:${inode}:1` : `block ${slot}`}`;
+}
 
 /** The kernel's lock, as on a file. Drives that two machines reach have none. */
 export function requireUnlocked(drive: Drive, process: SimProcess): void {

@@ -62,6 +62,12 @@ export interface Faults {
   hardware: number;
   /** When a machine loses its power: another drive is in it when it comes back. */
   swapWhileOff: number;
+  /** The same: two of its drives have each other's path. */
+  exchangeWhileOff: number;
+  /** At an agent's start: two devices of one drive have each other's offset in its config. */
+  exchangedPlaces: number;
+  /** Per step: a file is cut off. */
+  cutOff: number;
 }
 
 const CALM: Faults = {
@@ -102,6 +108,9 @@ const CALM: Faults = {
   brokenCache: 0,
   hardware: 0,
   swapWhileOff: 0,
+  exchangeWhileOff: 0,
+  exchangedPlaces: 0,
+  cutOff: 0,
 };
 
 /** Nothing goes wrong any more. */
@@ -153,5 +162,8 @@ export function drawFaults(random: Random): Faults {
     brokenCache: some(0.15, 0.1, 0.5),
     hardware,
     swapWhileOff: hardware > 0 ? 0.5 : 0,
+    exchangeWhileOff: hardware > 0 ? 0.3 : 0,
+    exchangedPlaces: hardware > 0 ? 0.3 : 0,
+    cutOff: hardware / 4,
   };
 }

@@ -112,6 +112,12 @@ export class Lives {
     return this.#exported.get(`${host} ${diskId} ${session}`) ?? NOBODYS;
   }
 
+  /** Whether the disk is still there, in the history of the registry that counts. */
+  isCurrent({ diskId, name }: Life): boolean {
+    const disk = this.world.store.disk(diskId);
+    return disk !== undefined && nameOf(disk) === name;
+  }
+
   /** Whether the history of the registry that counts knows the disk. */
   isKnown(life: Life, diskId: string): boolean {
     const disk = this.world.store.disk(diskId);

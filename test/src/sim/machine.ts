@@ -1,10 +1,8 @@
-import { constants } from "node:fs";
-import type { CacheFileSystem, FileFacts, FileOpener, OpenedFile, OpenHandle } from "@diskmesh/disk-agent/simulation";
+import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "@diskmesh/disk-agent/simulation";
 import { DeviceIoError } from "@diskmesh/domain";
-import type { Random } from "../random.js";
-import { type BlockContents, type Drive, newDrive, requireUnlocked } from "./drive.js";
-import type { Faults } from "./faults.js";
-import type { SimProcess, Timeline } from "./timeline.js";
+import { CacheDisk } from "./cache-disk.js";
+import { type BlockContents, type Drive, identityOf, type MachineWorld, newDrive, requireUnlocked } from "./drive.js";
+import type { SimProcess } from "./timeline.js";
 
 export const BLOCK_BYTES = 4_096;
 /** Begins every block that a disk's user writes; what has none is zeros. */
@@ -36,7 +34,9 @@ export interface BlockWrite {
 /** What the kernel sees of device files. */
 export interface MachineWatch {
   submitted(host: string, path: string, block: number, contents: BlockContents): unknown;
-  landed(write: BlockWrite): void;
+  landed(write: BlockWrite, before: BlockContents): void;
+  /** A write will make a file longer that its agent has found to be cut off. */
+  beyondEnd(path: string, drive: Drive): void;
   /** A process has opened it beside those who have it open already. */
   opened(process: SimProcess, drive: Drive): void;
 }
@@ -47,12 +47,6 @@ interface Descriptor {
   readonly drive: Drive;
 }
 
-interface World {
-  readonly timeline: Timeline;
-  readonly random: Random;
-  readonly faults: Faults;
-}
-
 /** The machine under one agent: its drives, its descriptors, and the file system that holds the cache. */
 export class Machine {
   /** What is at each path now; undefined when nothing is. */
@@ -61,12 +55,14 @@ export class Machine {
   readonly #opening = new Set<{ readonly process: SimProcess; readonly path: string }>();
   readonly #inFlight = new Map<SimProcess, Set<() => void>>();
   readonly cache: CacheDisk;
+  /** What was seen at each path since the machine has booted, and how many drives before it. */
+  readonly #slots = new Map<string, { readonly drive: Drive; readonly count: number }>();
   #driveCount = 0;
   bootId = 1;
 
   constructor(
     readonly host: string,
-    private readonly world: World,
+    private readonly world: MachineWorld,
     private readonly watch: MachineWatch,
   ) {
     this.cache = new CacheDisk(world);
@@ -74,7 +70,20 @@ export class Machine {
 
   /** Puts a new, filled drive at a path. */
   plugIn(path: string, blockCount: number): void {
-    this.drives.set(path, newDrive(`drive ${++this.#driveCount}`, blockCount));
+    const isFile = !this.world.random.chance(this.world.scenario?.unmarkedDrives ?? 0);
+    this.drives.set(path, newDrive(`drive ${this.host} ${++this.#driveCount}`, blockCount, { isFile }));
+  }
+
+  /** What is at one path is at the other from now on. */
+  exchange(a: string, b: string): void {
+    const [atA, atB] = [this.drives.get(a), this.drives.get(b)];
+    this.drives.set(a, atB).set(b, atA);
+  }
+
+  /** A file loses all but its first block, in the hands of whoever has it open. */
+  cutOff(path: string): void {
+    const drive = this.drives.get(path);
+    if (drive?.isFile) drive.blocks.length = Math.min(drive.blocks.length, 1);
   }
 
   /** Where drives can be swapped: not what another host sees as well. */
@@ -106,7 +115,8 @@ export class Machine {
         const drive = await this.#later(process, this.world.faults.openMs, this.world.faults.slowOpen, () =>
           this.#find(path),
         );
-        return this.#factsOf(drive);
+        drive.seenBlocks = drive.blocks.length;
+        return this.#factsOf(path, drive);
       },
     };
   }
@@ -118,7 +128,9 @@ export class Machine {
     for (const descriptor of this.#descriptors) if (descriptor.process === process) this.#close(descriptor);
     for (const opening of this.#opening) if (opening.process === process) this.#opening.delete(opening);
     this.cache.crash(powerLoss);
-    if (powerLoss) this.bootId += 1;
+    if (!powerLoss) return;
+    this.bootId += 1;
+    this.#slots.clear();
   }
 
   async #open(process: SimProcess, path: string): Promise<OpenedFile> {
@@ -136,7 +148,7 @@ export class Machine {
         this.watch.opened(process, drive);
         drive.openBy.add(process);
         return {
-          ...this.#factsOf(drive),
+          ...this.#factsOf(path, drive),
           handle: this.#handle(descriptor),
         };
       });
@@ -151,10 +163,13 @@ export class Machine {
   }
 
   /** As a kernel does that knows few serial numbers: it tells drives apart until the machine boots again. */
-  #factsOf({ name, blocks, sharedAs }: Drive): FileFacts {
-    const boot = sharedAs === "file" ? "boot-of-both" : `${this.host}-boot-${this.bootId}`;
-    const serialNumber = sharedAs === "drive" ? `serial of ${name}` : "";
-    return { identity: `${boot} ${name}`, sizeBytes: blocks.length * BLOCK_BYTES, serialNumber };
+  #factsOf(path: string, drive: Drive): FileFacts {
+    const last = this.#slots.get(path);
+    const count = last?.drive === drive ? last.count : (last?.count ?? 0) + 1;
+    this.#slots.set(path, { drive, count });
+    const serialNumber = drive.sharedAs === "drive" ? `serial of ${drive.name}` : "";
+    const identity = identityOf(drive, `${this.host}-boot-${this.bootId}`, `${path}:${count}`);
+    return { identity, sizeBytes: drive.blocks.length * BLOCK_BYTES, serialNumber };
   }
 
   #find(path: string): Drive {
@@ -172,14 +187,15 @@ export class Machine {
     };
     const read = async (buffer: Uint8Array, offset: number, length: number, position: number) => {
       check();
-      await this.#later(process, faults.ioMs, faults.slowIo, () => {
+      const bytesRead = await this.#later(process, faults.ioMs, faults.slowIo, () => {
         for (let done = 0; done < length; done += BLOCK_BYTES) {
           const contents = drive.blocks[(position + done) / BLOCK_BYTES];
-          if (contents === undefined) throw new Error("the file ends here");
+          if (contents === undefined) return done;
           buffer.set(contents === 0 ? Buffer.alloc(BLOCK_BYTES) : blockOf(contents), offset + done);
         }
+        return length;
       });
-      return { bytesRead: length, buffer };
+      return { bytesRead, buffer };
     };
     const write = async (buffer: Uint8Array, offset: number, length: number, position: number) => {
       check();
@@ -209,13 +225,16 @@ export class Machine {
       const block = (position + done) / BLOCK_BYTES;
       const contents = writeNumberOf(data, done);
       const note = this.watch.submitted(this.host, path, block, contents);
+      if (block >= drive.blocks.length && drive.seenBlocks === drive.blocks.length) this.watch.beyondEnd(path, drive);
       writes.push({ host: this.host, path, drive, block, contents, note });
     }
     const land = (): void => {
       for (const write of writes) {
-        if (write.block >= drive.blocks.length) throw new Error("ENOSPC: no space left on device");
+        if (write.block >= drive.blocks.length && !drive.isFile) throw new Error("ENOSPC: no space left on device");
+        while (drive.blocks.length < write.block) drive.blocks.push(0);
+        const before = drive.blocks[write.block] ?? 0;
         drive.blocks[write.block] = write.contents;
-        this.watch.landed(write);
+        this.watch.landed(write, before);
       }
     };
     const inFlight = this.#inFlight.get(process) ?? new Set();
@@ -250,150 +269,4 @@ export class Machine {
 
 function ioError(): Error {
   return Object.assign(new Error("EIO: i/o error"), { code: "EIO" });
-}
-
-interface Inode {
-  readonly ino: number;
-  text: string;
-  /** What is on the disk; undefined when nothing of it is. */
-  synced: string | undefined;
-}
-
-const SECTOR_BYTES = 512;
-
-/** The file system that holds the cache: what was not synced may be lost with the machine, and only then. */
-class CacheDisk {
-  #names = new Map<string, Inode>();
-  #syncedNames = new Map<string, Inode>();
-  #inodes = 0;
-
-  constructor(private readonly world: World) {}
-
-  files(process: SimProcess): CacheFileSystem {
-    const open = async (path: string, flags: "r" | "w" | number) =>
-      typeof flags === "number" ? this.#openThere(process, path, flags) : this.#open(process, path, flags);
-    return {
-      open: open as CacheFileSystem["open"],
-      readFile: async (path) => {
-        await this.#later(process);
-        return this.#find(path).text;
-      },
-      rename: async (from, to) => {
-        const inode = this.#find(from);
-        this.#names.delete(from);
-        this.#names.set(to, inode);
-      },
-      stat: async (path) => ({ dev: 1, ino: this.#find(path).ino }),
-    };
-  }
-
-  #find(path: string): Inode {
-    const inode = this.#names.get(path);
-    if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: "ENOENT" });
-    return inode;
-  }
-
-  #newInode(text: string, synced: string | undefined): Inode {
-    this.#inodes += 1;
-    return { ino: this.#inodes, text, synced };
-  }
-
-  /** One file is gone, or torn; or all are gone: a repaired or a reinstalled machine. */
-  spoil(path: string): void {
-    const { random } = this.world;
-    const inode = this.#names.get(path);
-    if (random.chance(0.25)) this.#names.clear();
-    else if (random.chance(0.5)) this.#names.delete(path);
-    else if (inode)
-      this.#names.set(path, this.#newInode(inode.text.slice(0, random.below(inode.text.length)), undefined));
-    this.#syncedNames = new Map(this.#names);
-  }
-
-  has(path: string): boolean {
-    return this.#names.has(path);
-  }
-
-  crash(powerLoss: boolean): void {
-    if (!powerLoss) return;
-    const { random } = this.world;
-    const paths = [...new Set([...this.#names.keys(), ...this.#syncedNames.keys()])].sort();
-    const left = new Map<string, Inode>();
-    for (const path of paths) {
-      // An entry of a directory that was not synced may have reached the disk all the same.
-      const inode = (random.chance(0.5) ? this.#names : this.#syncedNames).get(path);
-      if (inode === undefined) continue;
-      const text = this.#left(inode);
-      left.set(path, this.#newInode(text, text));
-    }
-    this.#names = left;
-    this.#syncedNames = new Map(left);
-  }
-
-  /** Of what was written in its place and not synced, each sector is on the disk or not. */
-  #left({ synced, text }: Inode): string {
-    const { random } = this.world;
-    if (synced === undefined) return text.slice(0, random.below(text.length));
-    if (synced === text) return text;
-    let left = "";
-    for (let at = 0; at < text.length; at += SECTOR_BYTES)
-      left += (random.chance(0.5) ? synced : text).slice(at, at + SECTOR_BYTES);
-    return left;
-  }
-
-  #fail(): void {
-    const { random, faults } = this.world;
-    if (random.chance(faults.failedCacheWrite)) throw new Error("ENOSPC: no space left on device");
-  }
-
-  /** To be written in its place. */
-  #openThere(process: SimProcess, path: string, flags: number) {
-    const inode = this.#find(path);
-    return {
-      write: async (text: string, position: number) => {
-        this.#fail();
-        inode.text = inode.text.slice(0, position) + text + inode.text.slice(position + text.length);
-        await this.#later(process);
-        if (flags & constants.O_DSYNC) {
-          this.#fail();
-          inode.synced = inode.text;
-        }
-        return { bytesWritten: text.length };
-      },
-      stat: async () => ({ dev: 1, ino: inode.ino }),
-      close: async () => {},
-    };
-  }
-
-  #open(process: SimProcess, path: string, flags: "r" | "w") {
-    const fail = (): void => this.#fail();
-    if (flags === "r") {
-      const sync = async (): Promise<void> => {
-        const names = new Map(this.#names);
-        await this.#later(process);
-        this.#syncedNames = names;
-      };
-      return { writeFile: () => Promise.reject(new Error("EISDIR")), sync, close: async () => {} };
-    }
-    const inode = this.#newInode("", undefined);
-    this.#names.set(path, inode);
-    return {
-      writeFile: async (text: string) => {
-        fail();
-        inode.text = text;
-      },
-      sync: async () => {
-        await this.#later(process);
-        fail();
-        inode.synced = inode.text;
-      },
-      close: async () => {},
-    };
-  }
-
-  #later(process: SimProcess): Promise<void> {
-    const { timeline, random, faults } = this.world;
-    return new Promise((resolve) => {
-      timeline.after(random.delayMs(faults.cacheMs, 3_000, faults.slowCacheWrite), process, "", resolve);
-    });
-  }
 }

@@ -9,6 +9,7 @@ export interface Modules {
   "disk-agent/block-io/serve-stream": typeof import("../../../services/disk-agent/src/block-io/serve-stream.js");
   "disk-agent/cache/open-ledger": typeof import("../../../services/disk-agent/src/cache/open-ledger.js");
   "disk-agent/devices/device": typeof import("../../../services/disk-agent/src/devices/device.js");
+  "disk-agent/devices/device-place": typeof import("../../../services/disk-agent/src/devices/device-place.js");
   "disk-agent/devices/device-table": typeof import("../../../services/disk-agent/src/devices/device-table.js");
   "disk-agent/devices/eraser": typeof import("../../../services/disk-agent/src/devices/eraser.js");
   "disk-agent/devices/session-orders": typeof import("../../../services/disk-agent/src/devices/session-orders.js");

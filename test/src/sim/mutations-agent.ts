@@ -21,6 +21,27 @@ const notSynced = (...unsynced: readonly ("r" | "w" | "in place")[]): Replacemen
     return startHolding(lifecycle, config, { ...options, edges: unsafe });
   });
 
+type Recorded = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[0];
+type Place = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[2];
+
+/** Bytes are compared with other ones than the registry recorded. */
+const compared = (recordedAs: (recorded: Recorded, config: Place) => Recorded): readonly Replacement[] => [
+  inPlaceOf(
+    "disk-agent/devices/device-place",
+    "whyUnfit",
+    ({ whyUnfit }) =>
+      (facts, config, recorded) =>
+        whyUnfit(facts, config, recorded && recordedAs(recorded, config)),
+  ),
+  inPlaceOf(
+    "disk-agent/devices/device-place",
+    "differenceFrom",
+    ({ differenceFrom }) =>
+      (recorded, facts, config) =>
+        differenceFrom(recordedAs(recorded, config), facts, config),
+  ),
+];
+
 /** Mistakes of an agent, or of the kernel under it. */
 export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
@@ -282,6 +303,42 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
           changed(devices.get(deviceId), { isQuietBelow: () => true });
         return serveBlockIo(requests, call, { ...serving, devices: changed(devices, { get: alwaysQuiet }) });
       }),
+    ],
+  },
+  {
+    name: "places-not-compared",
+    mistake: "the agent takes what its config says for the place of a device, whatever was recorded",
+    withinSeeds: 900,
+    foundBy: 76,
+    scenario: "drives move",
+    replaced: compared((recorded, { offsetBytes }) => ({ ...recorded, offsetBytes })),
+  },
+  {
+    name: "unmarked-drives-trusted",
+    mistake: "the agent takes a drive that nothing identifies after a boot for the one that was at its path",
+    withinSeeds: 900,
+    foundBy: 16,
+    scenario: "drives move",
+    replaced: compared((recorded) => ({ ...recorded, fileIdentity: "" })),
+  },
+  {
+    name: "cut-off-files-written",
+    mistake: "I/O goes on in a file that was found to be cut off",
+    withinSeeds: 900,
+    foundBy: 46,
+    scenario: "drives move",
+    replaced: [
+      ...compared((recorded) => ({ ...recorded, sizeBytes: 0 })),
+      inPlaceOf(
+        "disk-agent/devices/device",
+        "Device",
+        ({ Device }) =>
+          class extends Device {
+            override get whyChanged(): string | undefined {
+              return this.file.isOnlyResized ? undefined : super.whyChanged;
+            }
+          },
+      ),
     ],
   },
 ];

@@ -17,6 +17,7 @@ export class Operator {
     const { random, store } = this.world;
     if (this.world.rewinds.epoch > 0 && random.chance(0.1)) return void this.sayWhoIsRight();
     if (this.#failed().length > 0 && random.chance(0.3)) return void this.seeToDrives();
+    if (this.#replaced().length > 0 && random.chance(0.2)) return void this.#lookAt(random.pick(this.#replaced()));
     if (this.#plan !== undefined && random.chance(0.98)) return void this.#plan.next();
     const out = [...store.devices()].filter(
       ({ attachState }) => attachState !== "ATTACHED" && attachState !== "ATTACHING",
@@ -31,6 +32,24 @@ export class Operator {
   #failed(): readonly string[] {
     const failed = [...this.world.store.devices()].filter((device) => device.keptHealth?.hardwareError !== undefined);
     return failed.map(({ deviceId }) => deviceId);
+  }
+
+  #replaced(): readonly Device[] {
+    return [...this.world.store.devices()].filter((device) => device.replacement !== undefined);
+  }
+
+  /** Says what the drive is that was found in the device's place, or puts back what has changed places. */
+  #lookAt(device: Device): void {
+    const { random, bytes, requests } = this.world;
+    const { hostId, deviceId } = device;
+    const node = this.world.agentOf(hostId);
+    if (bytes.isOwnDrive(hostId, deviceId)) requests.confirmDevice(device);
+    else if (!bytes.isOthersDrive(hostId, deviceId))
+      requests.cms("addDevice", { hostId, deviceId, acceptUnidentified: true });
+    else if (node?.process.alive && random.chance(0.5)) {
+      this.world.endAgent(node, true);
+      node.machine.exchange("/dev/a", "/dev/b");
+    }
   }
 
   /** Whatever failed once works again. */
@@ -59,7 +78,7 @@ export class Operator {
   #add({ hostId, deviceId }: Device): void {
     const request = { dryRun: this.world.random.chance(0.03), hostId };
     if (this.world.random.chance(0.5)) this.world.requests.cms("addHost", request);
-    else this.world.requests.cms("addDevice", { ...request, deviceId });
+    else this.world.requests.cms("addDevice", { ...request, deviceId, acceptUnidentified: true });
   }
 
   #takeOut(): void {

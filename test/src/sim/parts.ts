@@ -20,7 +20,9 @@ export interface World extends Observer {
   readonly network: SimNetwork;
   /** The one that counts. */
   store: SimStore;
-  readonly scenario: { readonly name: string; readonly plan?: (world: World) => Plan } | undefined;
+  readonly scenario:
+    | { readonly name: string; readonly plan?: (world: World) => Plan; readonly unmarkedDrives?: number }
+    | undefined;
   readonly isBuilding: boolean;
   placesOf(host: string): readonly DevicePlace[];
   agents(): readonly AgentRun[];
@@ -53,6 +55,8 @@ export interface World extends Observer {
     requireErased(host: string, deviceId: string): void;
     isInTheWay(hostId: string, deviceId: string): boolean;
     isShared(hostId: string, deviceId: string): boolean;
+    isOwnDrive(host: string, deviceId: string): boolean | undefined;
+    isOthersDrive(host: string, deviceId: string): boolean;
   };
   readonly lives: {
     sent(method: string, request: unknown, from: SimProcess): void;
@@ -67,6 +71,7 @@ export interface World extends Observer {
     ofExport(host: string, diskId: string, session: number): Life;
     isRight(device: StoredDevice): boolean;
     isDecided(deviceId: string): boolean;
+    isCurrent(life: Life): boolean;
     isKnown(life: Life, diskId: string): boolean;
     isErase(deviceId: string, session: number): boolean;
   };
@@ -97,6 +102,7 @@ export interface World extends Observer {
     publishDisk(diskId: string, hostId: string, onHostSilence?: OnHostSilence): void;
     unpublishDisk(diskId: string, hostId: string): void;
     decideUnknown(device: StoredDevice, verdict: UnknownDiskVerdict): void;
+    confirmDevice(device: StoredDevice): void;
     sayWhoLeads(): void;
     fenceHost(hostId: string): void;
     setHostState(hostIds: readonly string[], state: HostState.DEAD | HostState.ONLINE, fence?: boolean): void;
@@ -201,6 +207,7 @@ export type CmsRequest = Selector & {
   readonly dryRun?: boolean;
   readonly force?: boolean;
   readonly keepData?: boolean;
+  readonly acceptUnidentified?: boolean;
 };
 
 export type CmsMethod = "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice";

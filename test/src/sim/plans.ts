@@ -2,7 +2,7 @@ import { HostState, OnHostSilence } from "@diskmesh/api/registry";
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
 import { isIdle } from "./operator.js";
-import type { Plan, World } from "./parts.js";
+import type { AgentRun, Plan, World } from "./parts.js";
 import { REGISTRY_PLACES } from "./registry-node.js";
 import { DISK_IDS } from "./requests.js";
 
@@ -19,6 +19,12 @@ function* until(isSo: () => boolean, ask: () => void, turns = Number.POSITIVE_IN
 
 function* wait(turns: number, isSo: () => boolean = () => false): Plan {
   for (let turn = 0; turn < turns && !isSo(); turn++) yield;
+}
+
+/** Takes in all devices of a host, also those that nothing identifies. */
+function takeIn(world: World, hostId: string): void {
+  for (const { deviceId } of world.placesOf(hostId))
+    world.requests.cms("addDevice", { hostId, deviceId, acceptUnidentified: true });
 }
 
 /** Now the one host's device is in operation and now the other's: one leaves while it is erased, one after a tenant. */
@@ -67,11 +73,11 @@ function* putInUse({ store, requests }: World, hostId: string, holder: string, r
 
 /** A disk on one host is in use on the other, and nothing else is asked for. */
 export function* serveFromAfar(world: World): Plan {
-  const { requests, store, hosts } = world;
+  const { store, hosts } = world;
   const [hostId = "", holder = ""] = hosts;
   yield* until(
     () => store.device(`${hostId}-a`)?.attachState === "ATTACHED",
-    () => requests.cms("addHost", { hostId }),
+    () => takeIn(world, hostId),
   );
   yield* putInUse(world, hostId, holder);
   for (;;) yield;
@@ -87,7 +93,7 @@ export function* fenceTheDead(world: World): Plan {
     for (const hostId of hosts)
       yield* until(
         () => store.device(`${hostId}-a`)?.attachState === "ATTACHED",
-        () => requests.cms("addHost", { hostId }),
+        () => takeIn(world, hostId),
         20,
       );
     const rule = random.chance(0.5) ? OnHostSilence.FENCE : OnHostSilence.KEEP;
@@ -139,7 +145,7 @@ export function* fenceTheDead(world: World): Plan {
 export function* purgeWhileSilent({ requests, store, network, hosts, random }: World): Plan {
   for (;;) {
     const hostId = random.pick(hosts);
-    const named = { hostId, deviceId: `${hostId}-${random.pick(["a", "b"])}` };
+    const named = { hostId, deviceId: `${hostId}-${random.pick(["a", "b"])}`, acceptUnidentified: true };
     yield* until(
       () => store.device(named.deviceId)?.attachState === "ATTACHED",
       () => requests.cms("addDevice", named),
@@ -184,7 +190,7 @@ export function* tenantsAcrossARewind(world: World): Plan {
     const free = () => [...world.store.devices()].filter((device) => device.hostId === hostId && isIdle(device));
     yield* until(
       () => free().length > 0,
-      () => requests.cms("addHost", { hostId }),
+      () => takeIn(world, hostId),
       20,
     );
     rewinds.backUp();
@@ -208,4 +214,47 @@ export function* tenantsAcrossARewind(world: World): Plan {
     }
     rewinds.goBack();
   }
+}
+
+/** Disks of one block each are in use, and their machine is started anew with its drives, or its config, changed. */
+export function* useWhileDrivesMove(world: World): Plan {
+  const { requests, store, random, hosts } = world;
+  const [hostId = ""] = hosts;
+  for (;;) {
+    const isIn = () => [...store.devices()].every(({ attachState }) => attachState === "ATTACHED");
+    yield* until(isIn, () => takeIn(world, hostId), 20);
+    for (const diskId of DISK_IDS) {
+      yield* until(
+        () => store.disk(diskId) !== undefined,
+        () => requests.createDisk(diskId, BLOCK_BYTES, hostId),
+        10,
+      );
+      yield* until(
+        () => store.disk(diskId)?.publication?.state === "PUBLISHED",
+        () => requests.publishDisk(diskId, hostId),
+        10,
+      );
+    }
+    yield* wait(20 + random.below(20));
+    const node = world.agentOf(hostId);
+    if (!node?.process.alive) continue;
+    if (random.chance(0.3)) yield* cutOff(world, node);
+    else {
+      const powerLoss = random.chance(0.5);
+      world.endAgent(node, powerLoss);
+      if (powerLoss && random.chance(0.6)) node.machine.exchange("/dev/a", "/dev/b");
+    }
+    yield* wait(20 + random.below(40));
+  }
+}
+
+/** Files lose a part while they are in use, which their agent is told to look at, and get zeros in its place. */
+function* cutOff(world: World, { context, machine }: AgentRun): Plan {
+  const path = world.random.pick(["/dev/a", "/dev/b"]);
+  world.trace(`${machine.host}: what is at ${path} is cut off`);
+  machine.cutOff(path);
+  void context?.rescan.run();
+  yield* wait(20);
+  const drive = machine.drives.get(path);
+  while (drive !== undefined && drive.blocks.length < 2) drive.blocks.push(0);
 }

@@ -60,6 +60,15 @@ export class Requests {
     });
   }
 
+  /** As an operator who has looked which drive it is. */
+  confirmDevice({ hostId, deviceId }: Device): void {
+    const request = { hostId, deviceId };
+    this.#run("confirmDevice", request, async () => {
+      const { result } = await this.#registry.confirmDevice(request);
+      return `${result?.code}: ${result?.message}`;
+    });
+  }
+
   /** As an operator who knows that no agent lies about so little, and which registry is to lead. */
   sayWhoLeads(): void {
     this.#run("getFleet", {}, async () => {

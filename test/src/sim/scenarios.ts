@@ -8,6 +8,7 @@ import {
   serveFromAfar,
   takeTurnsOnSharedBytes,
   tenantsAcrossARewind,
+  useWhileDrivesMove,
 } from "./plans.js";
 
 export type ScenarioName =
@@ -22,7 +23,8 @@ export type ScenarioName =
   | "anything goes back"
   | "lies"
   | "hosts die"
-  | "refused registrations";
+  | "refused registrations"
+  | "drives move";
 
 /** A schedule with a purpose and little else in its way, for mistakes that chance alone seldom meets. */
 export interface Scenario {
@@ -33,6 +35,8 @@ export interface Scenario {
   readonly hostCount?: number;
   /** How the first two hosts see one drive; undefined: they do not. */
   readonly shares?: Drive["sharedAs"];
+  /** How likely nothing tells a drive from others once its machine has booted; 0 unless told. */
+  readonly unmarkedDrives?: number;
   /** How many times as long as other runs; 1 unless told. */
   readonly length?: number;
   /** What is asked for nearly always; undefined: anything. */
@@ -52,9 +56,10 @@ const SCENARIOS: readonly Scenario[] = [
     plan: serveFromAfar,
   },
   {
-    // Drives are swapped while their machine is off, which forgets what it called them.
+    // Drives are swapped, or change places, while their machine is off, which forgets what it called them.
     name: "swapped while off",
-    faults: { agentCrash: 0.02, powerLoss: 1, swapWhileOff: 0.8 },
+    faults: { agentCrash: 0.02, powerLoss: 1, swapWhileOff: 0.4, exchangeWhileOff: 0.4 },
+    unmarkedDrives: 1,
   },
   {
     // Two agents take turns on one file, and answers to erases are lost.
@@ -127,8 +132,22 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
+/** Disks are in use on a host whose drives and config change while it is off. */
+const MOVED: Scenario = {
+  name: "drives move",
+  faults: { exchangedPlaces: 0.5, ioMs: 5 },
+  hostCount: 1,
+  length: 8,
+  unmarkedDrives: 0.5,
+  plan: useWhileDrivesMove,
+};
+/** Of so many seeds it takes the one that leaves this: the other scenarios keep their turns. */
+const MOVED_EVERY = 30;
+const MOVED_AT = 16;
+
 /** The scenarios take turns. */
 export function scenarioOf(seed: number): Scenario | undefined {
+  if (seed % MOVED_EVERY === MOVED_AT) return MOVED;
   if (seed % SEEDS_PER_SCENARIO !== SEEDS_PER_SCENARIO - 1) return undefined;
   return SCENARIOS[Math.floor(seed / SEEDS_PER_SCENARIO) % SCENARIOS.length];
 }

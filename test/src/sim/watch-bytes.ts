@@ -15,6 +15,10 @@ export class ByteWatch implements MachineWatch {
   readonly #writes = new Map<number, UserWrite>();
   /** By disk and block: the newest write that its user was told is there. */
   readonly #acknowledged = new Map<string, number>();
+  /** By the number of a disk user's write: the device that it was for. */
+  readonly #deviceOf = new Map<number, string>();
+  /** By device: the drive that it is, as far as something was written there. */
+  readonly #driveOf = new Map<string, Drive>();
 
   constructor(private readonly world: World) {}
 
@@ -51,21 +55,54 @@ export class ByteWatch implements MachineWatch {
       return undefined;
     }
     const { deviceId } = place;
-    if (contents !== 0) return { deviceId, session: this.#writes.get(contents)?.session ?? 0 };
+    if (contents !== 0) {
+      this.#deviceOf.set(contents, deviceId);
+      return { deviceId, session: this.#writes.get(contents)?.session ?? 0 };
+    }
     const session = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
     const replaced = this.#writes.get(node?.machine.openDrive(path)?.blocks[block] ?? 0);
     if (replaced !== undefined) this.world.lives.requireNotForgotten(deviceId, session, replaced.life);
     return { deviceId, session };
   }
 
-  landed({ host, contents, note }: BlockWrite): void {
+  beyondEnd(path: string, { name }: Drive): void {
+    this.world.violation(`a write makes ${name} at ${path} grow, which its agent has found to be cut off`);
+  }
+
+  /** A block was overwritten: what a disk has on its device is overwritten by its own users alone. */
+  #requireNobodysElse(before: BlockContents, write: UserWrite | undefined): void {
+    const { store, lives } = this.world;
+    const was = this.#writes.get(before);
+    if (was === undefined || was.life.name === write?.life.name || !lives.isCurrent(was.life)) return;
+    if (store.device(this.#deviceOf.get(before) ?? "")?.diskId !== was.diskId) return;
+    const what = write === undefined ? "an erase" : `a write to disk ${write.life.name}`;
+    this.world.violation(`${what} overwrote write ${before} to disk ${was.life.name}, which is still there`);
+  }
+
+  /** Whether the drive at the device's path is the one that it was in operation with; undefined when it never was. */
+  isOwnDrive(host: string, deviceId: string): boolean | undefined {
+    const own = this.#driveOf.get(deviceId);
+    return own && own === this.#driveAt(host, deviceId);
+  }
+
+  /** Whether the drive at the device's path has the bytes of a device with a disk. */
+  isOthersDrive(host: string, deviceId: string): boolean {
+    const drive = this.#driveAt(host, deviceId);
+    return [...this.world.store.devices()].some(
+      (other) => other.diskId !== "" && other.deviceId !== deviceId && this.#driveOf.get(other.deviceId) === drive,
+    );
+  }
+
+  landed({ host, drive, contents, note }: BlockWrite, before: BlockContents): void {
     if (note === undefined) return;
     const { deviceId, session } = note as Note;
+    this.#driveOf.set(deviceId, drive);
     const { store, orders, lives } = this.world;
     const newest = orders.highestGranted.get(deviceId) ?? 0;
     if (session < newest)
       this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
     const write = this.#writes.get(contents);
+    this.#requireNobodysElse(before, write);
     if (write !== undefined) this.#land(write);
     // A registry that was restored has forgotten what it had begun after its backup.
     const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);

@@ -109,7 +109,7 @@ export class SimulatedWorld implements World {
 
   /** The first two hosts see one drive, or one file. */
   #share(sharedAs: Drive["sharedAs"]): void {
-    const drive = newDrive("shared", 2, sharedAs);
+    const drive = newDrive("shared", 2, { sharedAs });
     for (const host of this.hosts.slice(0, 2)) {
       this.#machines.get(host)?.drives.set("/dev/s", drive);
       const place = { deviceId: `${host}-s`, path: "/dev/s", firstBlock: 0, blockCount: 2 };
@@ -162,9 +162,23 @@ export class SimulatedWorld implements World {
     this.#forgot.set(host, hasForgotten);
     const before = this.#agents.get(host);
     const neverAsked = before?.mustAsk === true && !before.context?.ledger.memory.tabletId;
+    if (this.random.chance(this.faults.exchangedPlaces)) this.#exchangePlaces(host);
     const node = new AgentNode(this, machine, this.placesOf(host), ++this.#runs, hasForgotten || neverAsked);
     this.#agents.set(host, node);
     this.trace(`${node.process.name}: starts${forgot ? " with a spoiled cache" : ""}`);
+  }
+
+  /** Somebody edits the agent's config: two devices of one drive have each other's bytes. */
+  #exchangePlaces(host: string): void {
+    const places = this.placesOf(host);
+    const [first, second] = places.filter(({ path }) => path === "/dev/b");
+    if (first === undefined || second === undefined) return;
+    const exchanged = (place: DevicePlace): DevicePlace => {
+      if (place !== first && place !== second) return place;
+      return { ...place, firstBlock: (place === first ? second : first).firstBlock };
+    };
+    this.#places.set(host, places.map(exchanged));
+    this.trace(`${host}: ${first.deviceId} and ${second.deviceId} have each other's place in the config`);
   }
 
   readonly #forgot = new Map<string, boolean>();
