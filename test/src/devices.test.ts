@@ -47,7 +47,8 @@ describe("the devices of a host, from its files to the registry", () => {
       expect(Object.fromEntries(Object.keys(counts).map((name) => [name, held(name)]))).to.deep.equal(counts),
     );
   const rescan = () => mesh.agentClient("h1").rescanDevices({});
-  const add = (deviceId: string) => mesh.operator.addDevice({ hostId: "h1", deviceId });
+  /** Loop devices, and files on FUSE, have nothing that identifies them. */
+  const add = (deviceId: string) => mesh.operator.addDevice({ hostId: "h1", deviceId, acceptUnidentified: true });
   /** One that hangs never is; on a busy machine a heartbeat may come late. */
   const isOnline = () =>
     eventually(async () => {
@@ -321,8 +322,11 @@ describe("the devices of a host, from its files to the registry", () => {
         symlinkSync(loopOf("drive-1"), path("slot"));
       });
       await eventually(() => mesh.device("r2"), PATIENCE);
-      await mesh.operator.addHost({ hostId: "h1" });
+      const refused = await mesh.operator.addHost({ hostId: "h1" });
+      expect(refused.result?.message).to.match(/0 of its 2 devices; .*device r1 of host h1 has no serial number/);
+      for (const deviceId of ["r1", "r2"]) await add(deviceId);
       for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
+      expect((await mesh.device("r1")).identifiedBy).to.equal("IDENTIFIED_BY_NONE");
       const { pid } = mesh.agent("h1");
       const [first = ""] = loops;
       const count = (loop: string) => openFiles(pid).filter((file) => file === loop).length;
@@ -332,7 +336,7 @@ describe("the devices of a host, from its files to the registry", () => {
       const second = loops.at(-1) ?? "";
       for (const deviceId of ["r1", "r2"])
         await until(deviceId, { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
-      await mesh.operator.addDevice({ hostId: "h1", path: path("slot") });
+      await mesh.operator.addDevice({ hostId: "h1", path: path("slot"), acceptUnidentified: true });
       for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
       await eventually(() => expect([count(first), count(second)]).to.deep.equal([0, 1]));
     });

@@ -64,7 +64,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
     withinSeeds: 600,
-    foundBy: 55,
+    foundBy: 33,
     replaced: [
       inPlaceOf(
         "disk-agent/model/orders",
@@ -164,7 +164,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "cache-folder-not-synced",
     mistake: "the agent does not wait until the new name of its cache is on the disk",
     withinSeeds: 600,
-    foundBy: 25,
+    foundBy: 5,
     replaced: [notSynced("r")],
   },
   {
@@ -259,7 +259,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 3600,
-    foundBy: 173,
+    foundBy: 140,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(
@@ -294,7 +294,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
     withinSeeds: 600,
-    foundBy: 68,
+    foundBy: 2,
     scenario: "broken streams",
     replaced: [
       inPlaceOf("disk-agent/block-io/serve-stream", "serveBlockIo", ({ serveBlockIo }) => (requests, call, serving) => {

@@ -8,7 +8,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 2700,
-    foundBy: 494,
+    foundBy: 65,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/publications", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -21,7 +21,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 3900,
-    foundBy: 593,
+    foundBy: 263,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -56,7 +56,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 6900,
-    foundBy: 1616,
+    foundBy: 692,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -72,7 +72,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "leave-fenced-exports",
     mistake: "a host that was not told so serves a disk on that was taken from it",
     withinSeeds: 8100,
-    foundBy: 890,
+    foundBy: 428,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -88,7 +88,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 9300,
-    foundBy: 131,
+    foundBy: 329,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

@@ -128,7 +128,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 600,
-    foundBy: 4,
+    foundBy: 11,
     replaced: [
       inPlaceOf(
         "disk-registry/model/remove-action",
@@ -170,7 +170,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 1200,
-    foundBy: 48,
+    foundBy: 16,
     replaced: [
       inPlaceOf(
         "disk-registry/model/attach-states",
@@ -198,10 +198,9 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 3600,
-    foundBy: 38,
+    foundBy: 929,
     scenario: "swapped while off",
     replaced: [
-      inPlaceOf("disk-registry/model/reported-devices", "distrusted", () => (device) => device),
       inPlaceOf(
         "disk-registry/model/reported-devices",
         "mergeReported",

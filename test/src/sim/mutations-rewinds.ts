@@ -21,7 +21,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "obey-whoever-answers",
     mistake: "an agent goes back to a former incarnation, whose registry takes it for its own",
     withinSeeds: 600,
-    foundBy: 188,
+    foundBy: 23,
     scenario: "two registries",
     replaced: [
       inPlaceOf(
@@ -76,7 +76,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 750,
-    foundBy: 152,
+    foundBy: 86,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
@@ -92,7 +92,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 1200,
-    foundBy: 614,
+    foundBy: 449,
     scenario: "copied back",
     replaced: [
       inPlaceOf(

@@ -58,7 +58,8 @@ const SCENARIOS: readonly Scenario[] = [
   {
     // Drives are swapped, or change places, while their machine is off, which forgets what it called them.
     name: "swapped while off",
-    faults: { agentCrash: 0.02, powerLoss: 1, swapWhileOff: 0.4, exchangeWhileOff: 0.4 },
+    faults: { agentCrash: 0.02, powerLoss: 1, swapWhileOff: 0.8, exchangeWhileOff: 0.2 },
+    length: 3,
     unmarkedDrives: 1,
   },
   {

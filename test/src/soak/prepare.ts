@@ -12,6 +12,13 @@ const WORK_INSTANCES = 2;
 export async function prepare(soak: Soak): Promise<void> {
   const { clients, workHosts } = soak.mesh;
   for (const hostId of workHosts) await persistently(`AddHost ${hostId}`, () => clients.registry.addHost({ hostId }));
+  // Drives that fail are files on FUSE, which have no birth time.
+  const unidentified = await clients.registry.listDevices({ attachState: AttachState.UNKNOWN, pageSize: 1_000 });
+  for (const { hostId, deviceId } of unidentified.devices)
+    if (workHosts.some((each) => each === hostId))
+      await persistently(`AddDevice ${deviceId}`, () =>
+        clients.registry.addDevice({ hostId, deviceId, acceptUnidentified: true }),
+      );
   const all = { attachState: AttachState.ATTACHED, pageSize: 1_000 };
   await eventually(
     async () => {

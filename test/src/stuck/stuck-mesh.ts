@@ -229,7 +229,8 @@ export class StuckMesh implements AsyncDisposable {
       const onDrive = { deviceId, path: this.#drive.path, pool: DRIVE_POOL };
       await this.mesh.process(DRIVE_HOST).restart({ ...config, devices: [...devices, onDrive] });
       await this.done(`why device ${deviceId}`);
-      await this.done(`add-host ${DRIVE_HOST} --wait`);
+      // No file on FUSE has a birth time.
+      await this.done(`add-device ${DRIVE_HOST} ${deviceId} --accept-unidentified --wait`);
     }
     await devicesReady({ ...this.mesh, hostIds: [DRIVE_HOST] });
     return { drive: this.#drive, hostId: DRIVE_HOST, deviceId };

@@ -220,8 +220,6 @@ export const IdentifiedBy = {
   SERIAL: "IDENTIFIED_BY_SERIAL",
   /** INODE - A regular file, by its inode and birth time. */
   INODE: "IDENTIFIED_BY_INODE",
-  /** LABEL - By a label that its agent wrote at its end. */
-  LABEL: "IDENTIFIED_BY_LABEL",
   /** NONE - By nothing: after each boot it waits for ConfirmDevice. */
   NONE: "IDENTIFIED_BY_NONE",
   UNRECOGNIZED: "UNRECOGNIZED",
@@ -233,7 +231,6 @@ export namespace IdentifiedBy {
   export type UNSPECIFIED = typeof IdentifiedBy.UNSPECIFIED;
   export type SERIAL = typeof IdentifiedBy.SERIAL;
   export type INODE = typeof IdentifiedBy.INODE;
-  export type LABEL = typeof IdentifiedBy.LABEL;
   export type NONE = typeof IdentifiedBy.NONE;
   export type UNRECOGNIZED = typeof IdentifiedBy.UNRECOGNIZED;
 }
@@ -250,9 +247,6 @@ export function identifiedByFromJSON(object: any): IdentifiedBy {
     case "IDENTIFIED_BY_INODE":
       return IdentifiedBy.INODE;
     case 3:
-    case "IDENTIFIED_BY_LABEL":
-      return IdentifiedBy.LABEL;
-    case 4:
     case "IDENTIFIED_BY_NONE":
       return IdentifiedBy.NONE;
     case -1:
@@ -270,10 +264,8 @@ export function identifiedByToNumber(object: IdentifiedBy): number {
       return 1;
     case IdentifiedBy.INODE:
       return 2;
-    case IdentifiedBy.LABEL:
-      return 3;
     case IdentifiedBy.NONE:
-      return 4;
+      return 3;
     case IdentifiedBy.UNRECOGNIZED:
     default:
       return -1;
