@@ -60,9 +60,8 @@ export function deviceRow(device: Device): DeviceRow | undefined {
 }
 
 export function troubleOfDevice(device: Device): string {
-  const { health, healthMessage, hardwareError, pending, attempts, lastError, replacement } = device;
+  const { health, healthMessage, hardwareError, pending, attempts, lastError } = device;
   if (device.heldByUnknownDisk) return "holds a disk that this registry does not know";
-  if (replacement !== undefined) return "other hardware is in its place";
   if (health === Health.ERROR || health === Health.WARNING)
     return healthMessage || hardwareError?.message || lower("HEALTH_", health);
   if (pending !== undefined) return `its agent waits: ${pending.message}`;
