@@ -61,10 +61,15 @@ async function examine(
   const claim = entries.findLast((entry): entry is ClaimEntry => entry.kind === "claim");
   if ((claim?.format ?? 1) > STORE_FORMAT)
     throw new InvalidStateError(newerFormat(`tablet ${tabletName} in MongoDB at ${server.name}`, claim?.format));
-  const log = readLog(entries, found);
+  const firstNumber = claim?.firstNumber ?? 1;
+  const log = readLog(
+    entries.filter(({ _id }) => _id >= firstNumber),
+    found,
+  );
   const documents = new Documents(found);
   const isLeftover = leftoverTest(
     entries.filter((each): each is LoadEntry => each.kind === "load" && each.claim <= log.checkpoint),
+    firstNumber,
   );
   for (const [table, byId] of log.told)
     for (const [id, document] of byId) if (document !== null) documents.add(table, id, document);

@@ -49,13 +49,18 @@ export class FollowedState {
   readonly #where: string;
 
   /** `loads` are all loads in the log from `firstNumber` on, where the incarnation begins; `where` is for messages. */
-  constructor(checkpoint: number, loads: readonly Pick<LoadEntry, "from" | "claim">[], where: string, firstNumber = 1) {
+  constructor(
+    checkpoint: number,
+    loads: readonly Pick<LoadEntry, "from" | "claim">[],
+    where: string,
+    readonly firstNumber = 1,
+  ) {
     this.#where = where;
     this.#checkpoint = checkpoint;
     this.#lastNumber = checkpoint;
-    const earlierIncarnations = { from: 0, claim: firstNumber };
     // What a later load covers, the log tells of.
-    this.#isLeftover = leftoverTest([earlierIncarnations, ...loads.filter(({ claim }) => claim <= checkpoint)]);
+    const covered = loads.filter(({ claim }) => claim <= checkpoint);
+    this.#isLeftover = leftoverTest(covered, firstNumber);
   }
 
   /** The highest number up to which everything is in the view. */
@@ -230,10 +235,12 @@ export class FollowedState {
  */
 export function leftoverTest(
   loads: readonly { readonly from: number; readonly claim: number }[],
+  firstNumber: number,
 ): (seq: number) => boolean {
+  const earlierIncarnations = { from: 0, claim: firstNumber };
   // Thousands of restarts against millions of documents: joined into few spans, in order.
   const spans: { after: number; before: number }[] = [];
-  for (const { from, claim } of [...loads].sort((a, b) => a.from - b.from)) {
+  for (const { from, claim } of [earlierIncarnations, ...loads].sort((a, b) => a.from - b.from)) {
     const last = spans.at(-1);
     if (claim - from < 2) continue;
     if (last !== undefined && from < last.before) last.before = Math.max(last.before, claim);

@@ -68,6 +68,7 @@ export class Follower {
       }
     };
     return {
+      firstNumber: () => state.firstNumber,
       size: () => state.size,
       tables: () => state.tables,
       keys: (table) => state.keys(table),

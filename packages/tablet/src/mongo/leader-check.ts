@@ -26,6 +26,7 @@ export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOption
       ? formatChange({ document: FORMAT_DOCUMENT, version: 1 })
       : leader.asIs(table, id);
   const state: CheckedState = {
+    firstNumber: () => log.claimed.firstNumber,
     size: () => leader.size(),
     tables: () => [FORMAT_TABLE],
     keys: (table) => (table === FORMAT_TABLE ? [FORMAT_KEY] : leader.keys(table)),

@@ -13,7 +13,7 @@ import { idealServer } from "./testing/ideal-server.js";
 
 describe("leftovers", () => {
   it("lie strictly between what a load started from and its claim", () => {
-    const isLeftover = leftoverTest([{ from: 3, claim: 7 }]);
+    const isLeftover = leftoverTest([{ from: 3, claim: 7 }], 1);
     expect([2, 3, 4, 6, 7, 8].map(isLeftover)).to.deep.equal([false, false, true, true, false, false]);
   });
 
@@ -24,7 +24,7 @@ describe("leftovers", () => {
         const from = Math.floor(random() * 40);
         return { from, claim: from + 1 + Math.floor(random() * 8) };
       });
-      const isLeftover = leftoverTest(loads);
+      const isLeftover = leftoverTest(loads, 1);
       for (let seq = 0; seq < 50; seq++) {
         const expected = loads.some(({ from, claim }) => seq > from && seq < claim);
         expect(isLeftover(seq), `${seq} of ${JSON.stringify(loads)}`).to.equal(expected);

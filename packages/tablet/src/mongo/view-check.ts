@@ -1,3 +1,4 @@
+import { UnavailableError } from "@diskmesh/domain";
 import { sleep, type TabletClock } from "../clock.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { decodeDocument } from "./encoding.js";
@@ -7,6 +8,8 @@ import { FOREVER_MS } from "./patience.js";
 
 /** The state that a view must show, as the process that checks the view has it. */
 export interface CheckedState {
+  /** Where its incarnation begins in the log. */
+  firstNumber(): number;
   /** Documents in all tables. */
   size(): number;
   /** Tables that may have documents. */
@@ -81,7 +84,7 @@ async function checkView(options: ViewCheckOptions, state: CheckedState): Promis
   tables.delete("log");
   const pages = state.size() / PAGE_DOCUMENTS + tables.size;
   const pauseMs = Math.min(PAGE_PAUSE_MS, (CHECK_INTERVALS_MAX * intervalMs) / pages);
-  const { isLeftover } = await loads(options);
+  const { isLeftover } = await loads(options, state);
   for (const table of tables) {
     const unseen = new Set(state.keys(table));
     for await (const page of pagesOf(options, prefix + table, PAGE_DOCUMENTS)) {
@@ -114,14 +117,14 @@ async function confirm(
   const { server, tabletName, patience, onWrong } = options;
   const [before, numberBefore] = [ids.map((id) => state.get(table, id)), state.lastNumber()];
   // What a load covers stands at the number of its claim once that is applied.
-  const earlier = await loads(options);
+  const earlier = await loads(options, state);
   await state.applied(earlier.lastClaim);
   const stored: (StoredDocument | undefined)[] = [];
   for (const id of ids)
     stored.push(await patience.answerOf(() => server.get(`${tabletName}.${table}`, id), FOREVER_MS));
   await state.caughtUp();
   // A late write may be covered by a load that came after it was sent.
-  const later = await loads(options);
+  const later = await loads(options, state);
   const wrong = ids
     .map((id, index) => ({ table, id, stored: stored[index] }))
     .filter(({ id, stored }, index) => {
@@ -134,10 +137,16 @@ async function confirm(
   if (wrong.length > 0) await onWrong(wrong);
 }
 
-async function loads({ log }: ViewCheckOptions): Promise<{ isLeftover: LeftoverTest; lastClaim: number }> {
+/** Throws UnavailableError when the log is of another incarnation than the state by now. */
+async function loads(
+  { log }: ViewCheckOptions,
+  state: CheckedState,
+): Promise<{ isLeftover: LeftoverTest; lastClaim: number }> {
   const entries: { readonly from: number; readonly claim: number }[] = [];
-  for await (const { from, claim } of log.entries(["load"], { after: 0 })) entries.push({ from, claim });
-  return { isLeftover: leftoverTest(entries), lastClaim: entries.at(-1)?.claim ?? 0 };
+  const firstNumber = await log.firstNumber();
+  if (firstNumber !== state.firstNumber()) throw new UnavailableError("a restore has begun another incarnation");
+  for await (const { from, claim } of log.entries(["load"], { after: firstNumber - 1 })) entries.push({ from, claim });
+  return { isLeftover: leftoverTest(entries, firstNumber), lastClaim: entries.at(-1)?.claim ?? 0 };
 }
 
 /** Whether a load would take the document for the one of the state, or for a dead leader's where the state has none. */

@@ -98,13 +98,15 @@ export class LogHistory {
   /** Of claims that were accepted at numbers of their own: agents tell leaders apart by these. */
   #checkClaim({ generation, writer, incarnation, tabletId, firstNumber, isRestore }: ClaimEntry): void {
     const life = `${tabletId} ${incarnation}`;
-    // Two restores may claim the same for incarnations of their own, while entries from a dropped log come in between.
-    const lowest = isRestore ? this.#generation : this.#generation + 1;
+    // Further writer ids of a process differ in what follows the dot.
+    const [process] = writer.split(".");
+    // Two restores beside each other claim for incarnations of their own, with the generations of their backups, while
+    // entries of a dropped log come in between.
+    const isBesideAnother = isRestore && this.#restoring !== undefined && this.#restoring !== process;
+    const lowest = isBesideAnother ? 0 : isRestore ? this.#generation : this.#generation + 1;
     if (generation < lowest) throw new Violation(`generation ${generation} after ${this.#generation}`);
     this.#generation = generation;
     this.#firstNumber = firstNumber ?? 1;
-    // Further writer ids of a process differ in what follows the dot.
-    const [process] = writer.split(".");
     if (!isRestore && this.#restoring !== undefined && this.#restoring !== process)
       throw new Violation(`${process} claims what ${this.#restoring} has restored in part`);
     this.#restoring = isRestore ? process : undefined;
