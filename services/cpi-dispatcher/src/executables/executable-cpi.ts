@@ -24,7 +24,7 @@ import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiati
 import { secretEnv } from "../model/redacted-request.js";
 import { CpiProcess, type CpiProcessOptions, type CpiRequest, withCpiOn } from "./cpi-process.js";
 
-export interface CallLimits {
+interface CallLimits {
   /** Calls of one CPI that run at once. */
   readonly maxConcurrentCalls: number;
   /** Calls of one CPI that wait for their turn. */
