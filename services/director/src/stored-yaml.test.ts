@@ -11,7 +11,7 @@ import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js
 
 const manyKeys = (count: number): string => Array.from({ length: count }, (_, index) => `k${index}: 1\n`).join("");
 /** Accepted by older versions, for which 60,000 unknown keys took a minute, and again at each start. */
-const OLD_CLOUD_CONFIG = `${CLOUD_CONFIG}${manyKeys(60_000)}deep: ${"[".repeat(200)}${"]".repeat(200)}\n`;
+const OLD_CLOUD_CONFIG = `${CLOUD_CONFIG}${manyKeys(60_000)}`;
 const OLD_MANIFEST = `${manifest("web", 1)}meta: {a: 1}\n${manyKeys(2_000)}`;
 
 describe("configs and manifests that an older version accepted", () => {
@@ -55,7 +55,7 @@ describe("configs and manifests that an older version accepted", () => {
     await director.configs.deleteConfig({ type: "cloud", name: "broken" });
   });
 
-  it("unknown keys, too many and too deep -> in use as before", async () => {
+  it("unknown keys, and very many -> in use as before", async () => {
     const { task } = await director.deployments.deploy({ manifest: manifest("more", 1), wait: true });
     expect(task?.result).to.equal("/deployments/more");
   });
@@ -66,7 +66,7 @@ describe("configs and manifests that an older version accepted", () => {
     await rejection(
       update("other", OLD_CLOUD_CONFIG),
       InvalidArgumentError,
-      /cloud config `other` cannot be read: line \d+: .*limits\.yaml\./,
+      /cloud config `other` has unknown top-level keys: "k0" in line \d+/,
     );
     await rejection(
       update("other", "azs: []\nmeta: 1\n"),

@@ -111,11 +111,8 @@ export async function checkPlain(
   text: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { maxConfigBytes: sizeBytes, yaml } = config.limits;
-  await reader.read(
-    { format: "plain_config", text, limits: { what, sizeBytes, yaml, holdsSecrets: true } },
-    { signal },
-  );
+  const { maxConfigBytes: sizeBytes } = config.limits;
+  await reader.read({ format: "plain_config", text, limits: { what, sizeBytes, holdsSecrets: true } }, { signal });
 }
 
 function refuseUnexpected(latest: Config | undefined, expectedLatestId: number | undefined): void {

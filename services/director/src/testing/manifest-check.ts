@@ -2,15 +2,13 @@ import { join } from "node:path";
 import { messageOf } from "@diskmesh/domain";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
-import { directorConfig } from "../config.js";
 import { newInstance } from "../model/instance.js";
 import { checkManifest, place } from "../model/manifest-check.js";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import { parseCloudConfig } from "../yaml/cloud-config.js";
 import { type Manifest, parseManifest } from "../yaml/manifest.js";
 
-const { yaml } = directorConfig.shape.limits.parse({});
-export const LIMITS = { sizeBytes: 100_000, yaml };
+export const LIMITS = { sizeBytes: 100_000 };
 
 export const CLOUD = `
 azs: [{name: z1}, {name: z2}, {name: z3}]

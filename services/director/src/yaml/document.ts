@@ -1,16 +1,13 @@
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
-import { Composer, type Document, isMap, isNode, isScalar, LineCounter } from "yaml";
+import { Composer, type CST, type Document, isMap, isNode, isScalar, Lexer, LineCounter, Parser } from "yaml";
 import type { z } from "zod";
-import { NO_YAML_LIMITS, YamlLimitError, type YamlLimits } from "./limits.js";
-import { plainValue } from "./plain.js";
-import { boundedTokens, YamlError } from "./tokens.js";
+import { MAX_YAML_DEPTH, plainValue, tooDeep, YamlError } from "./plain.js";
 import { wordsOf } from "./words.js";
 
 /** What a text is, for error messages: "cloud config `default`". */
 export interface TextLimits {
   readonly what: string;
   readonly sizeBytes: number;
-  readonly yaml: YamlLimits;
   /** It was accepted once, perhaps by an older version: what was added to the rules since does not hold for it. */
   readonly stored?: boolean;
   /** Then no error quotes the text. */
@@ -19,7 +16,7 @@ export interface TextLimits {
 
 /** For a text that was accepted once. */
 export function storedLimits(what: string): TextLimits {
-  return { what, sizeBytes: Number.POSITIVE_INFINITY, yaml: NO_YAML_LIMITS, stored: true };
+  return { what, sizeBytes: Number.POSITIVE_INFINITY, stored: true };
 }
 
 /** What is wrong with a value, and where it is. */
@@ -53,9 +50,10 @@ const MOST_KEYS_TOLD = 10;
 
 const COMPOSER_OPTIONS: ConstructorParameters<typeof Composer>[0] = {
   prettyErrors: false,
+  logLevel: "error",
   // Takes time that is quadratic in the keys of a mapping; `plainValue` looks for keys that come twice.
   uniqueKeys: false,
-  // Sets and ordered maps, quadratic too, are read as the mappings and lists that they are.
+  // Sets and ordered maps are read as the mappings and lists that they are: JSON has no others.
   resolveKnownTags: false,
   customTags: (tags) => tags.filter((tag) => typeof tag === "string" || tag.collection === undefined || isPlain(tag)),
 };
@@ -110,34 +108,41 @@ function readDocument(text: string, limits: TextLimits): ReadDocument {
   }
   if (text.trim() === "") throw new InvalidArgumentError(`the ${what} is empty: give YAML`);
   const lines = new LineCounter();
-  const lineAt = (offset: number): string => `line ${lines.linePos(offset).line}`;
   try {
-    const document = compose(text, limits, lines);
-    const [error] = document.errors;
-    if (error) throw new YamlError(error.pos[0], limits.holdsSecrets ? wordsOf(error.code) : error.message);
-    return { document, lines, value: plainValue(document, limits.yaml, { isNew: !limits.stored }) };
+    const [document, more] = new Composer(COMPOSER_OPTIONS).compose(tokensOf(text, lines), true, text.length);
+    const [error] = document?.errors ?? [];
+    if (error) throw new YamlError(limits.holdsSecrets ? wordsOf(error.code) : error.message, error.pos[0]);
+    if (more !== undefined) throw new YamlError(wordsOf("MULTIPLE_DOCS"), more.range[0]);
+    return {
+      document: document as Document.Parsed,
+      lines,
+      value: plainValue(document as Document.Parsed, { isNew: !limits.stored }),
+    };
   } catch (error) {
-    if (error instanceof YamlError)
-      throw new InvalidArgumentError(`the ${what} is not valid YAML: ${lineAt(error.offset)}: ${error.message}`);
-    if (error instanceof YamlLimitError)
-      throw new InvalidArgumentError(`the ${what} cannot be read: ${lineAt(error.offset)}: ${error.message}`);
-    // The stack has overflown. What is new never gets so deep.
-    if (error instanceof RangeError) throw new InvalidArgumentError(`the ${what} is nested too deep to be read`);
+    if (error instanceof YamlError) {
+      const line = error.offset === undefined ? "" : `line ${lines.linePos(error.offset).line}: `;
+      throw new InvalidArgumentError(`the ${what} ${error.verdict}: ${line}${error.message}`);
+    }
     throw error;
   }
 }
 
-function compose(text: string, limits: TextLimits, lines: LineCounter): Document.Parsed {
-  const tokens = boundedTokens(text, limits.yaml, lines.addNewLine);
-  const { stackTraceLimit } = Error;
-  // Every fault of a text becomes an error; a stack for each would take longer than all the rest.
-  Error.stackTraceLimit = 0;
-  try {
-    const [document] = new Composer(COMPOSER_OPTIONS).compose(tokens, true, text.length);
-    return document as Document.Parsed;
-  } finally {
-    Error.stackTraceLimit = stackTraceLimit;
+/**
+ * The tokens of a text. Deep nesting is refused before anything recurses into it: V8 ends the process, and not the
+ * thread, when it compiles a regular expression near the end of a stack.
+ */
+function tokensOf(text: string, lines: LineCounter): CST.Token[] {
+  const parser = new Parser(lines.addNewLine);
+  lines.addNewLine(0);
+  const tokens: CST.Token[] = [];
+  for (const lexeme of new Lexer().lex(text)) {
+    const { offset } = parser;
+    tokens.push(...parser.next(lexeme));
+    // Beside lists and mappings the stack has the document and the text that is being read.
+    if (parser.stack.length - 2 > MAX_YAML_DEPTH) throw tooDeep(offset);
   }
+  tokens.push(...parser.end());
+  return tokens;
 }
 
 function refuseUnknownKeys(read: ReadDocument, what: string, known: readonly string[]): void {

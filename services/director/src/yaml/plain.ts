@@ -1,157 +1,109 @@
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isPair,
-  isScalar,
-  isSeq,
-  type Pair,
-  type Scalar,
-  type YAMLMap,
-  type YAMLSeq,
-} from "yaml";
-import { YamlLimitError, type YamlLimits } from "./limits.js";
-import { YamlError } from "./tokens.js";
+import { MAX_JSON_DEPTH, messageOf } from "@diskmesh/domain";
+import { type Document, isAlias, isMap, isScalar, type Node, type Scalar, visit, type YAMLMap } from "yaml";
 
-/** What a value takes beside its text, and what a key, a list and a mapping take beside that: time, above all. */
-const VALUE_BYTES = 4;
-const KEY_BYTES = 12;
-const COLLECTION_BYTES = 16;
+/** Lists and mappings inside each other. Tags are put two levels deeper into the env of a VM. */
+export const MAX_YAML_DEPTH = MAX_JSON_DEPTH - 1;
+/** Uses of one anchor, times those of the anchors in it. */
+const MAX_ALIASES = 10_000;
+/** The library recurses into mappings that are merged into each other. */
+const MAX_MERGE_KEYS = 1_000;
+/** About the length of the value as JSON, which the director's own thread parses. */
+const MAX_EXPANDED_BYTES = 3 * 1024 * 1024;
+/** Quotes, comma and colon. */
+const JSON_EXTRA_BYTES = 4;
 
-/** What an anchor names. */
-interface Anchored {
-  readonly value: unknown;
-  readonly height: number;
-  readonly sizeBytes: number;
+/** A text that cannot be used, at an offset of it where one is known. The message quotes nothing of the text. */
+export class YamlError extends Error {
+  override readonly name = "YamlError";
+
+  constructor(
+    message: string,
+    readonly offset?: number,
+    readonly verdict: "is not valid YAML" | "cannot be read" = "is not valid YAML",
+  ) {
+    super(message);
+  }
 }
 
 /**
- * The value of a document, in time linear in its expanded size; of one that is new whole numbers that would lose digits
- * are refused: a CPI would be told another number. Throws YamlLimitError, or YamlError for aliases and
- * keys that mean nothing.
+ * Returns the value of a document. Of one that is new, aliases and expanded size are limited, and whole numbers that
+ * would lose digits are refused: a CPI would be told another number. Throws YamlError.
  */
-export function plainValue(document: Document.Parsed, limits: YamlLimits, { isNew = false } = {}): unknown {
-  return new PlainValue(limits, isNew).of(document.contents, 0).value;
+export function plainValue(document: Document.Parsed, { isNew }: { readonly isNew: boolean }): unknown {
+  refuseFaults(document, isNew);
+  const value = toValue(document, isNew ? MAX_ALIASES : -1);
+  const { sizeBytes } = new Measure().of(value, 0);
+  if (!isNew || sizeBytes <= MAX_EXPANDED_BYTES) return value;
+  const text = `it has too many bytes once its aliases are expanded: the limit is ${MAX_EXPANDED_BYTES}`;
+  throw new YamlError(text, undefined, "cannot be read");
 }
 
-class PlainValue {
-  readonly #limits: YamlLimits;
-  /** Null while what it names is being read. An anchor that comes again names something else from there on. */
-  readonly #anchors = new Map<string, Anchored | null>();
-  readonly #keys = new Set<string>();
-  #sizeBytes = 0;
-  #aliases = 0;
-  #mergeKeys = 0;
+function refuseFaults(document: Document.Parsed, isNew: boolean): void {
+  const anchors = new Map<string, Node>();
+  let mergeKeys = 0;
+  visit(document, {
+    Node: (_, node, path) => {
+      const refuse = (message: string): never => {
+        throw new YamlError(message, node.range?.[0]);
+      };
+      if (isAlias(node)) {
+        const anchored = anchors.get(node.source) ?? refuse("an alias names no anchor that comes before it");
+        if (path.includes(anchored)) refuse("an alias names what it is part of");
+        return;
+      }
+      if (node.anchor) anchors.set(node.anchor, node);
+      if (isMap(node)) refuseTwice(node);
+      if (isScalar(node) && typeof node.value === "symbol" && ++mergeKeys > MAX_MERGE_KEYS)
+        refuse(`it has too many merge keys: the limit is ${MAX_MERGE_KEYS}`);
+      if (isNew && isScalar(node) && losesDigits(node))
+        refuse("a whole number beyond 2^53 would lose digits: put it in quotes, as a text");
+    },
+  });
+}
 
-  constructor(
-    limits: YamlLimits,
-    private readonly isNew: boolean,
-  ) {
-    this.#limits = limits;
+function refuseTwice({ items }: YAMLMap): void {
+  const keys = new Set<unknown>();
+  for (const { key } of items) {
+    if (!isScalar(key)) continue;
+    if (keys.has(key.value)) throw new YamlError("the keys of a mapping must be unique", key.range?.[0]);
+    keys.add(key.value);
   }
+}
 
-  /** A node's value, and how many lists and mappings are inside each other in it. */
-  of(node: unknown, depth: number): { readonly value: unknown; readonly height: number } {
-    if (isAlias(node)) return this.#alias(node.source, offsetOf(node), depth);
-    const anchor = (isScalar(node) || isMap(node) || isSeq(node)) && node.anchor;
-    if (!anchor) return this.#unnamed(node, depth);
-    const before = this.#sizeBytes;
-    this.#anchors.set(anchor, null);
-    const { value, height } = this.#unnamed(node, depth);
-    this.#anchors.set(anchor, { value, height, sizeBytes: this.#sizeBytes - before });
-    return { value, height };
+function toValue(document: Document.Parsed, maxAliasCount: number): unknown {
+  try {
+    return document.toJS({ maxAliasCount });
+  } catch (error) {
+    throw new YamlError(messageOf(error));
   }
+}
 
-  #unnamed(node: unknown, depth: number): { readonly value: unknown; readonly height: number } {
-    if (isMap(node)) return this.#map(node, depth + 1);
-    if (isSeq(node)) return this.#seq(node, depth + 1);
-    const value = isScalar(node) ? node.value : null;
-    if (this.isNew && isScalar(node) && losesDigits(node))
-      throw new YamlError(offsetOf(node), "a whole number beyond 2^53 would lose digits: put it in quotes, as a text");
-    this.#take(typeof value === "string" ? value.length : 1, node);
-    return { value, height: 0 };
-  }
+/** The error of a text that is nested too deep. */
+export function tooDeep(offset?: number): YamlError {
+  return new YamlError(`it is nested too deep: the limit is ${MAX_YAML_DEPTH}`, offset, "cannot be read");
+}
 
-  #alias(name: string, offset: number, depth: number): Anchored {
-    if (++this.#aliases > this.#limits.maxAliases) throw new YamlLimitError(offset, "maxAliases", this.#limits);
-    const anchored = this.#anchors.get(name);
-    if (anchored === undefined) throw new YamlError(offset, "an alias names no anchor that comes before it");
-    if (anchored === null) throw new YamlError(offset, "an alias names what it is part of");
-    this.#refuseDeep(depth + anchored.height, offset);
-    this.#take(anchored.sizeBytes, { range: [offset] });
-    return anchored;
-  }
+/** Measures values. What aliases share is measured once, and counted for each. */
+class Measure {
+  readonly #known = new Map<object, { readonly height: number; readonly sizeBytes: number }>();
 
-  #seq(seq: YAMLSeq, depth: number): { readonly value: unknown[]; readonly height: number } {
-    this.#refuseDeep(depth, offsetOf(seq));
-    this.#take(COLLECTION_BYTES, seq);
+  /** Throws YamlError for what is nested too deep, inside so many others. */
+  of(value: unknown, depth: number): { readonly height: number; readonly sizeBytes: number } {
+    if (typeof value === "string") return { height: 0, sizeBytes: value.length + JSON_EXTRA_BYTES };
+    if (typeof value !== "object" || value === null) return { height: 0, sizeBytes: JSON_EXTRA_BYTES };
+    const known = this.#known.get(value);
+    if (depth + (known?.height ?? 1) > MAX_YAML_DEPTH) throw tooDeep();
+    if (known !== undefined) return known;
     let height = 0;
-    const value = seq.items.map((item) => {
-      const made = isPair(item) ? this.#pairs([item], depth + 1) : this.of(item, depth);
-      height = Math.max(height, made.height);
-      return made.value;
-    });
-    return { value, height: height + 1 };
-  }
-
-  #map(map: YAMLMap, depth: number): { readonly value: object; readonly height: number } {
-    this.#refuseDeep(depth, offsetOf(map));
-    this.#take(COLLECTION_BYTES, map);
-    return this.#pairs(map.items, depth);
-  }
-
-  #pairs(pairs: readonly Pair[], depth: number): { readonly value: object; readonly height: number } {
-    const values = new Map<string, unknown>();
-    const keys = new Set<unknown>();
-    let height = 0;
-    for (const { key, value } of pairs) {
-      if (isScalar(key) && typeof key.value === "symbol") {
-        height = Math.max(height, this.#merge(value, values, offsetOf(key), depth));
-        continue;
-      }
-      if (isScalar(key)) {
-        if (keys.has(key.value)) throw new YamlError(offsetOf(key), "the keys of a mapping must be unique");
-        keys.add(key.value);
-      }
-      const name = this.of(key, depth);
-      const made = this.of(value, depth);
-      values.set(this.#keyOf(name.value, key), made.value);
-      height = Math.max(height, name.height, made.height);
+    let sizeBytes = JSON_EXTRA_BYTES;
+    for (const [key, inner] of Object.entries(value)) {
+      const of = this.of(inner, depth + 1);
+      height = Math.max(height, of.height);
+      sizeBytes += of.sizeBytes + (Array.isArray(value) ? 0 : key.length + JSON_EXTRA_BYTES);
     }
-    // Not by assignment: one of the keys may be `__proto__`.
-    return { value: Object.fromEntries(values), height: height + 1 };
-  }
-
-  #keyOf(value: unknown, node: unknown): string {
-    const key = textOf(value);
-    this.#take(KEY_BYTES - VALUE_BYTES, node);
-    if (this.#keys.add(key).size > this.#limits.maxKeys)
-      throw new YamlLimitError(offsetOf(node), "maxKeys", this.#limits);
-    return key;
-  }
-
-  /** What is there already stays. Returns the height of what came. */
-  #merge(node: unknown, into: Map<string, unknown>, offset: number, depth: number): number {
-    if (++this.#mergeKeys > this.#limits.maxMergeKeys) throw new YamlLimitError(offset, "maxMergeKeys", this.#limits);
-    const { value, height } = this.of(node, depth);
-    for (const source of Array.isArray(value) ? value : [value]) {
-      if (typeof source !== "object" || source === null || Array.isArray(source)) {
-        throw new YamlError(offset, "a merge key needs a mapping, or a list of mappings");
-      }
-      for (const [name, inner] of Object.entries(source)) if (!into.has(name)) into.set(name, inner);
-    }
-    return height;
-  }
-
-  #refuseDeep(depth: number, offset: number): void {
-    if (depth > this.#limits.maxDepth) throw new YamlLimitError(offset, "maxDepth", this.#limits);
-  }
-
-  #take(sizeBytes: number, node: unknown): void {
-    this.#sizeBytes += sizeBytes + VALUE_BYTES;
-    if (this.#sizeBytes > this.#limits.maxExpandedBytes) {
-      throw new YamlLimitError(offsetOf(node), "maxExpandedBytes", this.#limits);
-    }
+    const measured = { height: height + 1, sizeBytes };
+    this.#known.set(value, measured);
+    return measured;
   }
 }
 
@@ -161,13 +113,3 @@ function losesDigits({ value, source }: Scalar): boolean {
 
 /** Not 1e300, which nobody means to the last digit. */
 const WHOLE_NUMBER = /^[-+]?(?:0[xX][0-9a-fA-F_]+|0[ob][0-7_]+|[0-9][0-9_:]*)$/;
-
-/** As YAML libraries make names of keys that are no texts. */
-function textOf(key: unknown): string {
-  if (key === null) return "";
-  return typeof key === "object" ? JSON.stringify(key) : String(key);
-}
-
-function offsetOf(node: unknown): number {
-  return (node as { readonly range?: readonly number[] | null } | null)?.range?.[0] ?? 0;
-}

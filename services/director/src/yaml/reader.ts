@@ -1,157 +1,134 @@
 import { Worker } from "node:worker_threads";
 import { InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
 import { EitherSignal, Slots } from "@diskmesh/service";
-import { type Format, type Reading, type ReadingOf, type Results, readNow } from "./formats.js";
-import { cpuMsOf } from "./thread-time.js";
-import type { WorkerMessage } from "./worker.js";
+import type { Format, Reading, ReadingOf, Results } from "./formats.js";
+import type { WorkerAnswer } from "./worker.js";
 
+/** Limits of the reading of texts. */
 export interface YamlReaderOptions {
-  /** Texts up to this size are read on the event loop: any of them in a few milliseconds. */
-  readonly maxEventLoopBytes: number;
-  /** Threads at once, each for one text. */
-  readonly threads: number;
-  /** Texts that wait for a thread; more are refused. */
-  readonly maxWaiting: number;
-  /** How long a thread may have a processor for a text that is new. */
-  readonly timeoutMs: number;
-  /** And for one that was accepted once. */
-  readonly storedTimeoutMs: number;
-  readonly maxThreadMemoryMib: number;
+  /** Texts that wait for the worker; more are refused. */
+  readonly maxWaiting?: number;
+  /** For one text that is new. */
+  readonly timeoutMs?: number;
+  readonly maxMemoryMib?: number;
 }
 
+/** How one text is read. */
 export interface ReadOptions {
-  /** It was accepted once: it is never refused for lack of room, and may take longer. */
+  /** The text was accepted once: it is never refused for lack of room, and may take longer. */
   readonly stored?: boolean;
   readonly signal?: AbortSignal;
 }
 
-/** Where threads run `worker.ts`. */
 const WORKER_FILE = new URL("./worker.js", import.meta.url);
+const MAX_WAITING = 100;
+/** A mebibyte of an ordinary manifest takes 1.5 s of a processor, which a busy machine gives late. */
+const TIMEOUT_MS = 30_000;
+/** Longer, since a stored text that cannot be read stops whoever needs it. */
+const STORED_TIMEOUT_MS = 60_000;
+const MAX_MEMORY_MIB = 512;
 
 /**
- * Reads YAML from outside so that nobody else waits for it: what may take long is read by a thread that is made for it,
- * and ended when it takes too much time or memory.
+ * Reads YAML from outside in one worker thread, a text at a time, so that the event loop never waits for a text. A text
+ * that takes too much time or memory ends the worker; the next text gets a new one.
  */
 export class YamlReader {
-  readonly #options: YamlReaderOptions;
+  readonly #maxWaiting: number;
+  readonly #timeoutMs: number;
+  readonly #maxMemoryMib: number;
   readonly #closing = new AbortController();
-  readonly #threads: Slots;
+  readonly #turns = new Slots(1);
+  #worker: Worker | undefined;
+  /** The text that the worker reads. */
+  #pending:
+    | { readonly resolve: (answer: WorkerAnswer) => void; readonly reject: (reason: unknown) => void }
+    | undefined;
 
-  constructor(options: YamlReaderOptions) {
-    this.#options = options;
-    this.#threads = new Slots(options.threads);
+  constructor({
+    maxWaiting = MAX_WAITING,
+    timeoutMs = TIMEOUT_MS,
+    maxMemoryMib = MAX_MEMORY_MIB,
+  }: YamlReaderOptions = {}) {
+    this.#maxWaiting = maxWaiting;
+    this.#timeoutMs = timeoutMs;
+    this.#maxMemoryMib = maxMemoryMib;
   }
 
-  /** Throws InvalidArgumentError for what is no such text, or more than the limits allow. */
-  async read<F extends Format>(reading: ReadingOf<F>, options: ReadOptions = {}): Promise<Results[F]> {
-    if (isQuick(reading, this.#options.maxEventLoopBytes)) return readNow(reading);
-    using stop = new EitherSignal(this.#closing.signal, options.signal);
-    const leave = await this.#enter(options, stop.signal);
-    try {
-      stop.signal.throwIfAborted();
-      return (await this.#inThread(reading, options, stop.signal)) as Results[F];
-    } finally {
-      leave();
-    }
+  /**
+   * Throws InvalidArgumentError for a text that is malformed or exceeds a limit, ResourceExhaustedError when too many
+   * wait, and the signal's reason once it aborts.
+   */
+  async read<F extends Format>(reading: ReadingOf<F>, { stored, signal }: ReadOptions = {}): Promise<Results[F]> {
+    using stop = new EitherSignal(this.#closing.signal, signal);
+    stop.signal.throwIfAborted();
+    if (!stored && this.#turns.waiting >= this.#maxWaiting)
+      throw new ResourceExhaustedError(`${this.#maxWaiting} texts wait to be read already: try again later`);
+    const leave = await this.#turns.acquire(stop.signal);
+    if (stop.signal.aborted) leave();
+    stop.signal.throwIfAborted();
+    const left = new Promise<never>((_, reject) => {
+      stop.signal.addEventListener("abort", () => reject(stop.signal.reason), { once: true });
+    });
+    // Its turn lasts until the worker is free, even when the caller leaves.
+    const answer = this.#ask(reading, stored ? STORED_TIMEOUT_MS : this.#timeoutMs).finally(leave);
+    return (await Promise.race([answer, left])) as Results[F];
   }
 
-  /** Ends all threads. */
+  /** Ends the worker. Whoever waits gets UnavailableError. */
   close(): void {
-    this.#closing.abort(new UnavailableError("the director stops"));
+    const stopped = new UnavailableError("the director stops");
+    this.#closing.abort(stopped);
+    this.#end(stopped);
   }
 
-  async #enter({ stored }: ReadOptions, stopped: AbortSignal): Promise<() => void> {
-    const { maxWaiting } = this.#options;
-    if (!stored && this.#threads.waiting >= maxWaiting) {
-      throw new ResourceExhaustedError(
-        `${maxWaiting} texts wait to be read already, which is the limit (limits.yaml.maxWaiting): try again later`,
+  async #ask(reading: Reading, timeoutMs: number): Promise<unknown> {
+    const what = `the ${reading.format === "config_diff" ? "config" : reading.limits.what}`;
+    const tooSlow = `${what} takes longer to read than ${timeoutMs} ms: make it simpler`;
+    const timer = setTimeout(() => this.#end(new InvalidArgumentError(tooSlow)), timeoutMs);
+    try {
+      const answer = await new Promise<WorkerAnswer>((resolve, reject) => {
+        this.#pending = { resolve, reject };
+        this.#worker ??= this.#start();
+        this.#worker.postMessage(reading);
+      });
+      if ("refused" in answer) throw new InvalidArgumentError(answer.refused);
+      return JSON.parse(answer.json);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ERR_WORKER_OUT_OF_MEMORY") throw error;
+      throw new InvalidArgumentError(
+        `${what} takes more memory to read than ${this.#maxMemoryMib} MiB: make it simpler`,
       );
+    } finally {
+      clearTimeout(timer);
+      this.#pending = undefined;
     }
-    return this.#threads.acquire(stopped);
   }
 
-  async #inThread(reading: Reading, { stored }: ReadOptions, stopped: AbortSignal): Promise<unknown> {
-    const { timeoutMs, storedTimeoutMs, maxThreadMemoryMib } = this.#options;
-    const limitMs = stored ? storedTimeoutMs : timeoutMs;
-    const limitName = stored ? "storedTimeoutMs" : "timeoutMs";
+  #start(): Worker {
     const worker = new Worker(WORKER_FILE, {
-      workerData: reading,
-      // Nothing that the process was started with: neither its tracing nor its secrets.
+      // Neither the tracing nor the secrets that the process was started with.
       execArgv: [],
       env: {},
-      resourceLimits: { maxOldGenerationSizeMb: maxThreadMemoryMib },
+      resourceLimits: { maxOldGenerationSizeMb: this.#maxMemoryMib },
     });
-    // Ended while it still reads its own program, a thread leaves the files of that open in this process.
-    const hasLoaded = new Promise<void>((resolve) => {
-      worker.once("message", () => resolve()).once("exit", () => resolve());
-    });
-    const time = new ThreadTime(limitMs);
-    try {
-      return await new Promise<unknown>((resolve, reject) => {
-        const refuse = (text: string): void => reject(new InvalidArgumentError(text));
-        const what = `the ${whatOf(reading)}`;
-        time.whenOver(() =>
-          refuse(`${what} takes longer to read than ${limitMs} ms (limits.yaml.${limitName}): make it simpler`),
-        );
-        stopped.addEventListener("abort", () => reject(stopped.reason), { once: true });
-        worker
-          .on("message", (message: WorkerMessage) => {
-            if ("thread" in message) time.thread = message.thread;
-            else if ("json" in message) resolve(JSON.parse(message.json));
-            else refuse(message.refused);
-          })
-          .once("error", (error: NodeJS.ErrnoException) => {
-            if (error.code !== "ERR_WORKER_OUT_OF_MEMORY") reject(error);
-            refuse(`${what} takes more memory to read than ${maxThreadMemoryMib} MiB (limits.yaml.maxThreadMemoryMib)`);
-          })
-          .once("exit", (code) => reject(new Error(`the thread that read ${what} ended with ${code}`)));
+    // The timer of a text keeps the process alive while that text is read.
+    worker.unref();
+    return worker
+      .on("message", (answer: WorkerAnswer) => {
+        if (this.#worker === worker) this.#pending?.resolve(answer);
+      })
+      .on("error", (error) => {
+        if (this.#worker === worker) this.#end(error);
+      })
+      .on("exit", (code) => {
+        if (this.#worker === worker) this.#end(new Error(`the thread that reads YAML ended with ${code}`));
       });
-    } finally {
-      time.close();
-      await hasLoaded;
-      await worker.terminate();
-    }
-  }
-}
-
-/** Waits until a thread has had its time of a processor: what else keeps the machine busy is no fault of a text. */
-class ThreadTime {
-  /** Known once the thread runs; empty where the system has no name for it. */
-  thread: string | undefined;
-  readonly #limitMs: number;
-  readonly #startedAtMs = performance.now();
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(limitMs: number) {
-    this.#limitMs = limitMs;
   }
 
-  whenOver(over: () => void): void {
-    const leftMs = this.#limitMs - this.#usedMs();
-    if (leftMs <= 0) over();
-    else this.#timer = setTimeout(() => this.whenOver(over), Math.max(leftMs, SHORTEST_WAIT_MS));
+  /** The next text gets a new worker. */
+  #end(reason: unknown): void {
+    void this.#worker?.terminate();
+    this.#worker = undefined;
+    this.#pending?.reject(reason);
   }
-
-  close(): void {
-    clearTimeout(this.#timer);
-  }
-
-  #usedMs(): number {
-    const passedMs = performance.now() - this.#startedAtMs;
-    // One that gets no processor at all must end some day, too.
-    const ranMs = this.thread === undefined ? 0 : (cpuMsOf(this.thread) ?? passedMs);
-    return Math.max(ranMs, passedMs / MOST_TIMES_LONGER);
-  }
-}
-
-const SHORTEST_WAIT_MS = 10;
-const MOST_TIMES_LONGER = 12;
-
-function whatOf(reading: Reading): string {
-  return reading.format === "config_diff" ? "config" : reading.limits.what;
-}
-
-/** How long two texts take to compare is another question than how long they are. */
-function isQuick(reading: Reading, sizeBytes: number): boolean {
-  return reading.format !== "config_diff" && Buffer.byteLength(reading.text) <= sizeBytes;
 }

@@ -21,16 +21,16 @@ export function readersOfTexts(
   { limits, deployments, resurrection }: DirectorConfig,
   lifecycle: Lifecycle,
 ): ReadersOfTexts {
-  const { maxConfigBytes, maxManifestBytes, maxInstancesPerDeployment: instances, yaml } = limits;
-  const reader = lifecycle.use("YAML reader", new YamlReader(yaml));
+  const { maxConfigBytes, maxManifestBytes, maxInstancesPerDeployment: instances } = limits;
+  const reader = lifecycle.use("YAML reader", new YamlReader());
   const { ignoreJobs } = deployments;
-  const ofManifests = { what: "manifest", sizeBytes: maxManifestBytes, instances, ignoreJobs, yaml };
-  const ofStemcells = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES, yaml };
+  const ofManifests = { what: "manifest", sizeBytes: maxManifestBytes, instances, ignoreJobs };
+  const ofStemcells = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES };
   return {
     reader,
-    cloudConfigs: new CloudConfigs(reader, { sizeBytes: maxConfigBytes, yaml }),
-    cpiConfigs: new CpiConfigs(reader, { sizeBytes: maxConfigBytes, yaml }),
-    resurrectionConfigs: new ResurrectionConfigs(reader, { sizeBytes: maxConfigBytes, yaml }, resurrection.enabled),
+    cloudConfigs: new CloudConfigs(reader, { sizeBytes: maxConfigBytes }),
+    cpiConfigs: new CpiConfigs(reader, { sizeBytes: maxConfigBytes }),
+    resurrectionConfigs: new ResurrectionConfigs(reader, { sizeBytes: maxConfigBytes }, resurrection.enabled),
     manifests: new Manifests(reader, ofManifests),
     readStemcellManifest: (text) => reader.read({ format: "stemcell_manifest", text, limits: ofStemcells }),
   };

@@ -1,9 +1,8 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { NO_YAML_LIMITS } from "./limits.js";
 import { parseResurrectionConfig } from "./resurrection-config.js";
 
-const LIMITS = { what: "resurrection config `default`", sizeBytes: 100_000, yaml: NO_YAML_LIMITS };
+const LIMITS = { what: "resurrection config `default`", sizeBytes: 100_000 };
 const NONE = { deployments: [], groups: [] };
 /** One more than there may be. */
 const MANY = 1_001;

@@ -23,7 +23,7 @@ const WORDS: Readonly<Record<ErrorCode, string>> = {
   MULTIPLE_DOCS: "it holds more than one document",
   MULTIPLE_TAGS: "a value has more than one tag",
   NON_STRING_KEY: "a key is no text",
-  RESOURCE_EXHAUSTION: "it takes too much to be read",
+  RESOURCE_EXHAUSTION: "it is nested too deep to be read",
   TAB_AS_INDENT: "a tab is used for indentation: use spaces",
   TAG_RESOLVE_FAILED: "a tag is not known, or does not fit its value",
   UNEXPECTED_TOKEN: "something stands where nothing can",

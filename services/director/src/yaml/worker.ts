@@ -1,18 +1,15 @@
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort } from "node:worker_threads";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { type Reading, readNow } from "./formats.js";
-import { nameOfThisThread } from "./thread-time.js";
 
 /**
- * What the thread says: which one it is, then what became of the text. JSON costs the director's own thread less to take
- * over than objects do.
+ * The worker's answer to one Reading. JSON costs the director's own thread less to take over than objects do.
  */
-export type WorkerMessage = { readonly thread: string } | { readonly json: string } | { readonly refused: string };
+export type WorkerAnswer = { readonly json: string } | { readonly refused: string };
 
-parentPort?.postMessage({ thread: nameOfThisThread() } satisfies WorkerMessage);
-parentPort?.postMessage(answer(workerData as Reading));
+parentPort?.on("message", (reading: Reading) => parentPort?.postMessage(answer(reading)));
 
-function answer(reading: Reading): WorkerMessage {
+function answer(reading: Reading): WorkerAnswer {
   try {
     return { json: JSON.stringify(readNow(reading)) };
   } catch (error) {
