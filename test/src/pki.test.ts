@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
-import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { connectNats, type NatsConnection } from "@diskmesh/mbus";
-import { certificateFiles, identifiedKey } from "@diskmesh/pki";
+import { connectNats, type NatsConnection, openCalloutIssuer } from "@diskmesh/mbus";
+import { certificateFiles, identifiedKey, openAgentAuthority } from "@diskmesh/pki";
 import { eventually, type NatsServer, startNats, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { typeCommand } from "./mesh/type-command.js";
@@ -36,70 +36,49 @@ describe("diskmesh pki and nats-config", () => {
     return connection;
   }
 
-  it("a new host is let in without an edit by hand, one that is revoked loses its connection, others keep theirs", async () => {
+  it("of a mesh that was made -> nats-server takes the files, lets in the director, and asks it for all others", async () => {
     writeFileSync(list, "nats localhost 127.0.0.1\ndirector\ndisk-agent/host-1\noperator/alice\n");
-    const pidFile = join(nats, "nats-server.pid");
-    const make = () => typed("pki", "make", "--list", list);
-    expect(await make()).to.match(/^disk-agent-host-1\s+made$/m);
-    expect(await typed("nats-config", nats)).to.contain("2 users; have nats-server read them again");
+    expect(await typed("pki", "make", "--list", list)).to.match(/^disk-agent-host-1\s+made$/m);
+    expect(await typed("nats-config", nats))
+      .to.contain("auth-callout.conf")
+      .and.contain("have nats-server read them");
+    expect(await typed("nats-config", nats)).to.contain("nothing has changed");
     const certs = { folder: pki, files: (name: string) => certificateFiles(pki, name) };
-    server = await startNats({ folder, certs, users: [], usersFolder: nats });
+    const [authFile, caFile] = [join(nats, "auth-callout.conf"), join(nats, "ca.pem")];
+    server = await startNats({ folder, certs, users: [], authFile, caFile });
     const director = await connect("director");
-    const first = await connect("disk-agent-host-1");
-    await eventually(() => director.isConnected && first.isConnected);
-    const losses: string[] = [];
-    director.onDisconnected(() => losses.push("director"));
+    await eventually(() => director.isConnected);
+    const host = await connect("disk-agent-host-1");
+    const whys: string[] = [];
+    host.onChange((why) => whys.push(why ?? "it is let in"));
+    await eventually(() => expect(whys).to.have.lengthOf.above(1));
+    expect(whys).not.to.contain("it is let in");
 
-    appendFileSync(list, "disk-agent/host-2\n");
-    expect(await make()).to.match(/^disk-agent-host-2\s+made$/m);
-    const second = await connect("disk-agent-host-2");
-    expect(await typed("nats-config", nats, "--pid-file", pidFile)).to.contain("3 users, and was told");
-    await eventually(() => second.isConnected);
+    const issuer = await openCalloutIssuer(join(pki, "nats-issuer.seed"), { makes: false });
+    expect(readFileSync(authFile, "utf8")).to.contain(`issuer: "${issuer.getPublicKey()}"`);
+  });
 
-    expect(await typed("pki", "revoke", "disk-agent-host-1")).to.contain("revoked 1 certificates of disk-agent-host-1");
-    await typed("nats-config", nats, "--pid-file", pidFile);
-    await eventually(() => !first.isConnected);
-    expect(await typed("pki", "list")).not.to.contain("host-1");
-    expect(losses).to.deep.equal([]);
-    expect(second.isConnected).to.equal(true);
-
-    // Whoever has the former key has a connection that stands; the host itself comes with the new one.
-    second.onDisconnected(() => losses.push("second"));
-    await typed("pki", "revoke", "disk-agent-host-2");
-    await make();
-    await typed("nats-config", nats, "--pid-file", pidFile);
-    await eventually(() => expect(losses).to.deep.equal(["second"]));
-    await eventually(() => second.isConnected);
-    expect(director.isConnected).to.equal(true);
+  it("another authority, and that of agents -> nats-server trusts all of them", async () => {
+    const agents = join(folder, "agents");
+    const files = { certFile: join(agents, "ca.pem"), keyFile: join(agents, "ca-key.pem") };
+    const { certPem } = await openAgentAuthority(files, { makes: true });
+    await typed("pki", "replace-authority");
+    await typed("nats-config", nats, "--agents-ca", files.certFile);
+    const trusted = readFileSync(join(nats, "ca.pem"), "utf8");
+    expect(trusted.match(/BEGIN CERTIFICATE/g)).to.have.length(3);
+    expect(trusted).to.contain(certPem.trim());
   });
 
   it("files that are copied to the servers of a cluster name each other's keys, and paths as they are there", async () => {
     const copied = join(folder, "copied");
     const certificate = new X509Certificate(readFileSync(certificateFiles(pki, "nats").certFile));
     await typed("nats-config", copied, "--installed-in", "/etc/nats/diskmesh");
-    const [clients, cluster] = ["tls.conf", "cluster-tls.conf"].map((name) => readFileSync(join(copied, name), "utf8"));
-    for (const text of [clients, cluster]) expect(text).to.contain('ca_file: "/etc/nats/diskmesh/ca.pem"');
+    const cluster = readFileSync(join(copied, "cluster-tls.conf"), "utf8");
+    expect(cluster).to.contain('ca_file: "/etc/nats/diskmesh/ca.pem"');
     const { pin } = identifiedKey(certificate);
     expect(cluster).to.contain("verify: true").and.contain(pin);
-    expect(clients).not.to.contain(pin);
     const reader = new X509Certificate(readFileSync(certificateFiles(pki, "director").certFile));
     expect(cluster).not.to.contain(identifiedKey(reader).pin);
-  });
-
-  it("of a mesh in which nobody may come to NATS -> lets in nobody, rather than everybody", async () => {
-    const [operators, told] = [join(folder, "operators"), join(folder, "nobody")];
-    writeFileSync(join(folder, "operators.list"), "nats localhost 127.0.0.1\noperator-reader/bob\n");
-    const made = ["--folder", operators, "--list", join(folder, "operators.list")];
-    expect((await run("pki", "make", ...made)).code).to.equal(0);
-    expect((await run("nats-config", told, "--folder", operators)).out).to.contain("0 users");
-    const certs = { folder: operators, files: (name: string) => certificateFiles(operators, name) };
-    await server?.kill();
-    server = await startNats({ folder, certs, users: [], usersFolder: told });
-    const reader = await connect("operator-reader-bob", operators);
-    const whys: string[] = [];
-    reader.onChange((why) => whys.push(why ?? "it is let in"));
-    await eventually(() => expect(whys).to.have.lengthOf.above(2));
-    expect(whys).not.to.contain("it is let in");
   });
 
   const WRONG: readonly (readonly [args: readonly string[], said: RegExp])[] = [

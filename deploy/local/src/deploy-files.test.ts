@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { authCalloutConfig, openCalloutIssuer } from "@diskmesh/mbus";
 import { Child, eventually, freePort, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { parse } from "yaml";
@@ -206,6 +207,16 @@ describe("the compose file", () => {
     const skipWithoutServer = (test: Mocha.Context) => {
       if (spawnSync("nats-server", ["--version"]).error) skipBecause(test, "nats-server is not on PATH");
     };
+
+    it("has directors that sign as nats-server is told", async () => {
+      const issuer = await openCalloutIssuer(join(made, "pki/nats-issuer.seed"), { makes: false });
+      const auth = readFileSync(join(made, "nats/auth-callout.conf"), "utf8");
+      expect(auth).to.equal(authCalloutConfig(issuer.getPublicKey()));
+      const example = readFileSync(join(deploy, "nats/auth-callout.conf"), "utf8");
+      expect(example.replace(/^#.*\n/gm, "").replace(/issuer: "A\w+"/, `issuer: "${issuer.getPublicKey()}"`)).to.equal(
+        auth,
+      );
+    });
 
     for (const name of ["nats-1", "nats-2", "nats-3"])
       it(`has a configuration for ${name} that nats-server takes`, function () {

@@ -88,13 +88,19 @@ export class MeshLayout {
     return join(this.stateFolder, "endpoints.json");
   }
 
-  /** Who may come to nats-server, as the director writes it, and the server's pid. */
+  /** What nats-server's configuration includes. */
   get natsFolder(): string {
     return join(this.stateFolder, "nats");
   }
 
-  get natsPidFile(): string {
-    return join(this.natsFolder, "nats-server.pid");
+  /** Of the key that signs the director's answers to nats-server. */
+  get natsIssuerSeedFile(): string {
+    return join(this.natsFolder, "issuer.seed");
+  }
+
+  /** Signs the certificates of agents in VMs. */
+  get agentAuthority(): { readonly certFile: string; readonly keyFile: string } {
+    return { certFile: join(this.certFolder, "agents-ca.pem"), keyFile: join(this.certFolder, "agents-ca-key.pem") };
   }
 
   configFile(processName: string, extension = "yml"): string {

@@ -39,14 +39,13 @@ export class LocalMesh implements AsyncDisposable {
       installCpi(layout.processCpi.execPath);
       await makeDeviceFiles(layout);
       await writeConfigs(layout);
-      const outdated = await checkNatsServer();
+      await checkNatsServer();
       const [nats = [], ...services] = meshMembers(layout);
       await mesh.start(nats, signal);
       // Services wait for each other by themselves, so that they can load at the same time.
       await Promise.all(services.map((group) => mesh.start(group, signal)));
       await powerOnAll(layout.processCpi.stateFolder);
       await writeEndpoints(layout);
-      if (outdated !== undefined) report(outdated);
       return local;
     } catch (error) {
       await local[Symbol.asyncDispose]();

@@ -5,7 +5,7 @@ import { programOnPath } from "@diskmesh/process-cpi";
 import { stringify } from "yaml";
 import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
-import { natsCertFiles, writeNatsConfig } from "./nats-config.js";
+import { writeNatsConfig } from "./nats-config.js";
 
 /** Writes the configuration of every process, as this version of the mesh wants it. */
 export async function writeConfigs(layout: MeshLayout): Promise<void> {
@@ -34,15 +34,8 @@ function directorConfig(layout: MeshLayout, passwordHash: string): object {
     agents: {
       settings: { mbus: { urls: [`nats://${layout.natsAddress}`] } },
       logs: { folder: join(layout.dataFolder("director"), "agent-logs") },
-      certificates: {
-        authority: {
-          certFile: join(layout.certFolder, "agents-ca.pem"),
-          keyFile: join(layout.certFolder, "agents-ca-key.pem"),
-        },
-        natsUsers: {
-          written: { folder: layout.natsFolder, pidFile: layout.natsPidFile, certFiles: natsCertFiles(layout) },
-        },
-      },
+      natsIssuerSeedFile: layout.natsIssuerSeedFile,
+      certificates: { authority: layout.agentAuthority },
     },
     dynamicDisks: { enabled: true },
     nodes: { registries: [{ address: layout.addressOf("disk-registry") }] },

@@ -13,7 +13,7 @@ import {
 } from "@diskmesh/domain";
 import { CurrentTls, type TlsFiles } from "@diskmesh/tls";
 import type { ConnectionOptions, NatsConnection as Link } from "nats";
-import { whyOutdated, whyRefused } from "./server-advisories.js";
+import { whyRefused } from "./server-version.js";
 import { quotedSubject } from "./subjects.js";
 
 export interface NatsOptions {
@@ -27,8 +27,6 @@ export interface NatsOptions {
   readonly connectTimeoutMs?: number;
   readonly reconnect?: ReconnectLimits;
   readonly log?: Logger;
-  /** Advisories about nats-server that its packager has dealt with under the same version, e.g. "CVE-2026-33249". */
-  readonly acceptedAdvisories?: readonly string[];
   /** In [0, 1). */
   readonly random?: () => number;
 }
@@ -105,8 +103,6 @@ export class NatsConnection {
   #serverSerial = "";
   /** Of the certificate with which the link was made, in hex. */
   #ownSerial = "";
-  /** The version of the server that was last warned of. */
-  #warnedOf: string | undefined;
 
   constructor(
     options: NatsOptions,
@@ -224,7 +220,7 @@ export class NatsConnection {
       connectionOptions(this.#options, server, this.tls, (certificate) => this.#checkRevoked(certificate)),
     );
     if (this.#closing.signal.aborted) return link.close();
-    await this.#checkServer(link, server);
+    await this.#checkServer(link);
     this.#ownSerial = serialNumber;
     this.#link = link;
     void this.#reportErrors(link);
@@ -252,17 +248,11 @@ export class NatsConnection {
   }
 
   /** Closes the link and throws when its server is one that our permissions do not hold. */
-  async #checkServer(link: Link, { address }: Server): Promise<void> {
-    const version = link.info?.version ?? "";
-    const refused = whyRefused(version, this.#options.acceptedAdvisories);
-    if (refused !== undefined) {
-      await link.close();
-      throw new UnavailableError(refused);
-    }
-    const outdated = whyOutdated(version);
-    if (outdated === undefined || this.#warnedOf === version) return;
-    this.#warnedOf = version;
-    this.#log.warn({ server: address, version }, outdated);
+  async #checkServer(link: Link): Promise<void> {
+    const refused = whyRefused(link.info?.version ?? "");
+    if (refused === undefined) return;
+    await link.close();
+    throw new UnavailableError(refused);
   }
 
   #activate(link: Link, entry: Entry): void {

@@ -5,6 +5,7 @@ export {
   AgentServer,
   DEFAULT_AGENT_SERVER_LIMITS,
 } from "./agent-server.js";
+export { openCalloutIssuer } from "./callout-issuer.js";
 export {
   connectNats,
   NatsConnection,
@@ -12,12 +13,5 @@ export {
 export { type Notice, watchHeartbeats } from "./heartbeats.js";
 export { mbusMetrics } from "./metrics.js";
 export { mbusPermissions } from "./permissions.js";
-export { reloadServer } from "./reload-server.js";
-export { whyOutdated, whyRefused } from "./server-advisories.js";
-export {
-  isToldOnceMore,
-  type ServerUser,
-  serverClusterFile,
-  serverTlsFile,
-  serverUsersFiles,
-} from "./server-users.js";
+export { authCalloutConfig, clusterTlsConfig, NATS_ACCOUNT } from "./server-config.js";
+export { whyRefused } from "./server-version.js";

@@ -2,15 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { replaceFile } from "@diskmesh/atomic-file";
-import {
-  type Identity,
-  InvalidArgumentError,
-  identityUri,
-  messageOf,
-  NotFoundError,
-  quoted,
-  type Role,
-} from "@diskmesh/domain";
+import { type Identity, InvalidArgumentError, identityUri, messageOf, NotFoundError, quoted } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "./authority.js";
 import { certificateFiles, NATS_COMMON_NAME } from "./development.js";
 import type { Holder } from "./holders.js";
@@ -170,26 +162,13 @@ export class MeshCertificates {
     return this.authorities.map(pemOf);
   }
 
-  /** Who may talk to a NATS server, also with a certificate that another one is about to replace. */
-  natsUsers(nowMs: number): Promise<readonly HeldKeys[]> {
-    return this.#heldKeys(["director", "disk-agent"], nowMs);
-  }
-
-  /** The NATS servers of a cluster, in the same way. */
-  natsServers(nowMs: number): Promise<readonly HeldKeys[]> {
-    return this.#heldKeys(["nats"], nowMs);
-  }
-
-  async #heldKeys(roles: readonly Role[], nowMs: number): Promise<readonly HeldKeys[]> {
+  /** The NATS servers of a cluster, also with a certificate that another one is about to replace. */
+  async natsServers(nowMs: number): Promise<readonly HeldKeys[]> {
     const revoked = await this.#revoked();
     const users = new Map<string, { identity: Identity; pins: Set<string> }>();
     for (const { name, certificate } of [...(await this.list()), ...(await this.#former())]) {
       const { identity, pin } = identified(certificate, `a certificate of ${name}`);
-      if (
-        !roles.includes(identity.role) ||
-        revoked.has(certificate.serialNumber) ||
-        Date.parse(certificate.validTo) <= nowMs
-      )
+      if (identity.role !== "nats" || revoked.has(certificate.serialNumber) || Date.parse(certificate.validTo) <= nowMs)
         continue;
       const user = users.get(identityUri(identity)) ?? { identity, pins: new Set() };
       users.set(identityUri(identity), user);

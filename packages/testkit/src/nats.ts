@@ -20,12 +20,10 @@ export interface NatsOptions {
   readonly folder: string;
   readonly certs: TestCertificates;
   readonly users: readonly NatsUser[];
-  /** Below `folder`: who may come, as a director writes it, with `nats-server.pid`. Then `users` are not asked. */
-  readonly usersFolder?: string | undefined;
+  /** Below `folder`: what its configuration includes in place of `users`. */
+  readonly authFile?: string | undefined;
   /** Whose certificates it takes; by default that of the certificates given. */
   readonly caFile?: string | undefined;
-  /** Instead of `authorization`, which says what `users` are, and beside all else. */
-  readonly blocks?: object | undefined;
   /** SHA-256 of the public keys that are let in, in hex; any that the authority signed by default. */
   readonly pinnedKeys?: readonly string[];
   /** A free port is chosen when it is left out; restarts keep it. */
@@ -122,15 +120,18 @@ export class NatsServer {
 
 function natsConfig(options: NatsOptions, address: string): string {
   const { caFile, certFile, keyFile } = options.certs.files("nats");
-  if (options.usersFolder !== undefined) {
+  const tls = {
+    ca_file: options.caFile ?? caFile,
+    cert_file: certFile,
+    key_file: keyFile,
+    verify_and_map: true,
+    timeout: 5,
+    ...(options.pinnedKeys ? { pinned_certs: options.pinnedKeys } : {}),
+  };
+  if (options.authFile !== undefined) {
     // Paths of files to include are relative to the file that does.
-    const folder = relative(options.folder, options.usersFolder);
-    const own = JSON.stringify({ cert_file: certFile, key_file: keyFile, verify_and_map: true, timeout: 5 });
-    return `listen: "${address}"
-pid_file: "${join(options.usersFolder, "nats-server.pid")}"
-tls ${own.slice(0, -1)}, include "${folder}/tls.conf" }
-authorization { include "${folder}/authorization.conf" }
-`;
+    const included = relative(options.folder, options.authFile);
+    return `listen: "${address}"\ntls ${JSON.stringify(tls)}\ninclude "${included}"\n`;
   }
   const users = options.users.map((one) => ({
     user: one.user,
@@ -144,15 +145,8 @@ authorization { include "${folder}/authorization.conf" }
   // subject, in this order; our DNS names and subjects are no users, so it is the URI that counts.
   return JSON.stringify({
     listen: address,
-    tls: {
-      ca_file: options.caFile ?? caFile,
-      cert_file: certFile,
-      key_file: keyFile,
-      verify_and_map: true,
-      timeout: 5,
-      ...(options.pinnedKeys ? { pinned_certs: options.pinnedKeys } : {}),
-    },
-    ...(options.blocks ?? { authorization: { users } }),
+    tls,
+    authorization: { users },
   });
 }
 

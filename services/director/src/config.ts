@@ -253,12 +253,18 @@ export const directorConfig = fields.superRefine((config, context) => {
   const addresses = [config.dispatcher.address].flat();
   if (new Set(addresses).size < addresses.length)
     context.addIssue({ code: "custom", path: ["dispatcher", "address"], message: "names a dispatcher twice" });
-  const { settings, certificates } = config.agents;
+  const { settings, certificates, natsIssuerSeedFile } = config.agents;
   if (certificates !== undefined && settings.mbus?.cert !== undefined)
     context.addIssue({
       code: "custom",
       path: ["agents", "settings", "mbus", "cert"],
       message: "leave it out: agents.certificates gives each agent its own",
+    });
+  if (certificates !== undefined && natsIssuerSeedFile === undefined)
+    context.addIssue({
+      code: "custom",
+      path: ["agents", "natsIssuerSeedFile"],
+      message: "agents.certificates needs it: nats-server asks the director whom to let in",
     });
 });
 

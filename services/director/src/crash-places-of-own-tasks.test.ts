@@ -208,7 +208,7 @@ describe("a director killed at each place of a task that it began by itself", fu
       caFile = join(temporaryFolder(), "ca.pem");
       copyFileSync(files.caFile, caFile);
       const tls = { ...files, caFile };
-      director = await TestDirector.start({ tls }, { hostIds: [], mainFile: CRASHING_MAIN, natsUsers: "written" });
+      director = await TestDirector.start({ tls }, { hostIds: [], mainFile: CRASHING_MAIN, ownCertificates: true });
       agents = await withAgents(director, 2, () => director.deploy(WEB, 2));
     });
     after(async () => {

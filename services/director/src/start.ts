@@ -67,7 +67,7 @@ async function lead(
   const agentSettings = await agentSettingsOf(config);
   const own = { agentCertificates, agentSettings, logsUrl: logsUrlOf(config, address) };
   const connections = { ...clients, ...own, report: () => readiness.report() };
-  if (agentCertificates) await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
+  await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log);
   const {
     context,

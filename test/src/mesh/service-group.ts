@@ -185,7 +185,7 @@ export class ServiceGroup implements AsyncDisposable {
   /** Starts a nats-server for the director and the agents of all hosts, which ends with the group. */
   async startNats(
     moreUsers: readonly NatsUser[] = [],
-    users?: Pick<NatsOptions, "usersFolder" | "blocks" | "caFile">,
+    users?: Pick<NatsOptions, "authFile" | "caFile">,
   ): Promise<NatsServer> {
     const identities = [
       { role: "director", name: "" } as const,

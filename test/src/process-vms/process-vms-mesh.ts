@@ -11,7 +11,7 @@ import {
   type Task,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
-import { agentAccess, HttpClient, httpUsers, type NatsUsers } from "@diskmesh/director/testing";
+import { agentAccess, HttpClient, httpUsers } from "@diskmesh/director/testing";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createAuthority } from "@diskmesh/pki";
 import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
@@ -39,7 +39,6 @@ export interface ProcessVmsOptions {
   /** The `tablet` part of the director's config, of a store that two can share: then another one stands by. */
   readonly sharedTablet?: object;
   /** How NATS learns of the agents' certificates; written by default. */
-  readonly natsUsers?: NatsUsers;
 }
 
 /** Where the HTTPS face of the director that leads first is, if another stands by at the same port of 127.0.0.1. */
@@ -63,21 +62,21 @@ export class ProcessVmsMesh implements AsyncDisposable {
   }
 
   static async start(options: ProcessVmsOptions = {}): Promise<ProcessVmsMesh> {
-    const { agent = {}, moreCpis = [], director, natsUsers = "written", sharedTablet } = options;
+    const { agent = {}, moreCpis = [], director, sharedTablet } = options;
     const names = ["director", "standby", "https", "cpi-dispatcher"];
     const host = (name: string) => (name === "director" && sharedTablet !== undefined ? LEADER_HOST : "127.0.0.1");
     const group = await ServiceGroup.prepare({ names, hostIds: [], places: { host, launcher: () => [] } });
-    const access = await agentAccess(group.folder, group.certificates, natsUsers);
-    const nats = await group.startNats([], access?.nats);
+    const access = await agentAccess(group.folder, group.certificates);
+    const nats = await group.startNats([], access.nats);
     // Of several directors none may make one for itself.
     if (sharedTablet !== undefined) await makeAgentAuthority(group.folder);
     const mesh = new ProcessVmsMesh(group, nats);
     try {
       await mesh.#start(agent, moreCpis, {
-        ...access?.config,
+        ...access.config,
         ...(sharedTablet && { tablet: sharedTablet }),
         ...director,
-        agents: { ...access?.config.agents, ...director?.agents },
+        agents: { ...access.config.agents, ...director?.agents },
       });
       if (sharedTablet !== undefined) await mesh.#startStandby();
       return mesh;

@@ -1,5 +1,4 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
 import {
   AgentCertificateState,
   ConfigServiceDefinition,
@@ -157,11 +156,11 @@ export class RotatedMesh implements AsyncDisposable {
     return readFileSync(this.certificates.files("nats").caFile, "utf8");
   }
 
-  /** It takes up its own certificate when it is told to, as by an operator, and authorities from the director. */
+  /** It takes up certificates and authorities when it is told to, as by an operator. */
   async #natsKnows(): Promise<void> {
-    const { nats, usersFolder } = this.services;
-    const told = () => readFileSync(join(usersFolder, "ca.pem"), "utf8");
-    await eventually(() => told().startsWith(this.#trusted()), PATIENCE);
+    const { nats, access } = this.services;
+    const { certFile } = access.config.agents.certificates.authority;
+    writeFileSync(access.nats.caFile, this.#trusted() + readFileSync(certFile, "utf8"));
     const reloads = () => nats.logs.split("Reloaded server configuration").length;
     const before = reloads();
     nats.signal("SIGHUP");

@@ -1,9 +1,6 @@
-import { X509Certificate } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type AgentAccess, agentAccess } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { serverUsersFiles } from "@diskmesh/mbus";
-import { identifiedKey } from "@diskmesh/pki";
 import { installCpi, powerOffAll } from "@diskmesh/process-cpi";
 import type { NatsServer } from "@diskmesh/testkit";
 import { ServiceGroup, type ServiceName, type ServicePlan } from "../mesh/service-group.js";
@@ -12,17 +9,16 @@ import type { ReplacedFiles } from "./replaced-files.js";
 export const ROTATED_HOSTS = ["h1", "h2"] as const;
 /** How often agents tell the director that they are there. */
 export const BEAT_INTERVAL_MS = 1_000;
-const ON_NATS = ["director", ...ROTATED_HOSTS.map((hostId) => `disk-agent-${hostId}`)];
 const DEVICES_PER_HOST = 2;
 /** Long enough for a machine that has no time: what fails does not fail for that. */
 const PATIENT_MS = 60_000;
 
-/** A service of each kind and two agents, on one NATS server whose users the director writes. */
+/** A service of each kind and two agents, on one NATS server that asks the director whom to let in. */
 export interface RotatedServices {
   readonly group: ServiceGroup;
   readonly nats: NatsServer;
-  /** What NATS is told of its users. */
-  readonly usersFolder: string;
+  /** How NATS and the director agree on whom to let in. */
+  readonly access: AgentAccess;
   /** Where the CPI has its VMs. */
   readonly vmsFolder: string;
 }
@@ -32,10 +28,9 @@ export async function startRotatedServices(certificates: ReplacedFiles): Promise
   const names = ["director", "cpi-dispatcher", "disk-registry"];
   const group = await ServiceGroup.prepare({ names, hostIds: ROTATED_HOSTS, certificates });
   try {
-    const usersFolder = join(group.folder, "nats");
-    writeFirstUsers(usersFolder, certificates);
-    const nats = await group.startNats([], { usersFolder });
-    const services = { group, nats, usersFolder, vmsFolder: join(group.folder, "vms") };
+    const access = await agentAccess(group.folder, group.certificates);
+    const nats = await group.startNats([], access.nats);
+    const services = { group, nats, access, vmsFolder: join(group.folder, "vms") };
     group.closeLater({ close: () => powerOffAll(services.vmsFolder) });
     const plans = [registryOf(group), dispatcherOf(services), directorOf(services, certificates)];
     await group.start(
@@ -47,18 +42,6 @@ export async function startRotatedServices(certificates: ReplacedFiles): Promise
     await group[Symbol.asyncDispose]();
     throw error;
   }
-}
-
-/** For the director to be let in, which writes them from then on. */
-function writeFirstUsers(usersFolder: string, certificates: ReplacedFiles): void {
-  const users = ON_NATS.map((name) => {
-    const { certFile } = certificates.mbusFiles(name);
-    const { identity, pin } = identifiedKey(new X509Certificate(readFileSync(certFile)));
-    return { identity, pins: [pin] };
-  });
-  mkdirSync(usersFolder);
-  const authority = readFileSync(certificates.files("nats").caFile, "utf8");
-  for (const [file, text] of serverUsersFiles(usersFolder, users, [authority])) writeFileSync(file, text);
 }
 
 function registryOf(group: ServiceGroup): ServicePlan {
@@ -82,13 +65,7 @@ function dispatcherOf({ group, vmsFolder }: RotatedServices): ServicePlan {
   });
 }
 
-function directorOf({ group, nats, usersFolder }: RotatedServices, certificates: ReplacedFiles): ServicePlan {
-  const written = {
-    folder: usersFolder,
-    pidFile: join(usersFolder, "nats-server.pid"),
-    certFiles: ON_NATS.map((name) => certificates.mbusFiles(name).certFile),
-  };
-  const authority = { certFile: join(group.folder, "agents-ca.pem"), keyFile: join(group.folder, "agents-ca-key.pem") };
+function directorOf({ group, nats, access }: RotatedServices, certificates: ReplacedFiles): ServicePlan {
   return planOf("director", {
     tablet: { storage: group.dataFolder("director") },
     dispatcher: { address: group.address("cpi-dispatcher") },
@@ -99,12 +76,12 @@ function directorOf({ group, nats, usersFolder }: RotatedServices, certificates:
       // An agent that takes other settings restarts rather than answers: half of this is waited for it.
       requestTimeoutMs: 10_000,
       settings: { mbus: { urls: [`nats://${nats.address}`] } },
+      natsIssuerSeedFile: access.config.agents.natsIssuerSeedFile,
       certificates: {
-        authority,
+        authority: access.config.agents.certificates.authority,
         // After a third of it they get another one: as often as all others.
         validDays: 3 * certificates.validDays,
         checkIntervalMs: 1_000,
-        natsUsers: { written },
       },
     },
   });

@@ -1,42 +1,39 @@
 import { mkdir, readFile } from "node:fs/promises";
-import { basename, join, resolve } from "node:path";
-import { setTimeout } from "node:timers/promises";
+import { join, resolve } from "node:path";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { quoted } from "@diskmesh/domain";
 import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
 import { folderOf, open } from "./pki.js";
 
-/** Long beside what nats-server takes to read what it was told. */
-const ONCE_MORE_MS = 1_000;
+/** In the folder of `diskmesh pki`. */
+const SEED_FILE = "nats-issuer.seed";
 
 export const natsConfig: Action = {
   usage: "nats-config <folder>",
-  summary: "write for nats-server whom it lets in, to which subjects, and with which servers it is a cluster",
+  summary: "write what nats-server's configuration includes: that it asks the director whom to let in, and its cluster",
   options: [
-    ["--folder <folder>", "of `diskmesh pki` (pki)"],
+    ["--folder <folder>", "of `diskmesh pki` (pki); `nats-issuer.seed`, which directors need, is made there"],
+    ["--agents-ca <file>", "the authorities of agents in VMs, certFile of the director's agents.certificates"],
     ["--installed-in <folder>", "where nats-server finds them, if they are copied to its machine (the folder itself)"],
-    ["--pid-file <file>", "of a nats-server on this machine, which then reads it again; nobody loses a connection"],
   ],
-  example: "diskmesh nats-config /etc/nats/diskmesh --folder pki --pid-file /run/nats-server.pid",
+  example: "diskmesh nats-config /etc/nats/diskmesh --folder pki --agents-ca agents-ca.pem",
   run: async (call) => {
-    const { isToldOnceMore, reloadServer, serverTlsFile } = await import("@diskmesh/mbus");
     const folder = targetOf(call);
-    const pidFile = textOption(call.options, "pidFile");
-    const first = await write(call, folder);
-    if (pidFile !== "") await reloadServer(resolve(pidFile));
-    const isOnceMore = isToldOnceMore(await readFile(serverTlsFile(folder), "utf8"));
-    if (pidFile !== "" && isOnceMore) {
-      await setTimeout(ONCE_MORE_MS);
-      await write(call, folder);
-      await reloadServer(resolve(pidFile));
+    const files = await filesOf(call, folder);
+    await mkdir(folder, { recursive: true });
+    const changed: string[] = [];
+    for (const [name, text] of files) {
+      const file = join(folder, name);
+      if (text === (await readFile(file, "utf8").catch(() => undefined))) continue;
+      await replaceFile(file, text, { mode: 0o644 });
+      changed.push(file);
     }
-    const { changed, users } = first;
-    const again = isOnceMore ? ", and both once more: it closes connections of keys that are left out then" : "";
-    const told =
-      pidFile === "" ? `; have nats-server read them again: nats-server --signal reload${again}` : ", and was told";
-    const what = changed.length === 0 ? "nothing has changed" : `wrote ${changed.join(" ")}`;
-    call.output.answer({ changed, users, told: pidFile !== "" }, `${what}: ${users} users${told}`);
+    const what =
+      changed.length === 0
+        ? "nothing has changed"
+        : `wrote ${changed.join(" ")}; have nats-server read them: nats-server --signal reload`;
+    call.output.answer({ changed }, what);
   },
 };
 
@@ -48,28 +45,18 @@ function targetOf({ args: [given = ""], options }: ActionCall): string {
   return folder;
 }
 
-async function write(
-  call: ActionCall,
-  folder: string,
-): Promise<{ readonly changed: string[]; readonly users: number }> {
-  const { serverClusterFile, serverTlsFile, serverUsersFiles } = await import("@diskmesh/mbus");
+async function filesOf(call: ActionCall, folder: string): Promise<readonly (readonly [name: string, text: string])[]> {
+  const { authCalloutConfig, clusterTlsConfig, openCalloutIssuer } = await import("@diskmesh/mbus");
   const certificates = await open(call, false);
-  const users = await certificates.natsUsers(Date.now());
-  const servers = await certificates.natsServers(Date.now());
-  await mkdir(folder, { recursive: true });
-  const changed: string[] = [];
+  const issuer = await openCalloutIssuer(join(folderOf(call.options), SEED_FILE), { makes: true });
+  const agentsCa = textOption(call.options, "agentsCa");
+  const authorities = [...certificates.authorityPems, ...(agentsCa === "" ? [] : [await readFile(agentsCa, "utf8")])];
   const installedIn = resolve(textOption(call.options, "installedIn") || folder);
-  const read = (file: string) => readFile(file, "utf8").catch(() => undefined);
-  const files = [
-    ...serverUsersFiles(installedIn, users, certificates.authorityPems, await read(serverTlsFile(folder))),
-    serverClusterFile(installedIn, servers),
+  const servers = await certificates.natsServers(Date.now());
+  const pins = servers.flatMap((server) => server.pins);
+  return [
+    ["ca.pem", authorities.map((pem) => `${pem.trimEnd()}\n`).join("")],
+    ["auth-callout.conf", authCalloutConfig(issuer.getPublicKey())],
+    ["cluster-tls.conf", clusterTlsConfig(join(installedIn, "ca.pem"), pins)],
   ];
-  for (const [installed, text] of files) {
-    const file = join(folder, basename(installed));
-    if (text !== (await read(file))) {
-      await replaceFile(file, text, { mode: 0o644 });
-      changed.push(file);
-    }
-  }
-  return { changed, users: users.length };
 }

@@ -40,7 +40,7 @@ export const pki: Action = {
       "a line each: ROLE or ROLE/NAME, then names and addresses where it is reached (FOLDER/mesh.list)",
     ],
     ["--days <count>", `how long certificates last (${VALID_DAYS}); \`make\` renews those with a third of that left`],
-    ["--new-keys", "renew keys, too: NATS then needs `diskmesh nats-config` before they are used"],
+    ["--new-keys", "renew keys, too: of a NATS server its cluster then needs `diskmesh nats-config` first"],
   ],
   example: "diskmesh pki make --folder pki --list mesh.list",
   isOpenEnded: true,
@@ -110,7 +110,7 @@ async function revoke(call: ActionCall, names: readonly string[]): Promise<void>
   const revoked: Record<string, readonly string[]> = {};
   for (const name of names) revoked[name] = await certificates.revoke(name, Date.now());
   const count = Object.values(revoked).flat().length;
-  const rest = "copy the file `revoked` to where tls.revokedFile names it, and tell NATS (`diskmesh nats-config`)";
+  const rest = "copy the file `revoked` to where tls.revokedFile names it";
   call.output.answer({ revoked }, `revoked ${count} certificates of ${names.join(" ")}: ${rest}`);
 }
 

@@ -78,13 +78,6 @@ export const natsConfig = z
   .strictObject({
     servers: z.array(z.string().min(1)).min(1).max(100).describe('Each as "host:port"; they are tried in turn.'),
     tls: tlsConfig.optional().describe("Who this process is for NATS; by default what `tls` says."),
-    acceptedAdvisories: z
-      .array(z.string().min(1))
-      .max(100)
-      .default([])
-      .describe(
-        "Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249.",
-      ),
   })
   .describe("The servers over which director and agents talk.");
 

@@ -1,4 +1,3 @@
-import type { ServerUser } from "@diskmesh/mbus";
 import type { Instance } from "../model/instance.js";
 import type { DirectorTablet } from "../stored-schema.js";
 
@@ -35,10 +34,6 @@ export class AgentUsers {
   /** The keys by which an agent may come; none for one that is not known. */
   pinsOf(agentId: string): readonly string[] {
     return this.#pins.get(agentId) ?? [];
-  }
-
-  all(): ServerUser[] {
-    return [...this.#pins].map(([name, pins]) => ({ identity: { role: "vm-agent", name }, pins }));
   }
 
   /** True when that changes who may come. */

@@ -38,43 +38,6 @@ const agentCertificatesConfig = z.strictObject({
   checkIntervalMs: durationMsConfig
     .default(60_000)
     .describe("How often the director looks for certificates that are due."),
-  natsUsers: z
-    .union([
-      z.strictObject({
-        written: z
-          .strictObject({
-            folder: pathConfig.describe("Files that nats-server's configuration includes."),
-            pidFile: pathConfig.describe(
-              "Names the process of nats-server, which is told to read its configuration again.",
-            ),
-            certFiles: z
-              .array(pathConfig)
-              .max(10_000)
-              .default([])
-              .describe("Certificates of others whom it lets in: agents of hosts."),
-            certFolder: pathConfig
-              .optional()
-              .describe(
-                "Their `*.pem` in a folder, such as that of `diskmesh pki`: a new one is let in within seconds.",
-              ),
-          })
-          .describe("nats-server runs on this machine: its configuration is written, and it is told to read it again."),
-      }),
-      z.strictObject({
-        callout: z
-          .strictObject({
-            issuerSeedFile: privateFileConfig.describe(
-              "Signs the answers; where the tablet is a folder it is made when it is not there.",
-            ),
-            account: z
-              .string()
-              .regex(/^[A-Za-z0-9_$-]{1,64}$/)
-              .describe("The account of NATS in which the director and the agents are."),
-          })
-          .describe("nats-server asks the director, by auth callout: 2.10 or newer."),
-      }),
-    ])
-    .describe("How NATS learns who its users are."),
 });
 
 /** How the director and the agents in VMs work together. */
@@ -117,6 +80,11 @@ export const agentsConfig = groupConfig("The agents in VMs.", {
   certificates: agentCertificatesConfig
     .optional()
     .describe("A certificate for each agent, in place of `settings.mbus.cert`, which is one for all."),
+  natsIssuerSeedFile: privateFileConfig
+    .optional()
+    .describe(
+      "Signs the answers to nats-server, which asks the director whom to let in (auth callout). Where the tablet is a folder it is made when it is not there.",
+    ),
   readyTimeoutMs: durationMsConfig.default(600_000).describe("How long a new VM's agent may take to answer."),
   logs: groupConfig("Logs of agents, which they put into the HTTPS face (`http`) for whoever asked for them.", {
     folder: pathConfig.prefault("agent-logs").describe("Where they are kept until whoever asked has fetched them."),

@@ -7,7 +7,7 @@ import {
   PermissionDeniedError,
   parseIdentityUri,
 } from "@diskmesh/domain";
-import { mbusPermissions } from "@diskmesh/mbus";
+import { mbusPermissions, NATS_ACCOUNT } from "@diskmesh/mbus";
 import { identifiedKey } from "@diskmesh/pki";
 import type { KeyPair } from "nkeys.js";
 import * as z from "zod";
@@ -24,8 +24,6 @@ const requestClaims = z.object({
 export interface Gate {
   /** Signs answers. */
   readonly issuer: KeyPair;
-  /** Of NATS, in which users are put. */
-  readonly account: string;
   /** Keys by which the agent of a VM may come. */
   readonly pinsOf: (agentId: string) => readonly string[];
   /** Whether the certificate of an agent of a host counts. */
@@ -43,7 +41,7 @@ export function answerCallout(request: Uint8Array, gate: Gate, nowMs: number): s
     const { publish, subscribe } = mbusPermissions(identity);
     const limits = { subs: -1, data: -1, payload: -1 };
     const user = { type: "user", pub: { allow: publish }, sub: { allow: subscribe }, ...limits };
-    return answer({ jwt: sign({ aud: gate.account, name: userName(identity, serialNumber) }, user) });
+    return answer({ jwt: sign({ aud: NATS_ACCOUNT, name: userName(identity, serialNumber) }, user) });
   } catch (error) {
     return answer({ error: messageOf(error) });
   }

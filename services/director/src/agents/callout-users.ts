@@ -12,7 +12,6 @@ import { answerCallout, parseUserName } from "./callout-answer.js";
 export interface CalloutUsersOptions {
   readonly nats: NatsConnection;
   readonly issuer: KeyPair;
-  readonly account: string;
   /** Says whose certificates count that are no VM agents'. */
   readonly tls: CurrentTls;
   /** What this director comes with itself. */
@@ -88,12 +87,12 @@ export class CalloutUsers {
   }
 
   #answer(request: Uint8Array, reply: string): void {
-    const { nats, issuer, account, tls, users, checkMayAct, clock, log } = this.#options;
+    const { nats, issuer, tls, users, checkMayAct, clock, log } = this.#options;
     try {
       checkMayAct();
       const pinsOf = (agentId: string) => users.pinsOf(agentId);
       const isTrusted = (certificate: X509Certificate) => tls.isTrusted(certificate);
-      const gate = { issuer, account, isTrusted, pinsOf };
+      const gate = { issuer, isTrusted, pinsOf };
       nats.publish(reply, Buffer.from(answerCallout(request, gate, clock.nowMs())));
     } catch (error) {
       log.warn({ error: messageOf(error) }, "cannot answer nats-server, which asks whom to let in");

@@ -1,8 +1,7 @@
 export { allRoutes } from "../http/routes.js";
 export { Board } from "../page/board.js";
 export { Fleet } from "../page/fleet.js";
-export type { NatsUsers } from "./agent-access.js";
-export { agentAccess } from "./agent-access.js";
+export { type AgentAccess, agentAccess } from "./agent-access.js";
 export { type FollowedTask, type HttpAnswer, HttpClient } from "./http-client.js";
 export { httpUsers, startHttpDirector } from "./http-director.js";
 export { startHttpNoop } from "./http-noop.js";

@@ -31,7 +31,7 @@ import {
   testCertificates,
 } from "@diskmesh/testkit";
 import { decodeEvent } from "../model/task-event.js";
-import { agentAccess, type NatsUsers } from "./agent-access.js";
+import { agentAccess } from "./agent-access.js";
 import { MemoryDispatcher } from "./memory-dispatcher.js";
 import { TestAgent } from "./test-agent.js";
 
@@ -109,17 +109,17 @@ export class TestDirector {
     {
       hostIds = HOST_IDS,
       mainFile = MAIN_FILE,
-      natsUsers,
+      ownCertificates = false,
     }: {
       readonly hostIds?: readonly string[];
       readonly mainFile?: string;
-      /** Agents get certificates of their own, and NATS learns of them like that. */
-      readonly natsUsers?: NatsUsers;
+      /** Agents get certificates of their own, and NATS asks the director whom to let in. */
+      readonly ownCertificates?: boolean;
     } = {},
   ): Promise<TestDirector> {
     const folder = temporaryFolder();
     const certs = await testCertificates({ hostIds });
-    const access = await agentAccess(folder, certs, natsUsers);
+    const access = ownCertificates ? await agentAccess(folder, certs) : undefined;
     const identities: Identity[] = [
       { role: "director", name: "" },
       ...hostIds.map((name): Identity => ({ role: "disk-agent", name })),
