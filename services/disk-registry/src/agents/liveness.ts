@@ -44,7 +44,8 @@ export class Liveness {
   isInPlace(hostId: HostId): boolean {
     const { intervalMs, missedUntilSuspected, timeoutMs } = this.beat;
     const hasBeaten = this.#heard.get(hostId)?.hasBeaten ?? true;
-    return this.silentForMs(hostId) <= (hasBeaten ? timeoutMs : intervalMs * missedUntilSuspected);
+    const waitMs = hasBeaten ? timeoutMs : Math.min(timeoutMs, intervalMs * missedUntilSuspected);
+    return this.silentForMs(hostId) <= waitMs;
   }
 
   /** Counts on from how long the leaders before could hear hosts. */
