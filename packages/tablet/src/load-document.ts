@@ -2,10 +2,26 @@ import { InvalidStateError, messageOf } from "@diskmesh/domain";
 import type { Versioned } from "./checksums.js";
 import type { MemoryTables } from "./memory-tables.js";
 import type { Schema } from "./schema.js";
-import type { StoredChange } from "./storage.js";
+import type { Snapshot, StoredChange, TabletStorage } from "./storage.js";
+
+/** Loads everything into memory; resolves with what the storage must be told of documents that were upgraded. */
+export async function loadAll<S extends Schema>(
+  memory: MemoryTables<S>,
+  tabletName: string,
+  storage: TabletStorage,
+  snapshot: Snapshot,
+): Promise<StoredChange[]> {
+  const upgrades: StoredChange[] = [];
+  await storage.load((table, key, stored) => {
+    const upgrade = loadDocument(memory, tabletName, table, key, stored);
+    if (upgrade !== undefined) upgrades.push(upgrade);
+  }, snapshot);
+  memory.endLoad();
+  return upgrades;
+}
 
 /** Puts a stored document into memory; returns what the storage must be told when it was upgraded. */
-export function loadDocument<S extends Schema>(
+function loadDocument<S extends Schema>(
   memory: MemoryTables<S>,
   tabletName: string,
   table: string,

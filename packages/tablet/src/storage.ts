@@ -1,3 +1,4 @@
+import type { BackupDocument } from "./backup/backup-file.js";
 import type { Versioned } from "./checksums.js";
 import type { Change, Schema } from "./schema.js";
 
@@ -11,6 +12,9 @@ export interface StoredChange extends Change {
 
 /** Called with each stored document. */
 export type OnDocument = (table: string, key: string, stored: Versioned) => void;
+
+/** Resolves with all documents of the moment of the call, once they are durable. Rejects when the tablet was lost. */
+export type Snapshot = () => Promise<Iterable<BackupDocument>>;
 
 /** Who wants to lead. A writer id is new with every attempt; the address is where a standby sends callers. */
 export interface Leader {
@@ -95,9 +99,10 @@ export interface TabletStorage {
   claim(leader: Leader, options?: ClaimOptions): Promise<Claim>;
   /**
    * Calls back once per stored document, in any order. Documents are plain JSON values. InvalidStateError, at the end at
-   * the latest, when what is stored is not whole: then nothing that came is to be believed.
+   * the latest, when what is stored is not whole: then nothing that came is to be believed. `snapshot` lends a storage the
+   * documents in the caller's memory, so that it need not keep them: it may be called from the first commit or renewal on.
    */
-  load(onDocument: OnDocument): Promise<void>;
+  load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void>;
   /** Resolves when all changes are durable. FencedError when a newer claim exists: then nothing of them is visible. */
   commit(changes: readonly StoredChange[]): Promise<void>;
   /**

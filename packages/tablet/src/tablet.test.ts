@@ -72,6 +72,32 @@ describe("Tablet", () => {
     });
   });
 
+  describe("lends its storage the documents", () => {
+    it("of the moment it was asked, once they are durable", async () => {
+      scene.storage.stop();
+      const first = scene.put("h1");
+      let isLent = false;
+      const lent = scene.storage.snapshot().then((documents) => {
+        isLent = true;
+        return Array.from(documents, ({ key }) => key);
+      });
+      const second = scene.put("h2");
+      await turns(3);
+      expect(isLent).to.equal(false);
+      scene.storage.go();
+      expect(await lent).to.deep.equal(["h1"]);
+      await Promise.all([first, second]);
+    });
+
+    it("never, when they could not be stored", async () => {
+      scene.storage.failWith = new Error("the disk is gone");
+      const first = scene.put("h1");
+      const lent = scene.storage.snapshot();
+      await Promise.all([rejection(first), rejection(lent)]);
+      await rejection(scene.storage.snapshot());
+    });
+  });
+
   describe("a transaction that fails", () => {
     it("changes nothing and harms no other in its batch", async () => {
       const error = new NotFoundError("no such host");

@@ -8,12 +8,12 @@ import {
   systemClock,
   UnavailableError,
 } from "@diskmesh/domain";
-import { backupPieces } from "./backup/backup-file.js";
+import { type BackupDocument, backupPieces } from "./backup/backup-file.js";
 import { addToBatch, type Batch, type CommitListener, newBatch } from "./batch.js";
 import { lateAnswers, type TabletClock } from "./clock.js";
 import { commitSized } from "./commit-sized.js";
 import { leaderState } from "./leader-state.js";
-import { loadDocument } from "./load-document.js";
+import { loadAll } from "./load-document.js";
 import { MemoryTables } from "./memory-tables.js";
 import { OneAtATime } from "./one-at-a-time.js";
 import type { Conclude, Schema, Tables, Transaction } from "./schema.js";
@@ -96,12 +96,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       const claim = await storage.claim({ writer: randomUUID(), address }, options);
       // Made before the load, which may outlast a lease: it renews that from here on.
       tablet = new Tablet(options, claim, memory);
-      const upgrades: StoredChange[] = [];
-      await storage.load((table, key, stored) => {
-        const upgrade = loadDocument(memory, name, table, key, stored);
-        if (upgrade !== undefined) upgrades.push(upgrade);
-      });
-      memory.endLoad();
+      const opened = tablet;
+      const upgrades = await loadAll(memory, name, storage, () => opened.#durableDocuments());
       await tablet.#storeUpgrades(upgrades);
       tablet.#documentsRead = storage.documentsRead;
       tablet.#refuseWhenEnded();
@@ -216,11 +212,9 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
 
   /** The text of a backup, in pieces: of the state of this moment, once that is durable. */
   async *backup(nowMs: number): AsyncGenerator<string> {
-    this.#refuseWhenEnded();
     const { id: tabletId, incarnation, parentIncarnations, generation } = this;
     const { logNumber } = this.#storage;
-    const documents = this.#memory.snapshot();
-    await this.#barrier();
+    const documents = await this.#durableDocuments();
     // Proves that no other process has led meanwhile.
     await this.#storage.renew();
     const header = {
@@ -233,6 +227,14 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       createdAtMs: nowMs,
     };
     yield* backupPieces(header, documents);
+  }
+
+  /** The documents of this moment, once they are durable. */
+  async #durableDocuments(): Promise<Iterable<BackupDocument>> {
+    this.#refuseWhenEnded();
+    const documents = this.#memory.snapshot();
+    await this.#barrier();
+    return documents;
   }
 
   /** For how long this leader may act without another renewal; undefined where nobody else can lead. */

@@ -17,7 +17,7 @@ import {
 import { damagedDocument, ReadDocuments } from "./read-documents.js";
 import { TableRecords } from "./record.js";
 import { CHANGE_BYTES, noRoomError } from "./room.js";
-import { setAside } from "./set-aside.js";
+import { setAside } from "../embedded/set-aside.js";
 
 /** What the meta database says of the latest claim. */
 interface StoredClaim extends Claim, Leader {

@@ -1,5 +1,5 @@
 import type { Change } from "../schema.js";
-import type { Claim, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
+import type { Claim, Leader, OnDocument, Snapshot, StoredChange, TabletStorage } from "../storage.js";
 
 /** A storage behind a gate: commits wait while it is closed, and can be made to fail. */
 export class GatedStorage implements TabletStorage {
@@ -7,6 +7,8 @@ export class GatedStorage implements TabletStorage {
   readonly closed: { handOver: boolean }[] = [];
   failWith: Error | undefined;
   renewError: Error | undefined;
+  /** As the tablet lent it to the load. */
+  snapshot: Snapshot = () => Promise.reject(new Error("nothing was loaded"));
   readonly #inner: TabletStorage;
   #gate: Promise<void> = Promise.resolve();
   #openGate: () => void = () => {};
@@ -41,8 +43,9 @@ export class GatedStorage implements TabletStorage {
     return claimed;
   }
 
-  load(onDocument: OnDocument): Promise<void> {
-    return this.#inner.load(onDocument);
+  load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
+    this.snapshot = snapshot ?? this.snapshot;
+    return this.#inner.load(onDocument, snapshot);
   }
 
   async commit(changes: readonly StoredChange[]): Promise<void> {

@@ -1,11 +1,12 @@
-import type { Versioned } from "../checksums.js";
+import type { BackupDocument } from "../backup/backup-file.js";
 import type { Change } from "../schema.js";
 import type { Claim, ClaimOptions, Leader, StoredChange, TabletStorage } from "../storage.js";
 
 /** A storage as tests and benchmarks use it without a tablet: it remembers what is stored, to say what a change replaces. */
 export class TrackedStorage {
   readonly inner: TabletStorage;
-  #contents = new Map<string, Versioned>();
+  #contents = new Map<string, BackupDocument>();
+  #committing: Promise<unknown> = Promise.resolve();
 
   constructor(inner: TabletStorage) {
     this.inner = inner;
@@ -16,21 +17,33 @@ export class TrackedStorage {
   }
 
   async load(onDocument: (table: string, key: string, document: object) => void = () => {}): Promise<void> {
-    const contents = new Map<string, Versioned>();
-    await this.inner.load((table, key, stored) => {
-      contents.set(`${table}/${key}`, stored);
-      onDocument(table, key, stored.document);
-    });
+    const contents = new Map<string, BackupDocument>();
+    await this.inner.load(
+      (table, key, stored) => {
+        contents.set(`${table}/${key}`, { table, key, ...stored });
+        onDocument(table, key, stored.document);
+      },
+      async () => {
+        await this.#committing.catch(() => {});
+        return [...this.#contents.values()];
+      },
+    );
     this.#contents = contents;
   }
 
-  async commit(changes: readonly Change[]): Promise<void> {
-    const after = new Map<string, Versioned | null>();
+  commit(changes: readonly Change[]): Promise<void> {
+    const committing = this.#commit(changes);
+    this.#committing = committing;
+    return committing;
+  }
+
+  async #commit(changes: readonly Change[]): Promise<void> {
+    const after = new Map<string, BackupDocument | null>();
     const stored = changes.map((change): StoredChange => {
       const id = `${change.table}/${change.key}`;
       const before = after.get(id);
       const previous = before === undefined ? (this.#contents.get(id) ?? null) : before;
-      after.set(id, change.document === null ? null : { document: change.document, version: 1 });
+      after.set(id, change.document === null ? null : { ...change, document: change.document, version: 1 });
       return { ...change, version: 1, previous };
     });
     await this.inner.commit(stored);

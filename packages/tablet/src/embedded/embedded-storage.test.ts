@@ -1,0 +1,199 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { storageContract } from "../contract/storage-contract.js";
+import { TrackedStorage } from "../testing/tracked-storage.js";
+import { openEmbeddedStorage } from "./embedded-storage.js";
+import { lineOf } from "./line-file.js";
+import { openLocation, openWithSnapshots } from "./test-location.js";
+
+const LEADER = { writer: "writer", address: "127.0.0.1:1" };
+const CHILD = fileURLToPath(new URL("./claim-and-wait.js", import.meta.url));
+
+storageContract("embedded", async () => {
+  const folder = temporaryFolder();
+  const moduleUrl = new URL("./test-location.js", import.meta.url).href;
+  return { open: () => openLocation(folder), moduleUrl, argument: folder, remove: async () => {} };
+});
+
+storageContract("embedded, with a snapshot every few commits", async () => {
+  const folder = temporaryFolder();
+  const moduleUrl = new URL("./test-location-snapshots.js", import.meta.url).href;
+  return { open: () => openWithSnapshots(folder), moduleUrl, argument: folder, remove: async () => {} };
+});
+
+describe("the embedded storage", () => {
+  let folder: string;
+
+  beforeEach(() => {
+    folder = join(temporaryFolder(), "state", "registry.v1");
+  });
+
+  const put = (key: string, document: object) => ({ table: "hosts", key, document });
+  const journal = (n: number) => join(folder, `journal.${String(n).padStart(16, "0")}`);
+  const files = () =>
+    readdirSync(folder)
+      .map((name) => name.replace(/\.0+/, "."))
+      .sort();
+
+  async function open(journalsBytesMin?: number): Promise<TrackedStorage> {
+    const storage = new TrackedStorage(
+      openEmbeddedStorage({ folder, ...(journalsBytesMin !== undefined && { journalsBytesMin }) }),
+    );
+    try {
+      await storage.claim(LEADER);
+      await storage.load();
+      return storage;
+    } catch (error) {
+      await storage.close({ handOver: true });
+      throw error;
+    }
+  }
+
+  async function contents(): Promise<Record<string, object>> {
+    const found: Record<string, object> = {};
+    const storage = new TrackedStorage(openEmbeddedStorage({ folder }));
+    try {
+      await storage.claim(LEADER);
+      await storage.load((table, key, document) => (found[`${table}/${key}`] = document));
+      return found;
+    } finally {
+      await storage.close({ handOver: true });
+    }
+  }
+
+  async function makeTablet(documents = 3): Promise<void> {
+    const storage = await open();
+    for (let n = 0; n < documents; n++) await storage.commit([put(`h${n}`, { n })]);
+    await storage.close({ handOver: true });
+  }
+
+  it("makes the folder and its files for their owner only, and lines that jq can read", async () => {
+    await makeTablet(1);
+    expect(files()).to.deep.equal(["end.1", "holds-data", "journal.1", "owner.lock"]);
+    for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).mode & 0o777, name).to.equal(0o600);
+    expect(statSync(folder).mode & 0o777).to.equal(0o700);
+    const [head, commit] = readFileSync(journal(1), "utf8")
+      .split("\n")
+      .map((line) => line.slice(9));
+    expect(JSON.parse(head ?? "")).to.deep.include({ format: "diskmesh tablet 3" });
+    expect(commit).to.equal('[["hosts","h0",1,{"n":0}]]');
+  });
+
+  it("keeps a second claim out while the first is open, and names the process", async () => {
+    const first = await open();
+    const second = new TrackedStorage(openEmbeddedStorage({ folder }));
+    const error = await rejection(second.claim(LEADER), UnavailableError);
+    expect(error.message).to.contain(folder).and.to.contain(`process ${process.pid}`);
+    await first.commit([put("h", {})]);
+    await first.close({ handOver: true });
+    expect((await second.claim(LEADER)).generation).to.equal(2);
+    await second.close({ handOver: true });
+  });
+
+  it("opens at once after its process was killed", async () => {
+    const child = spawn(process.execPath, [CHILD, folder]);
+    await once(child.stdout, "data");
+    await rejection(open(), UnavailableError, `process ${child.pid}`);
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    await (await open()).close({ handOver: true });
+  });
+
+  it("replaces the journals by a snapshot while commits go on, and loads both", async () => {
+    let storage = await open(2_000);
+    for (let n = 0; n < 200; n++) await storage.commit([put(`h${n % 9}`, { n, text: "x".repeat(100) })]);
+    await eventually(async () => expect(files().join()).to.match(/snapshot\.\d+$/));
+    await storage.close({ handOver: true });
+    expect(files().filter((name) => name.startsWith("snapshot"))).to.have.length(1);
+    expect(files()).not.to.include("journal.1");
+    const found = await contents();
+    for (let n = 191; n < 200; n++) expect(found[`hosts/h${n % 9}`]).to.deep.include({ n });
+    // Nothing of an old journal comes back behind a snapshot.
+    storage = await open(2_000);
+    await storage.commit([{ table: "hosts", key: "h3", document: null }]);
+    await storage.close({ handOver: true });
+    expect(await contents()).not.to.have.property("hosts/h3");
+  });
+
+  it("makes a snapshot after fifty starts, so that a start reads a bounded number of files", async () => {
+    await makeTablet();
+    for (let n = 0; n < 50; n++) await (await open()).close({ handOver: true });
+    const storage = await open();
+    await storage.renew();
+    await eventually(async () => expect(files().join()).to.contain("snapshot"));
+    await storage.close({ handOver: true });
+    expect(files().filter((name) => name.startsWith("journal"))).to.have.length(1);
+    expect(Object.keys(await contents())).to.have.length(3);
+  });
+
+  it("tells the leader when its journal was deleted or replaced", async () => {
+    const storage = await open();
+    const bytes = readFileSync(journal(1));
+    rmSync(journal(1));
+    await rejection(storage.renew(), InvalidStateError, "was deleted");
+    writeFileSync(journal(1), bytes);
+    await rejection(storage.renew(), InvalidStateError, "was replaced");
+    await storage.close({ handOver: true });
+  });
+
+  describe("refuses", () => {
+    const refused = async (...words: readonly string[]) => {
+      const error = await rejection(open(), InvalidStateError);
+      for (const word of [folder, ...words]) expect(error.message).to.contain(word);
+    };
+
+    it("a folder that held a tablet and is empty", async () => {
+      await makeTablet();
+      for (const name of readdirSync(folder)) if (name !== "holds-data") rmSync(join(folder, name));
+      await refused("its journals are missing", "restore a backup");
+    });
+
+    it("a journal, a snapshot or an end that is missing", async () => {
+      const storage = await open(500);
+      for (let n = 0; n < 9; n++) await storage.commit([put(`h${n}`, { text: "x".repeat(100) })]);
+      await eventually(async () => expect(files().join()).to.contain("snapshot"));
+      await storage.close({ handOver: true });
+      await (await open()).close({ handOver: true });
+      for (const name of readdirSync(folder).filter((each) => /^(journal|snapshot)/.test(each))) {
+        const bytes = readFileSync(join(folder, name));
+        rmSync(join(folder, name));
+        await refused("missing", "restore a backup");
+        writeFileSync(join(folder, name), bytes);
+      }
+      await (await open()).close({ handOver: true });
+    });
+
+    it("a journal that was cut off after it was closed", async () => {
+      await makeTablet();
+      truncateSync(journal(1), statSync(journal(1)).size - 40);
+      await refused("journal.", "is damaged at byte");
+    });
+
+    it("a folder of LMDB, naming the commands that lead on", async () => {
+      await makeTablet();
+      writeFileSync(join(folder, "data.mdb"), "");
+      await refused("data.mdb", "`diskmesh backup SERVICE FILE`", "--replace");
+    });
+
+    it("a newer format before it changes anything", async () => {
+      await makeTablet();
+      writeFileSync(journal(9), lineOf({ format: "diskmesh tablet 4" }));
+      const before = files();
+      await refused("written by a newer diskmesh", "format 4");
+      expect(files()).to.deep.equal(before);
+    });
+
+    it("a file in the folder's place", async () => {
+      folder = join(temporaryFolder(), "file");
+      writeFileSync(folder, "hello");
+      await refused("EEXIST");
+    });
+  });
+});

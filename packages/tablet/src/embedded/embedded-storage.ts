@@ -1,0 +1,208 @@
+import { randomUUID } from "node:crypto";
+import { diskFullError, InvalidStateError, messageOf } from "@diskmesh/domain";
+import { FolderLock } from "@diskmesh/file-lock";
+import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
+import { addChanges } from "../batch.js";
+import { monotonicClock, type TabletClock } from "../clock.js";
+import { CURE } from "../format.js";
+import { OneAtATime } from "../one-at-a-time.js";
+import type { Claim, ClaimOptions, Leader, OnDocument, Snapshot, StoredChange, TabletStorage } from "../storage.js";
+import { type Files, systemFiles } from "./files.js";
+import { type Journal, JournalFolder, type StoredClaim } from "./journal-folder.js";
+import { LineFiles, lineOf } from "./line-file.js";
+import { refuseLmdbFolder } from "./lmdb-folder.js";
+import { loadJournals, type Row } from "./load-journals.js";
+import { setAside } from "./set-aside.js";
+import { Snapshots } from "./snapshots.js";
+
+export interface EmbeddedOptions {
+  /** Created when it does not exist. Nothing else may be in it. */
+  readonly folder: string;
+  /** False for tests: no lock, so that claims compete as they do on a server. */
+  readonly exclusive?: boolean;
+  readonly files?: Files;
+  readonly clock?: TabletClock;
+  /** For tests: a snapshot is due when the journals are larger than this, and than the last snapshot. */
+  readonly journalsBytesMin?: number;
+}
+
+/** A tablet in a folder of one machine: a commit is a line of a journal, synced. */
+export function openEmbeddedStorage(options: EmbeddedOptions): TabletStorage {
+  return new EmbeddedStorage(options);
+}
+
+class EmbeddedStorage implements TabletStorage {
+  readonly #options: EmbeddedOptions;
+  readonly #folder: JournalFolder;
+  /** Commits and what begins a journal. */
+  readonly #turns = new OneAtATime();
+  #lock: FolderLock | undefined;
+  #journal: Journal | undefined;
+  #onTrouble: (trouble: string | undefined) => void = () => {};
+  #isLoaded = false;
+  /** Undefined where nobody lends the documents: during a restore. */
+  #snapshots: Snapshots | undefined;
+
+  constructor(options: EmbeddedOptions) {
+    this.#options = options;
+    this.#folder = new JournalFolder(new LineFiles(options.files ?? systemFiles, "tablet", CURE), options.folder);
+  }
+
+  async claim(leader: Leader, { restore, onTrouble }: ClaimOptions = {}): Promise<Claim> {
+    const { folder } = this.#options;
+    if (restore?.replace) await setAside(folder);
+    this.#onTrouble = onTrouble ?? (() => {});
+    this.#isLoaded = false;
+    try {
+      await this.#folder.lines.files.makeFolder(folder);
+      if (this.#options.exclusive !== false) this.#lock ??= await FolderLock.take(folder);
+      refuseLmdbFolder(folder, this.#folder.lines.files.list(folder), "tablet");
+      const former = this.#journal;
+      this.#journal = await this.#folder.begin(restore?.generation ?? 1, (last, generation) => {
+        refuseRestore(last, restore, `the tablet in ${folder}`);
+        const { tabletId = randomUUID(), incarnation = randomUUID(), parentIncarnations = [] } = last ?? {};
+        const claim = { tabletId, incarnation, parentIncarnations, generation };
+        return { ...claim, ...(restore && restoredFields(restore)), writer: leader.writer, address: leader.address };
+      });
+      await former?.file.close();
+    } catch (error) {
+      if (this.#journal === undefined) this.#unlock();
+      throw this.#openError(error);
+    }
+    const { tabletId, incarnation, parentIncarnations, generation } = this.#journal.claim;
+    return { tabletId, incarnation, parentIncarnations, generation };
+  }
+
+  async load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
+    const journal = this.#claimed();
+    const sizes = await loadJournals(this.#folder, journal, onDocument).catch((error: unknown) => {
+      throw this.#openError(error);
+    });
+    const newest = this.#folder.numbers("snapshot").at(-1);
+    if (newest !== undefined) await this.#folder.removeBelow(newest);
+    this.#isLoaded = true;
+    if (snapshot === undefined) return;
+    const { clock = monotonicClock, journalsBytesMin } = this.#options;
+    this.#snapshots = new Snapshots(
+      {
+        folder: this.#folder,
+        clock,
+        snapshot,
+        journalsBytesMin,
+        beginJournal: () => this.#begin(1, (claim) => claim),
+        onTrouble: this.#onTrouble,
+      },
+      sizes,
+    );
+  }
+
+  commit(changes: readonly StoredChange[]): Promise<void> {
+    return this.#turns.run(async () => {
+      const journal = this.#loaded();
+      this.#folder.refuseFenced(journal);
+      const byKey = new Map<string, StoredChange>();
+      addChanges(byKey, changes);
+      const rows: Row[] = [];
+      for (const { table, key, version, document, previous } of byKey.values())
+        if (document !== null || previous !== null) rows.push([table, key, version, document]);
+      if (rows.length === 0) return;
+      const line = lineOf(rows);
+      await journal.file.append(line);
+      // A claim that was made meanwhile may have read the journal before this line was in it.
+      this.#folder.refuseFenced(journal);
+      this.#snapshots?.onCommit(line.length);
+    });
+  }
+
+  async renew(): Promise<void> {
+    const journal = this.#claimed();
+    this.#folder.refuseFenced(journal);
+    await this.#refuseReplaced(journal);
+    this.#snapshots?.makeWhenDue();
+  }
+
+  claimAbove(generation: number): Promise<number> {
+    return this.#begin(generation + 1, ({ isRestore: _, ...claim }, number) => ({ ...claim, generation: number }));
+  }
+
+  async close(): Promise<void> {
+    await this.#snapshots?.end();
+    this.#snapshots = undefined;
+    await this.#turns.run(async () => {
+      const journal = this.#journal;
+      this.#journal = undefined;
+      if (journal === undefined) return;
+      // A journal without a noted end is one of a crash, which is whole all the same.
+      if (this.#isLoaded) await this.#folder.noteEnd(journal).catch(() => {});
+      await journal.file.close().catch(() => {});
+    });
+    this.#unlock();
+  }
+
+  /** Begins the next journal of this claim; resolves with its number. */
+  #begin(atLeast: number, claimAfter: (claim: StoredClaim, number: number) => StoredClaim): Promise<number> {
+    return this.#turns.run(async () => {
+      const own = this.#loaded();
+      this.#folder.refuseFenced(own);
+      this.#journal = await this.#folder
+        .begin(atLeast, (_, number) => claimAfter(own.claim, number), own)
+        .catch((error: unknown) => {
+          throw diskFullError(error, "cannot write to the tablet", this.#options.folder) ?? error;
+        });
+      await own.file.close();
+      return this.#journal.number;
+    });
+  }
+
+  /** Throws InvalidStateError when what is appended would be found by nobody. */
+  async #refuseReplaced({ number, file }: Journal): Promise<void> {
+    const path = this.#folder.path("journal", number);
+    const [own, found] = await Promise.all([file.handle.stat(), this.#inodeAt(path)]);
+    // A journal that was begun meanwhile is in another file.
+    if (own.ino === found || this.#journal?.number !== number) return;
+    throw new InvalidStateError(
+      `${path} was ${found === undefined ? "deleted" : "replaced by another file"} while this process used it: what was written since is lost; ${CURE}`,
+    );
+  }
+
+  async #inodeAt(path: string): Promise<number | undefined> {
+    try {
+      const file = await this.#folder.lines.files.open(path, "r");
+      return (await file.stat().finally(() => file.close())).ino;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+      throw error;
+    }
+  }
+
+  #claimed(): Journal {
+    if (this.#journal !== undefined) return this.#journal;
+    throw new InvalidStateError(
+      `the tablet in ${this.#options.folder} is used before it was claimed, or after it was closed`,
+    );
+  }
+
+  #loaded(): Journal {
+    const journal = this.#claimed();
+    if (this.#isLoaded) return journal;
+    throw new InvalidStateError(`the tablet in ${this.#options.folder} is used before it was loaded`);
+  }
+
+  #unlock(): void {
+    this.#lock?.release();
+    this.#lock = undefined;
+  }
+
+  /** Describes what the operating system refused. */
+  #openError(error: unknown): unknown {
+    const { folder } = this.#options;
+    if (!(error instanceof Error) || !("code" in error)) return error;
+    return (
+      diskFullError(error, "cannot open the tablet", folder) ??
+      new InvalidStateError(
+        `the folder ${folder} cannot be opened as a tablet: ${messageOf(error)}; configure another folder, or restore this one from a backup`,
+        { cause: error },
+      )
+    );
+  }
+}

@@ -1,0 +1,190 @@
+import { join } from "node:path";
+import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
+
+/** A file of a stream takes no more appends beyond this size. */
+const FILE_BYTES = 2 ** 20;
+/** A large append becomes several lines of the file, each durable before the next. */
+const APPEND_BYTES = 4 * 2 ** 20;
+const INDEX_DIGITS = 15;
+const FILE_NAME = /^stream\.(.+)\.([0-9]{15})$/;
+
+/** Where a file of a stream begins: its name says the stream, and the index of its first entry. */
+export interface StreamFile {
+  readonly stream: string;
+  readonly first: number;
+}
+
+/** Characters of stream names that file names cannot contain have a replacement of one character each. */
+export function streamFileName({ stream, first }: StreamFile): string {
+  const name = stream.replaceAll("/", "+").replaceAll(":", ",");
+  return `stream.${name}.${String(first).padStart(INDEX_DIGITS, "0")}`;
+}
+
+/** Undefined for the name of another file. */
+export function streamFileOf(fileName: string): StreamFile | undefined {
+  const [, name, first] = FILE_NAME.exec(fileName) ?? [];
+  if (name === undefined) return undefined;
+  return { stream: name.replaceAll("+", "/").replaceAll(",", ":"), first: Number(first) };
+}
+
+/**
+ * A stream of an event log: files of lines, each line a JSON array of the entries of one append, so that a crash tears
+ * nothing but the last append. Calls take turns. Indexes of files are ascending; an entry counts in the last file that may
+ * have it, because a crash during a trim leaves it in two.
+ */
+export class EventStream {
+  readonly #lines: LineFiles;
+  readonly #folder: string;
+  readonly #name: string;
+  /** The indexes of the first entries of its files, ascending. */
+  readonly #firsts: number[];
+  #last: { readonly file: LineFile; next: number } | undefined;
+
+  constructor(lines: LineFiles, folder: string, name: string, firsts: readonly number[]) {
+    this.#lines = lines;
+    this.#folder = folder;
+    this.#name = name;
+    this.#firsts = [...firsts];
+  }
+
+  get firsts(): readonly number[] {
+    return this.#firsts;
+  }
+
+  async append(entries: readonly string[]): Promise<number> {
+    let next = (await this.bounds()).next;
+    for (const part of partsOf(entries)) {
+      const last = await this.#writable();
+      await last.file.append(lineOf(part));
+      last.next += part.length;
+      next = last.next;
+    }
+    return next;
+  }
+
+  async bounds(): Promise<{ first: number; next: number }> {
+    if (this.#firsts.length === 0) return { first: 0, next: 0 };
+    const { next } = await this.#open();
+    return { first: this.#firsts[0] ?? next, next };
+  }
+
+  async read(from: number, limit: number): Promise<{ lines: string[]; next: number }> {
+    const lines: string[] = [];
+    let next = from;
+    for (const [place, first] of this.#firsts.entries()) {
+      const below = this.#firsts[place + 1] ?? Number.POSITIVE_INFINITY;
+      if (below <= from || lines.length >= limit) continue;
+      await this.#readFile(first, (entry, index) => {
+        if (lines.length >= limit || index >= below) return false;
+        if (index >= from) {
+          lines.push(entry);
+          next = index + 1;
+        }
+        return true;
+      });
+    }
+    return { lines, next };
+  }
+
+  /** Removes whole files, then writes the first one anew without the entries below the index. The last entry stays. */
+  async trim(below: number): Promise<void> {
+    const { next } = await this.bounds();
+    const to = Math.min(below, next - 1);
+    for (let second = this.#firsts[1]; second !== undefined && second <= to; second = this.#firsts[1]) {
+      await this.#lines.files.remove(this.#path(this.#firsts[0] as number));
+      this.#firsts.shift();
+    }
+    const [first] = this.#firsts;
+    if (first === undefined || first >= to) return;
+    const kept: string[] = [];
+    const end = this.#firsts[1] ?? next;
+    await this.#readFile(first, (entry, index) => {
+      if (index >= to && index < end) kept.push(entry);
+      return index < end;
+    });
+    await this.close();
+    await this.#lines.replace(this.#folder, this.#fileName(to), linesOf(kept));
+    this.#firsts[0] = to;
+    await this.#lines.files.remove(this.#path(first));
+  }
+
+  /** From the last file back, so that what a crash leaves half dropped has no gap. */
+  async drop(): Promise<void> {
+    await this.close();
+    for (let first = this.#firsts.at(-1); first !== undefined; first = this.#firsts.at(-1)) {
+      await this.#lines.files.remove(this.#path(first));
+      this.#firsts.pop();
+      await this.#lines.files.syncFolder(this.#folder);
+    }
+  }
+
+  async close(): Promise<void> {
+    const last = this.#last;
+    this.#last = undefined;
+    await last?.file.close();
+  }
+
+  async #writable(): Promise<{ readonly file: LineFile; next: number }> {
+    const last = this.#firsts.length === 0 ? undefined : await this.#open();
+    if (last !== undefined && last.file.sizeBytes < FILE_BYTES) return last;
+    const first = last?.next ?? 0;
+    const file = await this.#lines.reopen(this.#path(first), 0);
+    try {
+      await this.#lines.files.syncFolder(this.#folder);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    await this.close();
+    this.#firsts.push(first);
+    this.#last = { file, next: first };
+    return this.#last;
+  }
+
+  /** Counts the entries of the last file, once. */
+  async #open(): Promise<{ readonly file: LineFile; next: number }> {
+    if (this.#last !== undefined) return this.#last;
+    const first = this.#firsts.at(-1) as number;
+    let next = first;
+    const sizeBytes = await this.#readFile(first, () => {
+      next++;
+      return true;
+    });
+    this.#last = { file: await this.#lines.reopen(this.#path(first), sizeBytes), next };
+    return this.#last;
+  }
+
+  /** Calls back with each entry until it returns false; resolves with the size of the whole lines. */
+  #readFile(first: number, onEntry: (entry: string, index: number) => boolean): Promise<number> {
+    let index = first;
+    return this.#lines.read(this.#path(first), (json) =>
+      (JSON.parse(json.toString()) as string[]).every((entry) => onEntry(entry, index++)),
+    );
+  }
+
+  #path(first: number): string {
+    return join(this.#folder, this.#fileName(first));
+  }
+
+  #fileName(first: number): string {
+    return streamFileName({ stream: this.#name, first });
+  }
+}
+
+async function* linesOf(entries: readonly string[]): AsyncGenerator<Buffer> {
+  for (const part of partsOf(entries)) yield lineOf(part);
+}
+
+function partsOf(entries: readonly string[]): string[][] {
+  const parts: string[][] = [];
+  let sizeBytes = 0;
+  for (const entry of entries) {
+    if (parts.length === 0 || sizeBytes + entry.length > APPEND_BYTES) {
+      parts.push([]);
+      sizeBytes = 0;
+    }
+    parts.at(-1)?.push(entry);
+    sizeBytes += entry.length;
+  }
+  return parts;
+}

@@ -1,0 +1,45 @@
+/**
+ * A process for tests, whose disk or files have little room: commits until that fails, deletes the file that is named
+ * second, if any, and commits one small thing more.
+ */
+import { rmSync } from "node:fs";
+import { messageOf } from "@diskmesh/domain";
+import { TrackedStorage } from "../testing/tracked-storage.js";
+import { openEmbeddedEventLog } from "./embedded-event-log.js";
+import { openEmbeddedStorage } from "./embedded-storage.js";
+
+process.on("unhandledRejection", () => process.exit(9));
+const [, , folder, filler] = process.argv as [string, string, string, string?];
+const log = openEmbeddedEventLog({ folder: `${folder}-events` });
+await log.append("task-1", ["first"]);
+const storage = new TrackedStorage(openEmbeddedStorage({ folder }));
+await storage.claim({ writer: "child", address: "127.0.0.1:1" });
+await storage.load();
+let committed = 0;
+const commitMessage = await messageOfFirstFailure(async () => {
+  await storage.commit([
+    { table: "hosts", key: "counter", document: { i: committed } },
+    { table: "devices", key: `large-${committed}`, document: { text: "x".repeat(200_000) } },
+  ]);
+  committed++;
+});
+// More than a file of a stream takes, so that a limit on the size of files is reached, too.
+const appendMessage = await messageOfFirstFailure(() => log.append("task-1", Array(15).fill("x".repeat(200_000))));
+if (filler !== undefined) rmSync(filler);
+await storage.commit([{ table: "hosts", key: "small", document: { i: committed } }]);
+await log.append("task-1", ["last"]);
+const { lines } = await log.read("task-1", { from: 0, limit: 10_000 });
+await storage.close({ handOver: true });
+await log.close();
+const ends = [lines.at(0), lines.at(-1)];
+process.stdout.write(JSON.stringify({ committed, commitMessage, appendMessage, ends }));
+
+async function messageOfFirstFailure(action: () => Promise<unknown>): Promise<string> {
+  for (;;) {
+    try {
+      await action();
+    } catch (error) {
+      return `${(error as Error).name}: ${messageOf(error)}`;
+    }
+  }
+}

@@ -1,0 +1,181 @@
+import { join } from "node:path";
+import { FencedError, InvalidStateError } from "@diskmesh/domain";
+import { newerFormat } from "../format.js";
+import type { Claim, Leader } from "../storage.js";
+import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
+import { MARK, markFolder } from "./mark.js";
+
+/** The format of the first release's folders, which LMDB wrote, was 1, later 2. */
+const FORMAT = 3;
+const FORMAT_TEXT = /^diskmesh tablet ([0-9]{1,9})$/;
+const NUMBER_DIGITS = 16;
+const FILE_NAME = /^(journal|snapshot|end)\.([0-9]{16})$/;
+
+type Kind = "journal" | "snapshot" | "end";
+
+/** A claim as the head of a journal holds it. */
+export interface StoredClaim extends Claim, Leader {
+  /** A restore began with this claim and has not ended. */
+  readonly isRestore?: true | undefined;
+}
+
+/** The first line of a journal. */
+interface Head {
+  readonly format: string;
+  readonly claim: StoredClaim;
+  /** The journal before this one, and how many of its bytes count. Absent in a tablet's first journal. */
+  readonly previous?: number | undefined;
+  readonly end?: number | undefined;
+}
+
+/** The journal that this process appends to. */
+export interface Journal {
+  readonly number: number;
+  readonly claim: StoredClaim;
+  readonly file: LineFile;
+}
+
+/**
+ * The files of a tablet in a folder. `journal.N` is a head and a line for each commit. `snapshot.N` holds all documents of
+ * before `journal.N`. `end.N` is the length of a journal that was closed.
+ */
+export class JournalFolder {
+  constructor(
+    readonly lines: LineFiles,
+    readonly folder: string,
+  ) {}
+
+  path(kind: Kind, number: number): string {
+    return join(this.folder, nameOf(kind, number));
+  }
+
+  /** The numbers of all files of a kind, ascending. */
+  numbers(kind: Kind): number[] {
+    const numbers: number[] = [];
+    for (const name of this.lines.files.list(this.folder)) {
+      const [, found, number] = FILE_NAME.exec(name) ?? [];
+      if (found === kind) numbers.push(Number(number));
+    }
+    return numbers.sort((a, b) => a - b);
+  }
+
+  /** Throws FencedError when a later journal exists: its maker has claimed the tablet. */
+  refuseFenced({ number, claim }: Journal): void {
+    const own = nameOf("journal", number);
+    if (!this.lines.files.list(this.folder).some((name) => name > own && name.startsWith("journal."))) return;
+    throw new FencedError(
+      `the tablet in ${this.folder} has been claimed by another process; this one has generation ${claim.generation}`,
+    );
+  }
+
+  /**
+   * Makes the next journal, whose number is at least `atLeast` and the generation of a claim. `claimAfter` gets the claim
+   * of the journal before and the number. `own` is the journal that this process has appended to until now.
+   */
+  async begin(
+    atLeast: number,
+    claimAfter: (last: StoredClaim | undefined, number: number) => StoredClaim,
+    own?: Journal,
+  ): Promise<Journal> {
+    const { number, file } = await this.#create(atLeast);
+    try {
+      // Looked up after the creation, from which on no earlier claim is acknowledged.
+      const last = own === undefined ? await this.#lastBefore(number) : this.#ownBefore(number, own);
+      const claim = claimAfter(last?.claim, number);
+      const head: Head = { format: `diskmesh tablet ${FORMAT}`, claim, previous: last?.number, end: last?.end };
+      await file.append(lineOf(head));
+      await this.lines.files.syncFolder(this.folder);
+      if (last === undefined) await markFolder(this.lines, this.folder);
+      return { number, claim, file };
+    } catch (error) {
+      await this.lines.files.remove(file.path);
+      await file.close();
+      throw error;
+    }
+  }
+
+  /** The head of a journal; undefined where the journal has no whole line. */
+  async headOf(number: number, end?: number): Promise<Head | undefined> {
+    const path = this.path("journal", number);
+    let text: string | undefined;
+    const onLine = (json: Buffer): false => {
+      text = json.toString();
+      return false;
+    };
+    await this.lines.read(path, onLine, end);
+    if (text === undefined) return undefined;
+    const head = JSON.parse(text) as Head;
+    const format = FORMAT_TEXT.exec(String(head.format))?.[1];
+    if (format === undefined) throw new InvalidStateError(`${path} is no journal of a tablet; ${this.lines.cure}`);
+    if (Number(format) > FORMAT) throw new InvalidStateError(newerFormat(`the folder ${this.folder}`, format));
+    return head;
+  }
+
+  /** Stores the length of a journal to which nothing will be added, so that a later cut differs from a crash. */
+  async noteEnd({ number, file }: Journal): Promise<void> {
+    await this.lines.write(this.folder, nameOf("end", number), lineOf({ end: file.sizeBytes }));
+  }
+
+  /** Makes `snapshot.N` of the pieces; resolves with its size. */
+  writeSnapshot(number: number, pieces: AsyncIterable<Buffer>): Promise<number> {
+    return this.lines.replace(this.folder, nameOf("snapshot", number), pieces);
+  }
+
+  /** Removes what `snapshot.N` stands for, and drafts of snapshots. */
+  async removeBelow(number: number): Promise<void> {
+    for (const name of this.lines.files.list(this.folder)) {
+      const [, , of = Number.POSITIVE_INFINITY] = FILE_NAME.exec(name) ?? [];
+      if (Number(of) < number || name.endsWith(".draft")) await this.lines.files.remove(join(this.folder, name));
+    }
+  }
+
+  async #create(atLeast: number): Promise<{ number: number; file: LineFile }> {
+    for (let number = Math.max(atLeast, (this.numbers("journal").at(-1) ?? 0) + 1); ; number++) {
+      try {
+        return { number, file: await this.lines.create(this.path("journal", number), "ax") };
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+      }
+    }
+  }
+
+  #ownBefore(number: number, own: Journal): { number: number; end: number; claim: StoredClaim } {
+    if (this.numbers("journal").some((other) => other > own.number && other < number)) this.refuseFenced(own);
+    return { number: own.number, end: own.file.sizeBytes, claim: own.claim };
+  }
+
+  /** A journal without a head is a claim that was not completed. */
+  async #lastBefore(below: number): Promise<{ number: number; end: number; claim: StoredClaim } | undefined> {
+    const ends = this.numbers("end");
+    for (const number of this.numbers("journal").reverse()) {
+      if (number >= below) continue;
+      const isClosed = ends.includes(number);
+      if (!isClosed && (await this.headOf(number)) === undefined) continue;
+      const end = await this.#endOf(number, isClosed);
+      const { claim } = (await this.headOf(number, end)) as Head;
+      return { number, end, claim };
+    }
+    if (this.numbers("snapshot").length > 0 || this.lines.files.list(this.folder).includes(MARK))
+      throw new InvalidStateError(
+        `the folder ${this.folder} held a tablet, and its journals are missing: ${this.lines.cure}; if the tablet must not come back, remove the folder`,
+      );
+    return undefined;
+  }
+
+  /** Durable on return: a crash of the process alone leaves lines that were written and never synced. */
+  async #endOf(number: number, isClosed: boolean): Promise<number> {
+    let noted: number | undefined;
+    if (isClosed)
+      await this.lines.read(this.path("end", number), (json) => {
+        noted = (JSON.parse(json.toString()) as { end: number }).end;
+      });
+    const end = await this.lines.read(this.path("journal", number), () => {}, noted);
+    const file = await this.lines.files.open(this.path("journal", number), "a");
+    await file.datasync().finally(() => file.close());
+    return end;
+  }
+}
+
+function nameOf(kind: Kind, number: number): string {
+  return `${kind}.${String(number).padStart(NUMBER_DIGITS, "0")}`;
+}

@@ -1,0 +1,201 @@
+import { dirname, join } from "node:path";
+import { crc32 } from "node:zlib";
+import { type DomainError, diskFullError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { Files, OpenFile } from "./files.js";
+
+/** 8 hexadecimal digits and a space stand before each JSON text. */
+const CHECKSUM_BYTES = 9;
+const NEWLINE = 10;
+/** Reading yields to the event loop after so many bytes. */
+const PIECE_BYTES = 2 ** 20;
+
+/** Called with the JSON text of a line, the byte at which the line begins, and its size. False ends the reading. */
+export type OnLine = (json: Buffer, at: number, sizeBytes: number) => unknown;
+
+/** A line: the CRC-32 of a JSON text, a space, the text, a newline. `cut -c10- FILE | jq .` reads a file of them. */
+export function lineOf(value: unknown): Buffer {
+  const json = Buffer.from(JSON.stringify(value));
+  return Buffer.concat([Buffer.from(checksumOf(json)), json, Buffer.of(NEWLINE)]);
+}
+
+function checksumOf(json: Buffer): string {
+  return `${crc32(json).toString(16).padStart(8, "0")} `;
+}
+
+/** The files of lines in one folder. */
+export class LineFiles {
+  /** `what` the folder holds and the `cure` of damage are for messages. */
+  constructor(
+    readonly files: Files,
+    readonly what: "tablet" | "event log",
+    readonly cure: string,
+  ) {}
+
+  create(path: string, flags: "ax" | "w"): Promise<LineFile> {
+    return this.files.open(path, flags).then((file) => new LineFile(this.what, path, file, 0));
+  }
+
+  /** Opens a file to append to it. Its whole lines are durable then, and what lies behind them is removed. */
+  async reopen(path: string, sizeBytes: number): Promise<LineFile> {
+    const file = await this.files.open(path, "a");
+    try {
+      if ((await file.stat()).size > sizeBytes) await file.truncate(sizeBytes);
+      await file.datasync();
+      return new LineFile(this.what, path, file, sizeBytes);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  /** Makes a small file of these bytes, durably; nothing of it stays when that fails. */
+  async write(folder: string, name: string, bytes: Buffer): Promise<void> {
+    const file = await this.create(join(folder, name), "w");
+    try {
+      await file.append(bytes);
+      await this.files.syncFolder(folder);
+    } catch (error) {
+      await this.files.remove(file.path);
+      throw error;
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Makes a file whose bytes come in pieces, or replaces it; after a crash it is the former one or whole. */
+  async replace(folder: string, name: string, pieces: AsyncIterable<Buffer>): Promise<number> {
+    const draft = await this.create(join(folder, `${name}.draft`), "w");
+    try {
+      for await (const piece of pieces) await draft.append(piece, { sync: false });
+      await draft.append(Buffer.alloc(0));
+      await this.files.rename(draft.path, join(folder, name));
+      await this.files.syncFolder(folder);
+      return draft.sizeBytes;
+    } finally {
+      await draft.close();
+      await this.files.remove(draft.path);
+    }
+  }
+
+  /**
+   * Calls back with each line up to the byte `end`; resolves with the byte at which the whole lines end. Without an `end`
+   * the last line may be torn, as a crash leaves it: its newline is missing, or it contains NUL bytes, because sectors that
+   * were never written read as zeros and JSON contains none. InvalidStateError for all other damage.
+   */
+  async read(path: string, onLine: OnLine, end?: number): Promise<number> {
+    const file = await this.#openToRead(path);
+    try {
+      const { size } = await file.stat();
+      if (end !== undefined && size < end) throw this.#damaged(path, size, `it had ${end} bytes`);
+      return await this.#readLines(path, file, onLine, { size, end });
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** The JSON text of a line without its newline; throws InvalidStateError where the checksum is another one. */
+  jsonOf(path: string, at: number, line: Buffer): Buffer {
+    const json = line.subarray(CHECKSUM_BYTES);
+    if (line.toString("latin1", 0, CHECKSUM_BYTES) === checksumOf(json)) return json;
+    throw this.#damaged(path, at, "the line there has another checksum");
+  }
+
+  async #readLines(
+    path: string,
+    file: OpenFile,
+    onLine: OnLine,
+    { size, end }: { readonly size: number; readonly end: number | undefined },
+  ): Promise<number> {
+    const limit = end ?? size;
+    let at = 0;
+    let rest: Buffer = Buffer.alloc(0);
+    for (;;) {
+      // Grows with a line that is longer than a piece, so that a long line is not copied once a piece.
+      const wanted = Math.min(Math.max(PIECE_BYTES, rest.length), limit - at - rest.length);
+      const piece = Buffer.allocUnsafe(wanted);
+      const { bytesRead } = await file.read(piece, 0, wanted, at + rest.length);
+      const bytes = Buffer.concat([rest, piece.subarray(0, bytesRead)]);
+      let from = 0;
+      for (let to = bytes.indexOf(NEWLINE); to >= 0; to = bytes.indexOf(NEWLINE, from)) {
+        const line = bytes.subarray(from, to);
+        if (end === undefined && at + to + 1 === size && line.includes(0)) return at + from;
+        if (onLine(this.jsonOf(path, at + from, line), at + from, line.length) === false) return at + to + 1;
+        from = to + 1;
+      }
+      at += from;
+      rest = bytes.subarray(from);
+      if (bytesRead === 0) break;
+    }
+    if (rest.length > 0 && end !== undefined) throw this.#damaged(path, at, "the line there is cut off");
+    return at;
+  }
+
+  async #openToRead(path: string): Promise<OpenFile> {
+    try {
+      return await this.files.open(path, "r");
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      throw new InvalidStateError(`${path} is missing: ${this.cure}`);
+    }
+  }
+
+  #damaged(path: string, at: number, how: string): InvalidStateError {
+    return new InvalidStateError(`${path} is damaged at byte ${at}: ${how}; ${this.cure}`);
+  }
+}
+
+/** A file that grows by lines. Nothing of a failed append stays. */
+export class LineFile {
+  #broken: Error | undefined;
+
+  constructor(
+    private readonly what: string,
+    readonly path: string,
+    readonly handle: OpenFile,
+    public sizeBytes: number,
+  ) {}
+
+  /** Resolves with the byte at which the lines begin, once they are durable; with `sync: false` without waiting for that. */
+  async append(lines: Buffer, { sync = true } = {}): Promise<number> {
+    if (this.#broken !== undefined) throw this.#broken;
+    try {
+      await this.handle.appendFile(lines);
+    } catch (error) {
+      await this.#cutBack();
+      throw this.#writeError(error, "not_done");
+    }
+    try {
+      if (sync) await this.handle.datasync();
+    } catch (error) {
+      // The kernel forgets pages that it failed to write: only a new open finds out what is on the disk.
+      this.#broken = this.#writeError(error, "unknown");
+      await this.#cutBack();
+      throw this.#broken;
+    }
+    const at = this.sizeBytes;
+    this.sizeBytes += lines.length;
+    return at;
+  }
+
+  close(): Promise<void> {
+    return this.handle.close();
+  }
+
+  /** Synced, so that after a power cut no remains of this append lie below the next one's bytes. */
+  async #cutBack(): Promise<void> {
+    try {
+      await this.handle.truncate(this.sizeBytes);
+      await this.handle.datasync();
+    } catch (error) {
+      this.#broken ??= this.#writeError(error, "unknown");
+    }
+  }
+
+  #writeError(error: unknown, outcome: "not_done" | "unknown"): DomainError {
+    const doing = `cannot write to the ${this.what}`;
+    return (
+      diskFullError(error, doing, dirname(this.path), outcome) ??
+      new UnavailableError(`${doing} file ${this.path}: ${messageOf(error)}`, { cause: error, outcome })
+    );
+  }
+}

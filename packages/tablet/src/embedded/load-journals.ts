@@ -1,0 +1,93 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { Versioned } from "../checksums.js";
+import type { OnDocument } from "../storage.js";
+import type { Journal, JournalFolder } from "./journal-folder.js";
+
+/** A document of a snapshot, or what a commit made of one; null: deleted. */
+export type Row = readonly [table: string, key: string, version: number, document: object | null];
+
+/** How much there is to read at a start. */
+export interface StoredSizes {
+  readonly journals: number;
+  readonly journalsBytes: number;
+  readonly snapshotBytes: number;
+}
+
+interface Part {
+  readonly number: number;
+  readonly end: number;
+}
+
+/**
+ * Calls back with each document of the snapshot and of the journals up to `last`. Documents that the journals changed are
+ * held until the snapshot has been read, all others are passed on at once.
+ */
+export async function loadJournals(folder: JournalFolder, last: Journal, onDocument: OnDocument): Promise<StoredSizes> {
+  const snapshot = folder.numbers("snapshot").at(-1);
+  const parts = await journalsSince(folder, snapshot, { number: last.number, end: last.file.sizeBytes });
+  const changed = new Map<string, Map<string, Versioned | null>>();
+  let journalsBytes = 0;
+  for (const { number, end } of parts) {
+    journalsBytes += end;
+    await folder.lines.read(
+      folder.path("journal", number),
+      (json, at) => {
+        if (at > 0) for (const row of JSON.parse(json.toString()) as readonly Row[]) addRow(changed, row);
+      },
+      end,
+    );
+  }
+  const snapshotBytes = snapshot === undefined ? 0 : await readSnapshot(folder, snapshot, changed, onDocument);
+  for (const [table, documents] of changed)
+    for (const [key, stored] of documents) if (stored !== null) onDocument(table, key, stored);
+  return { journals: parts.length, journalsBytes, snapshotBytes };
+}
+
+/** The journals from the snapshot's own to `last`, oldest first, as their heads name each other. */
+async function journalsSince(folder: JournalFolder, snapshot: number | undefined, last: Part): Promise<Part[]> {
+  const parts = [last];
+  for (let part = last; part.number !== snapshot; ) {
+    const { previous, end } = (await folder.headOf(part.number, part.end)) ?? {};
+    if (previous === undefined && snapshot === undefined) break;
+    if (previous === undefined || end === undefined || previous < (snapshot ?? 0))
+      throw new InvalidStateError(
+        `${folder.path("journal", snapshot ?? 0)} is missing in the chain of journals: ${folder.lines.cure}`,
+      );
+    part = { number: previous, end };
+    parts.unshift(part);
+  }
+  return parts;
+}
+
+/** Calls back with what the journals did not change. The last line of a snapshot counts its documents. */
+async function readSnapshot(
+  folder: JournalFolder,
+  number: number,
+  changed: ReadonlyMap<string, ReadonlyMap<string, unknown>>,
+  onDocument: OnDocument,
+): Promise<number> {
+  const path = folder.path("snapshot", number);
+  let documents = 0;
+  let counted: number | undefined;
+  const sizeBytes = await folder.lines.read(path, (json) => {
+    const value = JSON.parse(json.toString()) as Row | { readonly documents: number };
+    if (!Array.isArray(value)) {
+      counted = (value as { documents: number }).documents;
+      return;
+    }
+    documents++;
+    const [table, key, version, document] = value as Row;
+    if (document !== null && changed.get(table)?.has(key) !== true) onDocument(table, key, { document, version });
+  });
+  if (counted === documents) return sizeBytes;
+  throw new InvalidStateError(`${path} is damaged: it is cut off at byte ${sizeBytes}; ${folder.lines.cure}`);
+}
+
+function addRow(changed: Map<string, Map<string, Versioned | null>>, [table, key, version, document]: Row): void {
+  let documents = changed.get(table);
+  if (documents === undefined) {
+    documents = new Map();
+    changed.set(table, documents);
+  }
+  documents.set(key, document === null ? null : { document, version });
+}

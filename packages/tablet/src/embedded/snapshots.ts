@@ -1,0 +1,127 @@
+import { DiskFullError, messageOf } from "@diskmesh/domain";
+import type { BackupDocument } from "../backup/backup-file.js";
+import type { TabletClock } from "../clock.js";
+import type { Snapshot } from "../storage.js";
+import type { JournalFolder } from "./journal-folder.js";
+import { lineOf } from "./line-file.js";
+import type { StoredSizes } from "./load-journals.js";
+
+/** A start reads at most about twice the snapshot and this. */
+const JOURNALS_BYTES_MIN = 16 * 2 ** 20;
+/** Each start makes a journal. */
+const JOURNALS_MAX = 50;
+const RETRY_MS = 60_000;
+const PIECE_BYTES = 2 ** 18;
+
+export interface SnapshotOptions {
+  readonly folder: JournalFolder;
+  readonly clock: TabletClock;
+  /** Lends the tablet's documents. */
+  readonly snapshot: Snapshot;
+  /** Begins the next journal, between two commits; resolves with its number. */
+  readonly beginJournal: () => Promise<number>;
+  readonly onTrouble: (trouble: string | undefined) => void;
+  /** For tests. */
+  readonly journalsBytesMin?: number | undefined;
+}
+
+/** Makes a snapshot, while commits go on, when the journals since the last one have grown larger than it. */
+export class Snapshots {
+  readonly #options: SnapshotOptions;
+  #sizes: StoredSizes;
+  #running: Promise<void> | undefined;
+  #hasFailed = false;
+  #isEnded = false;
+  #retryAtMs = 0;
+
+  constructor(options: SnapshotOptions, sizes: StoredSizes) {
+    this.#options = options;
+    this.#sizes = sizes;
+  }
+
+  onCommit(sizeBytes: number): void {
+    this.#sizes = { ...this.#sizes, journalsBytes: this.#sizes.journalsBytes + sizeBytes };
+    this.makeWhenDue();
+  }
+
+  makeWhenDue(): void {
+    const { clock, journalsBytesMin = JOURNALS_BYTES_MIN } = this.#options;
+    const { journals, journalsBytes, snapshotBytes } = this.#sizes;
+    const isDue = journalsBytes > Math.max(journalsBytesMin, snapshotBytes) || journals > JOURNALS_MAX;
+    if (!isDue || this.#running !== undefined || this.#isEnded || clock.monotonicMs() < this.#retryAtMs) return;
+    this.#running = this.#make().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** Ends a snapshot that is under way. */
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    await this.#running;
+  }
+
+  async #make(): Promise<void> {
+    const { clock, folder, onTrouble } = this.#options;
+    try {
+      await this.#write();
+      if (this.#hasFailed) onTrouble(undefined);
+      this.#hasFailed = false;
+    } catch (error) {
+      if (this.#isEnded) return;
+      this.#hasFailed = true;
+      this.#retryAtMs = clock.monotonicMs() + RETRY_MS;
+      onTrouble(
+        `no snapshot of the tablet in ${folder.folder} could be made, so its journals grow: ${messageOf(error)}; tried again in ${RETRY_MS / 1_000} s`,
+      );
+    }
+  }
+
+  /**
+   * The journal begins before the documents are lent, and they are lent once durable, so that every commit is in the
+   * snapshot or in the journals from its number on. Many are in both: a load takes what the journals say.
+   */
+  async #write(): Promise<void> {
+    const { folder, snapshot, beginJournal } = this.#options;
+    await this.#refuseWithoutRoom();
+    const before = this.#sizes;
+    const number = await beginJournal();
+    const documents = await snapshot();
+    const snapshotBytes = await folder.writeSnapshot(number, this.#pieces(documents));
+    this.#sizes = {
+      journals: 1,
+      journalsBytes: this.#sizes.journalsBytes - before.journalsBytes,
+      snapshotBytes,
+    };
+    await folder.removeBelow(number);
+  }
+
+  /** A snapshot that filled the disk would take commits their room. */
+  async #refuseWithoutRoom(): Promise<void> {
+    const { folder } = this.#options;
+    const neededBytes = this.#sizes.journalsBytes + this.#sizes.snapshotBytes;
+    const freeBytes = await folder.lines.files.freeBytes(folder.folder);
+    if (freeBytes >= neededBytes) return;
+    throw new DiskFullError(
+      `it may take ${neededBytes} bytes, and the disk that holds ${folder.folder} has ${freeBytes} left: make room there`,
+    );
+  }
+
+  /** In pieces, between which commits and callers have their turn. The last line counts the documents. */
+  async *#pieces(documents: Iterable<BackupDocument>): AsyncGenerator<Buffer> {
+    let lines: Buffer[] = [];
+    let sizeBytes = 0;
+    let count = 0;
+    for (const { table, key, version, document } of documents) {
+      count++;
+      const line = lineOf([table, key, version, document]);
+      lines.push(line);
+      sizeBytes += line.length;
+      if (sizeBytes < PIECE_BYTES) continue;
+      if (this.#isEnded) throw new Error("the storage is closed");
+      yield Buffer.concat(lines);
+      lines = [];
+      sizeBytes = 0;
+    }
+    yield Buffer.concat([...lines, lineOf({ documents: count })]);
+  }
+}

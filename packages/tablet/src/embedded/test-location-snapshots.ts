@@ -1,0 +1,1 @@
+export { openWithSnapshots as openLocation } from "./test-location.js";

@@ -1,0 +1,194 @@
+import { basename, dirname } from "node:path";
+import type { Files, OpenFile } from "../files.js";
+
+const SECTOR_BYTES = 512;
+
+/** A file in memory: what programs see, and what is on the disk for certain. */
+interface Inode {
+  readonly number: number;
+  content: Buffer;
+  durable: Buffer;
+}
+
+/** What outlives a process. */
+interface Disk {
+  readonly names: Map<string, Inode>;
+  readonly durableNames: Map<string, Inode>;
+  unsynced: { readonly folder: string; readonly change: FolderChange }[];
+  inodes: number;
+}
+
+/** A change of a folder that a sync of the folder makes durable. */
+type FolderChange = (names: Map<string, Inode>) => void;
+
+/**
+ * A file system in memory that loses power. What was synced survives. Of all other appends any part does: the length and
+ * each sector on its own, sectors that were not written read as zeros. Changes of folders survive up to one of them.
+ */
+export class PowerCutFiles implements Files {
+  /** How many calls until the power fails; each call after that never returns to the program. */
+  callsLeft = Number.POSITIVE_INFINITY;
+  /** Appends beyond it fail with ENOSPC, after the part that still fits. */
+  capacityBytes = Number.POSITIVE_INFINITY;
+  /** The next sync fails with EIO. */
+  failNextSync = false;
+  readonly #disk: Disk;
+
+  constructor(disk: Disk = { names: new Map(), durableNames: new Map(), unsynced: [], inodes: 0 }) {
+    this.#disk = disk;
+  }
+
+  /** A copy in which a file has this content. */
+  changed(path: string, content: Buffer): PowerCutFiles {
+    const names = new Map(this.#disk.names);
+    for (const [name, { number, content: before }] of names) {
+      const own = name === path ? content : before;
+      names.set(name, { number, content: own, durable: own });
+    }
+    return new PowerCutFiles({ names, durableNames: new Map(names), unsynced: [], inodes: this.#disk.inodes });
+  }
+
+  /** The file system of the next process, when this one was killed and the power stayed. */
+  afterKill(): PowerCutFiles {
+    return new PowerCutFiles(this.#disk);
+  }
+
+  /** The file system after the power has come back. */
+  afterCut(random: () => number): PowerCutFiles {
+    const { durableNames, unsynced, inodes } = this.#disk;
+    const names = new Map(durableNames);
+    const survive = Math.floor(random() * (unsynced.length + 1));
+    for (const { change } of unsynced.slice(0, survive)) change(names);
+    const after = new Map<string, Inode>();
+    for (const [path, { number, content, durable }] of names) {
+      const survived = survivingContent(content, durable, random);
+      after.set(path, { number, content: survived, durable: survived });
+    }
+    return new PowerCutFiles({ names: after, durableNames: new Map(after), unsynced: [], inodes });
+  }
+
+  /** The contents by name. */
+  contents(): Map<string, Buffer> {
+    return new Map(Array.from(this.#disk.names, ([path, { content }]) => [basename(path), content]));
+  }
+
+  async open(path: string, flags: "r" | "a" | "ax" | "w"): Promise<OpenFile> {
+    await this.#call();
+    let inode = this.#disk.names.get(path);
+    if (inode !== undefined && flags === "ax") throw errnoError("EEXIST", path);
+    if (inode === undefined && flags === "r") throw errnoError("ENOENT", path);
+    if (inode === undefined) {
+      const made = { number: this.#disk.inodes++, content: Buffer.alloc(0), durable: Buffer.alloc(0) };
+      this.#change(path, (names) => names.set(path, made));
+      inode = made;
+    }
+    if (flags === "w") inode.content = Buffer.alloc(0);
+    return this.#opened(inode);
+  }
+
+  list(folder: string): string[] {
+    return [...this.#disk.names.keys()].filter((path) => dirname(path) === folder).map((path) => basename(path));
+  }
+
+  async makeFolder(): Promise<void> {
+    await this.#call();
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    await this.#call();
+    this.#change(to, (names) => {
+      const inode = names.get(from);
+      if (inode === undefined) return;
+      names.set(to, inode);
+      names.delete(from);
+    });
+  }
+
+  async remove(path: string): Promise<void> {
+    await this.#call();
+    this.#change(path, (names) => names.delete(path));
+  }
+
+  async syncFolder(folder: string): Promise<void> {
+    await this.#call();
+    for (const { change } of this.#disk.unsynced.filter((each) => each.folder === folder))
+      change(this.#disk.durableNames);
+    this.#disk.unsynced = this.#disk.unsynced.filter((each) => each.folder !== folder);
+  }
+
+  async freeBytes(): Promise<number> {
+    let used = 0;
+    for (const { content } of this.#disk.names.values()) used += content.length;
+    return Math.max(0, this.capacityBytes - used);
+  }
+
+  #opened(inode: Inode): OpenFile {
+    const call = () => this.#call();
+    return {
+      stat: async () => {
+        await call();
+        return { size: inode.content.length, ino: inode.number };
+      },
+      read: async (buffer, offset, length, position) => {
+        await call();
+        return { bytesRead: inode.content.copy(buffer, offset, position, position + length) };
+      },
+      appendFile: async (bytes) => {
+        await call();
+        const fitting = bytes.subarray(0, await this.freeBytes());
+        inode.content = Buffer.concat([inode.content, fitting]);
+        if (fitting.length < bytes.length) throw errnoError("ENOSPC", "a file");
+      },
+      truncate: async (sizeBytes) => {
+        await call();
+        inode.content = inode.content.subarray(0, sizeBytes);
+      },
+      datasync: async () => {
+        await call();
+        if (this.failNextSync) {
+          this.failNextSync = false;
+          throw errnoError("EIO", "a file");
+        }
+        inode.durable = inode.content;
+      },
+      close: async () => {},
+    };
+  }
+
+  #change(path: string, change: FolderChange): void {
+    change(this.#disk.names);
+    this.#disk.unsynced.push({ folder: dirname(path), change });
+  }
+
+  /** Others have their turn, as in a call that waits for a disk. */
+  async #call(): Promise<void> {
+    if (this.callsLeft-- <= 0) throw new PowerFailure();
+    await Promise.resolve();
+  }
+}
+
+/** What a program hears of after the power failed. */
+export class PowerFailure extends Error {
+  override readonly name = "PowerFailure";
+}
+
+function errnoError(code: string, path: string): Error {
+  return Object.assign(new Error(`${code}: ${path}`), { code });
+}
+
+/** Content that was cut back and not synced survives as it was, or as it is. */
+function survivingContent(content: Buffer, durable: Buffer, random: () => number): Buffer {
+  const isAppended = content.length >= durable.length && content.subarray(0, durable.length).equals(durable);
+  if (!isAppended) return random() < 0.5 ? durable : content;
+  const addedBytes = content.length - durable.length;
+  const keptBytes = random() < 0.5 ? addedBytes : Math.floor(random() * addedBytes);
+  const survived = Buffer.from(content.subarray(0, durable.length + keptBytes));
+  const chanceOfLoss = random();
+  for (let at = durable.length; at < survived.length; at = nextSector(at))
+    if (random() < chanceOfLoss) survived.fill(0, at, Math.min(nextSector(at), survived.length));
+  return survived;
+}
+
+function nextSector(at: number): number {
+  return (Math.floor(at / SECTOR_BYTES) + 1) * SECTOR_BYTES;
+}
