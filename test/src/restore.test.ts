@@ -16,7 +16,7 @@ const PATIENCE = { timeoutMs: 60_000 };
 const run = (file: string, args: readonly string[]) =>
   promisify(execFile)(process.execPath, [join(repositoryFolder, file), ...args]);
 
-for (const store of ["LMDB", "MongoDB"]) {
+for (const store of ["a folder", "MongoDB"]) {
   describe(`a registry on ${store} that is restored from a backup, while its agents stay up`, () => {
     let mesh: RegistryMesh | undefined;
     let url = "";

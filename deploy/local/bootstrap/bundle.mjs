@@ -25,7 +25,7 @@ export const OTHERS = {
   "disk-agent": [DESCRIPTORS, ...DRIVERS],
 };
 /** They find their native code by where they lie themselves. */
-const NATIVE = ["lmdb", "fs-native-extensions"];
+const NATIVE = ["fs-native-extensions"];
 // What CommonJS relies on.
 const BANNER = `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`;
 

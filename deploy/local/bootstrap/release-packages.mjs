@@ -3,8 +3,8 @@ import { dirname, join } from "node:path";
 import { Failure } from "./run.mjs";
 
 const PLATFORM = `${process.platform}-${process.arch}`;
-/** Packages that are found by their names, though nobody imports them: the platform's native code, files of the page. */
-const FOUND_BY_NAME = [`@lmdb/lmdb-${PLATFORM}`, "preact"];
+/** Packages that are found by their names, though nobody imports them: files of the page. */
+const FOUND_BY_NAME = ["preact"];
 /** What only who compiles native code needs. */
 const TO_COMPILE = ["node-addon-api"];
 const NEEDED_FILE = /(?:\.[cm]?js|\.json|\.node|\.proto)$|(?:^|\/)(?:licen[cs]e|notice|copying)[^/]*$/i;

@@ -88,14 +88,14 @@ describe("a release", function () {
     expect(readdirSync(join(unpacked, "bin"))).to.have.members(PROGRAMS);
     expect(files.filter((file) => /^lib.*(?:\.test\.|testing|crashing)|\.d\.ts$/.test(file))).to.deep.equal([]);
     const native = files.filter((file) => file.endsWith(".node")).map((file) => file.split("/")[1]);
-    expect(new Set(native)).to.deep.equal(new Set(["@lmdb", "fs-native-extensions"]));
+    expect(new Set(native)).to.deep.equal(new Set(["fs-native-extensions"]));
     const { stdout } = spawnSync("grep", ["-rlF", repository.replace(/\/$/, ""), unpacked], { encoding: "utf8" });
     expect(stdout).to.equal("", "files that name the folder it was made in");
   });
 
   it("says whose code is in it, under which licence", () => {
     const text = readFileSync(join(unpacked, "THIRD-PARTY-LICENSES.txt"), "utf8");
-    for (const name of ["lmdb", "fs-native-extensions", "@grpc/grpc-js", "mongodb", "preact", "zod"])
+    for (const name of ["fs-native-extensions", "@grpc/grpc-js", "mongodb", "preact", "zod"])
       expect(text).to.match(new RegExp(`^${name} \\d[\\d.]*: (?:MIT|Apache-2\\.0)$`, "m"));
     for (const name of ["typescript", "mocha", "esbuild"]) expect(text).not.to.match(new RegExp(`^${name} `, "m"));
   });

@@ -191,7 +191,7 @@ describe("npm start", function () {
       leaveToVerify(this);
       const folder = join(layout.dataFolder("disk-registry"), "registry");
       mkdirSync(folder, { recursive: true });
-      for (const name of ["data.mdb", "lock.mdb"]) writeFileSync(join(folder, name), "garbage ".repeat(1024));
+      writeFileSync(join(folder, "journal.0000000000000001"), "garbage\n".repeat(1024));
       const line = await refusal();
       expect(line).to.include(folder).and.include("--fresh");
     });

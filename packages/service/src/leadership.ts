@@ -170,7 +170,7 @@ export class Leadership<Context> {
     let reason: unknown;
     const onFollowing = (): void => log.info({}, "follows the leader: its state is in memory");
     const onTrouble = (trouble: string | undefined): void => {
-      if (trouble === undefined) log.info({}, "the database takes all writes again");
+      if (trouble === undefined) log.info({}, "the store takes all writes again");
       else log.error({ alert: "store_refuses_writes" }, trouble);
     };
     const onWarning = (warning: string): void => log.warn({}, warning);

@@ -1,14 +1,8 @@
 import xxhash from "xxhash-wasm";
 import { fieldNamesOf, isWrittenAsIs } from "./field-names.js";
-import type { Place } from "./place.js";
 
 /** Not against forgery: it finds what was lost, mixed up, damaged or edited. */
-const { h64, h64Raw } = await xxhash();
-
-/** By character: the hexadecimal digit that it is; -1 for none. */
-const DIGITS = new Int8Array(256).fill(-1);
-for (const [digit, character] of Buffer.from("0123456789abcdef").entries()) DIGITS[character] = digit;
-const CHECKSUM_DIGITS = 16;
+const { h64 } = await xxhash();
 
 /** A document with the version of its table's shape that it has. */
 export interface Versioned {
@@ -33,47 +27,6 @@ export type StoredSums = Readonly<Record<string, TableSum>>;
 /** The text is what JSON.stringify makes of the document: the same before and after a storage that keeps texts. */
 export function checksumOf(table: string, key: string, version: number, json: string): bigint {
   return h64(`${table}\0${key}\0${version}\0${json}`);
-}
-
-/** As `checksumOf`, of documents of one table whose keys and texts are at hand as UTF-8. */
-export class ByteChecksums {
-  readonly #table: Buffer;
-  #text: Buffer = Buffer.alloc(0);
-  /** By their length, beginnings of the text: to make one takes as long as the checksum. */
-  readonly #beginnings = new Map<number, Buffer>();
-
-  constructor(table: string) {
-    this.#table = Buffer.from(`${table}\0`);
-  }
-
-  of(key: Place, version: number, json: Place): bigint {
-    const versionText = `${version}`;
-    const sizeBytes = this.#table.length + key.sizeBytes + versionText.length + 2 + json.sizeBytes;
-    if (sizeBytes > this.#text.length) this.#makeRoom(sizeBytes);
-    const text = this.#text;
-    let at = this.#table.length;
-    for (let index = 0; index < key.sizeBytes; index++) text[at++] = key.bytes[key.at + index] as number;
-    text[at++] = 0;
-    for (let index = 0; index < versionText.length; index++) text[at++] = versionText.charCodeAt(index);
-    text[at++] = 0;
-    json.bytes.copy(text, at, json.at, json.at + json.sizeBytes);
-    return h64Raw(this.#beginning(sizeBytes));
-  }
-
-  #beginning(sizeBytes: number): Buffer {
-    let beginning = this.#beginnings.get(sizeBytes);
-    if (beginning === undefined) {
-      beginning = this.#text.subarray(0, sizeBytes);
-      this.#beginnings.set(sizeBytes, beginning);
-    }
-    return beginning;
-  }
-
-  #makeRoom(sizeBytes: number): void {
-    this.#text = Buffer.alloc(2 * sizeBytes);
-    this.#text.set(this.#table);
-    this.#beginnings.clear();
-  }
 }
 
 /**
@@ -133,23 +86,6 @@ function inOrder(value: unknown): unknown {
 
 export function hexOf(checksum: bigint): string {
   return checksum.toString(16).padStart(16, "0");
-}
-
-const words = new DataView(new ArrayBuffer(8));
-
-/** The checksum of which the place is `hexOf`; undefined when it is none. */
-export function checksumAt({ bytes, at, sizeBytes }: Place): bigint | undefined {
-  if (sizeBytes < CHECKSUM_DIGITS) return undefined;
-  for (let word = 0; word < 2; word++) {
-    let value = 0;
-    for (let index = 0; index < 8; index++) {
-      const digit = DIGITS[bytes[at + 8 * word + index] as number] as number;
-      if (digit < 0) return undefined;
-      value = (value << 4) | digit;
-    }
-    words.setInt32(4 * word, value);
-  }
-  return words.getBigUint64(0);
 }
 
 /** Count and sum of a whole state, whatever the order in which its documents came. */

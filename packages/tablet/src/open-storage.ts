@@ -1,9 +1,9 @@
 import { join, resolve } from "node:path";
 import { InvalidArgumentError, type Logger, NotImplementedError } from "@diskmesh/domain";
+import { openEmbeddedEventLog } from "./embedded/embedded-event-log.js";
+import { openEmbeddedStorage } from "./embedded/embedded-storage.js";
+import { examineEmbedded } from "./embedded/examine.js";
 import type { Examined } from "./examine/examination.js";
-import { examineLmdb } from "./lmdb/examine.js";
-import { openLmdbEventLog } from "./lmdb/lmdb-event-log.js";
-import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 import type { MongoStorageLimits } from "./mongo/mongo-storage.js";
 import { examineMongoStorage, openMongoEventLog, openMongoStorage } from "./mongo/open-mongo.js";
 import type { Schema } from "./schema.js";
@@ -20,14 +20,14 @@ export function openStorage(
 ): TabletStorage {
   checkName(tabletName);
   if (isDatabaseUrl(url)) return openMongoStorage({ url, tabletName, limits: options.mongo, log: options.log });
-  return openLmdbStorage({ folder: folderOf(url, tabletName) });
+  return openEmbeddedStorage({ folder: folderOf(url, tabletName) });
 }
 
 /** The event log that goes with a tablet, beside it in the same database or folder. */
 export function openEventLog(url: string, tabletName: string, log?: Logger): EventLog {
   checkName(tabletName);
   if (isDatabaseUrl(url)) return openMongoEventLog({ url, tabletName, log });
-  return openLmdbEventLog({ folder: folderOf(url, `${tabletName}-events`) });
+  return openEmbeddedEventLog({ folder: folderOf(url, `${tabletName}-events`), log });
 }
 
 /**
@@ -41,7 +41,7 @@ export async function examineStorage(
 ): Promise<Examined> {
   checkName(tabletName);
   if (isDatabaseUrl(url)) return examineMongoStorage({ url, tabletName }, schema, leaseTimeMs);
-  return examineLmdb(folderOf(url, tabletName), schema);
+  return examineEmbedded(folderOf(url, tabletName), schema);
 }
 
 /** Whether several processes can have it, of which one leads and the others stand by; a folder is one process's own. */

@@ -3,7 +3,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import * as z from "zod";
-import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
+import { openEmbeddedStorage } from "./embedded/embedded-storage.js";
 import { MongoStorage } from "./mongo/mongo-storage.js";
 import { changed } from "./mongo/simulation/candidate.js";
 import { idealServer } from "./mongo/testing/ideal-server.js";
@@ -31,9 +31,9 @@ const second = table<Host>()({
 const withoutUpgrade: Table<Host> = { ...second, upgrade: undefined };
 
 const stores: Readonly<Record<string, () => () => TabletStorage>> = {
-  LMDB: () => {
+  "a folder": () => {
     const folder = temporaryFolder();
-    return () => openLmdbStorage({ folder });
+    return () => openEmbeddedStorage({ folder });
   },
   MongoDB: () => {
     const server = idealServer();

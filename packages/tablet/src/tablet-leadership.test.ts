@@ -1,7 +1,7 @@
 import { FencedError, InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
+import { openEmbeddedStorage } from "./embedded/embedded-storage.js";
 import { table } from "./schema.js";
 import { Tablet } from "./tablet.js";
 import { TabletScene, turn } from "./testing/tablet-scene.js";
@@ -39,7 +39,7 @@ describe("who leads a tablet", () => {
   });
 
   it("is lost when it claims above a number while another process leads", async () => {
-    const other = openLmdbStorage({ folder: scene.folder, exclusive: false });
+    const other = openEmbeddedStorage({ folder: scene.folder, exclusive: false });
     await other.claim({ writer: "other", address: "127.0.0.1:9" });
     await rejection(scene.tablet.claimAbove(7), FencedError);
     expect(await scene.tablet.lost).to.be.instanceOf(FencedError);
@@ -70,13 +70,13 @@ describe("who leads a tablet", () => {
     await scene.put("h1");
     await scene.tablet.close();
     const other = { devices: table<{ id: string }>()({ key: ({ id }) => id }) };
-    const exclusive = openLmdbStorage({ folder: scene.folder });
+    const exclusive = openEmbeddedStorage({ folder: scene.folder });
     await rejection(
       Tablet.open({ name: "registry", schema: other, storage: exclusive, address: "" }),
       InvalidStateError,
       "there is no table hosts",
     );
-    const next = openLmdbStorage({ folder: scene.folder });
+    const next = openEmbeddedStorage({ folder: scene.folder });
     await next.claim({ writer: "next", address: "" });
     await next.close({ handOver: true });
   });
@@ -90,7 +90,7 @@ describe("who leads a tablet", () => {
       const waiting = rejection(scene.put("waiting"));
       const heard: unknown[] = [];
       scene.tablet.watch((changes) => heard.push(changes));
-      const newer = openLmdbStorage({ folder: scene.folder, exclusive: false });
+      const newer = openEmbeddedStorage({ folder: scene.folder, exclusive: false });
       await newer.claim({ writer: "newer", address: "127.0.0.1:9" });
       scene.storage.go();
       for (const error of await Promise.all([inFlight, waiting, scene.tablet.lost])) {
@@ -109,7 +109,7 @@ describe("who leads a tablet", () => {
 
     it("learns of it from the renewal when it has nothing to commit", async () => {
       await scene.reopen({ renewIntervalMs: 5 });
-      const newer = openLmdbStorage({ folder: scene.folder, exclusive: false });
+      const newer = openEmbeddedStorage({ folder: scene.folder, exclusive: false });
       await newer.claim({ writer: "newer", address: "127.0.0.1:9" });
       expect(await scene.tablet.lost).to.be.instanceOf(FencedError);
       await rejection(scene.hostIds(), FencedError);

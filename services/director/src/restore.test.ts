@@ -12,7 +12,7 @@ import { TestDirector } from "./testing/test-director.js";
 
 const RESTORE = fileURLToPath(new URL("./restore.js", import.meta.url));
 
-for (const store of ["LMDB", "MongoDB"])
+for (const store of ["a folder", "MongoDB"])
   describe(`a director on ${store} that is restored from a backup`, () => {
     let director: TestDirector;
     let folder: string;
@@ -21,7 +21,7 @@ for (const store of ["LMDB", "MongoDB"])
     before(async function () {
       if (store === "MongoDB") leaveToVerify(this);
       folder = temporaryFolder();
-      if (store === "LMDB") {
+      if (store === "a folder") {
         director = await TestDirector.start();
         return;
       }

@@ -5,7 +5,7 @@ import { collectGarbage, temporaryFolder } from "@diskmesh/testkit";
 import { device, deviceIdOf } from "./devices.js";
 import { type Measurement, measurement } from "./measure.js";
 
-const DEVICES_IN_LMDB = 200_000;
+const EMBEDDED_DEVICES = 200_000;
 /** A server that is as quick as most people's takes as long for these. */
 const DEVICES_IN_MONGO = 40_000;
 const PER_TRANSACTION = 2_000;
@@ -15,8 +15,8 @@ type RegistryTablet = Tablet<typeof schema>;
 
 /** What a device costs a registry in memory: as it is loaded, and after each of them has changed. */
 export async function benchMemory(report: (line: string) => void): Promise<Measurement[]> {
-  report(`the memory of ${DEVICES_IN_LMDB} devices, loaded from LMDB`);
-  const measurements = await measured("lmdb", temporaryFolder(), "registry", DEVICES_IN_LMDB);
+  report(`the memory of ${EMBEDDED_DEVICES} devices, loaded from the embedded store`);
+  const measurements = await measured("embedded", temporaryFolder(), "registry", EMBEDDED_DEVICES);
   const database = await documentDatabase();
   if (typeof database === "string") {
     report(`NOT MEASURED: device_memory_mongo_*, since ${database}`);

@@ -1,6 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { mkdirSync } from "node:fs";
-import { join } from "node:path";
 import { openStorage } from "@diskmesh/tablet";
 import {
   databaseUrl,
@@ -11,8 +9,8 @@ import {
   withDatabase,
 } from "@diskmesh/tablet/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
-import { open } from "lmdb";
 import { benchChecks } from "./checks-bench.js";
+import { BareLog } from "./floors.js";
 import { type Measurement, measurement } from "./measure.js";
 import { benchTakeover } from "./takeover-bench.js";
 
@@ -27,9 +25,9 @@ const document = (index: number) => ({ id: `d${index % KEYS}`, n: index, text: "
 
 /** Commits of one document, one after the other, in both stores, what checks cost, and the time of a takeover. */
 export async function benchStore(report: (line: string) => void): Promise<Measurement[]> {
-  report("commits in LMDB beside bare synced puts");
-  const measurements = await benchLmdb();
-  report("loads and commits in LMDB with every check beside the same without");
+  report("commits in the embedded store beside bare synced appends");
+  const measurements = await benchEmbedded();
+  report("loads and commits in the embedded store with every check beside the same without");
   measurements.push(...(await benchChecks()));
   const database = await documentDatabase();
   if (typeof database === "string") {
@@ -43,18 +41,12 @@ export async function benchStore(report: (line: string) => void): Promise<Measur
   return measurements;
 }
 
-async function benchLmdb(): Promise<Measurement[]> {
+async function benchEmbedded(): Promise<Measurement[]> {
   const folder = temporaryFolder();
-  mkdirSync(join(folder, "bare"));
-  const bare = open({ path: join(folder, "bare", "data.mdb") });
-  try {
-    return await benchCommits("lmdb", "bare LMDB put, synced", folder, "bench", async (index) => {
-      await bare.put(`d${index % KEYS}`, document(index));
-      await bare.flushed;
-    });
-  } finally {
-    await bare.close();
-  }
+  await using bare = await BareLog.open(folder);
+  return await benchCommits("embedded", "bare append, fdatasync", folder, "bench", (index) =>
+    bare.append(`${JSON.stringify(document(index))}\n`),
+  );
 }
 
 async function benchMongo(url: string, title: string): Promise<Measurement[]> {

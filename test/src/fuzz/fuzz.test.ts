@@ -23,8 +23,7 @@ const WARMING_INPUTS = 2_000;
 const COUNTED_INPUTS = 4_000;
 /** What is under way at a look, and what is kept in bounds, such as ended tasks; what a request is made of takes 7 KB. */
 const MAX_BYTES_PER_INPUT = 2_000;
-/** Each opens a store in processes of its own. */
-const STORES = 4;
+const STORES = 40;
 /** Above the limit of a run by hand: tests run beside others, on machines that have no time for any. */
 const WAIT_LIMIT_MS = 4_000;
 const PAUSE_MS = 5_500;

@@ -5,8 +5,6 @@ export interface Surface {
   readonly name: string;
   /** Sends that are under way at once; 1 where one must not be seen beside another. */
   readonly atOnce: number;
-  /** The process of its own that it waits for, 0 while there is none: the time it takes itself says nothing. */
-  readonly waitsForPid?: number;
   /** Makes an input of nothing but the numbers it draws. What is structured is JSON text, so that each can be kept as it is. */
   next(random: Random): Buffer;
   /**

@@ -16,8 +16,7 @@ const SENT = 1;
 const PAUSED = 2;
 const STOPPED = 3;
 const THREAD = 4;
-const WAITS_FOR = 5;
-const PLACES = 6;
+const PLACES = 5;
 
 const LOOK_MS = 250;
 /** A parser that takes longer holds up its whole process. */
@@ -106,11 +105,8 @@ export class ThreadLane implements Lane {
     }, LOOK_MS);
   }
 
-  /** Its thread, and the process that this one waits for. */
   #keptFromRunningMs(): number {
-    const thread = Atomics.load(this.#shared, THREAD);
-    const waitsFor = Atomics.load(this.#shared, WAITS_FOR);
-    return waitedForTurnsMs(process.pid, thread) + (waitsFor === 0 ? 0 : waitedForTurnsMs(waitsFor));
+    return waitedForTurnsMs(process.pid, Atomics.load(this.#shared, THREAD));
   }
 }
 
@@ -119,7 +115,6 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
   const counts = new Counts();
   const { first, last = Number.POSITIVE_INFINITY, seed } = range;
   Atomics.store(shared, THREAD, threadId());
-  const telling = setInterval(() => Atomics.store(shared, WAITS_FOR, surface.waitsForPid ?? 0), LOOK_MS);
   for (let index = first; index <= last && Atomics.load(shared, STOPPED) === 0; index++) {
     while (Atomics.load(shared, PAUSED) === 1 && Atomics.load(shared, STOPPED) === 0) await sleep(LOOK_MS);
     Atomics.store(shared, INDEX, index);
@@ -131,7 +126,6 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
   // A subclass of Map would not pass between threads.
   parentPort?.postMessage({ counts: new Map([...(surface.counts ?? []), ...counts]) } satisfies FromThread);
   await surface.close?.();
-  clearInterval(telling);
 }
 
 /**
@@ -141,7 +135,7 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
  */
 export async function sendTimed(surface: Surface, input: Buffer, counts: Counts): Promise<string | undefined> {
   try {
-    if ((await ranMsFor(surface, input)) < SLOW_MS || surface.waitsForPid !== undefined) return undefined;
+    if ((await ranMsFor(surface, input)) < SLOW_MS) return undefined;
     const againMs = await ranMsFor(surface, input);
     if (againMs >= SLOW_MS) return `took ${Math.round(againMs)} ms`;
     counts.add("slow once, not twice");

@@ -73,7 +73,7 @@ async function main(): Promise<void> {
 async function onStore(name: StoreName, run: (store: Store) => Promise<boolean>): Promise<boolean> {
   const store = await openStore(name);
   if (typeof store === "string")
-    throw new Error(`${name} was not tested: ${store}; --store lmdb tests the other alone`);
+    throw new Error(`${name} was not tested: ${store}; --store embedded tests the other alone`);
   try {
     return await run(store);
   } finally {

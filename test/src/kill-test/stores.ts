@@ -8,7 +8,7 @@ import {
   removeTablet,
 } from "@diskmesh/tablet/testing";
 
-export const STORE_NAMES = ["lmdb", "mongodb"] as const;
+export const STORE_NAMES = ["embedded", "mongodb"] as const;
 export type StoreName = (typeof STORE_NAMES)[number];
 
 /** Where services keep their tablets during a test. */
@@ -27,7 +27,7 @@ export interface Store {
 
 /** The store, or why there is none here; `place` asks for a database of the caller's own. */
 export async function openStore(name: StoreName, place?: DatabasePlace): Promise<Store | string> {
-  if (name === "lmdb") return { name, title: "LMDB", registries: 1, remove: async () => {} };
+  if (name === "embedded") return { name, title: "the embedded store", registries: 1, remove: async () => {} };
   const found = await (place === undefined ? documentDatabase() : newDocumentDatabase(place));
   if (typeof found === "string") return found;
   const [url, prefix] = [databaseUrl(found.url), newTabletName()];

@@ -79,7 +79,7 @@ export class SoakMesh implements AsyncDisposable {
     readonly measures: Measures;
     readonly onOwnExit: (exit: OwnExit) => void;
   }): Promise<SoakMesh | string> {
-    const leaders = options.store === "lmdb" ? [1] : [1, 2];
+    const leaders = options.store === "embedded" ? [1] : [1, 2];
     const directors = leaders.map((number) => `director-${number}`);
     const registries = leaders.map((number) => `disk-registry-${number}`);
     const names = [...directors, "cpi-dispatcher", ...registries];

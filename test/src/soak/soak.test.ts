@@ -18,16 +18,16 @@ const TIMEOUT_MS = 280_000;
 describe("a short soak", function () {
   this.timeout(TIMEOUT_MS);
 
-  it("all operations, some faults, LMDB -> every promise is kept, and the report says what was done", function () {
+  it("all operations, some faults, the embedded store -> every promise is kept, and the report says what was done", function () {
     leaveToVerify(this);
     const folder = temporaryFolder();
-    const args = ["--minutes", "0.35", "--store", "lmdb", "--report", folder, "--faults", "kill,stop,NATS away,EIO"];
+    const args = ["--minutes", "0.35", "--store", "embedded", "--report", folder, "--faults", "kill,stop,NATS away,EIO"];
     const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
       encoding: "utf8",
       timeout: TIMEOUT_MS,
     });
     expect(status, `${stdout}\n${stderr}`).to.equal(0);
-    const report: SoakReport = JSON.parse(readFileSync(join(folder, "lmdb/report.json"), "utf8"));
+    const report: SoakReport = JSON.parse(readFileSync(join(folder, "embedded/report.json"), "utf8"));
     expect(report.violations).to.deep.equal([]);
     const done = new Map(report.operations.map((one) => [one.name, one.done]));
     for (const name of ["NBD write", "registry.PublishDisk", "registry.RemoveDevice", "dynamic disks.ProvideDisk"])

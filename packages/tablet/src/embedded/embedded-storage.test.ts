@@ -12,6 +12,7 @@ import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
 import { lineOf } from "./line-file.js";
 import { openLocation, openWithSnapshots } from "./test-location.js";
+import { PowerCutFiles } from "./testing/power-cut-files.js";
 
 const LEADER = { writer: "writer", address: "127.0.0.1:1" };
 const CHILD = fileURLToPath(new URL("./claim-and-wait.js", import.meta.url));
@@ -123,14 +124,21 @@ describe("the embedded storage", () => {
   });
 
   it("makes a snapshot after fifty starts, so that a start reads a bounded number of files", async () => {
-    await makeTablet();
-    for (let n = 0; n < 50; n++) await (await open()).close({ handOver: true });
-    const storage = await open();
-    await storage.renew();
-    await eventually(async () => expect(files().join()).to.contain("snapshot"));
-    await storage.close({ handOver: true });
-    expect(files().filter((name) => name.startsWith("journal"))).to.have.length(1);
-    expect(Object.keys(await contents())).to.have.length(3);
+    const files = new PowerCutFiles();
+    const journals = () => [...files.contents().keys()].filter((name) => name.startsWith("journal"));
+    for (let start = 0; start <= 50; start++) {
+      const storage = new TrackedStorage(openEmbeddedStorage({ folder: "/state", files, exclusive: false }));
+      await storage.claim(LEADER);
+      await storage.load();
+      await storage.commit([put(`h${start}`, {})]);
+      if (start === 50) await eventually(async () => expect(journals()).to.have.length(1));
+      await storage.close({ handOver: true });
+    }
+    const found: string[] = [];
+    const storage = new TrackedStorage(openEmbeddedStorage({ folder: "/state", files, exclusive: false }));
+    await storage.claim(LEADER);
+    await storage.load((_, key) => found.push(key));
+    expect(found).to.have.length(51);
   });
 
   it("tells the leader when its journal was deleted or replaced", async () => {

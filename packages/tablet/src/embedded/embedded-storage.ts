@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { diskFullError, InvalidStateError, messageOf } from "@diskmesh/domain";
+import { diskFullError, InvalidStateError, messageOf, systemClock } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
 import { addChanges } from "../batch.js";
-import { monotonicClock, type TabletClock } from "../clock.js";
+import type { TabletClock } from "../clock.js";
 import { CURE } from "../format.js";
 import { OneAtATime } from "../one-at-a-time.js";
 import type { Claim, ClaimOptions, Leader, OnDocument, Snapshot, StoredChange, TabletStorage } from "../storage.js";
@@ -50,7 +50,7 @@ class EmbeddedStorage implements TabletStorage {
 
   async claim(leader: Leader, { restore, onTrouble }: ClaimOptions = {}): Promise<Claim> {
     const { folder } = this.#options;
-    if (restore?.replace) await setAside(folder);
+    const restored = restore && restoredFields(restore, restore.replace ? await this.#setAside() : 0);
     this.#onTrouble = onTrouble ?? (() => {});
     this.#isLoaded = false;
     try {
@@ -58,11 +58,11 @@ class EmbeddedStorage implements TabletStorage {
       if (this.#options.exclusive !== false) this.#lock ??= await FolderLock.take(folder);
       refuseLmdbFolder(folder, this.#folder.lines.files.list(folder), "tablet");
       const former = this.#journal;
-      this.#journal = await this.#folder.begin(restore?.generation ?? 1, (last, generation) => {
+      this.#journal = await this.#folder.begin(restored?.generation ?? 1, (last, generation) => {
         refuseRestore(last, restore, `the tablet in ${folder}`);
         const { tabletId = randomUUID(), incarnation = randomUUID(), parentIncarnations = [] } = last ?? {};
         const claim = { tabletId, incarnation, parentIncarnations, generation };
-        return { ...claim, ...(restore && restoredFields(restore)), writer: leader.writer, address: leader.address };
+        return { ...claim, ...restored, generation, writer: leader.writer, address: leader.address };
       });
       await former?.file.close();
     } catch (error) {
@@ -71,6 +71,16 @@ class EmbeddedStorage implements TabletStorage {
     }
     const { tabletId, incarnation, parentIncarnations, generation } = this.#journal.claim;
     return { tabletId, incarnation, parentIncarnations, generation };
+  }
+
+  /** Sets the folder aside and resolves with a number that none of its generations exceeds. */
+  async #setAside(): Promise<number> {
+    const { folder } = this.#options;
+    await this.#folder.lines.files.makeFolder(folder);
+    // The number of a journal is no lower than its claim's generation.
+    const last = this.#folder.numbers("journal").at(-1) ?? 0;
+    await setAside(folder);
+    return last;
   }
 
   async load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
@@ -82,7 +92,7 @@ class EmbeddedStorage implements TabletStorage {
     if (newest !== undefined) await this.#folder.removeBelow(newest);
     this.#isLoaded = true;
     if (snapshot === undefined) return;
-    const { clock = monotonicClock, journalsBytesMin } = this.#options;
+    const { clock = systemClock, journalsBytesMin } = this.#options;
     this.#snapshots = new Snapshots(
       {
         folder: this.#folder,
@@ -99,7 +109,7 @@ class EmbeddedStorage implements TabletStorage {
   commit(changes: readonly StoredChange[]): Promise<void> {
     return this.#turns.run(async () => {
       const journal = this.#loaded();
-      this.#folder.refuseFenced(journal);
+      await this.#folder.refuseFenced(journal);
       const byKey = new Map<string, StoredChange>();
       addChanges(byKey, changes);
       const rows: Row[] = [];
@@ -109,14 +119,14 @@ class EmbeddedStorage implements TabletStorage {
       const line = lineOf(rows);
       await journal.file.append(line);
       // A claim that was made meanwhile may have read the journal before this line was in it.
-      this.#folder.refuseFenced(journal);
+      await this.#folder.refuseFenced(journal);
       this.#snapshots?.onCommit(line.length);
     });
   }
 
   async renew(): Promise<void> {
     const journal = this.#claimed();
-    this.#folder.refuseFenced(journal);
+    await this.#folder.refuseFenced(journal);
     await this.#refuseReplaced(journal);
     this.#snapshots?.makeWhenDue();
   }
@@ -143,7 +153,7 @@ class EmbeddedStorage implements TabletStorage {
   #begin(atLeast: number, claimAfter: (claim: StoredClaim, number: number) => StoredClaim): Promise<number> {
     return this.#turns.run(async () => {
       const own = this.#loaded();
-      this.#folder.refuseFenced(own);
+      await this.#folder.refuseFenced(own);
       this.#journal = await this.#folder
         .begin(atLeast, (_, number) => claimAfter(own.claim, number), own)
         .catch((error: unknown) => {

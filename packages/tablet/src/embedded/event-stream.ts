@@ -15,7 +15,7 @@ export interface StreamFile {
 }
 
 /** Characters of stream names that file names cannot contain have a replacement of one character each. */
-export function streamFileName({ stream, first }: StreamFile): string {
+function streamFileName({ stream, first }: StreamFile): string {
   const name = stream.replaceAll("/", "+").replaceAll(":", ",");
   return `stream.${name}.${String(first).padStart(INDEX_DIGITS, "0")}`;
 }

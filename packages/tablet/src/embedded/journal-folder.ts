@@ -60,11 +60,13 @@ export class JournalFolder {
   }
 
   /** Throws FencedError when a later journal exists: its maker has claimed the tablet. */
-  refuseFenced({ number, claim }: Journal): void {
+  async refuseFenced({ number, claim }: Journal): Promise<void> {
     const own = nameOf("journal", number);
     if (!this.lines.files.list(this.folder).some((name) => name > own && name.startsWith("journal."))) return;
+    const last = this.numbers("journal").at(-1) ?? number;
+    const head = await this.headOf(last).catch(() => undefined);
     throw new FencedError(
-      `the tablet in ${this.folder} has been claimed by another process; this one has generation ${claim.generation}`,
+      `the tablet in ${this.folder} has been claimed by ${head?.claim.address ?? "another process"} with generation ${last}; this process has generation ${claim.generation}`,
     );
   }
 
@@ -80,7 +82,7 @@ export class JournalFolder {
     const { number, file } = await this.#create(atLeast);
     try {
       // Looked up after the creation, from which on no earlier claim is acknowledged.
-      const last = own === undefined ? await this.#lastBefore(number) : this.#ownBefore(number, own);
+      const last = own === undefined ? await this.#lastBefore(number) : await this.#ownBefore(number, own);
       const claim = claimAfter(last?.claim, number);
       const head: Head = { format: `diskmesh tablet ${FORMAT}`, claim, previous: last?.number, end: last?.end };
       await file.append(lineOf(head));
@@ -116,6 +118,16 @@ export class JournalFolder {
     await this.lines.write(this.folder, nameOf("end", number), lineOf({ end: file.sizeBytes }));
   }
 
+  /** The length of a journal that was closed; undefined for others. */
+  async notedEnd(number: number): Promise<number | undefined> {
+    if (!this.numbers("end").includes(number)) return undefined;
+    let noted: number | undefined;
+    await this.lines.read(this.path("end", number), (json) => {
+      noted = (JSON.parse(json.toString()) as { end: number }).end;
+    });
+    return noted;
+  }
+
   /** Makes `snapshot.N` of the pieces; resolves with its size. */
   writeSnapshot(number: number, pieces: AsyncIterable<Buffer>): Promise<number> {
     return this.lines.replace(this.folder, nameOf("snapshot", number), pieces);
@@ -139,8 +151,8 @@ export class JournalFolder {
     }
   }
 
-  #ownBefore(number: number, own: Journal): { number: number; end: number; claim: StoredClaim } {
-    if (this.numbers("journal").some((other) => other > own.number && other < number)) this.refuseFenced(own);
+  async #ownBefore(number: number, own: Journal): Promise<{ number: number; end: number; claim: StoredClaim }> {
+    if (this.numbers("journal").some((other) => other > own.number && other < number)) await this.refuseFenced(own);
     return { number: own.number, end: own.file.sizeBytes, claim: own.claim };
   }
 
@@ -151,7 +163,7 @@ export class JournalFolder {
       if (number >= below) continue;
       const isClosed = ends.includes(number);
       if (!isClosed && (await this.headOf(number)) === undefined) continue;
-      const end = await this.#endOf(number, isClosed);
+      const end = await this.#endOf(number);
       const { claim } = (await this.headOf(number, end)) as Head;
       return { number, end, claim };
     }
@@ -163,12 +175,8 @@ export class JournalFolder {
   }
 
   /** Durable on return: a crash of the process alone leaves lines that were written and never synced. */
-  async #endOf(number: number, isClosed: boolean): Promise<number> {
-    let noted: number | undefined;
-    if (isClosed)
-      await this.lines.read(this.path("end", number), (json) => {
-        noted = (JSON.parse(json.toString()) as { end: number }).end;
-      });
+  async #endOf(number: number): Promise<number> {
+    const noted = await this.notedEnd(number);
     const end = await this.lines.read(this.path("journal", number), () => {}, noted);
     const file = await this.lines.files.open(this.path("journal", number), "a");
     await file.datasync().finally(() => file.close());

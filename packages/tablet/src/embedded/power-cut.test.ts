@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { DiskFullError, UnavailableError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
+import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
 import { type Transaction, table } from "../schema.js";
 import type { EventLog } from "../storage.js";
 import { Tablet } from "../tablet.js";
-import { ManualClock } from "../testing/manual-clock.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openEmbeddedEventLog } from "./embedded-event-log.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";

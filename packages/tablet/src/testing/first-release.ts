@@ -1,7 +1,6 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gunzipSync } from "node:zlib";
 import type { StoredDocument } from "../mongo/document-server.js";
 
 // What the first release wrote, of a mesh that ran for some seconds, with a document of each table of the director.
@@ -21,12 +20,6 @@ export function firstReleaseDocuments(name: FirstReleaseTablet): FixtureDocument
   return linesOf(`${name}.documents.jsonl`) as FixtureDocument[];
 }
 
-/** Makes its folder, as it was after the second claim. */
-export function makeFirstReleaseFolder(name: FirstReleaseTablet, folder: string): void {
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "data.mdb"), gunzipSync(readFileSync(join(FIXTURES, `${name}.mdb.gz`))));
-}
-
 /** All documents of its database, by collection, as they were after the second claim. */
 export function firstReleaseDatabase(
   name: FirstReleaseTablet,
@@ -34,7 +27,13 @@ export function firstReleaseDatabase(
   return linesOf(`${name}.mongo.jsonl`) as ReturnType<typeof firstReleaseDatabase>;
 }
 
+/** A backup of the tablet as it was in a folder of LMDB, made by the last version that had one, and its documents. */
+export function lmdbBackup(name: FirstReleaseTablet): { readonly file: string; readonly documents: FixtureDocument[] } {
+  const file = fileURLToPath(new URL(`../../fixtures/lmdb-backups/${name}.backup`, import.meta.url));
+  return { file, documents: linesOf(file).slice(1, -1) as FixtureDocument[] };
+}
+
 function linesOf(file: string): unknown[] {
-  const lines = readFileSync(join(FIXTURES, file), "utf8").trim().split("\n");
+  const lines = readFileSync(resolve(FIXTURES, file), "utf8").trim().split("\n");
   return lines.map((line) => JSON.parse(line));
 }

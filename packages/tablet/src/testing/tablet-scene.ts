@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openLmdbStorage } from "../lmdb/lmdb-storage.js";
+import { openEmbeddedStorage } from "../embedded/embedded-storage.js";
 import { table } from "../schema.js";
 import { Tablet } from "../tablet.js";
 import type { TabletLimits } from "../tablet-limits.js";
@@ -15,7 +15,7 @@ interface Host {
 
 const schema = { hosts: table<Host>()({ key: (host) => host.hostId, indexes: { byAz: (host) => host.az } }) };
 
-/** A tablet of hosts on LMDB behind a gate, for one test. */
+/** A tablet of hosts in the embedded store behind a gate, for one test. */
 export class TabletScene {
   readonly folder: string;
   storage!: GatedStorage;
@@ -39,7 +39,7 @@ export class TabletScene {
 
   /** One more tablet, whose storage is the scene's from then on. */
   async openTablet(limits: Partial<TabletLimits> = {}): Promise<Tablet<typeof schema>> {
-    this.storage = new GatedStorage(openLmdbStorage({ folder: this.folder, exclusive: false }));
+    this.storage = new GatedStorage(openEmbeddedStorage({ folder: this.folder, exclusive: false }));
     return Tablet.open({ name: "registry", schema, storage: this.storage, address: "127.0.0.1:7030", limits });
   }
 

@@ -18,7 +18,7 @@ export const databaseAway: Fault = {
   lengthMs: LENGTHS_MS.away,
   possible: ({ store }) => {
     if (store.database !== undefined) return undefined;
-    return store.name === "lmdb" ? "LMDB has no server" : "the database is not the soak's own";
+    return store.name === "embedded" ? "the embedded store has no server" : "the database is not the soak's own";
   },
   targets: () => ["database"],
   async begin({ store }) {

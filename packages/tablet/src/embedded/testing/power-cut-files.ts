@@ -167,8 +167,7 @@ export class PowerCutFiles implements Files {
   }
 }
 
-/** What a program hears of after the power failed. */
-export class PowerFailure extends Error {
+class PowerFailure extends Error {
   override readonly name = "PowerFailure";
 }
 

@@ -1,6 +1,0 @@
-/** A process for tests: claims the tablet in a folder, says so, and waits to be killed. */
-import { openLmdbStorage } from "./lmdb-storage.js";
-
-await openLmdbStorage({ folder: process.argv[2] as string }).claim({ writer: "child", address: "127.0.0.1:1" });
-process.stdout.write("claimed\n");
-setInterval(() => {}, 60_000);

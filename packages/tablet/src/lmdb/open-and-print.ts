@@ -1,9 +1,0 @@
-/** A process for tests: leads the tablet in a folder and says "serves" and how many documents, or ends with what kept it from that. */
-import { openLmdbStorage } from "./lmdb-storage.js";
-
-const storage = openLmdbStorage({ folder: process.argv[2] as string });
-await storage.claim({ writer: "child", address: "127.0.0.1:1" });
-let documents = 0;
-await storage.load(() => documents++);
-process.stdout.write(`serves ${documents}\n`);
-await storage.close({ handOver: true });
