@@ -9,13 +9,20 @@ const NEWLINE = 10;
 /** Reading yields to the event loop after so many bytes. */
 const PIECE_BYTES = 2 ** 20;
 
-/** Called with the JSON text of a line, the byte at which the line begins, and its size. False ends the reading. */
+/**
+ * Called with the JSON text of a line, which is valid during the call, the byte at which the line begins, and its size.
+ * False ends the reading.
+ */
 export type OnLine = (json: Buffer, at: number, sizeBytes: number) => unknown;
 
 /** A line: the CRC-32 of a JSON text, a space, the text, a newline. `cut -c10- FILE | jq .` reads a file of them. */
 export function lineOf(value: unknown): Buffer {
-  const json = Buffer.from(JSON.stringify(value));
-  return Buffer.concat([Buffer.from(checksumOf(json)), json, Buffer.of(NEWLINE)]);
+  const text = JSON.stringify(value);
+  const line = Buffer.allocUnsafe(CHECKSUM_BYTES + Buffer.byteLength(text) + 1);
+  line.write(text, CHECKSUM_BYTES);
+  line.write(checksumOf(line.subarray(CHECKSUM_BYTES, -1)), "latin1");
+  line[line.length - 1] = NEWLINE;
+  return line;
 }
 
 function checksumOf(json: Buffer): string {
@@ -107,14 +114,16 @@ export class LineFiles {
     { size, end }: { readonly size: number; readonly end: number | undefined },
   ): Promise<number> {
     const limit = end ?? size;
+    // Used anew for each piece; it doubles for a line that is longer.
+    let buffer = Buffer.allocUnsafe(PIECE_BYTES);
     let at = 0;
-    let rest: Buffer = Buffer.alloc(0);
-    for (;;) {
-      // Grows with a line that is longer than a piece, so that a long line is not copied once a piece.
-      const wanted = Math.min(Math.max(PIECE_BYTES, rest.length), limit - at - rest.length);
-      const piece = Buffer.allocUnsafe(wanted);
-      const { bytesRead } = await file.read(piece, 0, wanted, at + rest.length);
-      const bytes = Buffer.concat([rest, piece.subarray(0, bytesRead)]);
+    let filled = 0;
+    for (let bytesRead = 1; bytesRead > 0; ) {
+      if (filled === buffer.length) buffer = Buffer.concat([buffer], 2 * filled);
+      const wanted = Math.min(buffer.length - filled, limit - at - filled);
+      ({ bytesRead } = await file.read(buffer, filled, wanted, at + filled));
+      filled += bytesRead;
+      const bytes = buffer.subarray(0, filled);
       let from = 0;
       for (let to = bytes.indexOf(NEWLINE); to >= 0; to = bytes.indexOf(NEWLINE, from)) {
         const line = bytes.subarray(from, to);
@@ -122,11 +131,11 @@ export class LineFiles {
         if (onLine(this.jsonOf(path, at + from, line), at + from, line.length) === false) return at + to + 1;
         from = to + 1;
       }
+      buffer.copyWithin(0, from, filled);
       at += from;
-      rest = bytes.subarray(from);
-      if (bytesRead === 0) break;
+      filled -= from;
     }
-    if (rest.length > 0 && end !== undefined) throw this.#damaged(path, at, "the line there is cut off");
+    if (filled > 0 && end !== undefined) throw this.#damaged(path, at, "the line there is cut off");
     return at;
   }
 
