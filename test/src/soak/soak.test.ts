@@ -21,7 +21,16 @@ describe("a short soak", function () {
   it("all operations, some faults, the embedded store -> every promise is kept, and the report says what was done", function () {
     leaveToVerify(this);
     const folder = temporaryFolder();
-    const args = ["--minutes", "0.35", "--store", "embedded", "--report", folder, "--faults", "kill,stop,NATS away,EIO"];
+    const args = [
+      "--minutes",
+      "0.35",
+      "--store",
+      "embedded",
+      "--report",
+      folder,
+      "--faults",
+      "kill,stop,NATS away,EIO",
+    ];
     const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
       encoding: "utf8",
       timeout: TIMEOUT_MS,
