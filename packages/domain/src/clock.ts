@@ -42,3 +42,19 @@ export const systemClock: Clock = {
     setImmediate(action);
   },
 };
+
+/** Resolves after `ms` of a clock that only calls back; rejects with the signal's reason when it aborts before. */
+export function sleep(clock: Pick<Clock, "after">, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const abort = (): void => {
+      cancel();
+      reject(signal?.reason);
+    };
+    const cancel = clock.after(ms, () => {
+      signal?.removeEventListener("abort", abort);
+      resolve();
+    });
+    signal?.addEventListener("abort", abort, { once: true });
+  });
+}

@@ -1,4 +1,4 @@
-import type { Clock } from "@diskmesh/service";
+import { type Clock, sleep } from "@diskmesh/domain";
 
 /** What may happen later, and in what order. */
 interface SimEvent {
@@ -120,19 +120,8 @@ export class SimProcess implements Clock {
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted) return Promise.reject(signal.reason);
-    return new Promise((resolve, reject) => {
-      const abort = (): void => {
-        cancel();
-        reject(signal?.reason);
-      };
-      // As a real timer, it never comes at once.
-      const cancel = this.after(Math.max(1, ms), () => {
-        signal?.removeEventListener("abort", abort);
-        resolve();
-      });
-      signal?.addEventListener("abort", abort, { once: true });
-    });
+    // As a real timer, it never comes at once.
+    return sleep(this, Math.max(1, ms), signal);
   }
 }
 

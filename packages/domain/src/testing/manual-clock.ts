@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.js";
+import { type Clock, sleep } from "../clock.js";
 
 interface Timer {
   readonly atMs: number;
@@ -32,18 +32,7 @@ export class ManualClock implements Clock {
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted) return Promise.reject(signal.reason);
-    return new Promise((resolve, reject) => {
-      const abort = (): void => {
-        cancel();
-        reject(signal?.reason);
-      };
-      const cancel = this.after(ms, () => {
-        signal?.removeEventListener("abort", abort);
-        resolve();
-      });
-      signal?.addEventListener("abort", abort, { once: true });
-    });
+    return sleep(this, ms, signal);
   }
 
   /** How many sleep now, or wait to be called back. */
