@@ -8,5 +8,5 @@ export {
   newDocumentDatabase,
 } from "../mongo/testing/document-database.js";
 export { databaseUrl, newTabletName, removeTablet, withDatabase } from "../mongo/testing/test-location.js";
-export { lmdbBackup } from "./first-release.js";
+export { restoredLmdbBackup } from "./restored-backup.js";
 export { TrackedStorage } from "./tracked-storage.js";

@@ -1,0 +1,33 @@
+import { temporaryFolder } from "@diskmesh/testkit";
+import { restoreBackup, restoredDocument } from "../backup/restore.js";
+import { openStorage } from "../open-storage.js";
+import type { Schema, Table } from "../schema.js";
+import { Tablet } from "../tablet.js";
+import { type FirstReleaseTablet, lmdbBackup } from "./first-release.js";
+
+interface TableDocument {
+  readonly table: string;
+  readonly document: object;
+}
+
+/** Restores a backup of a tablet that LMDB held; resolves with what is found then, and with what should be. */
+export async function restoredLmdbBackup(
+  name: FirstReleaseTablet,
+  schema: Schema,
+): Promise<{ readonly found: TableDocument[]; readonly expected: TableDocument[] }> {
+  const folder = temporaryFolder();
+  const { file, documents } = lmdbBackup(name);
+  const options = { file, schema, tabletName: name, replace: false };
+  await restoreBackup({ ...options, storage: openStorage(folder, name) });
+  await using tablet = await Tablet.open({ name, schema, storage: openStorage(folder, name), address: "" });
+  const found = await tablet.read((tables) =>
+    Object.entries(tables).flatMap(([table, rows]) =>
+      Array.from(rows.entries() as Iterable<object>, (document) => ({ table, document })),
+    ),
+  );
+  const expected = documents.map(({ table, document }) => ({
+    table,
+    document: restoredDocument(schema[table] as Table<object> | undefined, document),
+  }));
+  return { found, expected };
+}
