@@ -51,6 +51,8 @@ class EmbeddedStorage implements TabletStorage {
   async claim(leader: Leader, { restore, onTrouble }: ClaimOptions = {}): Promise<Claim> {
     const { folder } = this.#options;
     const restored = restore && restoredFields(restore, restore.replace ? await this.#setAside() : 0);
+    await this.#snapshots?.end();
+    this.#snapshots = undefined;
     this.#onTrouble = onTrouble ?? (() => {});
     this.#isLoaded = false;
     try {

@@ -90,8 +90,8 @@ export class JournalFolder {
       if (last === undefined) await markFolder(this.lines, this.folder);
       return { number, claim, file };
     } catch (error) {
-      await this.lines.files.remove(file.path);
       await file.close();
+      await this.#undoBegin(file.path, own);
       throw error;
     }
   }
@@ -148,6 +148,16 @@ export class JournalFolder {
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
       }
+    }
+  }
+
+  /** A head that a crash brings back would pin the end of the own journal: nothing may be added to that one then. */
+  async #undoBegin(path: string, own: Journal | undefined): Promise<void> {
+    try {
+      await this.lines.files.remove(path);
+      await this.lines.files.syncFolder(this.folder);
+    } catch (error) {
+      own?.file.refuseAppends(error);
     }
   }
 

@@ -186,6 +186,11 @@ export class LineFile {
     return at;
   }
 
+  /** Every later append fails for this reason. */
+  refuseAppends(cause: unknown): void {
+    this.#broken ??= this.#writeError(cause, "not_done");
+  }
+
   close(): Promise<void> {
     return this.handle.close();
   }

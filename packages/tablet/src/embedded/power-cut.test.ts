@@ -145,6 +145,25 @@ describe("a disk of the embedded store", () => {
     expect(await loadedFrom(await open(files))).to.deep.equal({});
   });
 
+  for (const failures of [1, 2])
+    it(`that fails ${failures} syncs of the folder for a new journal -> no acknowledged commit is lost in a power cut`, async () => {
+      for (let seed = 1; seed <= 10; seed++) {
+        const files = new PowerCutFiles();
+        const storage = await open(files);
+        files.folderSyncsToFail = failures;
+        await rejection(storage.claimAbove(7));
+        const isDone = await storage.commit([put("a", "after")]).then(
+          () => true,
+          () => false,
+        );
+        expect(isDone).to.equal(failures === 1);
+        const next = await open(files.afterCut(randomOf(seed)));
+        const found: string[] = [];
+        await next.load((_, key) => found.push(key));
+        expect(found, `seed ${seed}`).to.deep.equal(isDone ? ["a"] : []);
+      }
+    });
+
   it("without room for a snapshot -> the leader says so, commits go on, and says when it is over", async () => {
     const files = new PowerCutFiles();
     const clock = new ManualClock();

@@ -32,6 +32,8 @@ export class PowerCutFiles implements Files {
   capacityBytes = Number.POSITIVE_INFINITY;
   /** The next sync fails with EIO. */
   failNextSync = false;
+  /** So many syncs of folders fail with EIO. */
+  folderSyncsToFail = 0;
   readonly #disk: Disk;
 
   constructor(disk: Disk = { names: new Map(), durableNames: new Map(), unsynced: [], inodes: 0 }) {
@@ -111,6 +113,7 @@ export class PowerCutFiles implements Files {
 
   async syncFolder(folder: string): Promise<void> {
     await this.#call();
+    if (this.folderSyncsToFail-- > 0) throw errnoError("EIO", folder);
     for (const { change } of this.#disk.unsynced.filter((each) => each.folder === folder))
       change(this.#disk.durableNames);
     this.#disk.unsynced = this.#disk.unsynced.filter((each) => each.folder !== folder);
