@@ -185,8 +185,8 @@ describe("calls", () => {
         },
       });
       for (const run of [
-        bench.client().get({ text: "", count: 0 }),
-        collect(bench.client().list({ text: "", count: 0 })),
+        () => bench.client().get({ text: "", count: 0 }),
+        () => collect(bench.client().list({ text: "", count: 0 })),
       ]) {
         await rejection(run, Error, /request id/);
         expect(bench.failures.at(-1)).to.include({ status: "INTERNAL", unexpected: true });
