@@ -1,6 +1,7 @@
 import { AttachState, Device } from "@diskmesh/api/registry";
 import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { isolationProblem } from "../namespaces/isolation.js";
 import { Account, type DeviceAccount, type Told } from "./account.js";
 import { runKillTest } from "./run.js";
 import { openStore, STORE_NAMES } from "./stores.js";
@@ -27,6 +28,10 @@ describe("registry, agents and database, killed at random moments during adds an
         expect(result.calls.erased, "looks at what left").to.be.above(0);
         expect(result.restoredDevices, "devices as they were at the backup").to.be.above(0);
         expect(result.diskReads, "looks at disks").to.be.above(0);
+        expect(result.triedDisks, "disks used while their host was meddled with").to.be.above(0);
+        const { reboot, ...others } = result.mischief;
+        expect(Object.values(others), JSON.stringify(others)).not.to.include(0);
+        if (isolationProblem() === undefined) expect(reboot, "reboots").to.be.above(0);
         expect(result.descriptorChecks, "looks at descriptors").to.be.above(0);
       } finally {
         await store.remove();

@@ -41,18 +41,22 @@ export interface OutsiderOptions {
  */
 export class Outsider {
   readonly done: Record<Mischief, number> = { kill: 0, reboot: 0, offsets: 0, drives: 0, blank: 0 };
-  readonly #canReboot: boolean;
+  readonly #possible: readonly Mischief[];
 
   constructor(private readonly options: OutsiderOptions) {
-    this.#canReboot = rebootable(options.folder, options.hostId).length > 0;
+    const all: readonly Mischief[] = ["kill", "reboot", "offsets", "drives", "blank"];
+    this.#possible = all.filter((one) => one !== "reboot" || rebootable(options.folder, options.hostId).length > 0);
+  }
+
+  /** Whether everything that is possible here was done. */
+  get hasDoneAll(): boolean {
+    return this.#possible.every((one) => this.done[one] > 0);
   }
 
   /** Nobody else uses the disks during a truce. */
   async run(isOver: () => boolean, truce: Pick<Truce, "hold">): Promise<void> {
-    const all: Mischief[] = ["kill", "reboot", "offsets", "drives", "blank"];
-    const possible = all.filter((one) => one !== "reboot" || this.#canReboot);
     for (let count = 0; !isOver(); count++) {
-      const one = possible[count % possible.length] as Mischief;
+      const one = this.#possible[count % this.#possible.length] as Mischief;
       await truce.hold(() => this.#act(one));
       this.done[one]++;
       await new Promise((resolve) => setTimeout(resolve, this.options.random.next() * PAUSE_MS));

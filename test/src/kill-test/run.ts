@@ -31,6 +31,8 @@ export interface KillTestResult {
   readonly kills: KillCounts;
   /** How often somebody meddled with the disks' host, by what was done. */
   readonly mischief: Outsider["done"];
+  /** Disks that were read and written meanwhile. */
+  readonly triedDisks: number;
   readonly calls: Calls;
   /** Devices whose state was settled at the backup, and compared after its restore. */
   readonly restoredDevices: number;
@@ -101,7 +103,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
       calls.adds > 0 &&
       calls.removes > 0 &&
       calls.erased > 0 &&
-      Object.values(outsider.done).every((times) => times > 0) &&
+      outsider.hasDoneAll &&
       watching.checks > 0 &&
       restoredDevices !== undefined) ||
     performance.now() > untilMs + 2 * PATIENCE_MS;
@@ -128,6 +130,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
     violations: account.violations,
     kills,
     mischief: outsider.done,
+    triedDisks: disks.tried,
     calls,
     restoredDevices: restoredDevices ?? 0,
     diskReads: disks.reads,
