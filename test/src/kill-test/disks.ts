@@ -11,7 +11,7 @@ import type { Truce } from "./truce.js";
 
 const AZ = "z1";
 /** How long one look at what may not be served may take. */
-const TRY_MS = 3_000;
+const TRY_MS = 1_000;
 const PATIENCE = { timeoutMs: PATIENCE_MS, everyMs: 50 };
 
 interface KnownDisk {
@@ -118,14 +118,15 @@ export class DiskUser {
    */
   async tryAll(): Promise<void> {
     const { mesh, hostId } = this.options;
-    for (const disk of this.#there) {
+    const tryOne = async (disk: KnownDisk): Promise<void> => {
       await this.#try(disk, disk.exportPath);
       const request = { diskId: disk.diskId, hostId };
       const published = await mesh.operator.publishDisk(request, { deadlineMs: TRY_MS }).catch(() => undefined);
       const { exportPath = "" } = published?.disk?.publication ?? {};
       if (exportPath !== "") disk.exportPath = exportPath;
       await this.#try(disk, exportPath);
-    }
+    };
+    await Promise.all(this.#there.map(tryOne));
   }
 
   /** Reads all of each disk, however long it takes until it is served. */
