@@ -1,4 +1,4 @@
-import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import {
   ConfigServiceDefinition,
@@ -13,7 +13,7 @@ import {
 } from "@diskmesh/api/director";
 import { agentAccess, HttpClient, httpUsers } from "@diskmesh/director/testing";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
-import { createAuthority } from "@diskmesh/pki";
+import { createAuthority, openAgentAuthority } from "@diskmesh/pki";
 import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
 import { eventually, type NatsServer, stemcellFile } from "@diskmesh/testkit";
 import { ServiceGroup } from "../mesh/service-group.js";
@@ -38,7 +38,6 @@ export interface ProcessVmsOptions {
   readonly director?: { readonly agents?: object; readonly metrics?: object };
   /** The `tablet` part of the director's config, of a store that two can share: then another one stands by. */
   readonly sharedTablet?: object;
-  /** How NATS learns of the agents' certificates; written by default. */
 }
 
 /** Where the HTTPS face of the director that leads first is, if another stands by at the same port of 127.0.0.1. */
@@ -68,8 +67,6 @@ export class ProcessVmsMesh implements AsyncDisposable {
     const group = await ServiceGroup.prepare({ names, hostIds: [], places: { host, launcher: () => [] } });
     const access = await agentAccess(group.folder, group.certificates);
     const nats = await group.startNats([], access.nats);
-    // Of several directors none may make one for itself.
-    if (sharedTablet !== undefined) await makeAgentAuthority(group.folder);
     const mesh = new ProcessVmsMesh(group, nats);
     try {
       await mesh.#start(agent, moreCpis, {
@@ -129,10 +126,19 @@ export class ProcessVmsMesh implements AsyncDisposable {
     await eventually(() => http.send("GET", "/info"));
   }
 
-  /** Has the director sign the certificates of agents by another authority, which it makes. */
+  /** Has the director sign the certificates of agents by another authority, of which NATS is told first. */
   async changeAuthority(): Promise<void> {
+    const { authority } = this.#director.agents.certificates as {
+      readonly authority: Record<"certFile" | "keyFile", string>;
+    };
+    for (const file of Object.values(authority)) rmSync(file);
+    const { certPem } = await openAgentAuthority(authority, { makes: true });
+    appendFileSync(join(this.group.folder, "nats-ca.pem"), certPem);
+    const logs = this.nats.logs.length;
+    // nats-server asks anew about everybody, and somebody must answer.
+    this.nats.signal("SIGHUP");
+    await eventually(() => this.nats.logs.slice(logs).includes("Reloaded server configuration"));
     await this.group.process("director").kill();
-    for (const name of ["agents-ca.pem", "agents-ca-key.pem"]) rmSync(join(this.group.folder, name));
     await this.group.process("director").start();
   }
 
@@ -233,12 +239,6 @@ export class ProcessVmsMesh implements AsyncDisposable {
     await this.group[Symbol.asyncDispose]();
     await powerOffAll(this.stateFolder);
   }
-}
-
-async function makeAgentAuthority(folder: string): Promise<void> {
-  const { certPem, keyPem } = await createAuthority({ commonName: "agents", validDays: 1 });
-  writeFileSync(join(folder, "agents-ca.pem"), certPem);
-  writeFileSync(join(folder, "agents-ca-key.pem"), keyPem, { mode: 0o600 });
 }
 
 /** The task, which must have ended well. */
