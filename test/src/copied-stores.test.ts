@@ -10,7 +10,7 @@ import {
   UnknownDiskVerdict,
 } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
-import { InvalidStateError, ResourceExhaustedError } from "@diskmesh/domain";
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import type { Client } from "@diskmesh/rpc";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
@@ -116,8 +116,8 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     await group.start([registry(SECOND)]);
     const [operator2, fleet2] = clients(SECOND);
 
-    // Nobody has registered with the second yet: it orders nobody, and gives nothing away.
-    await rejection(operator2.createDisk(aDisk("early")), ResourceExhaustedError, "does not fit");
+    // Nobody has registered with the second yet: it orders nobody, gives nothing away, and says when to ask again.
+    await rejection(operator2.createDisk(aDisk("early")), UnavailableError, "does not fit");
     await group.process("host-2").restart(agentConfig("host-2", SECOND));
     await eventually(async () => expect((await devices(operator2)).filter(isReady)).to.have.length(4), PATIENCE);
     expect((await fleet.getFleet({})).standsStill, "nobody has told it").to.equal("");

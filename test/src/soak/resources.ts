@@ -9,6 +9,7 @@ const SAMPLE_EVERY_MS = 5_000;
 export interface Held {
   readonly pid: number;
   readonly residentMib: number;
+  /** Without files of event streams. */
   readonly descriptors: number;
 }
 
@@ -73,12 +74,16 @@ export function growth(before: Sample, after: Sample): string[] {
   });
 }
 
+/** A file of an event log, of which a service keeps 64 open for the next append. */
+const EVENT_STREAM = /\/stream\.[^/]+$/;
+
 /** Undefined when the process is gone. */
 function heldBy(pid: number): Held | undefined {
   try {
     const [, residentPages = "0"] = readFileSync(`/proc/${pid}/statm`, "utf8").split(" ");
     const residentMib = Math.round((Number(residentPages) * PAGE_BYTES) / MIB_BYTES);
-    return { pid, residentMib, descriptors: openFiles(pid).length };
+    const descriptors = openFiles(pid).filter((path) => !EVENT_STREAM.test(path)).length;
+    return { pid, residentMib, descriptors };
   } catch {
     return undefined;
   }
