@@ -9,6 +9,7 @@ import {
   LifecycleServiceDefinition,
   StemcellServiceDefinition,
   type Task,
+  TaskServiceDefinition,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
 import { agentAccess, HttpClient, httpUsers } from "@diskmesh/director/testing";
@@ -170,6 +171,7 @@ export class ProcessVmsMesh implements AsyncDisposable {
       events: group.client(EventServiceDefinition, "director", LIMITS),
       lifecycle: group.client(LifecycleServiceDefinition, "director", LIMITS),
       stemcells: group.client(StemcellServiceDefinition, "director", LIMITS),
+      tasks: group.client(TaskServiceDefinition, "director", LIMITS),
       vms: group.client(VmServiceDefinition, "director", LIMITS),
     };
   }
