@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
-import { copyFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { copyFileSync, existsSync, symlinkSync } from "node:fs";
+import { basename, delimiter, join } from "node:path";
 import {
   type DatabasePlace,
   type DatabaseProcess,
@@ -29,6 +29,14 @@ export function whatIsMissing(): string | undefined {
   return missing === undefined ? undefined : `${missing} is not on PATH`;
 }
 
+/** Links the programs into the machine's own folder: it has none of the repository's, where some may have been installed. */
+function install(machineFolder: string): void {
+  for (const program of PROGRAMS) {
+    const found = (process.env.PATH ?? "").split(delimiter).find((folder) => existsSync(join(folder, program)));
+    if (found?.startsWith(repositoryFolder)) symlinkSync(join(found, program), join(machineFolder, "bin", program));
+  }
+}
+
 /** The machines of the document as they come: with drives, and the release on `admin`. Or why there can be none. */
 export async function newMachines(site: Site, databasePlace: DatabasePlace): Promise<NewMachines | string> {
   const found = await newDocumentDatabase(databasePlace);
@@ -42,6 +50,7 @@ export async function newMachines(site: Site, databasePlace: DatabasePlace): Pro
       DRIVES: '"MACHINE/drives/*"',
     },
     prepare: (machine) => {
+      install(machine.folder);
       if (machine.name === "admin")
         for (const one of [file, `${file}.sha256`]) copyFileSync(one, join(machine.folder, "home", basename(one)));
       if (machine.name.startsWith("host-")) for (const number of [1, 2]) plugIn(machine, number);

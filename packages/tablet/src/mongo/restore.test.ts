@@ -141,6 +141,20 @@ describe("a restore on MongoDB", () => {
     await next.storage.close({ handOver: true });
   });
 
+  it("lets nobody lead an incarnation whose first claim another one has taken", async () => {
+    const { storage, claim } = await lead();
+    await storage.close({ handOver: true });
+    const entries = await server.find(LOG, { limit: 100 });
+    const [first] = entries.filter(({ kind }) => kind === "claim") as [StoredDocument];
+    // The database was dropped, a restore was cut off after its claim, and an entry of the dropped log arrived late.
+    server = idealServer();
+    await server.insert(LOG, { ...first, _id: 24, generation: claim.generation + 1 });
+    await server.insert(LOG, { ...first, incarnation: "another", isRestore: true, firstNumber: FIRST_NUMBER });
+    expect((await rejection(lead(), InvalidStateError)).message).to.contain(
+      "does not begin with a claim of its incarnation",
+    );
+  });
+
   const damages: Record<string, (last: StoredDocument) => Promise<unknown>> = {
     "lacks its log": async () => {
       const view = await server.find(VIEW, { limit: 100 });

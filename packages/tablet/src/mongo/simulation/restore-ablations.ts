@@ -64,18 +64,6 @@ export const RESTORE_ABLATIONS: Readonly<Record<string, Ablation & { readonly cl
         },
       }),
   },
-  "an incarnation is led only where its first claim is there": {
-    climate: "dropped",
-    server: (server) =>
-      changed(server, {
-        get: async (collection, id) => {
-          const stored = await server.get(collection, id);
-          if (collection !== LOG || stored === undefined) return stored;
-          const { incarnation, ...entry } = stored;
-          return entry;
-        },
-      }),
-  },
 };
 
 function ofRestores(ablate: (server: DocumentServer) => DocumentServer) {
