@@ -27,6 +27,12 @@ const rows: [string, Marks, Marks, RegExp | "known same" | "unknown"][] = [
   ["its inode used again after a boot", marks("", "one file 8:77:5"), marks("", "two file 8:77:6"), /8:77:6/],
   ["a copy of its file system in one boot", marks("", "one file 8:77:5"), marks("", "one file 9:77:5"), /9:77:5/],
   ["no birth time, after a boot", marks("", "one file 8:77:0"), marks("", "two file 8:77:0"), "unknown"],
+  [
+    "a file in the place of a drive after a boot",
+    marks("", "one block 8:16:3"),
+    marks("", "two file 8:77:5"),
+    /8:77:5/,
+  ],
   ["a drive after a boot", marks("", "one block 8:16:3"), marks("", "two block 8:16:3"), "unknown"],
 ];
 

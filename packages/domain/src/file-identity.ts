@@ -40,7 +40,9 @@ function isSame(known: FileMarks, found: FileMarks): boolean | undefined {
   const [before = "", now = ""] = [known.fileIdentity, found.fileIdentity];
   if (before === "" || now === "") return undefined;
   if (before === now) return true;
-  if (before.split(" ", 1)[0] === now.split(" ", 1)[0]) return false;
+  const [[bootBefore, kindBefore], [bootNow, kindNow]] = [before.split(" "), now.split(" ")];
+  // A drive does not become a file at a boot, so that nobody can confirm that it is the same.
+  if (bootBefore === bootNow || kindBefore !== kindNow) return false;
   const [inodeBefore, inodeNow] = [lastingInode(before), lastingInode(now)];
   return inodeBefore === "" || inodeNow === "" ? undefined : inodeBefore === inodeNow;
 }
