@@ -102,10 +102,11 @@ export class ByteWatch implements MachineWatch {
     if (session < newest)
       this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
     const write = this.#writes.get(contents);
-    this.#requireNobodysElse(before, write);
     if (write !== undefined) this.#land(write);
     // A registry that was restored has forgotten what it had begun after its backup.
     const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);
+    // An erase that a former registry ordered, which runs on, follows that one's history.
+    if (write !== undefined || known) this.#requireNobodysElse(before, write);
     const device = store.device(deviceId);
     if (device === undefined || device.hostId !== host || !known) return;
     if (write === undefined) {
