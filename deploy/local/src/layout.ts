@@ -88,12 +88,12 @@ export class MeshLayout {
     return join(this.stateFolder, "endpoints.json");
   }
 
-  /** What nats-server's configuration includes. */
+  /** Files that nats-server's configuration includes. */
   get natsFolder(): string {
     return join(this.stateFolder, "nats");
   }
 
-  /** Of the key that signs the director's answers to nats-server. */
+  /** Seed of the key that signs the director's answers to nats-server. */
   get natsIssuerSeedFile(): string {
     return join(this.natsFolder, "issuer.seed");
   }

@@ -24,7 +24,7 @@ function pathProblem(path: string, field: string): string | undefined {
   return undefined;
 }
 
-/** Whether a text holds a control character, or half of a surrogate pair. */
+/** Returns whether a text holds a control character, or half of a surrogate pair. */
 export function hasControlCharacter(text: string): boolean {
   return !PRINTABLE_ASCII.test(text) && /[\p{Cc}\p{Surrogate}]/u.test(text);
 }

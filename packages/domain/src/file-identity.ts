@@ -1,9 +1,9 @@
 /** Tells one drive or device file from another. An empty mark says nothing. */
 export interface FileMarks {
-  /** As the kernel reports it. Text of a configuration is no mark. */
+  /** The serial number that the kernel reports. Text of a configuration is no mark. */
   readonly serialNumber: string;
   /**
-   * As the operating system tells files apart: the boot of the machine, the kind of file, and its marks. The marks hold
+   * The marks by which the operating system tells files apart: the boot of the machine, the kind of file, and its marks. The marks hold
    * only among identities of one boot, except inode and birth time of a regular file, which outlast it.
    */
   readonly fileIdentity?: string | undefined;
@@ -27,7 +27,7 @@ export function isKnownSame(known: FileMarks, found: FileMarks): boolean {
 
 export type IdentifiedBy = "SERIAL" | "INODE" | "NONE";
 
-/** What shows after a boot of the machine that it is the same file or drive; undefined while nothing is known of it. */
+/** The mark that shows after a boot of the machine that it is the same file or drive; undefined while nothing is known of it. */
 export function identifiedBy({ serialNumber, fileIdentity = "" }: FileMarks): IdentifiedBy | undefined {
   if (serialNumber !== "") return "SERIAL";
   if (fileIdentity === "") return undefined;

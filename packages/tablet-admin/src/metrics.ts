@@ -1,7 +1,7 @@
 import { allEnded, counterOf, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from "@diskmesh/metrics";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
-/** What the leader of a tablet tells of it, and of edits a standby, too. */
+/** Metrics of a tablet, from its leader; a standby counts edits, too. */
 export const tabletMetrics = {
   commits: metric({
     kind: "histogram",

@@ -45,7 +45,7 @@ export async function runStoreCheck(options: {
   }
 }
 
-/** For its owner only: it may hold credentials. */
+/** Readable by its owner only, because a backup may hold credentials. */
 async function writeBackup(file: string, pieces: Iterable<string>): Promise<void> {
   const draft = `${file}.part`;
   try {

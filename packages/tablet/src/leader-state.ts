@@ -3,7 +3,7 @@ import { changeSizeBytes, type MemoryTables } from "./memory-tables.js";
 import type { Schema } from "./schema.js";
 import type { LeaderState, StoredChange } from "./storage.js";
 
-/** What a storage checks itself against. `current` throws once the leader has ended. */
+/** The state that a storage is compared with. `current` throws once the leader has ended. */
 export function leaderState<S extends Schema>(
   current: () => MemoryTables<S>,
   durable: () => Promise<void>,

@@ -1,8 +1,8 @@
-/** What one tablet may hold back and how long it waits. */
+/** Limits of one tablet: how much it holds back and how long it waits. */
 export interface TabletLimits {
   /** The largest commit, if the storage takes it. A larger transaction is refused. */
   readonly commitSizeBytes: number;
-  /** What may wait to become durable; beyond it transactions are refused until the storage has caught up. */
+  /** Changes that may wait to become durable; beyond that, transactions are refused until the storage has caught up. */
   readonly pendingSizeBytes: number;
   readonly pendingTransactions: number;
   /** A commit that takes longer counts as failed with an unknown outcome, and the tablet is lost. */

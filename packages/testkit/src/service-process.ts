@@ -57,7 +57,7 @@ export class ServiceProcess {
     this.mainFile = options.mainFile;
   }
 
-  /** What its next start finds in its config file. */
+  /** The config of its next start. */
   get config(): object {
     return this.#config;
   }

@@ -25,7 +25,7 @@ const FLEET = "fleet";
 /** Makes CPIs of descriptions. */
 export class CpiMaker {
   readonly #answerRoom: AnswerRoom;
-  /** By director and CPI. Slots outlive a version of the config: processes of the last one still run. */
+  /** Slots by director and CPI. They outlive a version of the config: processes of the last one still run. */
   readonly #slots: (key: string) => Slots;
 
   constructor(

@@ -48,7 +48,7 @@ export class Outsider {
     this.#possible = all.filter((one) => one !== "reboot" || rebootable(options.folder, options.hostId).length > 0);
   }
 
-  /** Whether everything that is possible here was done. */
+  /** True once everything that is possible here was done. */
   get hasDoneAll(): boolean {
     return this.#possible.every((one) => this.done[one] > 0);
   }
@@ -109,7 +109,7 @@ function exchange(first: string, second: string): void {
   renameSync(`${first}.moved`, second);
 }
 
-/** What the config lists when the two devices of a file have each other's offsets. */
+/** Returns the devices of a config in which the two devices of a file have each other's offsets. */
 function withOffsetsExchanged(devices: readonly DevicePlace[], path: string): object[] {
   const [a, b] = devices.filter((device) => device.path === path);
   return devices.map(({ hostId: _, ...device }) => {

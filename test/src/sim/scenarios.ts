@@ -142,7 +142,7 @@ const MOVED: Scenario = {
   unmarkedDrives: 0.5,
   plan: useWhileDrivesMove,
 };
-/** Of so many seeds it takes the one that leaves this: the other scenarios keep their turns. */
+/** It takes the seeds with this remainder, so that the other scenarios keep their turns. */
 const MOVED_EVERY = 30;
 const MOVED_AT = 16;
 

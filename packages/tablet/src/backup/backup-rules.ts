@@ -1,7 +1,7 @@
 import { quoted } from "@diskmesh/domain";
 import { checkKey } from "../document.js";
 
-/** Of a header, what decides on what is restored. */
+/** The fields of a header that decide what is restored. */
 interface Header {
   readonly tabletId: string;
   readonly incarnation: string;

@@ -22,7 +22,7 @@ export function refuseRestore(last: LatestClaim | undefined, restore: RestoredCl
 export const GENERATION_STEP = 2 ** 20;
 
 /**
- * What the claim of a restore says beside what every claim says: a generation above those of the backup and of the
+ * Returns the fields that only the claim of a restore has: a generation above those of the backup and of the
  * storage, whose last one is 0 where it is empty.
  */
 export function restoredFields({ replace, firstNumber, generation, ...claim }: RestoredClaim, lastGeneration: number) {

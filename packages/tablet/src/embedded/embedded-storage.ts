@@ -22,7 +22,7 @@ export interface EmbeddedOptions {
   readonly exclusive?: boolean;
   readonly files?: Files;
   readonly clock?: TabletClock;
-  /** For tests: a snapshot is due when the journals are larger than this, and than the last snapshot. */
+  /** Set by tests: a snapshot is due when the journals are larger than this, and than the last snapshot. */
   readonly journalsBytesMin?: number;
 }
 

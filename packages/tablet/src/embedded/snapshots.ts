@@ -21,7 +21,7 @@ export interface SnapshotOptions {
   /** Begins the next journal, between two commits; resolves with its number. */
   readonly beginJournal: () => Promise<number>;
   readonly onTrouble: (trouble: string | undefined) => void;
-  /** For tests. */
+  /** Set by tests. */
   readonly journalsBytesMin?: number | undefined;
 }
 

@@ -1,7 +1,7 @@
 import type { TabletStorage } from "../storage.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
 
-/** For the contract suite and its child processes: a folder, without the lock, so that leaders can compete. */
+/** A location for the contract suite and its child processes: a folder, without the lock, so that leaders can compete. */
 export function openLocation(folder: string): TabletStorage {
   return openEmbeddedStorage({ folder, exclusive: false });
 }

@@ -5,13 +5,13 @@ import { loadedDocument } from "../memory-tables.js";
 import type { Schema, Table } from "../schema.js";
 import type { Claim } from "../storage.js";
 
-/** What a store holds that no process uses. */
+/** The contents of a store that no process uses. */
 export interface Examined {
   /** The latest claim. A damaged store may not tell all of it: the rest is made anew, and that is among the problems. */
   readonly claim: Claim;
   /** The documents that are as they were committed, as far as the store can tell. */
   readonly documents: readonly BackupDocument[];
-  /** What is damaged, one line each, with the name of every document that is left out. Empty when the store is whole. */
+  /** Damage, one line each, with the name of every document that is left out. Empty when the store is whole. */
   readonly problems: readonly string[];
 }
 
@@ -21,7 +21,7 @@ export class Examination {
   readonly problems: string[] = [];
   readonly #schema: Schema;
   readonly #sums = new StateSums();
-  /** By table. */
+  /** Documents that were left out, by table. */
   readonly #leftOut = new Map<string, number>();
 
   constructor(schema: Schema) {
@@ -49,7 +49,7 @@ export class Examination {
     this.#leftOut.set(table, (this.#leftOut.get(table) ?? 0) + 1);
   }
 
-  /** Whether a table with these documents, too, is as it was committed. */
+  /** Returns whether a table with these documents, too, is as it was committed. */
   fitsWith(table: string, documents: readonly Checked[], expected: StoredSums): boolean {
     const sums = this.#sums.of([table]);
     for (const { checksum } of documents) sums.add(table, checksum);

@@ -96,9 +96,9 @@ interface ReadLog {
   readonly checkpoint: number;
   /** Its last number; undefined when there is no log. */
   readonly last: number | undefined;
-  /** By table and id, what the log says beside the view; null: deleted. */
+  /** Documents that the log has and the view may lack, by table and id; null: deleted. */
   readonly told: ReadonlyMap<string, ReadonlyMap<string, Fields | null>>;
-  /** Of the whole state; undefined where nothing says it. */
+  /** Sums of the whole state; undefined where the log has none. */
   readonly sums: StoredSums | undefined;
 }
 
@@ -124,7 +124,7 @@ function readLog(entries: readonly Entry[], found: Examination): ReadLog {
 /** Takes documents by their checksums. */
 class Documents {
   readonly #found: Examination;
-  /** By table, those without a checksum: the first release wrote none, and whoever edits a document may remove it. */
+  /** Documents without a checksum, by table: the first release wrote none, and whoever edits a document may remove it. */
   readonly #unchecked = new Map<string, { readonly id: string; readonly decoded: Checked }[]>();
 
   constructor(found: Examination) {

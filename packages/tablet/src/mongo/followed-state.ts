@@ -36,7 +36,7 @@ export class FollowedState {
   #told: Placed<true> | undefined = new Placed();
   /** Documents that dead leaders left in the view, as long as nothing else has come of them. */
   readonly #leftovers = new Placed<null>();
-  /** Of what the view holds, the document with the highest number. */
+  /** The document of the view with the highest number. */
   #newest = { table: "", id: "", seq: 0 };
   readonly #isLeftover: (seq: number) => boolean;
   #checkpoint: number;
@@ -137,7 +137,7 @@ export class FollowedState {
     const difference = expected && this.#sums.differenceFrom(expected);
     const { table, id, seq } = this.#newest;
     if (difference !== undefined || seq <= claim._id) return difference;
-    // What is committed from here on would not replace it.
+    // A later commit would not replace it.
     return `document ${JSON.stringify(id)} of table ${table} has number ${seq}, above that of the own claim, ${claim._id}: log and tables were copied at different moments`;
   }
 

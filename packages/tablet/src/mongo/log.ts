@@ -17,7 +17,7 @@ import {
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 /**
- * What every entry of the log has. Numbers have no gaps above the last checkpoint, but for one: the claim that begins a
+ * The fields of every entry of the log. Numbers have no gaps above the last checkpoint, but for one: the claim that begins a
  * restore is followed by its `firstNumber`.
  */
 interface EntryBase {

@@ -30,7 +30,7 @@ export interface CheckedState {
 export interface WrongDocument {
   readonly table: string;
   readonly id: string;
-  /** What stands there; undefined: nothing. */
+  /** The document that the view has instead; undefined: none. */
   readonly stored: StoredDocument | undefined;
 }
 
@@ -116,7 +116,7 @@ async function confirm(
   if (ids.length === 0) return;
   const { server, tabletName, patience, onWrong } = options;
   const [before, numberBefore] = [ids.map((id) => state.get(table, id)), state.lastNumber()];
-  // What a load covers stands at the number of its claim once that is applied.
+  // Documents that a load covers stand at the number of its claim once that is applied.
   const earlier = await loads(options, state);
   await state.applied(earlier.lastClaim);
   const stored: (StoredDocument | undefined)[] = [];
@@ -149,7 +149,7 @@ async function loads(
   return { isLeftover: leftoverTest(entries, firstNumber), lastClaim: entries.at(-1)?.claim ?? 0 };
 }
 
-/** Whether a load would take the document for the one of the state, or for a dead leader's where the state has none. */
+/** Returns whether a load would take the document for the one of the state, or for a dead leader's where the state has none. */
 function isRight(
   state: CheckedState,
   table: string,

@@ -92,7 +92,7 @@ export class View {
   /** How long the last rest was; 0 while the server takes what it is sent. */
   #restMs = 0;
   #toldAtMs = 0;
-  /** Whether the last batch ended with a lost answer. */
+  /** True while the last batch ended with a lost answer. */
   #wasLost = false;
 
   /** `outcomes` are what the log held after the checkpoint: the first to be applied, at the number of the own claim. */
@@ -236,7 +236,7 @@ export class View {
     return rest.slice(0, length < 0 ? undefined : length + 1);
   }
 
-  /** What becomes of documents at one number can be more than one batch. */
+  /** The outcomes at one number may take more than one batch. */
   #partsOf({ seq, changes, sizeBytes }: Unapplied): Unapplied[] {
     const { batchChanges } = this.#options.limits;
     const parts: Unapplied[] = [];

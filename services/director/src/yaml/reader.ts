@@ -8,7 +8,7 @@ import type { WorkerAnswer } from "./worker.js";
 export interface YamlReaderOptions {
   /** Texts that wait for the worker; more are refused. */
   readonly maxWaiting?: number;
-  /** For one text that is new. */
+  /** The time limit of a new text. */
   readonly timeoutMs?: number;
   readonly maxMemoryMib?: number;
 }

@@ -12,7 +12,7 @@ export interface DeviceConfig {
   /** Undefined: all of the file from the offset on. */
   readonly sizeBytes?: number | undefined;
   readonly blockSizeBytes: number;
-  /** What the kernel must say if it says anything; identifies nothing by itself. */
+  /** The serial number that the kernel must report if it reports any; identifies nothing by itself. */
   readonly serialNumber: string;
   readonly pool: string;
 }
@@ -78,7 +78,7 @@ export function differenceFrom(
   return `${what}: nothing shows that it is the same file or drive`;
 }
 
-/** What to do about a file that has grown beyond the device's recorded size; undefined when it has not. */
+/** Tells what to do about a file that has grown beyond the device's recorded size; undefined when it has not. */
 export function growthOf(
   config: DeviceConfig,
   recordedBytes: number,

@@ -224,7 +224,7 @@ export class Device implements FileUser {
       return;
     }
     if (!this.#wanted) this.#failure = undefined;
-    // What the file has grown by is nobody's before the registry takes it in.
+    // The bytes that the file has grown by are nobody's before the registry takes it in.
     this.#sizeBytes = recorded?.sizeBytes || sizeIn(facts.sizeBytes, this.config);
     this.#ioError = undefined;
   }

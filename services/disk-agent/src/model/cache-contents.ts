@@ -73,7 +73,7 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
 
 function decodeIdentity(where: string, value: unknown): RememberedIdentity | undefined {
   const identity = asObject(where, value);
-  // Of the last release, which remembered no place: the next registration tells all of it.
+  // The last release remembered no place: the next registration tells all of it.
   if (identity.offsetBytes === undefined) return undefined;
   return {
     offsetBytes: asCount(`${where}.offsetBytes`, identity.offsetBytes),

@@ -40,7 +40,7 @@ export interface RememberedSession {
   readonly ended: boolean;
 }
 
-/** What the registry recorded of a device: nothing else is held under its name. Its path may change. */
+/** The identity of a device that the registry recorded: nothing else is held under its name. Its path may change. */
 export interface RememberedIdentity {
   readonly offsetBytes: number;
   /** 0: the registry never learned it, nor anything else of the file. */
@@ -146,7 +146,7 @@ export function decideEach<Item, Verdict>(
   return { memory: own.isChanged || next !== draft ? next : memory, verdicts };
 }
 
-/** What the registry recorded of the device, with the order or registration that said so. */
+/** The identity that the registry recorded of the device, with the order or registration that said so. */
 export function rememberIdentity(
   memory: AgentMemory,
   deviceId: DeviceId,

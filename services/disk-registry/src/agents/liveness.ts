@@ -5,7 +5,7 @@ import type { WhySuspected } from "../model/placement.js";
 interface Heard {
   readonly listenedMs: number;
   readonly atMs: number;
-  /** Of the start that registered last; undefined when none has since the load. */
+  /** The start that registered last; undefined when none has since the load. */
   readonly bootId: string | undefined;
   readonly hasBeaten: boolean;
 }
@@ -40,7 +40,7 @@ export class Liveness {
     this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs(), bootId, hasBeaten });
   }
 
-  /** Whether the start of its agent that registered last lives. One that never beats may have ended before it was answered. */
+  /** Returns whether the start of its agent that registered last lives. One that never beats may have ended before it was answered. */
   isInPlace(hostId: HostId): boolean {
     const { intervalMs, missedUntilSuspected, timeoutMs } = this.beat;
     const hasBeaten = this.#heard.get(hostId)?.hasBeaten ?? true;
@@ -53,7 +53,7 @@ export class Liveness {
     this.#listenedBeforeMs = listenedBeforeMs;
   }
 
-  /** As `Vigil.listenedMs`, up to now: whole milliseconds. */
+  /** `Vigil.listenedMs` up to now, in whole milliseconds. */
   get totalListenedMs(): number {
     return this.#listenedBeforeMs + Math.floor(this.#listenedMs() - this.#listenedAtLoadMs);
   }
@@ -74,7 +74,7 @@ export class Liveness {
     return `host ${hostId} is suspected of silence: ${missedUntilSuspected} heartbeats in a row are missing`;
   };
 
-  /** Whether the host was not heard since the load, and has had no time for it. */
+  /** Returns whether the host was not heard since the load, and has had no time for it. */
   readonly mayYetBeHeard = (hostId: HostId): boolean =>
     !this.#heard.has(hostId) && this.silentForMs(hostId) <= this.beat.timeoutMs;
 

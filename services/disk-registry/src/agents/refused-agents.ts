@@ -9,7 +9,7 @@ const MAX_HOSTS = 1_000;
 const REMEMBERED_MS = 600_000;
 
 /**
- * Who was refused lately in the name of a host, by that host. In memory of the process, whether it leads or not. Refused
+ * The agents that were refused lately, by the host that they named. In memory of the process, whether it leads or not. Refused
  * connections are a hint for people and no more, because whoever made the certificate has chosen the name. A refused
  * registration came from an agent with the host's own certificate.
  */
@@ -43,7 +43,7 @@ export class RefusedAgents {
     });
   }
 
-  /** What was refused at that address is taken now. */
+  /** Forgets the refusal of that address, which registered now. */
   registrationTaken(hostId: HostId, address: string): void {
     if (this.#registrations.of(hostId)?.address === address) this.#registrations.forget(hostId);
   }
@@ -61,7 +61,7 @@ export class RefusedAgents {
 
 /** The last refusal of each host, for a while. */
 class LastByHost<Kind extends Refusal> {
-  /** Who was refused longest ago is first. */
+  /** The oldest refusal is first. */
   readonly #refusals = new Map<HostId, Kind>();
 
   constructor(private readonly clock: Clock) {}

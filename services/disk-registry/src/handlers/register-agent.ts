@@ -49,7 +49,7 @@ function noteRefusal(
     error instanceof InvalidArgumentError ||
     error instanceof InvalidStateError ||
     error instanceof ResourceExhaustedError;
-  // Who registers with a registry that leads nobody has done nothing wrong.
+  // An agent that registers with a registry that stands still has done nothing wrong.
   if (!isLasting || fleet.standsStill !== undefined) return;
   const about = { hostId, address: plainText(address, MAX_ADDRESS_LENGTH), error: error.message };
   const isNew = refusedAgents.registrationRefused(hostId, about.address, error.message);

@@ -168,7 +168,7 @@ function addAll(
   return { changed, refused, hindered, unerased };
 }
 
-/** Whether AddDevice accepts what was found in the device's place. */
+/** Returns whether AddDevice accepts what was found in the device's place. */
 function isTakenIn({ diskId, attachState, replacement }: Device): boolean {
   const isIn = attachState === "ATTACHING" || attachState === "ATTACHED";
   return diskId === "" && (!isIn || replacement !== undefined);
@@ -202,7 +202,7 @@ function asAccepted(device: Device): Device {
   return isNew ? { ...device, ...found, attachState: "UNKNOWN" } : device;
 }
 
-/** What AddDevice accepts: other hardware, or what the same has grown to. */
+/** Returns the identity that AddDevice accepts: other hardware, or what the same has grown to. */
 function foundInPlace({ replacement, grownToBytes }: Device): Partial<DeviceIdentity> | undefined {
   return replacement ?? (grownToBytes === undefined ? undefined : { sizeBytes: grownToBytes });
 }
@@ -232,6 +232,6 @@ function acceptReplacement(tx: RegistryTransaction, before: Device, device: Devi
   const { replacement, grownToBytes: _, ...rest } = ordered;
   const unknown = { dirty: true, eraseSessionNumber: 0, ...WELL } as const;
   const accepted = { ...rest, ...found, ...unknown };
-  // What is said of a drive stays said when it has grown.
+  // The health of a drive stays when the drive has grown.
   return replacement === undefined ? withReportedHealth(accepted, WELL, nowMs) : withoutKeptHealth(accepted);
 }

@@ -35,7 +35,7 @@ export function confirmDevice(
 }
 
 function asConfirmed({ replacement, ...device }: Replaced, nowMs: number): Device {
-  // What has grown is taken in by AddDevice alone.
+  // AddDevice alone takes in the bytes that it has grown by.
   const { sizeBytes } = device;
   return withReportedHealth({ ...device, ...replacement, sizeBytes }, { health: "ONLINE", healthMessage: "" }, nowMs);
 }

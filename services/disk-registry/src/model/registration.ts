@@ -57,7 +57,7 @@ export interface Registration {
   readonly rack: string;
   readonly bootId: string;
   readonly devices: readonly ReportedDevice[];
-  /** What it says of them is malformed. Absent: none is. */
+  /** Devices whose report is malformed. Absent: none. */
   readonly refusedDevices?: readonly RefusedDevice[] | undefined;
   readonly exports: readonly ReportedExport[];
   readonly remembered: Remembered;
@@ -72,7 +72,7 @@ export interface StampedDevice {
   readonly stamp: Stamp;
   /** Why it is not allowed; empty when it is. */
   readonly reason: string;
-  /** What is recorded of one that is allowed: the agent holds nothing else in its place. */
+  /** The recorded identity of an allowed device: the agent holds nothing else in its place. */
   readonly expected?: DeviceIdentity | undefined;
 }
 

@@ -31,9 +31,9 @@ export interface RemovalLimits extends EraseLimits {
 }
 
 export interface RegistryTime {
-  /** By the wall clock. */
+  /** Wall clock time, in ms. */
   readonly nowMs: number;
-  /** As `Vigil.listenedMs`, and up to now. */
+  /** `Vigil.listenedMs` up to now. */
   readonly listenedMs: number;
 }
 
@@ -222,7 +222,7 @@ function unconfirmedNote(devices: readonly Device[]): string {
   return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
 }
 
-/** Of the time in which the host could have been heard. No clock that is set ends it, nor time in which nobody led. */
+/** Counts only time in which the host could have been heard. No clock that is set ends it, nor time in which nobody led. */
 function removalLeftMs({ state, silentAtListenedMs }: Host, timeoutMs: number, listenedMs: number): number {
   if (state === "DEAD") return 0;
   const silentMs = silentAtListenedMs === undefined ? 0 : Math.max(0, listenedMs - silentAtListenedMs);

@@ -192,7 +192,7 @@ export function whyReplaced(device: Device & { readonly replacement: DeviceIdent
   return `other hardware is in its place (${change}): ${cure}`;
 }
 
-/** What was found in the device's place may be the device: only an operator can tell. */
+/** Returns whether the hardware found in the device's place may be the device: only an operator can tell. */
 export function isUnproven(device: Device): boolean {
   return device.replacement !== undefined && identityChange(device, device.replacement) === "";
 }
@@ -209,7 +209,7 @@ export function identityOf(of: DeviceIdentity): DeviceIdentity {
 }
 
 /**
- * What differs, for people; empty when it is the same device. A path may change with the order in which drives are found,
+ * Returns what differs, for people; empty when it is the same device. A path may change with the order in which drives are found,
  * and what is shown to be the same file or drive may have grown. A device of size 0 is one that its agent cannot open: nothing is known of what is there.
  */
 function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {

@@ -165,7 +165,7 @@ export interface Device extends DeviceIdentity {
   readonly missing?: true | undefined;
   /** Its agent's last registration described it in a form that was refused: what is stored may be outdated. */
   readonly refused?: true | undefined;
-  /** What its agent found in its place, until AddDevice accepts it. */
+  /** The hardware that its agent found in its place, until AddDevice accepts it or ConfirmDevice says that it is the device. */
   readonly replacement?: DeviceIdentity | undefined;
   /** The size of its file or drive, which has grown; AddDevice takes it in once no disk is on the device. */
   readonly grownToBytes?: number | undefined;
@@ -298,7 +298,7 @@ function isHeldEmpty(device: Device): boolean {
   return device.attachState === "ATTACHED" && device.diskId === "";
 }
 
-/** Whether nothing is placed on the device because of what an operator is to decide of it, or has said. */
+/** Returns whether nothing is placed on the device because of what an operator is to decide of it, or has said. */
 function isOverridden(device: Device): boolean {
   return isHeldEmpty(device) && (device.unknownSession !== undefined || device.keptHealth?.said !== undefined);
 }

@@ -88,7 +88,7 @@ class OnOneDrive {
     const found = this.#hosts.get(device.hostId)?.ranges.near(device) ?? [];
     for (const { deviceId, startBytes, sizeBytes } of found) {
       const other = this.tables.devices.get(deviceId);
-      // What was there before a device was put elsewhere.
+      // Ranges from before a device was put elsewhere.
       if (other?.offsetBytes !== startBytes || other.sizeBytes !== sizeBytes || !isThere(other)) continue;
       if (deviceId !== device.deviceId && overlap(device, other)) yield other;
     }

@@ -37,7 +37,7 @@ export function isAnyUnavailable(tables: RegistryTables): boolean {
   return false;
 }
 
-/** Whether the silence of any UNAVAILABLE host does not count yet. */
+/** Returns whether the silence of any UNAVAILABLE host does not count yet. */
 export function isAnyUncounted(tables: RegistryTables): boolean {
   for (const host of tables.hosts.entries()) if (isUncounted(host)) return true;
   return false;

@@ -47,7 +47,7 @@ export class HostMonitor {
   #massSilentBefore = 0;
   #mass: MassSilence | undefined;
   #suspected: ReadonlySet<HostId> = new Set();
-  /** By the monotonic clock. */
+  /** Monotonic clock time, in ms. */
   #notedAtMs = 0;
 
   constructor(

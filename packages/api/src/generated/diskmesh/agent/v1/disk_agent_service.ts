@@ -221,7 +221,7 @@ export interface AgentDevice {
   healthMessage: string;
   /** The unit of I/O. */
   blockSizeBytes: number;
-  /** As the kernel reports it; may be empty. */
+  /** The serial number that the kernel reports; may be empty. */
   serialNumber: string;
   /** The kind of device. */
   pool: string;

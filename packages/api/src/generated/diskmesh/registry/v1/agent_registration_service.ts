@@ -21,7 +21,7 @@ export interface ReportedDevice {
   sizeBytes: number;
   /** The unit of I/O. */
   blockSizeBytes: number;
-  /** As the kernel reports it; may be empty. */
+  /** The serial number that the kernel reports; may be empty. */
   serialNumber: string;
   /** The kind of device; empty for "default". */
   pool: string;

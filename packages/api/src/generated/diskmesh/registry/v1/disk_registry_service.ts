@@ -203,7 +203,7 @@ export interface ConfirmDeviceRequest {
   dryRun: boolean;
 }
 
-/** What ConfirmDevice came to. */
+/** The result of ConfirmDevice. */
 export interface ConfirmDeviceResponse {
   /** The outcome. */
   result: ActionResult | undefined;

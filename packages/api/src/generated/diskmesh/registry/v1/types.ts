@@ -216,11 +216,11 @@ export function attachStateToNumber(object: AttachState): number {
 export const IdentifiedBy = {
   /** UNSPECIFIED - Its agent could not look at it yet. */
   UNSPECIFIED: "IDENTIFIED_BY_UNSPECIFIED",
-  /** SERIAL - By the serial number that the kernel reports. */
+  /** SERIAL - The serial number that the kernel reports. */
   SERIAL: "IDENTIFIED_BY_SERIAL",
-  /** INODE - A regular file, by its inode and birth time. */
+  /** INODE - Inode and birth time of a regular file. */
   INODE: "IDENTIFIED_BY_INODE",
-  /** NONE - By nothing: after each boot it waits for ConfirmDevice. */
+  /** NONE - Nothing: the device waits for ConfirmDevice after each boot. */
   NONE: "IDENTIFIED_BY_NONE",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -644,7 +644,7 @@ export interface Device {
   /** Which file or drive it is, as the agent's operating system tells them apart; empty when never told. */
   fileIdentity: string;
   /**
-   * What its agent found in its place, until AddDevice accepts it or ConfirmDevice says that it is the device; absent when
+   * The hardware that its agent found in its place, until AddDevice accepts it or ConfirmDevice says that it is the device; absent when
    * it is what it was.
    */
   replacement:
