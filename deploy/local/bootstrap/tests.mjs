@@ -16,8 +16,9 @@ const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
 /** What another version of Node is most likely to break: pure models, gRPC, the stores, and the whole story. */
 const RUN_ON_LTS = /\/model\/|^packages\/(?:rpc|tablet)\/|^deploy\/local\/dist\/start\.test/;
 
-/** What would end last otherwise, since it mostly waits. */
-const BEGUN_FIRST = /^test\/dist\/operations|\/mongo-storage\.test\.js$/;
+/** These last longest, so that nothing waits for them alone at the end. */
+const BEGUN_FIRST =
+  /^test\/dist\/(?:operations|fuzz|sim\/|kill-test|reference-cpi|agent-life)|\/mongo-storage\.test|\/crash-places|\/dist\/start\.test/;
 
 /**
  * Runs compiled tests by mocha, in a few processes that take file after file; returns the exit code. `--changed` takes
@@ -44,40 +45,41 @@ export async function runTests(root, args, options = {}) {
     .filter((file) => names.length === 0 || names.some((name) => file.includes(compiledName(name))))
     .sort((a, b) => BEGUN_FIRST.test(b) - BEGUN_FIRST.test(a));
   const run = { options: mochaOptions, timeoutMs: fileTimeoutMs, env: process.env };
-  if (verifying === undefined) return report(await runFiles(files, run));
-  const { results, flaky } = await runBareFirst(files, run, verifying.barePath);
-  if (process.env.CI) refuseSkips(root, results);
-  if (verifying.ltsNode !== undefined) {
-    console.log(`\nand on a newer LTS: ${verifying.ltsNode}`);
-    const onLts = { ...run, execPath: verifying.ltsNode };
-    const ltsResults = await runFiles(
-      files.filter((file) => RUN_ON_LTS.test(file)),
-      onLts,
-    );
-    flaky.push(...(await runAgain(ltsResults, onLts)));
-    results.push(...ltsResults);
-  }
-  return report([{ file: "verify", passed: 0, skipped: [], failures: verifying.failedChecks }, ...results], flaky);
+  if (verifying !== undefined) return verify(root, files, run, verifying);
+  const results = [];
+  await runStages([{ queue: files, run, results }]);
+  return report(results);
 }
 
 /**
- * Runs all files with the programs of `barePath` alone, as on a new machine, and then with all programs those files in which
- * something was skipped for want of one.
+ * Runs all files with the programs of `barePath` alone, as on a new machine; with all programs those files in which
+ * something was skipped for want of one; and some files on `ltsNode`.
  */
-async function runBareFirst(files, run, barePath) {
-  console.log(`first with nothing on PATH but node, npm, git, sh and coreutils: ${barePath}`);
-  const bare = { ...run, env: { ...run.env, PATH: barePath } };
-  const results = await runFiles(files, bare);
-  const flaky = await runAgain(results, bare);
-  console.log("\nnow with all programs of this machine: the files in which something was skipped");
-  const isIncomplete = ({ failures, skipped }) => failures.length === 0 && skipped.length > 0;
-  const rest = await runFiles(
-    results.filter(isIncomplete).map(({ file }) => file),
-    run,
-  );
-  flaky.push(...(await runAgain(rest, run)));
-  replace(results, rest);
-  return { results, flaky };
+async function verify(root, files, run, { failedChecks, barePath, ltsNode }) {
+  const withAll = { name: "with all programs", queue: [], run, results: [] };
+  const bare = {
+    name: "with node, npm, git, sh and coreutils",
+    queue: [...files],
+    run: { ...run, env: { ...run.env, PATH: barePath } },
+    results: [],
+    whenRun: ({ file, failures, skipped }) => {
+      if (failures.length === 0 && skipped.length > 0) withAll.queue.push(file);
+    },
+  };
+  const onLts = {
+    name: "on a newer LTS",
+    queue: ltsNode === undefined ? [] : files.filter((file) => RUN_ON_LTS.test(file)),
+    run: { ...run, execPath: ltsNode },
+    results: [],
+  };
+  const stages = [bare, withAll, onLts];
+  await runStages(stages);
+  const flaky = [];
+  if (process.env.CI) for (const stage of stages) flaky.push(...(await runAgain(stage, stages)));
+  replace(bare.results, withAll.results);
+  if (process.env.CI) refuseSkips(root, bare.results);
+  const checks = { file: "verify", passed: 0, skipped: [], failures: failedChecks };
+  return report([checks, ...bare.results, ...onLts.results], flaky);
 }
 
 /** A source file names its compiled one. */
@@ -94,15 +96,15 @@ function replace(results, newer) {
     );
 }
 
-/** In CI, runs each file that failed once more, by itself. Returns a line for each test that failed only once. */
-async function runAgain(results, run) {
-  if (!process.env.CI) return [];
+/** Runs each file of a stage that failed once more, by itself. Returns a line for each test that failed only once. */
+async function runAgain(stage, stages) {
   const flaky = [];
-  for (const first of results.filter(({ failures }) => failures.length > 0)) {
+  for (const first of stage.results.filter(({ failures }) => failures.length > 0)) {
     console.log(`once more, by itself: ${first.file}`);
-    const second = await runFiles([first.file], run);
-    if (second.some(({ failures }) => failures.length > 0)) continue;
-    replace(results, second);
+    const again = { ...stage, queue: [first.file], results: [] };
+    await runStages([again, ...stages]);
+    if (again.results.some(({ failures }) => failures.length > 0)) continue;
+    replace(stage.results, again.results);
     for (const { title, error } of first.failures)
       flaky.push(`flaky: ${first.file}: ${title}: ${error.trim().split("\n", 1)[0]}`);
   }
@@ -117,23 +119,32 @@ function refuseSkips(root, results) {
         result.failures.push({ title, error: "must run in CI, see .ci/allowed-skips" });
 }
 
-async function runFiles(files, { options, timeoutMs, env, execPath }) {
-  const queue = [...files];
-  const results = [];
+/** Runs the files of all stages in a few processes, those of earlier stages first. */
+async function runStages(stages) {
+  let done = 0;
   const runNext = async () => {
-    while (queue.length > 0)
-      for await (const result of runInProcess(queue, options, timeoutMs, env, execPath)) {
-        results.push(result);
+    for (let stage = nextStage(stages); stage !== undefined; stage = nextStage(stages)) {
+      const { options, timeoutMs, env, execPath } = stage.run;
+      for await (const result of runInProcess(stage.queue, options, timeoutMs, env, execPath)) {
+        stage.results.push(result);
+        stage.whenRun?.(result);
+        done++;
+        const total = done + running.size - 1 + stages.reduce((left, { queue }) => left + queue.length, 0);
         const seconds = (result.durationMs / 1_000).toFixed(1);
-        console.log(`[${results.length}/${files.length}] ${result.file}: ${counts(result)} (${seconds} s)`);
+        const where = stage.name === undefined ? "" : `${stage.name}, `;
+        console.log(`[${done}/${total}] ${where}${result.file}: ${counts(result)} (${seconds} s)`);
       }
+    }
   };
   const progress = setInterval(
     () => console.log(`running: ${Array.from(running, whereItIs).join(", ")}`),
     PROGRESS_EVERY_MS,
   );
   await Promise.all(Array.from({ length: JOBS }, runNext)).finally(() => clearInterval(progress));
-  return results;
+}
+
+function nextStage(stages) {
+  return stages.find(({ queue }) => queue.length > 0);
 }
 
 function whereItIs({ file, test, testBeganMs }) {
