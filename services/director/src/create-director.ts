@@ -33,6 +33,7 @@ import { type DirectorTablet, storedSchema } from "./stored-schema.js";
 import { AgentHealths } from "./workers/agent-healths.js";
 import { AgentNotices } from "./workers/agent-notices.js";
 import { AgentRenewals } from "./workers/agent-renewals.js";
+import { AgentsBack } from "./workers/agents-back.js";
 import { EndedTasks } from "./workers/ended-tasks.js";
 import { Events } from "./workers/events.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
@@ -252,7 +253,8 @@ function makeAgentCare(
   const renewals = certificates && new AgentRenewals({ ...common, certificates, checkIntervalMs });
   if (renewals) lifecycle.use("renewals of agents' certificates", renewals);
   const { unresponsiveAfterMs, healthRecordIntervalMs } = config.agents;
-  const health = { tablet, agents, tasks, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
+  const backOf = (isResponsive: (agentId: string) => boolean) => new AgentsBack({ ...common, isResponsive });
+  const health = { tablet, agents, backOf, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
   const agentHealths = lifecycle.use("agent healths", new AgentHealths(health));
   const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
   const resurrecting = { ...common, config: config.resurrection, resurrectionConfigs, agentHealths };

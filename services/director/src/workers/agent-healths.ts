@@ -11,12 +11,22 @@ import {
 } from "../model/agent-health.js";
 import type { Instance } from "../model/instance.js";
 import type { DirectorTablet } from "../stored-schema.js";
-import { AgentsBack, type AgentsBackOptions } from "./agents-back.js";
+
+/** Tells agents that may have been restarted of their disks again. */
+interface Back {
+  start(): void;
+  close(): Promise<void>;
+  /** The agent may have been restarted. */
+  note(agentId: string): void;
+  /** The agent has not been told yet. */
+  has(agentId: string): boolean;
+  forget(agentId: string): void;
+}
 
 export interface AgentHealthsOptions {
   readonly tablet: DirectorTablet;
   readonly agents: Pick<AgentClient, "onHeartbeat" | "onConnected" | "isConnected">;
-  readonly tasks: AgentsBackOptions["tasks"];
+  readonly backOf: (isResponsive: (agentId: string) => boolean) => Back;
   readonly unresponsiveAfterMs: number;
   readonly healthRecordIntervalMs: number;
   readonly clock: Clock;
@@ -52,7 +62,7 @@ export class AgentHealths {
   readonly #options: AgentHealthsOptions;
   readonly #heard = new Map<string, Heard>();
   readonly #agentOf = new Map<string, string>();
-  readonly #back: AgentsBack;
+  readonly #back: Back;
   readonly #closed = new AbortController();
   #ends: (() => void)[] = [];
   #listeningSinceMs: number;
@@ -60,7 +70,7 @@ export class AgentHealths {
 
   constructor(options: AgentHealthsOptions) {
     this.#options = options;
-    this.#back = new AgentsBack({ ...options, isResponsive: (agentId) => this.shown(agentId).isResponsive });
+    this.#back = options.backOf((agentId) => this.shown(agentId).isResponsive);
     this.#listeningSinceMs = options.clock.monotonicMs();
   }
 
