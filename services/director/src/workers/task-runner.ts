@@ -2,7 +2,6 @@ import { DomainError, type Logger, messageOf } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
 import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
-import { CpiCallError } from "../cpi/cpi-error.js";
 import type { Planners, Step, Through } from "../jobs/job.js";
 import { directorMetrics } from "../metrics/declarations.js";
 import { CODES, codeOf } from "../model/bosh-codes.js";
@@ -361,9 +360,9 @@ export class TaskRunner {
   }
 }
 
-/** What a CPI said counts, rather than that a call of it failed. */
+/** A failed CPI call is shown by its cause, which is what the CPI answered. */
 function failureOf(error: unknown): TaskFailure | undefined {
   if (!(error instanceof DomainError)) return undefined;
-  const { reason, about } = error instanceof CpiCallError && error.cause instanceof DomainError ? error.cause : error;
+  const { reason, about } = error.reason === "CPI_CALL" && error.cause instanceof DomainError ? error.cause : error;
   return { reason, about };
 }
