@@ -24,6 +24,7 @@ import type { Context } from "./context.js";
 import { type Dispatcher, Dispatchers } from "./cpi/dispatchers.js";
 import { type Connections, createDirector, openState } from "./create-director.js";
 import { HttpServer } from "./http/http-server.js";
+import { allRoutes } from "./http/routes.js";
 import { Nodes } from "./passthru/nodes.js";
 import { Registries } from "./registries.js";
 import { addServices } from "./services.js";
@@ -41,7 +42,8 @@ export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig
     addServices: (server, current, readiness) => {
       const report = () => readiness.report();
       addServices(server, current, report);
-      if (config.http !== undefined) httpServers.push(new HttpServer({ config, current, report, log }, config.http));
+      if (config.http !== undefined)
+        httpServers.push(new HttpServer({ config, current, report, routes: allRoutes, log }, config.http));
     },
     needs: ["nats", "dispatcher"],
     // Stopped first: what is under way needs all the rest.

@@ -16,6 +16,7 @@ import type { HttpClient } from "../testing/http-client.js";
 import { type HttpDirector, httpUsers, startHttpDirector } from "../testing/http-director.js";
 import { httpConfig } from "./http-config.js";
 import { HttpServer } from "./http-server.js";
+import { allRoutes } from "./routes.js";
 
 describe("the HTTPS face", () => {
   let mesh: HttpDirector;
@@ -207,6 +208,7 @@ describe("a client that leaves", () => {
           return contextWith(() => client.leave());
         },
         report: () => new Readiness({ needs: [], log }).report(),
+        routes: allRoutes,
         log,
       },
       httpConfig.parse(http),

@@ -29,7 +29,6 @@ import { PassOn } from "./pass-on.js";
 import { guarded, PASSTHRU_PREFIX, passthruError } from "./passthru-answer.js";
 import { RequestLog } from "./request-log.js";
 import { mayChange, type Route } from "./route.js";
-import { allRoutes } from "./routes.js";
 import { ServedRequest } from "./served-request.js";
 
 declare module "fastify" {
@@ -53,6 +52,7 @@ export interface HttpServerOptions {
   readonly current: () => Context;
   /** What this process says of itself. */
   readonly report: () => ReadinessReport;
+  readonly routes: readonly Route[];
   readonly log: Logger;
 }
 
@@ -148,17 +148,17 @@ export class HttpServer {
     });
     app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
     app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
-    const { current, report } = this.#options;
+    const { current, report, routes } = this.#options;
     app.get("/healthz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer("")));
     app.get("/readyz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer(report().why)));
     app.get("/info", async (request, reply) =>
       send(reply, infoAnswer(current(), await this.#loginIfAny(request), this.#config)),
     );
-    for (const route of allRoutes.filter(({ streams }) => streams !== true)) this.#add(app, route);
+    for (const route of routes.filter(({ streams }) => streams !== true)) this.#add(app, route);
     void app.register(async (streaming) => {
       streaming.removeAllContentTypeParsers();
       streaming.addContentTypeParser("*", bytesOfBody);
-      for (const route of allRoutes.filter(({ streams }) => streams)) this.#add(streaming, route);
+      for (const route of routes.filter(({ streams }) => streams)) this.#add(streaming, route);
       // No other director was told to expect it.
       const ofUploads = {
         bodyLimit: Number.MAX_SAFE_INTEGER,

@@ -8,6 +8,7 @@ import { Readiness } from "@diskmesh/service";
 import { freePort, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { directorConfig } from "../config.js";
 import { HttpServer } from "../http/http-server.js";
+import { allRoutes } from "../http/routes.js";
 import { HttpClient } from "./http-client.js";
 
 /** Another address of this machine: both listen at one port, as directors on two machines do. */
@@ -62,7 +63,7 @@ export class StandbyFace {
     readiness.standsBy("10.0.0.1:7010");
     readiness.missing("leader", "it stands by");
     const report = () => readiness.report();
-    face.server = new HttpServer({ config, current, report, log: silentLogger }, config.http);
+    face.server = new HttpServer({ config, current, report, routes: allRoutes, log: silentLogger }, config.http);
     await face.server.listen();
     return face;
   }
