@@ -17,11 +17,7 @@ import type { LockKeeper } from "./workers/lock-keeper.js";
 import type { Refusals } from "./workers/refusals.js";
 import type { TaskLog } from "./workers/task-log.js";
 import type { Tasks } from "./workers/tasks.js";
-import type { CloudConfigs } from "./yaml/cloud-configs.js";
-import type { CpiConfigs } from "./yaml/cpi-configs.js";
-import type { Manifests } from "./yaml/manifests.js";
-import type { YamlReader } from "./yaml/reader.js";
-import type { ResurrectionConfigs } from "./yaml/resurrection-configs.js";
+import type { ReadersOfTexts } from "./yaml/readers-of-texts.js";
 
 /** What handlers work with. */
 export interface Context {
@@ -29,11 +25,7 @@ export interface Context {
   readonly tablet: DirectorTablet;
   /** Undefined when agents get no certificates of their own. */
   readonly agentCertificates: AgentCertificates | undefined;
-  readonly cloudConfigs: CloudConfigs;
-  readonly cpiConfigs: CpiConfigs;
-  readonly resurrectionConfigs: ResurrectionConfigs;
-  readonly manifests: Manifests;
-  readonly reader: YamlReader;
+  readonly configs: ReadersOfTexts;
   readonly stemcellFiles: StemcellFiles;
   readonly logFiles: LogFiles;
   readonly tasks: Tasks;

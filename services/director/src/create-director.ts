@@ -28,6 +28,7 @@ import { Passthru } from "./passthru/passthru.js";
 import { lockTimes, queueLimits } from "./queue-limits.js";
 import type { Registries } from "./registries.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
+import { AgentCalls, type AgentCallsOptions } from "./steps/agent-calls.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
 import { AgentHealths } from "./workers/agent-healths.js";
@@ -88,6 +89,10 @@ interface Ground {
   readonly log: Logger;
 }
 
+interface Configs {
+  readonly configs: ReadersOfTexts;
+}
+type Silences = Pick<AgentCallsOptions, "silentMsOf">;
 type Files = ReturnType<typeof makeFiles>;
 type Records = ReturnType<typeof makeRecords>;
 type Drivers = ReturnType<typeof makeDrivers>;
@@ -121,20 +126,20 @@ export function createDirector(
 ): Director {
   const common = { clock: systemClock, random: Math.random, log };
   const ground: Ground = { config, ...state, connections, lifecycle, changes: new Changes<number>(), ...common };
-  const texts = readersOfTexts(config, lifecycle);
-  const files = makeFiles(ground, texts);
+  const configs = readersOfTexts(config, lifecycle);
+  const files = makeFiles(ground, configs);
   const records = makeRecords(ground);
   const { dispatchers } = connections;
-  const calls = makeCpiCalls({ ...ground, ...texts, events: records.events, dispatchers });
+  const calls = makeCpiCalls({ ...ground, configs, events: records.events, dispatchers });
   const drivers = makeDrivers(ground);
-  const jobs: JobContext = {
-    ...jobContext(ground, { ...texts, ...files, ...records, ...calls, ...drivers }),
+  const jobs = jobContext(ground, {
+    ...{ configs, ...files, ...records, ...calls, ...drivers },
     lockOwner: (lock) => work.locks.owner(lock),
     silentMsOf: (agentId) => care.agentHealths.shown(agentId).silentMs,
-  };
+  });
   const work = makeTasks(ground, { ...records, jobs, callMemory: drivers.callMemory });
-  const care = makeAgentCare(ground, { ...texts, ...records, ...work });
-  const context = makeContext(ground, { ...texts, ...files, ...records, ...calls, ...drivers, ...work, ...care });
+  const care = makeAgentCare(ground, { configs, ...records, ...work });
+  const context = makeContext(ground, { configs, ...files, ...records, ...calls, ...drivers, ...work, ...care });
   const { runner, times } = work;
   const { owedRemovals, renewals, agentNotices, resurrector } = care;
   const workers = { runner, times, owedRemovals, renewals, agentNotices, resurrector };
@@ -176,19 +181,18 @@ function makeDrivers({ config, lifecycle, random, log }: Ground) {
   return { host, callMemory: new CallMemory() };
 }
 
-/** But what tasks and the care for agents, which are made of it, give back. */
 function jobContext(
   { config, tablet, connections, clock, random }: Ground,
-  parts: ReadersOfTexts & Files & Records & CpiParts & Drivers,
-): Omit<JobContext, "lockOwner" | "silentMsOf"> {
-  const { cpi, events, cloudConfigs, cpiConfigs, resurrectionConfigs, manifests } = parts;
-  const { boshRegistry, stemcellFiles, logFiles } = parts;
-  const { agents, agentCertificates, agentSettings, nodes } = connections;
+  parts: Configs & Files & Records & CpiParts & Drivers & Pick<JobContext, "lockOwner"> & Silences,
+): JobContext {
+  const { cpi, events, configs, boshRegistry, stemcellFiles, logFiles, lockOwner, silentMsOf } = parts;
+  const { agents: client, agentCertificates, agentSettings, nodes } = connections;
+  const { requestTimeoutMs } = config.agents;
   return {
-    ...{ config, tablet, cpi, events, agents, agentCertificates, cloudConfigs, cpiConfigs },
-    ...{ resurrectionConfigs, manifests, boshRegistry, stemcellFiles, logFiles, agentSettings },
+    ...{ config, tablet, cpi, events, configs, stemcellFiles, logFiles, lockOwner },
+    agents: new AgentCalls({ client, tablet, requestTimeoutMs, silentMsOf, clock, random }),
+    making: { boshRegistry, agentSettings, agentCertificates },
     vmSlots: slotsOfEach(config.deployments.maxConcurrentVmsPerCpi),
-    endedAdds: new Set(),
     vendors: {
       host: parts.host,
       nodes,
@@ -196,10 +200,10 @@ function jobContext(
       startId: randomUUID(),
       asyncTimeoutMs: config.drivers.limits.asyncTimeoutMs,
       callTimeoutMs: config.nodes.callTimeoutMs,
+      random,
     },
     clock,
     newId: randomUUID,
-    random,
   };
 }
 
@@ -240,11 +244,7 @@ function makeTasks(
 /** What is done for agents and their VMs without being asked for. */
 function makeAgentCare(
   { config, tablet, connections, lifecycle, clock, random, log }: Ground,
-  {
-    tasks,
-    events,
-    resurrectionConfigs,
-  }: Pick<ReadersOfTexts & Records & TaskParts, "tasks" | "events" | "resurrectionConfigs">,
+  { tasks, events, configs }: Pick<Records & TaskParts, "tasks" | "events"> & Configs,
 ) {
   const { agents, agentCertificates: certificates } = connections;
   const common = { tablet, agents, tasks, clock, random, log };
@@ -257,7 +257,12 @@ function makeAgentCare(
   const health = { tablet, agents, backOf, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
   const agentHealths = lifecycle.use("agent healths", new AgentHealths(health));
   const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
-  const resurrecting = { ...common, config: config.resurrection, resurrectionConfigs, agentHealths };
+  const resurrecting = {
+    ...common,
+    config: config.resurrection,
+    resurrectionConfigs: configs.resurrection,
+    agentHealths,
+  };
   return {
     ...{ owedRemovals, renewals, agentHealths, agentNotices },
     resurrector: lifecycle.use("resurrector", new Resurrector(resurrecting)),
@@ -266,9 +271,9 @@ function makeAgentCare(
 
 function makeContext(
   { config, tablet, connections, lifecycle, changes, clock }: Ground,
-  parts: ReadersOfTexts & Files & Records & CpiParts & Drivers & TaskParts & AgentParts,
+  parts: Configs & Files & Records & CpiParts & Drivers & TaskParts & AgentParts,
 ): Context {
-  const { reader, cloudConfigs, cpiConfigs, resurrectionConfigs, manifests, stemcellFiles, logFiles } = parts;
+  const { configs, stemcellFiles, logFiles } = parts;
   const { taskLog, events, endedTasks, tasks, locks, callRecords, agentHealths } = parts;
   const { agents, agentCertificates, nodes, registries, report, dispatchers } = connections;
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
@@ -284,8 +289,7 @@ function makeContext(
     cpiConfig: parts.teller,
   });
   return {
-    ...{ config, tablet, agentCertificates, reader, cloudConfigs, cpiConfigs, resurrectionConfigs, manifests },
-    ...{ stemcellFiles, logFiles },
+    ...{ config, tablet, agentCertificates, configs, stemcellFiles, logFiles },
     ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, lists, passthru, registries, callRecords },
     refusals: new Refusals(events, clock),
     feed: lifecycle.use("page", feed),

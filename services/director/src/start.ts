@@ -83,8 +83,8 @@ async function lead(
     resurrector,
     boshRegistry,
   } = director;
-  const { cloudConfigs, cpiConfigs, resurrectionConfigs } = context;
-  await Promise.all([cloudConfigs, cpiConfigs, resurrectionConfigs].map((configs) => configs.load(state.tablet)));
+  const { cloud, cpi, resurrection } = context.configs;
+  await Promise.all([cloud, cpi, resurrection].map((configs) => configs.load(state.tablet)));
   const { generation, documentsRead } = state.tablet;
   log.info({ address, generation, documentsRead }, "the director serves");
   times.start();

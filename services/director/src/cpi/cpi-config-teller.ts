@@ -2,17 +2,14 @@ import { type Logger, messageOf } from "@diskmesh/domain";
 
 import { currentCpi } from "../model/cpi-choice.js";
 import type { DirectorTablet } from "../stored-schema.js";
-import type { CloudConfigs } from "../yaml/cloud-configs.js";
-import type { CpiConfigs } from "../yaml/cpi-configs.js";
+import type { ReadersOfTexts } from "../yaml/readers-of-texts.js";
 import type { CpiConfigSource } from "./cpi-calls.js";
 import type { Dispatcher, Dispatchers } from "./dispatchers.js";
 
 export interface CpiConfigTellerOptions {
   readonly dispatchers: Pick<Dispatchers, "obeying">;
   readonly tablet: DirectorTablet;
-  readonly cpiConfigs: CpiConfigs;
-  /** Which azs they serve is told too, for those who list CPIs. */
-  readonly cloudConfigs: CloudConfigs;
+  readonly configs: Pick<ReadersOfTexts, "cloud" | "cpi">;
   readonly callTimeoutMs: number;
   readonly log: Logger;
 }
@@ -31,7 +28,7 @@ export class CpiConfigTeller implements CpiConfigSource {
   }
 
   version(): Promise<string> {
-    return this.#options.tablet.read((tables) => this.#options.cpiConfigs.current(tables).version);
+    return this.#options.tablet.read((tables) => this.#options.configs.cpi.current(tables).version);
   }
 
   /** Only the one director that dispatchers obey may do so. */
@@ -48,10 +45,10 @@ export class CpiConfigTeller implements CpiConfigSource {
   }
 
   async tell({ client }: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void> {
-    const { tablet, cpiConfigs, cloudConfigs, callTimeoutMs } = this.#options;
+    const { tablet, configs, callTimeoutMs } = this.#options;
     const { version, cpis, azs } = await tablet.read((tables) => ({
-      ...cpiConfigs.current(tables),
-      azs: cloudConfigs.current(tables).azs,
+      ...configs.cpi.current(tables),
+      azs: configs.cloud.current(tables).azs,
     }));
     const azsOf = new Map<string, string[]>((cpis ?? []).map((cpi) => [cpi.name, []]));
     for (const az of azs) {

@@ -4,8 +4,7 @@ import type { Clock, Lifecycle } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Events } from "../workers/events.js";
-import type { CloudConfigs } from "../yaml/cloud-configs.js";
-import type { CpiConfigs } from "../yaml/cpi-configs.js";
+import type { ReadersOfTexts } from "../yaml/readers-of-texts.js";
 import { CallRecords } from "./call-records.js";
 import { CpiCalls } from "./cpi-calls.js";
 import { CpiConfigTeller } from "./cpi-config-teller.js";
@@ -24,8 +23,7 @@ export function makeCpiCalls(options: {
   readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
   readonly dispatchers: Dispatchers;
-  readonly cloudConfigs: CloudConfigs;
-  readonly cpiConfigs: CpiConfigs;
+  readonly configs: ReadersOfTexts;
   readonly events: Events;
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
@@ -33,9 +31,9 @@ export function makeCpiCalls(options: {
   readonly random: () => number;
   readonly log: Logger;
 }): CpiParts {
-  const { config, tablet, dispatchers, cloudConfigs, cpiConfigs, events, lifecycle, clock, random, log } = options;
+  const { config, tablet, dispatchers, configs, events, lifecycle, clock, random, log } = options;
   const { callTimeoutMs, endTimeoutMs } = config.cpi;
-  const telling = { dispatchers, tablet, cpiConfigs, cloudConfigs, callTimeoutMs, log };
+  const telling = { dispatchers, tablet, configs, callTimeoutMs, log };
   const teller = lifecycle.use("CPI config teller", new CpiConfigTeller(telling));
   const addresses = dispatchers.all.map(({ address }) => address);
   const recording = { tablet, addresses, endTimeoutMs, clock, log };

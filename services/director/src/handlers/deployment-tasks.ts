@@ -44,7 +44,7 @@ export const deploymentTasks: { readonly [Method in Name]: Serve<Context, Servic
 export function deployBy(teams: readonly string[]): TaskMethod<DeployRequest> {
   const ofTeams = teams.length === 0 ? {} : { teams };
   return taskMethod("normal", async (request, context, { signal }) => {
-    const manifest = await context.manifests.accept(request.manifest, signal);
+    const manifest = await context.configs.manifests.accept(request.manifest, signal);
     const { name } = manifest;
     const options = { ...parseUpdateOptions(request.options), recreate: request.recreate };
     return {
@@ -54,7 +54,7 @@ export function deployBy(teams: readonly string[]): TaskMethod<DeployRequest> {
       // Checked again when it runs: cloud configs may change until then.
       check: (tables) => {
         refuseOtherTeams(tables, name, teams);
-        checkManifest(context, tables, manifest);
+        checkManifest(context.configs, tables, manifest);
       },
     };
   });

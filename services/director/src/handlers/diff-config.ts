@@ -28,7 +28,7 @@ export async function diffConfig(
     read?.check(tables);
     return { from, to: content };
   });
-  const lines = await context.reader.read(
+  const lines = await context.configs.reader.read(
     { format: "config_diff", from: from?.content, text: to, redact: type === CPI },
     { signal: call.signal },
   );

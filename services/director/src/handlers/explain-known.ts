@@ -94,10 +94,10 @@ function knownVm(
 type RemedyOf = (instance: Instance) => string;
 
 /** What the resurrector, which looks at all of them, makes of a silent one. */
-function remediesIn({ agentHealths, clock, config, resurrectionConfigs }: Context, tables: DirectorTables): RemedyOf {
+function remediesIn({ agentHealths, clock, config, configs }: Context, tables: DirectorTables): RemedyOf {
   const { resurrection } = config;
   const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;
-  const watched = watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), clock.nowMs());
+  const watched = watchedVms(tables, silentMsOf, configs.resurrection.wishes(tables), clock.nowMs());
   const isOn = new Set(watched.filter((vm) => vm.isOn).map(({ instance }) => instance.instanceId));
   const verdicts = new Map(decideResurrections(watched, resurrection).map((each) => [each.instance.instanceId, each]));
   const { silentAfterMs, deadAfterMs } = resurrection;

@@ -6,7 +6,7 @@ import { EVERYWHERE } from "../model/resurrection-switch.js";
 export async function getResurrection({
   tablet,
   config,
-  resurrectionConfigs,
+  configs,
   agentHealths,
   clock,
 }: Context): Promise<GetResurrectionResponse> {
@@ -14,7 +14,7 @@ export async function getResurrection({
   const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
   const nowMs = clock.nowMs();
   return tablet.read((tables) => {
-    const watched = watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), nowMs);
+    const watched = watchedVms(tables, silentMsOf, configs.resurrection.wishes(tables), nowMs);
     const verdicts = decideResurrections(watched, resurrection);
     const switches = [...tables.resurrectionSwitches.entries()].filter(({ scope }) => scope !== EVERYWHERE);
     return {

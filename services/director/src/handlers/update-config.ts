@@ -98,21 +98,24 @@ export function configsOf(
   context: Context,
   type: string,
 ): Pick<Configs<unknown, unknown>, "read" | "check" | "keep"> | undefined {
-  if (type === CPI) return context.cpiConfigs;
-  if (type === CLOUD) return context.cloudConfigs;
-  if (type === RESURRECTION) return context.resurrectionConfigs;
+  if (type === CPI) return context.configs.cpi;
+  if (type === CLOUD) return context.configs.cloud;
+  if (type === RESURRECTION) return context.configs.resurrection;
   return undefined;
 }
 
 /** Throws InvalidArgumentError for a text that is no mapping in YAML, or too much of one. */
 export async function checkPlain(
-  { reader, config }: Pick<Context, "reader" | "config">,
+  { configs, config }: Pick<Context, "configs" | "config">,
   what: string,
   text: string,
   signal: AbortSignal,
 ): Promise<void> {
   const { maxConfigBytes: sizeBytes } = config.limits;
-  await reader.read({ format: "plain_config", text, limits: { what, sizeBytes, holdsSecrets: true } }, { signal });
+  await configs.reader.read(
+    { format: "plain_config", text, limits: { what, sizeBytes, holdsSecrets: true } },
+    { signal },
+  );
 }
 
 function refuseUnexpected(latest: Config | undefined, expectedLatestId: number | undefined): void {

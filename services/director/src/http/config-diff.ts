@@ -43,7 +43,7 @@ export async function diffOfTexts(
   { context, call }: HttpCall,
   texts: { readonly from: string | undefined; readonly text: string; readonly redact: boolean },
 ): Promise<readonly DiffLine[]> {
-  const lines = await context.reader.read({ format: "config_diff", ...texts }, { signal: call.signal });
+  const lines = await context.configs.reader.read({ format: "config_diff", ...texts }, { signal: call.signal });
   const changed = lines.some(({ change }) => change !== "none");
   return changed ? lines.map(({ text, change }) => [text, change === "none" ? null : change]) : [];
 }

@@ -165,7 +165,7 @@ async function manifestOf(http: HttpCall): Promise<string> {
 async function manifestDiff(http: HttpCall): ReturnType<typeof diffOfTexts> {
   const { context, call, request, query } = http;
   const text = bodyText(request);
-  await context.manifests.accept(text, call.signal);
+  await context.configs.manifests.accept(text, call.signal);
   const from = await manifestOf(http).catch((error: unknown) => {
     if (error instanceof NotFoundError) return undefined;
     throw error;

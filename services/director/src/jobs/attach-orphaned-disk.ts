@@ -54,7 +54,7 @@ function subjects(
   if (disk.orphanedAtMs === null && disk.instanceId !== instanceId) refuse(`it is that of ${formatInstance(disk)}`);
   if (disk.az !== instance.az) refuse(`it is in AZ \`${disk.az}\`, and the instance in \`${instance.az}\``);
   const hasVm = instance.vmState !== "none" && instance.vmState !== "creating";
-  if (hasVm && !sameCpi(disk.cpi, instance.cpi, context.cpiConfigs.current(tables)))
+  if (hasVm && !sameCpi(disk.cpi, instance.cpi, context.configs.cpi.current(tables)))
     refuse(`it is CPI \`${disk.cpi}\`'s, and the instance's vm CPI \`${instance.cpi}\`'s`);
   // As a director of BOSH does: they would go on with what they had opened on the present one, or with an empty folder.
   if (disk.orphanedAtMs !== null && mayRunJobs(instance)) refuse("its jobs may run: stop the instance first");

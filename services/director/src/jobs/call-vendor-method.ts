@@ -140,9 +140,9 @@ async function bootIdOf(context: JobContext, run: TaskRun, nodeId: string): Prom
   }
 }
 
-async function pause({ clock, random }: JobContext, run: TaskRun, failures: number): Promise<void> {
+async function pause({ clock, vendors }: JobContext, run: TaskRun, failures: number): Promise<void> {
   run.signOfLife();
-  await clock.sleep(backoffMs(failures, RETRY_BACKOFF, random()), run.stopping);
+  await clock.sleep(backoffMs(failures, RETRY_BACKOFF, vendors.random()), run.stopping);
 }
 
 function noteFailure(context: JobContext, run: TaskRun, { nodeId, method }: CallJob, text: string): Promise<void> {

@@ -14,7 +14,7 @@ type CreateJob = JobOf<"create_dynamic_disk">;
 /** Makes a disk and attaches it to nothing. */
 export const createDiskOnly: Planner<"create_dynamic_disk"> = (context, job, tables) => {
   refuseUnlessOpen(tables, job.deployment);
-  const az = azNamed(context.cloudConfigs.current(tables), job.az);
+  const az = azNamed(context.configs.cloud.current(tables), job.az);
   return {
     locks: [{ type: "disk", resource: job.diskName }],
     ...cpisOfStep(context, tables, az.cpi),
@@ -26,10 +26,10 @@ async function create(context: JobContext, run: TaskRun, job: CreateJob): Promis
   for (;;) {
     run.checkpoint();
     const { disk, metadata, step, intent } = await context.tablet.read((tables) => {
-      const config = context.cloudConfigs.current(tables);
+      const config = context.configs.cloud.current(tables);
       const { diskName, deployment, pool, sizeMib, metadata } = job;
       const az = azNamed(config, job.az);
-      const place = { deployment, az: az.name, cpi: cpiOfAz(az, context.cpiConfigs.current(tables)) };
+      const place = { deployment, az: az.name, cpi: cpiOfAz(az, context.configs.cpi.current(tables)) };
       const disk = tables.disks.get(diskName);
       const row = wantedDisk(context, tables, place, { diskName, made: { pool, sizeMib }, metadata });
       const cloudProperties = disk?.cloudProperties ?? diskTypeNamed(config, pool).cloudProperties;

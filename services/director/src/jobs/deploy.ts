@@ -34,7 +34,7 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
   refuseOtherTeams(tables, name, job.teams ?? []);
   const deployment = tables.deployments.get(name);
   const locks: LockName[] = [{ type: "deployment", resource: name }];
-  const { groups, warnings } = context.manifests.get(manifest);
+  const { groups, warnings } = context.configs.manifests.get(manifest);
   const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, name, groups));
   const wanted = options.recreate ? "recreate" : "started";
   const aim = { deployment: name, taskId, wanted, follows: true, fixesLost: true } as const;

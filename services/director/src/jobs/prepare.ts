@@ -4,13 +4,13 @@ import type { JobContext } from "../steps/job-context.js";
 
 /** Gets the manifest that the steps of a job read, and keeps it until disposed of; undefined for jobs that read none. */
 export async function prepareJob(
-  { manifests, tablet }: Pick<JobContext, "manifests" | "tablet">,
+  { configs, tablet }: Pick<JobContext, "configs" | "tablet">,
   job: Job,
   signal: AbortSignal,
 ): Promise<Disposable | undefined> {
-  if (job.type === "update_deployment") return manifests.hold(job.manifest, signal);
+  if (job.type === "update_deployment") return configs.manifests.hold(job.manifest, signal);
   const recorded = tablet.ahead((tables) => tables.deployments.get(deploymentOf(job, tables))?.manifest);
-  return recorded === undefined ? undefined : manifests.hold(recorded, signal);
+  return recorded === undefined ? undefined : configs.manifests.hold(recorded, signal);
 }
 
 /** Whose manifest is read as it was deployed last; empty for none. */

@@ -104,5 +104,5 @@ async function timed(context: JobContext, phase: Parameters<typeof notePhase>[0]
 }
 
 function cloudPropertiesOf(context: JobContext, pool: string): Promise<JsonObject> {
-  return context.tablet.read((tables) => diskTypeNamed(context.cloudConfigs.current(tables), pool).cloudProperties);
+  return context.tablet.read((tables) => diskTypeNamed(context.configs.cloud.current(tables), pool).cloudProperties);
 }

@@ -41,10 +41,8 @@ function renew(context: JobContext, run: TaskRun, instanceId: string): Promise<b
   });
 }
 
-function needsCertificate(
-  { agentCertificates, clock }: JobContext,
-  instance: Instance | undefined,
-): instance is Instance {
+function needsCertificate({ making, clock }: JobContext, instance: Instance | undefined): instance is Instance {
+  const { agentCertificates } = making;
   if (agentCertificates === undefined || instance?.vmState !== "running") return false;
   return isDue(instance.agentKeys ?? [], agentCertificates.trust, clock.nowMs());
 }

@@ -7,7 +7,6 @@ import { decideResurrections, watchedVms } from "../model/resurrection.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { Resurrected } from "../model/task.js";
 import { maxInFlightOf } from "../model/update-block.js";
-import { awaitAgent } from "../steps/agent-steps.js";
 import { cpisOfStep, recorded } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
 import { changeInstance } from "../steps/instance-record.js";
@@ -32,7 +31,7 @@ export const resurrectInstances: Planner<"resurrect_instances"> = (context, { de
     locks,
     ...cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, deployment)),
     run: async (run) => {
-      using _held = await context.manifests.hold(manifest, run.stopped);
+      using _held = await context.configs.manifests.hold(manifest, run.stopped);
       const outcomes: string[] = [];
       const failures: string[] = [];
       const groups = await context.tablet.read((now) => byGroup(now, vms));
@@ -109,8 +108,8 @@ function stillSilent(
   if (instance.changedByTaskId === taskId && !instance.ignore) return { instance, isDead: true, isBegun: true };
   if (instance.vmCid !== vmCid) return `${name} was changed meanwhile`;
   const { resurrection } = context.config;
-  const wishes = context.resurrectionConfigs.wishes(tables);
-  const watched = watchedVms(tables, context.silentMsOf, wishes, context.clock.nowMs());
+  const wishes = context.configs.resurrection.wishes(tables);
+  const watched = watchedVms(tables, (agentId) => context.agents.silentMsOf(agentId), wishes, context.clock.nowMs());
   const verdict = decideResurrections(watched, resurrection).find((each) => each.instance.instanceId === instanceId);
   if (verdict === undefined) return `${name} is not silent any more, or not for long, or was changed meanwhile`;
   if (verdict.do === "hold") throw new InvalidStateError(`${name} is left alone: ${verdict.because}`);
@@ -137,7 +136,7 @@ async function findOut(context: JobContext, run: TaskRun, { instance, isDead }: 
 
 async function answers(context: JobContext, run: TaskRun, { agentId }: Instance): Promise<boolean> {
   try {
-    await awaitAgent(context, run, agentId, context.config.agents.lostAfterMs);
+    await context.agents.awaitAnswer(run, agentId, context.config.agents.lostAfterMs);
     return true;
   } catch (error) {
     if (error instanceof TimeoutError) return false;

@@ -25,7 +25,7 @@ export const updateInstanceStates: Planner<"update_instances"> = (context, job, 
   };
   if (how.dryRun) {
     const run = async (run: TaskRun): Promise<string> => {
-      using _ = await context.manifests.hold(manifest, run.stopped);
+      using _ = await context.configs.manifests.hold(manifest, run.stopped);
       return rehearse(context, run, { aim, meant }, asked);
     };
     return { locks, ...ofCpis, run };
@@ -44,7 +44,7 @@ export const updateInstanceStates: Planner<"update_instances"> = (context, job, 
     locks,
     ...ofCpis,
     run: async (run) => {
-      using _ = await context.manifests.hold(manifest, run.stopped);
+      using _ = await context.configs.manifests.hold(manifest, run.stopped);
       await updateInstances(context, run, { ...how, aim, meant });
       return `/deployments/${name}`;
     },

@@ -19,12 +19,12 @@ export const updateStemcell: Planner<"update_stemcell"> = (context, job, tables)
 
 /** Those that have it already are not asked. */
 export function cpisToAsk(
-  context: Pick<JobContext, "cpiConfigs">,
+  context: Pick<JobContext, "configs">,
   tables: DirectorTables,
   job: Pick<UpdateJob, "name" | "version" | "fix">,
 ): { readonly cpis: readonly string[]; readonly exceptCpis: string[]; readonly existing: readonly Stemcell[] } {
   const existing = [...tables.stemcells.by("byStemcell", formatStemcell(job))];
-  const names = context.cpiConfigs.current(tables);
+  const names = context.configs.cpi.current(tables);
   const exceptCpis = job.fix ? [] : existing.flatMap(({ cpi }) => currentCpi(cpi, names) ?? []);
   return { cpis: allCpis(context, tables).filter((cpi) => !exceptCpis.includes(cpi)), exceptCpis, existing };
 }

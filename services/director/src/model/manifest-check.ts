@@ -10,8 +10,8 @@ import { vmCloudProperties } from "./vm-spec.js";
 
 /** The configs, merged, as the tables have them. */
 interface CurrentConfigs {
-  readonly cloudConfigs: { current(tables: DirectorTables): CloudConfig };
-  readonly cpiConfigs: { current(tables: DirectorTables): CpiNames };
+  readonly cloud: { current(tables: DirectorTables): CloudConfig };
+  readonly cpi: { current(tables: DirectorTables): CpiNames };
 }
 
 /** What a group does not name of what BOSH wants of each for its VMs; "" when it names all. */
@@ -43,8 +43,8 @@ export function checkManifest(
     readonly stemcells: readonly WantedStemcell[];
   },
 ): void {
-  const config = configs.cloudConfigs.current(tables);
-  const names = configs.cpiConfigs.current(tables);
+  const config = configs.cloud.current(tables);
+  const names = configs.cpi.current(tables);
   const stemcells = [...tables.stemcells.entries()];
   const cpiByAz = new Map<Az, string>();
   const cpiOf = (az: Az): string => {

@@ -3,7 +3,7 @@ import { envWithCert, mbusOf, withKey } from "../model/agent-key.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { askAgent, awaitAgent, NO_SETTINGS } from "./agent-steps.js";
+import { NO_SETTINGS } from "./agent-calls.js";
 import { tellAgentOfDisks } from "./dynamic-disk-steps.js";
 import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
@@ -16,7 +16,7 @@ const AWAY_AFTER_MS = 5_000;
  * this call and not stored: a later call gets another one. Env as it is where the manifest gives one, or nobody signs.
  */
 export async function envOfAgent(context: JobContext, intended: Instance, env: JsonObject): Promise<JsonObject> {
-  const { agentCertificates } = context;
+  const { agentCertificates } = context.making;
   if (agentCertificates === undefined || mbusOf(env).cert !== undefined) return env;
   const { key, cert } = await agentCertificates.issue(intended.vmToken);
   await changeInstance(context, intended.instanceId, (current) => ({
@@ -31,13 +31,13 @@ export async function envOfAgent(context: JobContext, intended: Instance, env: J
  * one. Needs the instance's lock.
  */
 export async function renewCertificate(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
-  const { agentCertificates } = context;
+  const { agentCertificates } = context.making;
   if (agentCertificates === undefined) return;
   const { agentId, instanceId } = instance;
   const { attachTimeoutMs: timeoutMs, settings } = context.config.agents;
   await run.stage("Renewing certificates", formatInstance(instance), async () => {
     // One that is away gets none: of many that were made in vain nobody would know which is used.
-    await awaitAgent(context, run, agentId, AWAY_AFTER_MS);
+    await context.agents.awaitAnswer(run, agentId, AWAY_AFTER_MS);
     const { key, cert } = await agentCertificates.issue(agentId);
     await changeInstance(context, instanceId, (current) => ({
       ...current,
@@ -45,15 +45,15 @@ export async function renewCertificate(context: JobContext, run: TaskRun, instan
     }));
     const mbus = { cert, ...(settings.mbus && { urls: settings.mbus.urls }) };
     // By whom it knows the place of its logs changes with the authorities, too.
-    const { blobstores } = context.agentSettings;
+    const { blobstores } = context.making.agentSettings;
     const given = { ...NO_SETTINGS, mbus, ...(blobstores !== undefined && { blobstores }) };
     // It answers when it is back, since only then has it taken what it was given.
-    const done = await askAgent(context, run, agentId, "update_settings", [given], { timeoutMs });
+    const done = await context.agents.ask(run, agentId, "update_settings", [given], { timeoutMs });
     if (done === undefined)
       throw new NotImplementedError(
         `agent ${agentId} does not know update_settings: make its VM anew before its certificate ends`,
       );
-    await awaitAgent(context, run, agentId, timeoutMs);
+    await context.agents.awaitAnswer(run, agentId, timeoutMs);
     const takesOne = (current: Instance): Instance => ({
       ...current,
       agentKeys: current.agentKeys?.filter(({ pin }) => pin === key.pin),

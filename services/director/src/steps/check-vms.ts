@@ -5,7 +5,6 @@ import { agentAnswered, formatInstance, type Instance, vmGone, vmLost } from "..
 import { instancesOf } from "../model/recorded-deployments.js";
 import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job-context.js";
 
@@ -65,7 +64,7 @@ async function findVm(
     return "gone";
   }
   try {
-    await awaitAgent(context, run, instance.agentId, context.config.agents.lostAfterMs);
+    await context.agents.awaitAnswer(run, instance.agentId, context.config.agents.lostAfterMs);
     return "there";
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error;

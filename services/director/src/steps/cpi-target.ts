@@ -18,16 +18,16 @@ export function recorded(thing: {
 
 /** Recorded CPIs by their present names, for a step; what has none recorded is left out. */
 export function cpisOfStep(
-  context: Pick<JobContext, "cpiConfigs">,
+  context: Pick<JobContext, "configs">,
   tables: DirectorTables,
   ...recorded: readonly (string | undefined)[]
 ): { readonly cpis: readonly string[] } {
-  const names = context.cpiConfigs.current(tables);
+  const names = context.configs.cpi.current(tables);
   const known = recorded.filter((cpi) => cpi !== undefined);
   return { cpis: known.map((cpi) => currentCpi(cpi, names) ?? cpi) };
 }
 
 /** Every CPI there is; the default one, by its empty name, when there is no cpi-config. */
-export function allCpis(context: Pick<JobContext, "cpiConfigs">, tables: DirectorTables): readonly string[] {
-  return context.cpiConfigs.current(tables).cpis?.map((cpi) => cpi.name) ?? [""];
+export function allCpis(context: Pick<JobContext, "configs">, tables: DirectorTables): readonly string[] {
+  return context.configs.cpi.current(tables).cpis?.map((cpi) => cpi.name) ?? [""];
 }

@@ -16,13 +16,13 @@ import { planVm } from "./vm-spec.js";
 
 /** Every CPI that a deployment may have to do with: those of its azs, and those that have what it has already. */
 export function cpisOfDeployment(
-  context: Pick<JobContext, "cloudConfigs">,
+  context: Pick<JobContext, "configs">,
   tables: DirectorTables,
   deployment: string,
   groups: readonly GroupSpec[] = [],
 ): string[] {
   const azs = new Set(groups.flatMap((group) => group.azs));
-  const wanted = [NO_AZ, ...context.cloudConfigs.current(tables).azs].filter((az) => azs.has(az.name));
+  const wanted = [NO_AZ, ...context.configs.cloud.current(tables).azs].filter((az) => azs.has(az.name));
   const made = [...tables.instances.by("byDeployment", deployment)].filter(({ vmState }) => vmState !== "none");
   const persistent = [...tables.persistentDisks.by("byDeployment", deployment)];
   const attachable = persistent.filter((disk) => disk.orphanedAtMs === null);
@@ -51,9 +51,9 @@ export async function recordManifest(context: JobContext, run: TaskRun, wanted: 
 export function putManifest(context: JobContext, tx: DirectorTransaction, wanted: WantedManifest): void {
   const { name, text } = wanted;
   refuseDeletingDeployment(tx, name);
-  const manifest = context.manifests.get(text);
-  checkManifest(context, tx, manifest);
-  const placement = place(tx, name, manifest.groups, context.cloudConfigs.current(tx), context.newId);
+  const manifest = context.configs.manifests.get(text);
+  checkManifest(context.configs, tx, manifest);
+  const placement = place(tx, name, manifest.groups, context.configs.cloud.current(tx), context.newId);
   const present = tx.deployments.get(name);
   const teams = present === undefined ? wanted.teams : present.teams;
   const own = { name, manifest: text, cloudConfigIds: cloudConfigIds(tx) };
@@ -76,10 +76,10 @@ export function cloudConfigIds(tables: DirectorTables): readonly number[] {
 /** Groups that do not say what their VMs are made of are for CPIs whose VMs are there already. */
 export async function refuseBareGroups(context: JobContext, run: TaskRun, text: string): Promise<void> {
   const bare = await context.tablet.read((tables) => {
-    const manifest = context.manifests.get(text);
-    checkManifest(context, tables, manifest);
-    const config = context.cloudConfigs.current(tables);
-    const names = context.cpiConfigs.current(tables);
+    const manifest = context.configs.manifests.get(text);
+    checkManifest(context.configs, tables, manifest);
+    const config = context.configs.cloud.current(tables);
+    const names = context.configs.cpi.current(tables);
     return manifest.groups
       .map((group) => ({ group, missing: missingOf(group) }))
       .filter(({ missing }) => missing !== "")

@@ -10,7 +10,6 @@ import { attachedTo, refuseUnlessOpen } from "../model/recorded-deployments.js";
 import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { Begun } from "../workers/events.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { deleteWithCpi, dynamicDisk, type Intended, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
@@ -85,7 +84,7 @@ export function wantedDisk(
   { deployment, az, cpi }: Pick<WantedDisk, "deployment" | "az" | "cpi">,
   { diskName: name, made, metadata: given }: DiskWish,
 ): WantedDisk {
-  const cpis = context.cpiConfigs.current(tables);
+  const cpis = context.configs.cpi.current(tables);
   const metadata = given === null ? undefined : { ...given, director: context.config.name, deployment };
   return { name, deployment, az, cpi, sameCpi: (other) => sameCpi(cpi, other, cpis), made, metadata };
 }
@@ -106,11 +105,11 @@ export async function setDiskMetadata(
 /** Tells the VM's agent where the disk is. */
 export async function tellAgentOfDisk(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<void> {
   const { attachTimeoutMs } = context.config.agents;
-  const { endedAdds } = context;
+  const { endedAdds } = context.agents;
   await run.stage("Telling agent", `${agentId} of ${disk.name}`, async () => {
     try {
       endedAdds.delete(disk.attachmentId);
-      await tellAgent(context, run, agentId, "add_dynamic_disk", [disk.diskCid, disk.hint], attachTimeoutMs);
+      await context.agents.tell(run, agentId, "add_dynamic_disk", [disk.diskCid, disk.hint], attachTimeoutMs);
       endedAdds.add(disk.attachmentId);
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
@@ -165,7 +164,7 @@ export async function detachIntended(
     await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () =>
       steps.detach(disk, stemcellApiVersion, begun),
     );
-    context.endedAdds.delete(disk.attachmentId);
+    context.agents.endedAdds.delete(disk.attachmentId);
     return (tx) => steps.detachedIn(tx, owed);
   });
 }
@@ -188,8 +187,9 @@ async function tellAgentToForget(context: JobContext, run: TaskRun, disk: Disk, 
   run.event({ ...event, state: "started", message: "" });
   const telling = async (): Promise<void> => {
     const { diskCid, attachmentId } = disk;
-    await tellAgent(context, run, agentId, "remove_dynamic_disk", [diskCid], detachTimeoutMs);
-    if (!context.endedAdds.has(attachmentId)) await forgetForGood(context, run, agentId, [diskCid], detachTimeoutMs);
+    await context.agents.tell(run, agentId, "remove_dynamic_disk", [diskCid], detachTimeoutMs);
+    if (!context.agents.endedAdds.has(attachmentId))
+      await forgetForGood(context, run, agentId, [diskCid], detachTimeoutMs);
     run.event({ ...event, state: "finished", message: "" });
   };
   return tellToForget(run, event, telling(), { mustLetGo: false });

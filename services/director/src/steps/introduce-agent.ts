@@ -3,7 +3,7 @@ import type { Instance } from "../model/instance.js";
 import { sameJson } from "../model/json.js";
 import { persistentDiskOf } from "../model/recorded-deployments.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { askAgent, awaitAgent, NO_SETTINGS } from "./agent-steps.js";
+import { NO_SETTINGS } from "./agent-calls.js";
 import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
 
@@ -15,10 +15,10 @@ import type { JobContext } from "./job-context.js";
 export async function introduceAgent(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { agentId, instanceId } = instance;
   const { readyTimeoutMs: timeoutMs } = context.config.agents;
-  const updated = await askAgent(context, run, agentId, "update_settings", [NO_SETTINGS], { timeoutMs });
-  if (updated !== undefined) await awaitAgent(context, run, agentId, timeoutMs);
+  const updated = await context.agents.ask(run, agentId, "update_settings", [NO_SETTINGS], { timeoutMs });
+  if (updated !== undefined) await context.agents.awaitAnswer(run, agentId, timeoutMs);
   if (!(await applyTo(context, run, instance, timeoutMs))) return;
-  const state = await askAgent(context, run, agentId, "get_state", [], { timeoutMs });
+  const state = await context.agents.ask(run, agentId, "get_state", [], { timeoutMs });
   if (!sameJson(withFoundAddresses(instance, state).networks, instance.networks))
     await changeInstance(context, instanceId, (current) => withFoundAddresses(current, state));
 }
@@ -34,5 +34,5 @@ export async function applyTo(
     const instance = tables.instances.get(instanceId);
     return instance && applySpec(instance, persistentDiskOf(tables, instanceId)?.sizeMib ?? 0);
   });
-  return (await askAgent(context, run, agentId, "apply", [spec], { timeoutMs })) !== undefined;
+  return (await context.agents.ask(run, agentId, "apply", [spec], { timeoutMs })) !== undefined;
 }

@@ -2,7 +2,6 @@ import { DomainError, InvalidStateError, TimeoutError } from "@diskmesh/domain";
 import { formatInstance, type Instance, type JobsState } from "../model/instance.js";
 import { type WatchTime, watchPausesMs } from "../model/update-block.js";
 import { SIGN_OF_LIFE_MS, type TaskRun } from "../workers/task-run.js";
-import { askAgent, awaitAgent } from "./agent-steps.js";
 import { changeInstance } from "./instance-record.js";
 import { applyTo } from "./introduce-agent.js";
 import type { JobContext } from "./job-context.js";
@@ -31,7 +30,7 @@ export async function startJobs(
   const { agentId, instanceId } = instance;
   const { startTimeoutMs, scriptTimeoutMs } = context.config.agents;
   const ask = (method: string, args: readonly unknown[], timeoutMs: number) =>
-    run.whileAlive(askAgent(context, run, agentId, method, args, { timeoutMs }));
+    run.whileAlive(context.agents.ask(run, agentId, method, args, { timeoutMs }));
   await run.stage("Starting jobs", formatInstance(instance), async () => {
     await applyTo(context, run, instance, startTimeoutMs);
     await ask("run_script", ["pre-start", {}], scriptTimeoutMs);
@@ -54,7 +53,7 @@ async function awaitRunning(
   for (const pauseMs of watchPausesMs(watchTime)) {
     await pause(context, run, pauseMs);
     const timeoutMs = context.config.agents.requestTimeoutMs;
-    state = await askAgent(context, run, instance.agentId, "get_state", [], { timeoutMs });
+    state = await context.agents.ask(run, instance.agentId, "get_state", [], { timeoutMs });
     if (textOf(state, "job_state") === "running") return;
   }
   const processes = state instanceof Object && "processes" in state ? state.processes : [];
@@ -87,7 +86,7 @@ export async function stopJobs(
   // Whoever finds it like that knows that they may not run.
   await recordJobs(context, instanceId, "stopping");
   try {
-    await awaitAgent(context, run, agentId, context.config.agents.detachTimeoutMs);
+    await context.agents.awaitAnswer(run, agentId, context.config.agents.detachTimeoutMs);
   } catch (error) {
     run.checkpoint();
     if (!(vmGoes && error instanceof DomainError)) throw error;
@@ -106,7 +105,7 @@ async function stopInOrder(
 ): Promise<void> {
   const { stopTimeoutMs, scriptTimeoutMs } = context.config.agents;
   const ask = (method: string, args: readonly unknown[], timeoutMs = scriptTimeoutMs) =>
-    run.whileAlive(askAgent(context, run, agentId, method, args, { timeoutMs }));
+    run.whileAlive(context.agents.ask(run, agentId, method, args, { timeoutMs }));
   if (!skipDrain) {
     await ask("run_script", ["pre-stop", { env: preStopEnv(intent) }]);
     await drain(context, run, intent, ask);

@@ -20,7 +20,6 @@ import {
 import type { DirectorTables } from "../model/schema.js";
 import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job-context.js";
 
@@ -162,7 +161,7 @@ class Looking {
 
   async #hears({ agentId }: Instance): Promise<boolean | undefined> {
     try {
-      await awaitAgent(this.context, this.run, agentId, this.context.config.agents.lostAfterMs);
+      await this.context.agents.awaitAnswer(this.run, agentId, this.context.config.agents.lostAfterMs);
       return true;
     } catch (error) {
       if (error instanceof TimeoutError) return false;

@@ -3,7 +3,6 @@ import { AgentError } from "@diskmesh/mbus";
 import { owedRemovalKey } from "../model/owed-removal.js";
 import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { tellAgent } from "./agent-steps.js";
 import type { JobContext } from "./job-context.js";
 
 /**
@@ -19,7 +18,7 @@ export async function forgetForGood(
 ): Promise<void> {
   const endAtMs = context.clock.monotonicMs() + timeoutMs;
   const tell = (method: string, args: readonly unknown[]) =>
-    tellAgent(context, run, agentId, method, args, Math.max(1, endAtMs - context.clock.monotonicMs()));
+    context.agents.tell(run, agentId, method, args, Math.max(1, endAtMs - context.clock.monotonicMs()));
   try {
     // It changes nothing, and all agents queue it.
     await tell("list_disk", []);

@@ -21,7 +21,6 @@ import {
 import { otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { deleteWithCpi, persistentDisk, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
@@ -44,7 +43,7 @@ export function persistentDiskWorkOf(
   tables: DirectorTables,
   deployment: string,
 ): (instance: Instance) => PersistentDiskWork {
-  const config = context.cloudConfigs.current(tables);
+  const config = context.configs.cloud.current(tables);
   const manifest = manifestOf(context, tables, deployment);
   return (instance) => {
     const wanted = wantedPersistentDisk(groupOf(manifest, instance), config);
@@ -122,9 +121,9 @@ async function mount(context: JobContext, run: TaskRun, instance: Instance, disk
   const { diskCid, hint } = disk;
   const steps = persistentDisk(context, run, disk.diskId);
   await run.stage("Mounting persistent disk", `${diskCid} on ${formatInstance(instance)}`, async () => {
-    if (hint !== null) await tellAgent(context, run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
+    if (hint !== null) await context.agents.tell(run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
     await steps.setMetadata(disk, await metadataOf(context, instance));
-    await tellAgent(context, run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
+    await context.agents.tell(run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
     await steps.change((current) => persistentDisks.moved(current, "mount"));
   });
 }
@@ -212,10 +211,10 @@ async function migrate(
   try {
     await run.stage("Migrating persistent disk", `${disk.diskCid} to ${diskCid}`, async () => {
       if (hint !== null)
-        await tellAgent(context, run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
+        await context.agents.tell(run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
       await persistentDisk(context, run, next.diskId).setMetadata(next, await metadataOf(context, instance));
       if (!(await isMigrated(context, run, agentId, disk, next))) {
-        await tellAgent(context, run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
+        await context.agents.tell(run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
         await callMigrate(context, run, agentId, disk, next);
       }
       await context.tablet.transact((tx) => {
@@ -297,7 +296,7 @@ async function unmountAndDetach(
 
 export async function unmount(context: JobContext, run: TaskRun, agentId: string, diskCid: string): Promise<void> {
   for (const method of ["unmount_disk", "remove_persistent_disk"])
-    await tellAgent(context, run, agentId, method, [diskCid], context.config.agents.detachTimeoutMs);
+    await context.agents.tell(run, agentId, method, [diskCid], context.config.agents.detachTimeoutMs);
 }
 
 /**

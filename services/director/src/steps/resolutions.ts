@@ -6,7 +6,6 @@ import { type PersistentDisk, persistentDiskOrphaned } from "../model/persistent
 import type { Finding, Problem, Resolution } from "../model/problem.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { NOT_ATTACHED, persistentDisk, tellToForget } from "./disk-steps.js";
 import { attachDisk, detachDisk, tellAgentOfDisk } from "./dynamic-disk-steps.js";
@@ -63,7 +62,7 @@ async function recreateVm(context: JobContext, run: TaskRun, problem: Problem): 
 /** Does whatever the instance needs to be as wanted. */
 async function bringUp(context: JobContext, run: TaskRun, { deployment, instanceId }: Problem): Promise<void> {
   const { manifest = "" } = (await context.tablet.read((tables) => tables.deployments.get(deployment))) ?? {};
-  using _held = await context.manifests.hold(manifest, run.stopped);
+  using _held = await context.configs.manifests.hold(manifest, run.stopped);
   const group = await context.tablet.read((tables) =>
     groupOf(manifestOf(context, tables, deployment), instanceNamed(instanceId, tables.instances.get(instanceId))),
   );
@@ -84,7 +83,7 @@ async function rebootVm(context: JobContext, run: TaskRun, problem: Problem): Pr
   const instance = await instanceOf(context, problem);
   await run.stage("Rebooting vm", vmCid, async () => {
     await context.cpi.call("rebootVm", recorded(instance), { vmCid }, run);
-    await awaitAgent(context, run, instance.agentId, context.config.agents.readyTimeoutMs);
+    await context.agents.awaitAnswer(run, instance.agentId, context.config.agents.readyTimeoutMs);
     await changeInstance(context, instance.instanceId, (current) =>
       current.vmState === "running" ? current : agentAnswered(current),
     );

@@ -23,7 +23,7 @@ export interface Aim {
 /** What is recorded, as far as it decides what comes next. */
 export function needsOf(context: JobContext, tables: DirectorTables, aim: Aim): DeployNeeds {
   const { deployment, wanted, taskId, follows, fixesLost } = aim;
-  const cpis = context.cpiConfigs.current(tables);
+  const cpis = context.configs.cpi.current(tables);
   const workOf = persistentDiskWorkOf(context, tables, deployment);
   const manifest = manifestOf(context, tables, deployment);
   return {

@@ -28,20 +28,20 @@ export function groupOf(manifest: Manifest, instance: Pick<Instance, "group" | "
 }
 
 export function manifestOf(context: JobContext, tables: DirectorTables, deployment: string): Manifest {
-  return context.manifests.get(tables.deployments.get(deployment)?.manifest ?? "");
+  return context.configs.manifests.get(tables.deployments.get(deployment)?.manifest ?? "");
 }
 
 /** The CPI that would make an instance's VM now. */
 export function cpiFor(context: JobContext, tables: DirectorTables, { az }: Pick<Instance, "az">): string {
-  return cpiOfAz(azNamed(context.cloudConfigs.current(tables), az), context.cpiConfigs.current(tables));
+  return cpiOfAz(azNamed(context.configs.cloud.current(tables), az), context.configs.cpi.current(tables));
 }
 
 /** What the manifest and the configs say of an instance's VM now. */
 export function planVm(context: JobContext, tables: DirectorTables, instance: Instance): VmPlan {
   const manifest = manifestOf(context, tables, instance.deployment);
-  const config = context.cloudConfigs.current(tables);
+  const config = context.configs.cloud.current(tables);
   const group = groupOf(manifest, instance);
-  const cpis = context.cpiConfigs.current(tables);
+  const cpis = context.configs.cpi.current(tables);
   const az = azNamed(config, instance.az);
   const cpi = cpiFor(context, tables, instance);
   const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
@@ -98,7 +98,7 @@ export function intentOf(
       stemcellCid: stemcell?.stemcellCid ?? "",
       cloudProperties,
       networks,
-      env: vmEnv(env, identity, usesRegistry ? undefined : context.agentSettings),
+      env: vmEnv(env, identity, usesRegistry ? undefined : context.making.agentSettings),
     },
   };
 }

@@ -22,7 +22,6 @@ import { persistentDiskOf, takeAddresses } from "../model/recorded-deployments.j
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { envOfAgent } from "./agent-certificate.js";
-import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
 import { changeIn, changeInstance } from "./instance-record.js";
@@ -44,7 +43,7 @@ export async function createVm(context: JobContext, run: TaskRun, instance: Inst
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
     const begunBefore = instance.vmState === "creating";
     const { intended, findsByToken } = await intend(context, run, instance);
-    if (intended.usesRegistry) await context.boshRegistry.ensureServing();
+    if (intended.usesRegistry) await context.making.boshRegistry.ensureServing();
     const { cpi, az, deployment, vmToken: token } = intended;
     const place = { cpi, az, deployment, madeFor: formatInstance(instance) };
     const drop = (tx: DirectorTransaction) => changeIn(tx, instanceId, vmNotCreated);
@@ -113,7 +112,7 @@ export async function awaitVm(context: JobContext, run: TaskRun, instance: Insta
   await setVmMetadata(context, run, instance);
   await run.stage("Waiting for agents", formatInstance(instance), async () => {
     try {
-      await awaitAgent(context, run, agentId, context.config.agents.readyTimeoutMs);
+      await context.agents.awaitAnswer(run, agentId, context.config.agents.readyTimeoutMs);
       await introduceAgent(context, run, instance);
     } catch (error) {
       // The VM stays, to be looked into. The next deploy gives it another chance, then makes it anew.

@@ -64,7 +64,7 @@ export class ManifestCheck {
     const config = parseCloudConfig(cloud, { ...LIMITS, what: "cloud config" });
     const manifest = parseManifest(text, { ...LIMITS, what: "manifest", instances: 100, ignoreJobs });
     return this.#tablet.read((tables) => {
-      const configs = { cloudConfigs: { current: () => config }, cpiConfigs: { current: () => ({ cpis: undefined }) } };
+      const configs = { cloud: { current: () => config }, cpi: { current: () => ({ cpis: undefined }) } };
       checkManifest(configs, tables, manifest);
       const { added, migrated } = place(tables, manifest.name, manifest.groups, config, () => "");
       return {

@@ -10,9 +10,9 @@ import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "./stemcell-
 /** What reads YAML from outside, a reader for each kind of text. */
 export interface ReadersOfTexts {
   readonly reader: YamlReader;
-  readonly cloudConfigs: CloudConfigs;
-  readonly cpiConfigs: CpiConfigs;
-  readonly resurrectionConfigs: ResurrectionConfigs;
+  readonly cloud: CloudConfigs;
+  readonly cpi: CpiConfigs;
+  readonly resurrection: ResurrectionConfigs;
   readonly manifests: Manifests;
   readonly readStemcellManifest: (text: string) => Promise<StemcellManifest>;
 }
@@ -28,9 +28,9 @@ export function readersOfTexts(
   const ofStemcells = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES };
   return {
     reader,
-    cloudConfigs: new CloudConfigs(reader, { sizeBytes: maxConfigBytes }),
-    cpiConfigs: new CpiConfigs(reader, { sizeBytes: maxConfigBytes }),
-    resurrectionConfigs: new ResurrectionConfigs(reader, { sizeBytes: maxConfigBytes }, resurrection.enabled),
+    cloud: new CloudConfigs(reader, { sizeBytes: maxConfigBytes }),
+    cpi: new CpiConfigs(reader, { sizeBytes: maxConfigBytes }),
+    resurrection: new ResurrectionConfigs(reader, { sizeBytes: maxConfigBytes }, resurrection.enabled),
     manifests: new Manifests(reader, ofManifests),
     readStemcellManifest: (text) => reader.read({ format: "stemcell_manifest", text, limits: ofStemcells }),
   };
