@@ -19,29 +19,82 @@ import type { TaskLog } from "./workers/task-log.js";
 import type { Tasks } from "./workers/tasks.js";
 import type { ReadersOfTexts } from "./yaml/readers-of-texts.js";
 
-/** What handlers work with. */
-export interface Context {
+/** Handlers that start, show and end tasks, and those that read tables or note events beside that. */
+export interface TaskContext {
   readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
-  /** Undefined when agents get no certificates of their own. */
-  readonly agentCertificates: AgentCertificates | undefined;
-  readonly configs: ReadersOfTexts;
-  readonly stemcellFiles: StemcellFiles;
-  readonly logFiles: LogFiles;
+  readonly clock: Clock;
   readonly tasks: Tasks;
   readonly endedTasks: EndedTasks;
   readonly taskLog: TaskLog;
-  readonly events: Events;
-  readonly refusals: Refusals;
   readonly changes: Changes<number>;
+  readonly events: Events;
+  readonly lists: KeptLists<DirectorTables>;
+}
+
+/** Handlers of configs and manifests. */
+export interface ConfigContext extends TaskContext {
+  readonly configs: ReadersOfTexts;
+}
+
+/** Handlers of agents' certificates. */
+export interface AgentContext extends TaskContext {
+  /** Undefined when agents get no certificates of their own. */
+  readonly agentCertificates: AgentCertificates | undefined;
+}
+
+/** Handlers of instances. */
+export interface InstanceContext extends TaskContext {
   readonly locks: LockKeeper;
   readonly agentHealths: AgentHealths;
-  readonly lists: KeptLists<DirectorTables>;
+}
+
+/** Handlers of problems and resurrection. */
+export interface HealthContext extends ConfigContext {
+  readonly agentHealths: AgentHealths;
+}
+
+/** Handlers of logs of instances. */
+export interface LogContext extends TaskContext {
+  readonly logFiles: LogFiles;
+}
+
+/** Handlers of stemcells. */
+export interface StemcellContext extends TaskContext {
+  readonly stemcellFiles: StemcellFiles;
+}
+
+/** Handlers of vendors' methods. */
+export interface VendorContext extends TaskContext {
+  readonly locks: LockKeeper;
   readonly passthru: Passthru;
+}
+
+/** What an explanation is made from. */
+export interface ExplainContext {
+  readonly config: DirectorConfig;
+  readonly tablet: DirectorTablet;
+  readonly clock: Clock;
+  readonly configs: ReadersOfTexts;
+  readonly tasks: Tasks;
+  readonly taskLog: TaskLog;
+  readonly locks: LockKeeper;
+  readonly agentHealths: AgentHealths;
   readonly registries: Registries;
   readonly callRecords: Pick<CallRecords, "awaited" | "isLeft">;
-  readonly feed: Feed;
   /** False while no agent can be heard. */
   readonly agentsAreHeard: () => boolean;
-  readonly clock: Clock;
+}
+
+/** All that the APIs work with. */
+export interface Context
+  extends AgentContext,
+    InstanceContext,
+    HealthContext,
+    LogContext,
+    StemcellContext,
+    VendorContext,
+    ExplainContext {
+  readonly refusals: Refusals;
+  readonly feed: Feed;
 }

@@ -15,7 +15,7 @@ import type { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
 import type { Dispatchers } from "./cpi/dispatchers.js";
 import { type CpiParts, makeCpiCalls } from "./cpi/make-cpi-calls.js";
 import { LogFiles } from "./instance-logs/log-files.js";
-import { cpisOfJob, planners } from "./jobs/planners.js";
+import { cpisOfJob, planWith } from "./jobs/planners.js";
 import { prepareJob } from "./jobs/prepare.js";
 import { observeDirector, observeLocks } from "./metrics/observe-director.js";
 import type { DirectorTables } from "./model/schema.js";
@@ -210,10 +210,17 @@ function jobContext(
 /** Who takes tasks in, and who runs them. */
 function makeTasks(
   { config, tablet, lifecycle, changes, clock, random, log }: Ground,
-  { jobs, taskLog, endedTasks, callMemory }: Records & Pick<Drivers, "callMemory"> & { readonly jobs: JobContext },
+  {
+    jobs,
+    taskLog,
+    events,
+    endedTasks,
+    callMemory,
+  }: Records & Pick<Drivers, "callMemory"> & { readonly jobs: JobContext },
 ) {
   const { workers, queueLengths, timeoutsMs } = queueLimits(config);
-  const cpisOf: TasksOptions["cpisOf"] = (job, tables) => cpisOfJob(jobs, planners, job, tables);
+  const plan = planWith(jobs);
+  const cpisOf: TasksOptions["cpisOf"] = (job, tables) => cpisOfJob(plan, job, tables);
   const onRecorded = (task: Task): void => runner.enqueue(task);
   const { answerMarginMs } = config.tasks;
   const tasks = new Tasks({ tablet, endedTasks, changes, clock, queueLengths, cpisOf, onRecorded, answerMarginMs });
@@ -228,9 +235,8 @@ function makeTasks(
   );
   const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: CHECK_INTERVAL_MS });
   const runner = new TaskRunner({
-    context: jobs,
+    ...{ tablet, plan, events },
     prepare: (job, signal) => prepareJob(jobs, job, signal),
-    planners,
     ...{ locks, taskLog, changes, times },
     onForgotten: (taskId) => callMemory.forget(taskId),
     ...{ workers, queueLengths, clock, random, log },

@@ -49,12 +49,15 @@ import { listProblems } from "./handlers/list-problems.js";
 import { listSnapshots } from "./handlers/list-snapshots.js";
 import { listStemcells } from "./handlers/list-stemcells.js";
 import { listTasks } from "./handlers/list-tasks.js";
+import { persistentDiskTasks } from "./handlers/persistent-disk-tasks.js";
+import { problemTasks } from "./handlers/problem-tasks.js";
 import { resumeTask } from "./handlers/resume-task.js";
+import { stemcellTasks } from "./handlers/stemcell-tasks.js";
 import { updateConfig } from "./handlers/update-config.js";
 import { updateResurrection } from "./handlers/update-resurrection.js";
-import { upkeepTasks } from "./handlers/upkeep-tasks.js";
 import { uploadStemcell } from "./handlers/upload-stemcell.js";
 import { callMethod, getNode, listDrivers, listMethods } from "./handlers/vendor-passthru.js";
+import { vmTasks } from "./handlers/vm-tasks.js";
 import { watchTask } from "./handlers/watch-task.js";
 import { checkRole, type Operation, POLICY } from "./policy.js";
 import { askerOf } from "./workers/tasks.js";
@@ -117,9 +120,9 @@ export function addServices(
     listDeployments: permit("listDeployments", listDeployments),
     listInstances: permit("listInstances", listInstances),
     listPersistentDisks: permit("listPersistentDisks", listPersistentDisks),
-    attachOrphanedDisk: permitChange("attachOrphanedDisk", upkeepTasks.attachOrphanedDisk),
-    orphanPersistentDisk: permitChange("orphanPersistentDisk", upkeepTasks.orphanPersistentDisk),
-    deleteOrphanedDisk: permitChange("deleteOrphanedDisk", upkeepTasks.deleteOrphanedDisk),
+    attachOrphanedDisk: permitChange("attachOrphanedDisk", persistentDiskTasks.attachOrphanedDisk),
+    orphanPersistentDisk: permitChange("orphanPersistentDisk", persistentDiskTasks.orphanPersistentDisk),
+    deleteOrphanedDisk: permitChange("deleteOrphanedDisk", persistentDiskTasks.deleteOrphanedDisk),
     listPossibleOrphans: permit("listPossibleOrphans", listPossibleOrphans),
     forgetPossibleOrphan: permitChange("forgetPossibleOrphan", forgetPossibleOrphan),
   });
@@ -142,7 +145,7 @@ export function addServices(
     getTaskOutput: permit("getTaskOutput", permitting(outputSecrets, getTaskOutput)),
   });
   offer(server, VmServiceDefinition, current, {
-    deleteVm: permitChange("deleteVm", upkeepTasks.deleteVm),
+    deleteVm: permitChange("deleteVm", vmTasks.deleteVm),
     fetchLogs: permitChange("fetchLogs", fetchLogs),
     downloadLogs: permit("fetchLogs", downloadLogs),
     listAgentCertificates: permit("listAgentCertificates", listAgentCertificates),
@@ -150,22 +153,22 @@ export function addServices(
     forgetAgentAuthority: permitChange("forgetAgentAuthority", forgetAgentAuthority),
   });
   offer(server, SnapshotServiceDefinition, current, {
-    takeSnapshots: permitChange("takeSnapshots", upkeepTasks.takeSnapshots),
+    takeSnapshots: permitChange("takeSnapshots", persistentDiskTasks.takeSnapshots),
     listSnapshots: permit("listSnapshots", listSnapshots),
-    deleteSnapshots: permitChange("deleteSnapshots", upkeepTasks.deleteSnapshots),
+    deleteSnapshots: permitChange("deleteSnapshots", persistentDiskTasks.deleteSnapshots),
   });
   offer(server, StemcellServiceDefinition, current, {
     uploadStemcell: permitChange("uploadStemcell", uploadStemcell),
     listStemcells: permit("listStemcells", listStemcells),
-    deleteStemcell: permitChange("deleteStemcell", upkeepTasks.deleteStemcell),
+    deleteStemcell: permitChange("deleteStemcell", stemcellTasks.deleteStemcell),
   });
   offer(server, EventServiceDefinition, current, {
     listEvents: permit("listEvents", listEvents),
   });
   offer(server, ProblemServiceDefinition, current, {
-    scanDeployment: permitChange("scanDeployment", upkeepTasks.scanDeployment),
+    scanDeployment: permitChange("scanDeployment", problemTasks.scanDeployment),
     listProblems: permit("listProblems", listProblems),
-    resolveProblems: permitChange("resolveProblems", upkeepTasks.resolveProblems),
+    resolveProblems: permitChange("resolveProblems", problemTasks.resolveProblems),
   });
   offer(server, ResurrectionServiceDefinition, current, {
     updateResurrection: permitChange("updateResurrection", updateResurrection),

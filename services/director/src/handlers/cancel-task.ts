@@ -1,7 +1,7 @@
 import type { CancelTaskRequest, CancelTaskResponse } from "@diskmesh/api/director";
 import { formatIdentity } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import type { Deed } from "../model/director-event.js";
 import { encodeTask } from "../wire.js";
 import { askerOf } from "../workers/tasks.js";
@@ -13,7 +13,7 @@ export function deedOnTask(action: string, taskId: number): Deed {
 }
 
 export async function cancelTask(
-  context: Context,
+  context: TaskContext,
   request: CancelTaskRequest,
   call: CallContext,
 ): Promise<CancelTaskResponse> {

@@ -1,14 +1,14 @@
 import type { DeleteConfigRequest, DeleteConfigResponse } from "@diskmesh/api/director";
 import { AbortedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ConfigContext } from "../context.js";
 import type { Config } from "../model/config.js";
 import { configIdentity, configKey, type DirectorTables, nextNumber } from "../model/schema.js";
 import { knownConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 import { configsOf, noteConfig, readConfig } from "./update-config.js";
 
 export async function deleteConfig(
-  context: Context,
+  context: ConfigContext,
   request: DeleteConfigRequest,
   call: CallContext,
 ): Promise<DeleteConfigResponse> {

@@ -7,7 +7,7 @@ import type {
 } from "@diskmesh/api/director";
 import { parseName } from "@diskmesh/domain";
 import type { Handlers, Serve } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ConfigContext } from "../context.js";
 import { changeable, selectInstances, type WantedState } from "../model/lifecycle.js";
 import { checkManifest } from "../model/manifest-check.js";
 import {
@@ -23,7 +23,7 @@ type Service = Handlers<typeof DeploymentServiceDefinition> & Handlers<typeof Li
 type Name = "deploy" | "deleteDeployment" | "stop" | "start" | "restart" | "recreate";
 
 /** Each method that starts a task on a deployment or its instances. */
-export const deploymentTasks: { readonly [Method in Name]: Serve<Context, Service[Method]> } = {
+export const deploymentTasks: { readonly [Method in Name]: Serve<ConfigContext, Service[Method]> } = {
   deploy: deployBy([]),
   deleteDeployment: taskMethod("normal", ({ force, ...request }) => {
     const deployment = parseName("deployment", request.deployment);
@@ -41,7 +41,7 @@ export const deploymentTasks: { readonly [Method in Name]: Serve<Context, Servic
 };
 
 /** Returns what deploys for the members of some teams, or, with none of them named, for an administrator. */
-export function deployBy(teams: readonly string[]): TaskMethod<DeployRequest> {
+export function deployBy(teams: readonly string[]): TaskMethod<DeployRequest, ConfigContext> {
   const ofTeams = teams.length === 0 ? {} : { teams };
   return taskMethod("normal", async (request, context, { signal }) => {
     const manifest = await context.configs.manifests.accept(request.manifest, signal);

@@ -1,6 +1,6 @@
 import { type DiffConfigRequest, type DiffConfigResponse, LineChange as WireLineChange } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ConfigContext } from "../context.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import type { LineChange } from "../yaml/line-diff.js";
 import { knownConfig, latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
@@ -13,7 +13,7 @@ const CHANGES: Readonly<Record<LineChange, WireLineChange>> = {
 };
 
 export async function diffConfig(
-  context: Context,
+  context: ConfigContext,
   request: DiffConfigRequest,
   call: CallContext,
 ): Promise<DiffConfigResponse> {

@@ -1,11 +1,11 @@
 import type { Readable } from "node:stream";
 import type { DownloadLogsRequest, DownloadLogsResponse } from "@diskmesh/api/director";
 import { NotFoundError } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { LogContext } from "../context.js";
 import { parseTaskId } from "./parse.js";
 
 export async function* downloadLogs(
-  context: Context,
+  context: LogContext,
   request: DownloadLogsRequest,
 ): AsyncGenerator<DownloadLogsResponse> {
   const { bytes } = await logFileOf(context, parseTaskId(request.taskId));
@@ -14,7 +14,7 @@ export async function* downloadLogs(
 
 /** What a task has fetched; its stream must be read or destroyed. */
 export async function logFileOf(
-  context: Context,
+  context: LogContext,
   taskId: number,
 ): Promise<{ readonly sizeBytes: number; readonly bytes: Readable }> {
   const { type, state } = await context.tasks.get(taskId);

@@ -1,7 +1,7 @@
 import type { DynamicDisk, DynamicDiskServiceDefinition, Task } from "@diskmesh/api/director";
 import { parseName } from "@diskmesh/domain";
 import type { Handlers, Serve } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { encodeDisk } from "../wire.js";
 import { ofStarted, type WantedTask } from "../workers/tasks.js";
 import {
@@ -18,7 +18,7 @@ type Service = Handlers<typeof DynamicDiskServiceDefinition>;
 type Name = "provideDisk" | "createDisk" | "attachDisk" | "detachDisk" | "deleteDisk";
 
 /** Each method that starts a task on a dynamic disk: the task, its description and the deployment of the disk. */
-export const dynamicDiskTasks: { readonly [Method in Name]: Serve<Context, Service[Method]> } = {
+export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
   provideDisk: answeringDisk((request, context) => {
     const diskName = parseDiskName(request.diskName);
     const instanceId = parseInstanceId(request.instanceId);
@@ -76,7 +76,7 @@ interface DiskRequest {
   diskName: string;
   wait: boolean;
 }
-type DiskRow<Request> = (request: Request, context: Context) => Omit<WantedTask, "queue">;
+type DiskRow<Request> = (request: Request, context: TaskContext) => Omit<WantedTask, "queue">;
 
 function diskTask<Request extends DiskRequest>(row: DiskRow<Request>): TaskMethod<Request> {
   return taskMethod("dynamic_disks", (request, context) => {
@@ -89,7 +89,7 @@ function diskTask<Request extends DiskRequest>(row: DiskRow<Request>): TaskMetho
 /** Answers the disk, too, as it is when the task has started or ended. */
 function answeringDisk<Request extends DiskRequest>(
   row: DiskRow<Request>,
-): TaskMethod<Request, { task: Task; disk: DynamicDisk | undefined }> {
+): TaskMethod<Request, TaskContext, { task: Task; disk: DynamicDisk | undefined }> {
   const start = diskTask(row);
   return async (context, request, call) => {
     const { task } = await start(context, request, call);

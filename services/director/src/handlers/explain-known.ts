@@ -1,4 +1,4 @@
-import type { Context } from "../context.js";
+import type { ExplainContext } from "../context.js";
 import { isShutOut } from "../model/agent-key.js";
 import type { Known, KnownVm } from "../model/cause.js";
 import type { Disk } from "../model/disk.js";
@@ -19,7 +19,7 @@ export interface LookedUp {
   readonly hosts: ReadonlyMap<string, Pick<KnownVm, "hostIds" | "isNowhere">>;
 }
 
-export function whatIsKnown(context: Context, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
+export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
   const { callRecords } = context;
   // Of all VMs at once: it is worked out for the first silent one, and counts for the others.
   let remedies: RemedyOf | undefined;
@@ -66,7 +66,7 @@ export function recordedDisk(tables: DirectorTables, name: string): Disk | Persi
 }
 
 function knownVm(
-  { agentHealths, clock, agentsAreHeard }: Context,
+  { agentHealths, clock, agentsAreHeard }: ExplainContext,
   tables: DirectorTables,
   instance: Instance,
   { hostIds, isNowhere }: Pick<KnownVm, "hostIds" | "isNowhere">,
@@ -94,7 +94,7 @@ function knownVm(
 type RemedyOf = (instance: Instance) => string;
 
 /** What the resurrector, which looks at all of them, makes of a silent one. */
-function remediesIn({ agentHealths, clock, config, configs }: Context, tables: DirectorTables): RemedyOf {
+function remediesIn({ agentHealths, clock, config, configs }: ExplainContext, tables: DirectorTables): RemedyOf {
   const { resurrection } = config;
   const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;
   const watched = watchedVms(tables, silentMsOf, configs.resurrection.wishes(tables), clock.nowMs());

@@ -8,7 +8,7 @@ import {
 import { InvalidArgumentError, messageOf, NotFoundError, NotImplementedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { explanation } from "@diskmesh/tablet-admin";
-import type { Context } from "../context.js";
+import type { ExplainContext } from "../context.js";
 import type { Known, KnownVm, Subject } from "../model/cause.js";
 import { causesOf, openSteps } from "../model/explain.js";
 import { useCauses } from "../model/explain-vm.js";
@@ -26,7 +26,7 @@ const MAX_LOOKED_UP = 50;
 const MAX_JOINED = 10;
 
 /** The director's own causes, then those that its disk registries know of the hosts and disks that these come to. */
-export async function explain(context: Context, request: ExplainRequest, call: Asked): Promise<ExplainResponse> {
+export async function explain(context: ExplainContext, request: ExplainRequest, call: Asked): Promise<ExplainResponse> {
   const subject = subjectOf(request.subject);
   const own = await ownAnswer(context, subject, call);
   if (own === undefined) return withUses(context, await ofRegistries(context, subject, call));
@@ -82,7 +82,7 @@ interface OwnAnswer {
 }
 
 /** Undefined for what this director did not make. */
-async function ownAnswer(context: Context, subject: Subject, call: Asked): Promise<OwnAnswer | undefined> {
+async function ownAnswer(context: ExplainContext, subject: Subject, call: Asked): Promise<OwnAnswer | undefined> {
   if (subject.kind === "HOST" || subject.kind === "DEVICE" || subject.kind === "POOL") return undefined;
   const task = subject.kind === "TASK" ? await context.tasks.get(Number(subject.name)) : undefined;
   const summary = task === undefined ? await summaryOf(context, subject) : summaryOfTask(task);
@@ -120,7 +120,7 @@ interface Chain {
   readonly poolNames: readonly string[];
 }
 
-function chainOf(context: Context, subject: Subject, summary: string, lookedUp: LookedUp): Promise<Chain> {
+function chainOf(context: ExplainContext, subject: Subject, summary: string, lookedUp: LookedUp): Promise<Chain> {
   const taskIds = new Set<number>();
   const vmCids = new Set<string>();
   const diskCids = new Set<string>();
@@ -168,7 +168,7 @@ function summaryOfTask({ taskId, description, state, result }: Task): string {
 }
 
 /** Undefined for a disk that is not this director's. */
-async function summaryOf(context: Context, { kind, name }: Subject): Promise<string | undefined> {
+async function summaryOf(context: ExplainContext, { kind, name }: Subject): Promise<string | undefined> {
   if (kind === "LOCK") {
     if (context.locks.list().some((lock) => lockName(lock) === name)) return `lock ${name} is held`;
     throw new NotFoundError("nobody holds such a lock", { about: { lock: name } });
@@ -190,7 +190,7 @@ async function summaryOf(context: Context, { kind, name }: Subject): Promise<str
 }
 
 /** A registry's answer, with what this director has made of the disks and hosts that it comes to. */
-async function withUses(context: Context, answer: ExplainResponse): Promise<ExplainResponse> {
+async function withUses(context: ExplainContext, answer: ExplainResponse): Promise<ExplainResponse> {
   const waitedFor = answer.causes.flatMap(({ becauseOf }) => becauseOf);
   const uses = await context.tablet.read((tables) => {
     const known = whatIsKnown(context, tables, { task: undefined, steps: new Map(), hosts: new Map() });
@@ -205,7 +205,7 @@ async function withUses(context: Context, answer: ExplainResponse): Promise<Expl
   return { summary: answer.summary, causes: [...answer.causes, ...uses.causes] };
 }
 
-async function stepsOf({ tasks, taskLog }: Context, taskId: number): Promise<TaskEvent[]> {
+async function stepsOf({ tasks, taskLog }: ExplainContext, taskId: number): Promise<TaskEvent[]> {
   const task = await tasks.get(taskId).catch((error: unknown) => {
     if (error instanceof NotFoundError) return undefined;
     throw error;
@@ -215,7 +215,11 @@ async function stepsOf({ tasks, taskLog }: Context, taskId: number): Promise<Tas
   return openSteps(await taskLog.read(task, Math.max(0, count - EVENTS_SEEN), EVENTS_SEEN));
 }
 
-async function ofRegistries({ registries }: Context, { kind, name }: Subject, call: Asked): Promise<ExplainResponse> {
+async function ofRegistries(
+  { registries }: ExplainContext,
+  { kind, name }: Subject,
+  call: Asked,
+): Promise<ExplainResponse> {
   const answer = await registries.explain({ kind: SubjectKind[kind], name }, call);
   if (answer !== undefined) return answer;
   throw new NotFoundError(
@@ -227,7 +231,7 @@ async function ofRegistries({ registries }: Context, { kind, name }: Subject, ca
 }
 
 async function causesElsewhere(
-  { registries }: Context,
+  { registries }: ExplainContext,
   { kind, name }: Subject,
   call: Asked,
 ): Promise<readonly Cause[]> {

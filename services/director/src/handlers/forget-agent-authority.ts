@@ -1,7 +1,7 @@
 import type { ForgetAgentAuthorityRequest, ForgetAgentAuthorityResponse } from "@diskmesh/api/director";
 import { parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { AgentContext } from "../context.js";
 import { forgetAuthority } from "../model/agent-authorities.js";
 import { askerOf } from "../workers/tasks.js";
 
@@ -9,7 +9,7 @@ import { askerOf } from "../workers/tasks.js";
 const MAX_NAMED = 16;
 
 export async function forgetAgentAuthority(
-  { tablet, agentCertificates, events }: Context,
+  { tablet, agentCertificates, events }: AgentContext,
   request: ForgetAgentAuthorityRequest,
   call: CallContext,
 ): Promise<ForgetAgentAuthorityResponse> {

@@ -1,11 +1,11 @@
 import type { ForgetPossibleOrphanRequest, ForgetPossibleOrphanResponse } from "@diskmesh/api/director";
 import { parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { askerOf } from "../workers/tasks.js";
 
 export async function forgetPossibleOrphan(
-  context: Context,
+  context: TaskContext,
   request: ForgetPossibleOrphanRequest,
   call: CallContext,
 ): Promise<ForgetPossibleOrphanResponse> {

@@ -1,10 +1,10 @@
 import type { GetDiskRequest, GetDiskResponse } from "@diskmesh/api/director";
 import { NotFoundError } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { encodeDisk } from "../wire.js";
 import { parseDiskName, refuseUnlessEnabled } from "./parse.js";
 
-export async function getDisk(context: Context, request: GetDiskRequest): Promise<GetDiskResponse> {
+export async function getDisk(context: TaskContext, request: GetDiskRequest): Promise<GetDiskResponse> {
   const diskName = parseDiskName(request.diskName);
   refuseUnlessEnabled(context);
   const disk = await context.tablet.read((tables) => tables.disks.get(diskName));

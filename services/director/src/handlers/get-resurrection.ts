@@ -1,5 +1,5 @@
 import type { GetResurrectionResponse } from "@diskmesh/api/director";
-import type { Context } from "../context.js";
+import type { HealthContext } from "../context.js";
 import { decideResurrections, watchedVms } from "../model/resurrection.js";
 import { EVERYWHERE } from "../model/resurrection-switch.js";
 
@@ -9,7 +9,7 @@ export async function getResurrection({
   configs,
   agentHealths,
   clock,
-}: Context): Promise<GetResurrectionResponse> {
+}: HealthContext): Promise<GetResurrectionResponse> {
   const { resurrection } = config;
   const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
   const nowMs = clock.nowMs();

@@ -1,14 +1,17 @@
 import type { GetTaskOutputRequest, GetTaskOutputResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
 import { parsePageSize } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { hasEnded } from "../model/task.js";
 import { parseTaskId } from "./parse.js";
 
 const TYPES = ["event", "result", "debug", "cpi"] as const;
 type Type = (typeof TYPES)[number];
 
-export async function getTaskOutput(context: Context, request: GetTaskOutputRequest): Promise<GetTaskOutputResponse> {
+export async function getTaskOutput(
+  context: TaskContext,
+  request: GetTaskOutputRequest,
+): Promise<GetTaskOutputResponse> {
   const taskId = parseTaskId(request.taskId);
   const type = parseType(request.type);
   const from = request.fromLine;

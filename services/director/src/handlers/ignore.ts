@@ -7,7 +7,7 @@ import type {
 } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { InstanceContext } from "../context.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf, refuseUnlessOpen } from "../model/recorded-deployments.js";
@@ -15,7 +15,7 @@ import { askerOf } from "../workers/tasks.js";
 import { parseSelection, placeOf } from "./parse.js";
 
 export async function ignore(
-  context: Context,
+  context: InstanceContext,
   { selection }: IgnoreRequest,
   call: CallContext,
 ): Promise<IgnoreResponse> {
@@ -24,7 +24,7 @@ export async function ignore(
 }
 
 export async function unignore(
-  context: Context,
+  context: InstanceContext,
   { selection }: UnignoreRequest,
   call: CallContext,
 ): Promise<UnignoreResponse> {
@@ -33,7 +33,7 @@ export async function unignore(
 }
 
 async function setIgnore(
-  context: Context,
+  context: InstanceContext,
   selection: InstanceSelection | undefined,
   isIgnored: boolean,
   call: CallContext,
@@ -51,7 +51,7 @@ async function setIgnore(
 }
 
 /** Whoever has begun with an instance would leave it half done. */
-function refuseWhileAtWork({ locks }: Context, instances: readonly Instance[]): void {
+function refuseWhileAtWork({ locks }: InstanceContext, instances: readonly Instance[]): void {
   const taskOf = new Map(
     locks.list().flatMap((lock) => (lock.type === "instance" ? [[lock.resource, lock.taskId] as const] : [])),
   );

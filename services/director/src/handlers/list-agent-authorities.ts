@@ -1,10 +1,10 @@
 import type { ListAgentAuthoritiesRequest, ListAgentAuthoritiesResponse } from "@diskmesh/api/director";
-import type { Context } from "../context.js";
+import type { AgentContext } from "../context.js";
 import { agentsByAuthority } from "../model/agent-authorities.js";
 import { encodeAgentAuthority } from "../wire-certificates.js";
 
 export function listAgentAuthorities(
-  { tablet, agentCertificates }: Context,
+  { tablet, agentCertificates }: AgentContext,
   _request: ListAgentAuthoritiesRequest,
 ): Promise<ListAgentAuthoritiesResponse> {
   return tablet.read((tables) => {

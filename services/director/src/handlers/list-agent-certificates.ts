@@ -1,12 +1,12 @@
 import type { ListAgentCertificatesRequest, ListAgentCertificatesResponse } from "@diskmesh/api/director";
 import { parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { AgentContext } from "../context.js";
 import type { Instance } from "../model/instance.js";
 import { encodeAgentCertificate } from "../wire-certificates.js";
 
 export async function listAgentCertificates(
-  { lists, agentCertificates, clock }: Context,
+  { lists, agentCertificates, clock }: AgentContext,
   request: ListAgentCertificatesRequest,
   call: CallContext,
 ): Promise<ListAgentCertificatesResponse> {

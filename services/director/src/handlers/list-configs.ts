@@ -1,12 +1,12 @@
 import type { ListConfigsRequest, ListConfigsResponse } from "@diskmesh/api/director";
-import type { Context } from "../context.js";
+import type { ConfigContext } from "../context.js";
 import { configIdentity } from "../model/schema.js";
 import { encodeConfig } from "../wire.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 import { parseConfigName, parseConfigType } from "./parse-config.js";
 
-export async function listConfigs(context: Context, request: ListConfigsRequest): Promise<ListConfigsResponse> {
+export async function listConfigs(context: ConfigContext, request: ListConfigsRequest): Promise<ListConfigsResponse> {
   const type = request.type === "" ? "" : parseConfigType(request.type);
   const name = request.name === undefined ? undefined : parseConfigName(request.name);
   const configs = await context.tablet.read((tables) => {

@@ -1,10 +1,10 @@
 import type { ListDeploymentsRequest, ListDeploymentsResponse } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { encodeDeployment } from "../wire.js";
 
 export async function listDeployments(
-  { lists }: Context,
+  { lists }: TaskContext,
   request: ListDeploymentsRequest,
   call: CallContext,
 ): Promise<ListDeploymentsResponse> {

@@ -1,12 +1,12 @@
 import type { ListDisksRequest, ListDisksResponse } from "@diskmesh/api/director";
 import { parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { encodeDisk } from "../wire.js";
 import { refuseUnlessEnabled } from "./parse.js";
 
 export async function listDisks(
-  context: Context,
+  context: TaskContext,
   request: ListDisksRequest,
   call: CallContext,
 ): Promise<ListDisksResponse> {

@@ -1,8 +1,9 @@
 import type { ListEventsRequest, ListEventsResponse, Event as WireEvent } from "@diskmesh/api/director";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { DirectorConfig } from "../config.js";
 import type { NumberedEvent } from "../model/director-event.js";
+import type { Events } from "../workers/events.js";
 
 /** All events, whatever they tell of. */
 export const NO_FILTERS = {
@@ -29,7 +30,7 @@ interface Asking {
 
 /** Throws the signal's reason once nobody waits for the events any more. */
 export async function listEvents(
-  context: Context,
+  context: { readonly config: DirectorConfig; readonly events: Events },
   request: ListEventsRequest,
   { signal, isTold = () => true }: Asking = {},
 ): Promise<ListEventsResponse> {

@@ -1,7 +1,7 @@
 import type { ListLocksResponse } from "@diskmesh/api/director";
-import type { Context } from "../context.js";
 import { encodeLock } from "../wire.js";
+import type { LockKeeper } from "../workers/lock-keeper.js";
 
-export async function listLocks(context: Context): Promise<ListLocksResponse> {
-  return { locks: context.locks.list().map(encodeLock) };
+export async function listLocks({ locks }: { readonly locks: Pick<LockKeeper, "list"> }): Promise<ListLocksResponse> {
+  return { locks: locks.list().map(encodeLock) };
 }

@@ -1,11 +1,11 @@
 import type { ListOwedRemovalsRequest, ListOwedRemovalsResponse } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { owedRemovalKey } from "../model/owed-removal.js";
 import { encodeOwedRemoval } from "../wire.js";
 
 export async function listOwedRemovals(
-  { lists }: Context,
+  { lists }: TaskContext,
   request: ListOwedRemovalsRequest,
   call: CallContext,
 ): Promise<ListOwedRemovalsResponse> {

@@ -1,11 +1,11 @@
 import type { ListPersistentDisksRequest, ListPersistentDisksResponse } from "@diskmesh/api/director";
 import { parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { encodePersistentDisk } from "../wire.js";
 
 export async function listPersistentDisks(
-  { lists }: Context,
+  { lists }: TaskContext,
   request: ListPersistentDisksRequest,
   call: CallContext,
 ): Promise<ListPersistentDisksResponse> {

@@ -1,10 +1,10 @@
 import type { ListPossibleOrphansRequest, ListPossibleOrphansResponse } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { encodePossibleOrphan } from "../wire.js";
 
 export async function listPossibleOrphans(
-  { lists }: Context,
+  { lists }: TaskContext,
   request: ListPossibleOrphansRequest,
   call: CallContext,
 ): Promise<ListPossibleOrphansResponse> {

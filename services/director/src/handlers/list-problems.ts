@@ -1,13 +1,13 @@
 import type { ListProblemsRequest, ListProblemsResponse } from "@diskmesh/api/director";
 import { parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { requireDeployment } from "../model/recorded-deployments.js";
 import { problemKey } from "../model/schema.js";
 import { encodeProblem } from "../wire.js";
 
 export async function listProblems(
-  { lists }: Context,
+  { lists }: TaskContext,
   request: ListProblemsRequest,
   call: CallContext,
 ): Promise<ListProblemsResponse> {

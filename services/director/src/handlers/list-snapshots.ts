@@ -1,12 +1,12 @@
 import type { ListSnapshotsRequest, ListSnapshotsResponse } from "@diskmesh/api/director";
 import { parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { snapshotKey } from "../model/snapshot.js";
 import { encodeSnapshot } from "../wire.js";
 
 export async function listSnapshots(
-  { lists }: Context,
+  { lists }: TaskContext,
   request: ListSnapshotsRequest,
   call: CallContext,
 ): Promise<ListSnapshotsResponse> {

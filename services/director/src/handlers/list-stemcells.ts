@@ -1,12 +1,12 @@
 import type { ListStemcellsRequest, ListStemcellsResponse } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { deploymentsWith } from "../model/recorded-deployments.js";
 import { stemcellKey } from "../model/schema.js";
 import { encodeStemcell } from "../wire.js";
 
 export async function listStemcells(
-  { lists }: Context,
+  { lists }: TaskContext,
   request: ListStemcellsRequest,
   call: CallContext,
 ): Promise<ListStemcellsResponse> {

@@ -1,13 +1,13 @@
 import type { ListTasksRequest, ListTasksResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseOptionalName } from "@diskmesh/domain";
 import { parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { taskKey } from "../model/schema.js";
 import type { Task, TaskState } from "../model/task.js";
 import { decodeTaskState, encodeTask } from "../wire.js";
 
 /** Ids only go up, so a page is all that is below the last task of the page before. */
-export async function listTasks(context: Context, request: ListTasksRequest): Promise<ListTasksResponse> {
+export async function listTasks(context: TaskContext, request: ListTasksRequest): Promise<ListTasksResponse> {
   const states = new Set(request.states.map(parseState));
   const deployment = parseOptionalName("deployment", request.deployment);
   const size = parsePageSize(request.pageSize, context.config.paging);

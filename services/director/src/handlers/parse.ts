@@ -8,7 +8,7 @@ import {
   parseName,
   parseSizeBytes,
 } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import type { MeantAttachment } from "../model/disk-decisions.js";
 import type { Json, JsonObject } from "../model/json.js";
 import type { Selection } from "../model/lifecycle.js";
@@ -16,7 +16,7 @@ import type { UpdateOptions } from "../model/task.js";
 import { checkCount } from "../model/update-block.js";
 
 /** Dynamic disks are off unless an operator has turned them on. */
-export function refuseUnlessEnabled(context: Context): void {
+export function refuseUnlessEnabled(context: TaskContext): void {
   if (context.config.dynamicDisks.enabled) return;
   throw new InvalidStateError(
     "dynamic disks are off: set dynamicDisks.enabled to true in the director's config and restart it",
@@ -80,7 +80,7 @@ const MAX_METADATA_DEPTH = 16;
 
 /** Null when none was given. */
 export function parseMetadata(
-  context: Context,
+  context: TaskContext,
   value: Readonly<Record<string, unknown>> | undefined,
 ): JsonObject | null {
   if (value === undefined) return null;

@@ -1,13 +1,13 @@
 import type { ResumeTaskRequest, ResumeTaskResponse } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { encodeTask } from "../wire.js";
 import { askerOf } from "../workers/tasks.js";
 import { deedOnTask } from "./cancel-task.js";
 import { parseTaskId } from "./parse.js";
 
 export async function resumeTask(
-  { tasks, events }: Context,
+  { tasks, events }: TaskContext,
   request: ResumeTaskRequest,
   call: CallContext,
 ): Promise<ResumeTaskResponse> {

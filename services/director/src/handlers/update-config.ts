@@ -1,7 +1,7 @@
 import type { UpdateConfigRequest, UpdateConfigResponse } from "@diskmesh/api/director";
 import { AbortedError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ConfigContext } from "../context.js";
 import type { Config } from "../model/config.js";
 import {
   configIdentity,
@@ -20,7 +20,7 @@ import { RESURRECTION } from "../yaml/resurrection-configs.js";
 import { latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 
 export async function updateConfig(
-  context: Context,
+  context: ConfigContext,
   request: UpdateConfigRequest,
   call: CallContext,
 ): Promise<UpdateConfigResponse> {
@@ -56,7 +56,7 @@ export async function updateConfig(
 
 /** Notes who changes a config. */
 export function noteConfig(
-  { events }: Context,
+  { events }: ConfigContext,
   tx: DirectorTransaction,
   call: CallContext,
   action: string,
@@ -75,7 +75,7 @@ interface ReadConfig {
 
 /** Reads a config from outside. Throws InvalidArgumentError when it must not be taken. */
 export async function readConfig(
-  context: Context,
+  context: ConfigContext,
   type: string,
   name: string,
   content: string,
@@ -95,7 +95,7 @@ export async function readConfig(
 
 /** The configs of a type that the director heeds; undefined for any other, of which it keeps the text alone. */
 export function configsOf(
-  context: Context,
+  context: ConfigContext,
   type: string,
 ): Pick<Configs<unknown, unknown>, "read" | "check" | "keep"> | undefined {
   if (type === CPI) return context.configs.cpi;
@@ -106,7 +106,7 @@ export function configsOf(
 
 /** Throws InvalidArgumentError for a text that is no mapping in YAML, or too much of one. */
 export async function checkPlain(
-  { configs, config }: Pick<Context, "configs" | "config">,
+  { configs, config }: Pick<ConfigContext, "configs" | "config">,
   what: string,
   text: string,
   signal: AbortSignal,

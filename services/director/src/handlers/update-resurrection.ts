@@ -1,13 +1,13 @@
 import type { UpdateResurrectionRequest, UpdateResurrectionResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { requireDeployment } from "../model/recorded-deployments.js";
 import { EVERYWHERE, scopeOf } from "../model/resurrection-switch.js";
 import { askerOf } from "../workers/tasks.js";
 
 export async function updateResurrection(
-  { tablet, events }: Context,
+  { tablet, events }: TaskContext,
   { wanted }: UpdateResurrectionRequest,
   call: CallContext,
 ): Promise<UpdateResurrectionResponse> {

@@ -1,7 +1,7 @@
 import type { StemcellHeader, UploadStemcellRequest, UploadStemcellResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, quoted, TimeoutError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { StemcellContext } from "../context.js";
 import { formatStemcell } from "../model/stemcell.js";
 import { parseLocation } from "../stemcells/download.js";
 import { encodeTask } from "../wire.js";
@@ -9,7 +9,7 @@ import { DIGEST_PATTERN } from "../yaml/stemcell-manifest.js";
 import { type TaskMethod, taskMethod } from "./task-method.js";
 
 export async function uploadStemcell(
-  context: Context,
+  context: StemcellContext,
   requests: AsyncIterable<UploadStemcellRequest>,
   call: CallContext,
 ): Promise<UploadStemcellResponse> {

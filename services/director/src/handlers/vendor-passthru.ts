@@ -11,7 +11,7 @@ import type {
 } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { VendorContext } from "../context.js";
 import type { NodeError } from "../model/node-error.js";
 import { lockOf } from "../passthru/node-lock.js";
 import type { Target } from "../passthru/passthru.js";
@@ -19,7 +19,7 @@ import { encodeTask } from "../wire.js";
 import type { LockHolder } from "../workers/lock-keeper.js";
 
 export async function listMethods(
-  { passthru }: Context,
+  { passthru }: VendorContext,
   { target }: ListMethodsRequest,
   { signal }: CallContext,
 ): Promise<ListMethodsResponse> {
@@ -34,7 +34,7 @@ export async function listMethods(
 }
 
 export async function callMethod(
-  { passthru, tasks }: Context,
+  { passthru, tasks }: VendorContext,
   request: CallMethodRequest,
   call: CallContext,
 ): Promise<CallMethodResponse> {
@@ -54,7 +54,7 @@ export async function callMethod(
 }
 
 export async function getNode(
-  context: Context,
+  context: VendorContext,
   { nodeId }: GetNodeRequest,
   { signal }: CallContext,
 ): Promise<GetNodeResponse> {
@@ -67,7 +67,7 @@ export async function getNode(
 }
 
 export async function listDrivers(
-  { passthru }: Context,
+  { passthru }: VendorContext,
   { nodeId }: ListDriversRequest,
   { signal }: CallContext,
 ): Promise<ListDriversResponse> {
@@ -79,7 +79,7 @@ export async function listDrivers(
 
 /** Who holds the lock of a node that is known, and how it failed last. */
 export async function stateOfNode(
-  { passthru, locks, tablet }: Context,
+  { passthru, locks, tablet }: VendorContext,
   nodeId: string,
   signal: AbortSignal,
 ): Promise<{ readonly holder: LockHolder | undefined; readonly error: NodeError | undefined }> {

@@ -1,7 +1,7 @@
 import type { WatchTaskRequest, WatchTaskResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { TaskContext } from "../context.js";
 import { hasEnded } from "../model/task.js";
 import { encodeTask, encodeTaskEvent } from "../wire.js";
 import { parseTaskId } from "./parse.js";
@@ -10,7 +10,7 @@ import { parseTaskId } from "./parse.js";
 const EVENTS_PER_READ = 100;
 
 export function watchTask(
-  context: Context,
+  context: TaskContext,
   request: WatchTaskRequest,
   call: CallContext,
 ): AsyncIterable<WatchTaskResponse> {
@@ -18,7 +18,7 @@ export function watchTask(
 }
 
 async function* updatesOf(
-  context: Context,
+  context: TaskContext,
   request: { readonly taskId: number; readonly fromIndex: number },
   call: CallContext,
 ): AsyncGenerator<WatchTaskResponse> {

@@ -1,3 +1,4 @@
+import type { Context } from "../context.js";
 import type { TaskMethod } from "../handlers/task-method.js";
 import { type Answer, toTask } from "./answer.js";
 import type { HttpCall } from "./route.js";
@@ -5,7 +6,7 @@ import type { HttpCall } from "./route.js";
 /** Starts a task as the gRPC method does and answers where to look for it, without waiting for its end. */
 export async function startTask<Request extends { wait: boolean }>(
   { context, call }: HttpCall,
-  method: TaskMethod<Request, { task?: { taskId: number } | undefined }>,
+  method: TaskMethod<Request, Context, { task?: { taskId: number } | undefined }>,
   request: NoInfer<Omit<Request, "wait">>,
 ): Promise<Answer> {
   const { task } = await method(context, { ...request, wait: false } as Request, call);

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import type { UploadStemcellRequest } from "@diskmesh/api/director";
 import { CancelledError, InvalidArgumentError } from "@diskmesh/domain";
 import { listStemcells } from "../handlers/list-stemcells.js";
-import { upkeepTasks } from "../handlers/upkeep-tasks.js";
+import { stemcellTasks } from "../handlers/stemcell-tasks.js";
 import { uploadStemcell } from "../handlers/upload-stemcell.js";
 import { cpisToAsk } from "../jobs/update-stemcell.js";
 import { json, jsonList, toTask } from "./answer.js";
@@ -70,7 +70,7 @@ export const stemcellRoutes: readonly Route[] = [
     operation: "deleteStemcell",
     serve: (http) => {
       const [name, version, force] = [http.param("name"), http.param("version"), http.query.get("force") === "true"];
-      return startTask(http, upkeepTasks.deleteStemcell, { name, version, force });
+      return startTask(http, stemcellTasks.deleteStemcell, { name, version, force });
     },
   },
 ];

@@ -3,7 +3,9 @@ import { listPersistentDisks } from "../handlers/list-persistent-disks.js";
 import { listProblems } from "../handlers/list-problems.js";
 import { listSnapshots } from "../handlers/list-snapshots.js";
 import { parseSelection } from "../handlers/parse.js";
-import { upkeepTasks } from "../handlers/upkeep-tasks.js";
+import { persistentDiskTasks } from "../handlers/persistent-disk-tasks.js";
+import { problemTasks } from "../handlers/problem-tasks.js";
+import { vmTasks } from "../handlers/vm-tasks.js";
 import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import { type Answer, jsonList } from "./answer.js";
@@ -28,7 +30,7 @@ export const upkeepRoutes: readonly Route[] = [
       if (http.query.get("disk_properties") === "copy")
         throw new NotImplementedError("this director does not offer `disk_properties`: run the command without it");
       const instanceId = http.query.get("instance_id") ?? "";
-      return startTask(http, upkeepTasks.attachOrphanedDisk, { diskCid: http.param("cid"), instanceId });
+      return startTask(http, persistentDiskTasks.attachOrphanedDisk, { diskCid: http.param("cid"), instanceId });
     },
   },
   ...["/disks/:cid", "/orphan_disks/:cid"].map(
@@ -39,7 +41,7 @@ export const upkeepRoutes: readonly Route[] = [
       serve: async (http) => {
         const isOrphaned = http.query.get("orphan") === "true";
         if (isOrphaned) http.require("orphanPersistentDisk");
-        const end = isOrphaned ? upkeepTasks.orphanPersistentDisk : upkeepTasks.deleteOrphanedDisk;
+        const end = isOrphaned ? persistentDiskTasks.orphanPersistentDisk : persistentDiskTasks.deleteOrphanedDisk;
         return startTask(http, end, { diskCid: http.param("cid") });
       },
     }),
@@ -48,7 +50,7 @@ export const upkeepRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/vms/:cid",
     operation: "deleteVm",
-    serve: (http) => startTask(http, upkeepTasks.deleteVm, { vmCid: http.param("cid") }),
+    serve: (http) => startTask(http, vmTasks.deleteVm, { vmCid: http.param("cid") }),
   },
   {
     method: "GET",
@@ -90,7 +92,7 @@ export const upkeepRoutes: readonly Route[] = [
       operation: "deleteSnapshots",
       serve: (http) => {
         const wanted = { deployment: http.param("deployment"), snapshotCid: http.param("cid") };
-        return startTask(http, upkeepTasks.deleteSnapshots, wanted);
+        return startTask(http, persistentDiskTasks.deleteSnapshots, wanted);
       },
     }),
   ),
@@ -98,7 +100,7 @@ export const upkeepRoutes: readonly Route[] = [
     method: "POST",
     path: "/deployments/:deployment/scans",
     operation: "scanDeployment",
-    serve: (http) => startTask(http, upkeepTasks.scanDeployment, { deployment: http.param("deployment") }),
+    serve: (http) => startTask(http, problemTasks.scanDeployment, { deployment: http.param("deployment") }),
   },
   {
     method: "GET",
@@ -132,7 +134,7 @@ export const upkeepRoutes: readonly Route[] = [
       const chosen = body.optionalObject("resolutions") ?? {};
       const answers = Object.entries(chosen).map(([id, resolution]) => answerOf(id, resolution));
       const wanted = { deployment: http.param("deployment"), answers, auto: false };
-      return startTask(http, upkeepTasks.resolveProblems, wanted);
+      return startTask(http, problemTasks.resolveProblems, wanted);
     },
   },
 ];
@@ -146,7 +148,7 @@ function orphanedDisks({ context, call }: HttpCall): Promise<Answer> {
 }
 
 function takeOf(http: HttpCall, instanceId: string): Promise<Answer> {
-  return startTask(http, upkeepTasks.takeSnapshots, { deployment: http.param("deployment"), instanceId });
+  return startTask(http, persistentDiskTasks.takeSnapshots, { deployment: http.param("deployment"), instanceId });
 }
 
 /** An instance is named by its id, or by its place in its group. */

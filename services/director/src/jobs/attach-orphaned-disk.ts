@@ -12,7 +12,7 @@ import { otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js"
 import type { DirectorTables } from "../model/schema.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import { noteOrphaned, runPersistentDiskStep } from "../steps/persistent-disk-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
@@ -20,7 +20,7 @@ import type { Planner } from "./job.js";
 type AttachJob = JobOf<"attach_orphaned_disk">;
 
 /** Gives a disk that was left over to an instance, in place of the one it has, which is left over then. */
-export const attachOrphanedDisk: Planner<"attach_orphaned_disk"> = (context, job, tables) => {
+export const attachOrphanedDisk: Planner<"attach_orphaned_disk", DiskJobContext> = (context, job, tables) => {
   const { instance, disk } = subjects(context, tables, job);
   const locks: LockName[] = [
     { type: "instance", resource: instance.instanceId },
@@ -35,7 +35,7 @@ export const attachOrphanedDisk: Planner<"attach_orphaned_disk"> = (context, job
 
 /** Throws unless that disk can be that instance's. */
 function subjects(
-  context: JobContext,
+  context: DiskJobContext,
   tables: DirectorTables,
   { diskCid, instanceId }: AttachJob,
 ): { readonly instance: Instance; readonly disk: PersistentDisk; readonly current: PersistentDisk | undefined } {
@@ -61,7 +61,7 @@ function subjects(
   return { instance, disk, current: persistentDiskOf(tables, instanceId) };
 }
 
-async function attach(context: JobContext, run: TaskRun, job: AttachJob): Promise<string> {
+async function attach(context: DiskJobContext, run: TaskRun, job: AttachJob): Promise<string> {
   for (;;) {
     run.checkpoint();
     const { instance, disk, current } = await context.tablet.read((tables) => subjects(context, tables, job));
@@ -81,7 +81,7 @@ async function attach(context: JobContext, run: TaskRun, job: AttachJob): Promis
 
 /** In one transaction, so that the instance is never without either of them. */
 async function adopt(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   { diskId, diskCid }: PersistentDisk,

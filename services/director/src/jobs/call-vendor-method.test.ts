@@ -9,7 +9,7 @@ import { expect } from "chai";
 import type { DirectorTables } from "../model/schema.js";
 import type { JobOf } from "../model/task.js";
 import { CallMemory } from "../passthru/call-memory.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { VendorJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { callVendorMethod } from "./call-vendor-method.js";
 import type { Step } from "./job.js";
@@ -51,7 +51,7 @@ describe("a driver's asynchronous method in the director", () => {
       stopped: new AbortController().signal,
       stage: (_stage: string, _what: string, work: () => Promise<string>) => work(),
     };
-    const context = { vendors } as unknown as JobContext;
+    const context = { vendors } as unknown as VendorJobContext;
     return callVendorMethod(context, job, {} as DirectorTables, TASK_ID).run(run as unknown as TaskRun);
   }
 

@@ -12,7 +12,7 @@ import { type DirectorTransaction, taskKey } from "../model/schema.js";
 import type { JobOf } from "../model/task.js";
 import { formatMethod } from "../model/vendor-method.js";
 import { lockOf } from "../passthru/node-lock.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { VendorJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
@@ -24,7 +24,7 @@ const RETRY_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
  * Runs an asynchronous method. By whom it is run is recorded before it is: that start of an agent, or of this director,
  * runs it once, however often it is asked, and no other one begins it again.
  */
-export const callVendorMethod: Planner<"call_vendor_method"> = (context, job) => ({
+export const callVendorMethod: Planner<"call_vendor_method", VendorJobContext> = (context, job) => ({
   locks: job.exclusiveLock && job.nodeId !== "" ? [lockOf(job.nodeId)] : [],
   // Tasks of one node, or of one driver, share workers: none that hangs keeps others waiting.
   cpis: [job.nodeId === "" ? `driver ${job.driver}` : `node ${job.nodeId}`],
@@ -39,7 +39,7 @@ export const callVendorMethod: Planner<"call_vendor_method"> = (context, job) =>
   },
 });
 
-async function begin(context: JobContext, run: TaskRun, job: CallJob): Promise<undefined> {
+async function begin(context: VendorJobContext, run: TaskRun, job: CallJob): Promise<undefined> {
   run.checkpoint();
   if (context.vendors.memory.argsOf(run.taskId, job) === undefined) throw notBegun(job);
   const begunOn = job.nodeId === "" ? context.vendors.startId : await bootIdOf(context, run, job.nodeId);
@@ -51,13 +51,13 @@ async function begin(context: JobContext, run: TaskRun, job: CallJob): Promise<u
   });
 }
 
-function finish(context: JobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
+function finish(context: VendorJobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
   return run.stage("Calling vendor method", formatMethod(job), () =>
     job.nodeId === "" ? inDirector(context, run, job, begunOn) : onNode(context, run, job, begunOn),
   );
 }
 
-async function inDirector({ vendors }: JobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
+async function inDirector({ vendors }: VendorJobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
   if (begunOn !== vendors.startId)
     throw new DriverError("the director ended while the method ran: what the method has done is not known");
   const { host, memory, asyncTimeoutMs: timeoutMs } = vendors;
@@ -80,7 +80,7 @@ async function inDirector({ vendors }: JobContext, run: TaskRun, job: CallJob, b
 }
 
 /** Asks the agent until it says what came of the call. */
-async function onNode(context: JobContext, run: TaskRun, job: CallJob, bootId: string): Promise<string> {
+async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, bootId: string): Promise<string> {
   const { vendors, tablet } = context;
   const { nodeId, driver, method, httpMethod } = job;
   const callId = `${tablet.incarnation}-${run.taskId}`;
@@ -129,7 +129,7 @@ function notBegun({ method, secretArgs }: CallJob): InvalidStateError {
 
 class MethodFailed extends Error {}
 
-async function bootIdOf(context: JobContext, run: TaskRun, nodeId: string): Promise<string> {
+async function bootIdOf(context: VendorJobContext, run: TaskRun, nodeId: string): Promise<string> {
   for (let failures = 0; ; failures++) {
     try {
       return (await context.vendors.nodes.find(nodeId, run.stopped, { fresh: true })).bootId;
@@ -140,12 +140,17 @@ async function bootIdOf(context: JobContext, run: TaskRun, nodeId: string): Prom
   }
 }
 
-async function pause({ clock, vendors }: JobContext, run: TaskRun, failures: number): Promise<void> {
+async function pause({ clock, vendors }: VendorJobContext, run: TaskRun, failures: number): Promise<void> {
   run.signOfLife();
   await clock.sleep(backoffMs(failures, RETRY_BACKOFF, vendors.random()), run.stopping);
 }
 
-function noteFailure(context: JobContext, run: TaskRun, { nodeId, method }: CallJob, text: string): Promise<void> {
+function noteFailure(
+  context: VendorJobContext,
+  run: TaskRun,
+  { nodeId, method }: CallJob,
+  text: string,
+): Promise<void> {
   const { maxLastErrors } = context.config.nodes;
   const error = { nodeId, text: nodeErrorText(method, text), taskId: run.taskId, atMs: context.clock.nowMs() };
   return context.tablet.transact((tx: DirectorTransaction) => {

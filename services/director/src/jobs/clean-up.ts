@@ -1,11 +1,11 @@
 import { surplusOf } from "../model/clean-up.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { StemcellJobContext } from "../steps/job-context.js";
 import { deleteOrphanedDisk } from "./delete-orphaned-disk.js";
 import { deleteStemcell } from "./delete-stemcell.js";
 import type { Planner, Step } from "./job.js";
 
 /** Deletes what is in no use, one after the other; the first that cannot be deleted ends it. */
-export const cleanUp: Planner<"clean_up"> = (context, job, tables, taskId) => {
+export const cleanUp: Planner<"clean_up", StemcellJobContext> = (context, job, tables, taskId) => {
   const { stemcells, disks } = surplusOf(tables, job);
   const [stemcell] = stemcells;
   if (stemcell !== undefined) {
@@ -20,7 +20,7 @@ export const cleanUp: Planner<"clean_up"> = (context, job, tables, taskId) => {
   return { locks: [], cpis: [], run: async () => "nothing is left to clean up" };
 };
 
-function andOn(context: JobContext, step: Step): Step {
+function andOn(context: StemcellJobContext, step: Step): Step {
   return {
     ...step,
     run: async (run) => {

@@ -5,14 +5,14 @@ import { refuseUnlessOpen } from "../model/recorded-deployments.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { createDisk, setDiskMetadata, wantedDisk } from "../steps/dynamic-disk-steps.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 type CreateJob = JobOf<"create_dynamic_disk">;
 
 /** Makes a disk and attaches it to nothing. */
-export const createDiskOnly: Planner<"create_dynamic_disk"> = (context, job, tables) => {
+export const createDiskOnly: Planner<"create_dynamic_disk", DiskJobContext> = (context, job, tables) => {
   refuseUnlessOpen(tables, job.deployment);
   const az = azNamed(context.configs.cloud.current(tables), job.az);
   return {
@@ -22,7 +22,7 @@ export const createDiskOnly: Planner<"create_dynamic_disk"> = (context, job, tab
   };
 };
 
-async function create(context: JobContext, run: TaskRun, job: CreateJob): Promise<string> {
+async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Promise<string> {
   for (;;) {
     run.checkpoint();
     const { disk, metadata, step, intent } = await context.tablet.read((tables) => {

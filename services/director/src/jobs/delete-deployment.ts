@@ -4,10 +4,11 @@ import { cpisOfStep } from "../steps/cpi-target.js";
 import { emptyDeployment } from "../steps/delete-all.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
 import { leftBehindBy } from "../steps/force-delete.js";
+import type { DeploymentJobContext } from "../steps/job-context.js";
 import type { Planner } from "./job.js";
 
 /** Deletes a deployment with its VMs and its dynamic disks. */
-export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tables, taskId) => {
+export const deleteDeployment: Planner<"delete_deployment", DeploymentJobContext> = (context, job, tables, taskId) => {
   const { deployment: name, force = false } = job;
   const deployment = tables.deployments.get(name);
   const locks = [{ type: "deployment", resource: name }] as const;

@@ -4,12 +4,12 @@ import type { PersistentDisk } from "../model/persistent-disk.js";
 import type { DirectorTables } from "../model/schema.js";
 import { allCpis, cpisOfStep, recorded } from "../steps/cpi-target.js";
 import { deleteWithCpi } from "../steps/disk-steps.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Deletes a persistent disk that no instance has; one that nobody knows, with whatever CPI has it. */
-export const deleteOrphanedDisk: Planner<"delete_orphaned_disk"> = (context, { diskCid }, tables) => {
+export const deleteOrphanedDisk: Planner<"delete_orphaned_disk", DiskJobContext> = (context, { diskCid }, tables) => {
   const disk = orphanOf(tables, diskCid);
   const resource = disk?.diskId ?? diskCid;
   const ofCpis = disk === undefined ? { cpis: allCpis(context, tables) } : cpisOfStep(context, tables, disk.cpi);
@@ -37,7 +37,7 @@ export function orphanOf(tables: DirectorTables, diskCid: string): PersistentDis
 }
 
 async function deleteOrphan(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   diskCid: string,
   disk: PersistentDisk | undefined,

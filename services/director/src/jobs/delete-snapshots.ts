@@ -4,12 +4,12 @@ import type { DirectorTables } from "../model/schema.js";
 import { type Snapshot, snapshotKey } from "../model/snapshot.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep, recorded } from "../steps/cpi-target.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Deletes one snapshot, or all of a deployment. */
-export const deleteSnapshots: Planner<"delete_snapshots"> = (context, job, tables) => {
+export const deleteSnapshots: Planner<"delete_snapshots", DiskJobContext> = (context, job, tables) => {
   const [snapshot] = subjects(tables, job);
   if (snapshot === undefined)
     return { locks: [], cpis: [], run: async () => `the snapshots of deployment \`${job.deployment}\` are deleted` };
@@ -35,7 +35,7 @@ function subjects(tables: DirectorTables, { deployment, snapshotCid }: JobOf<"de
   return named;
 }
 
-async function deleteSnapshot(context: JobContext, run: TaskRun, snapshot: Snapshot): Promise<void> {
+async function deleteSnapshot(context: DiskJobContext, run: TaskRun, snapshot: Snapshot): Promise<void> {
   const { snapshotCid } = snapshot;
   await run.stage("Deleting snapshots", snapshotCid, async () => {
     await context.cpi.call("deleteSnapshot", recorded(snapshot), { snapshotCid }, run);

@@ -6,20 +6,20 @@ import { stemcellKey } from "../model/schema.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { StemcellJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 type DeleteJob = JobOf<"delete_stemcell">;
 
 /** Deletes a stemcell from all CPIs that have it. */
-export const deleteStemcell: Planner<"delete_stemcell"> = (context, job, tables) => ({
+export const deleteStemcell: Planner<"delete_stemcell", StemcellJobContext> = (context, job, tables) => ({
   locks: [{ type: "stemcell", resource: formatStemcell(job) }],
   ...cpisOfStep(context, tables, ...[...tables.stemcells.by("byStemcell", formatStemcell(job))].map(({ cpi }) => cpi)),
   run: (run) => deleteAll(context, run, job),
 });
 
-async function deleteAll(context: JobContext, run: TaskRun, job: DeleteJob): Promise<string> {
+async function deleteAll(context: StemcellJobContext, run: TaskRun, job: DeleteJob): Promise<string> {
   const shown = formatStemcell(job);
   const stemcells = await context.tablet.transact((tx) => {
     const users = deploymentsWith(tx, job);
@@ -42,7 +42,7 @@ async function deleteAll(context: JobContext, run: TaskRun, job: DeleteJob): Pro
   return `/stemcells/${shown}`;
 }
 
-async function deleteOne(context: JobContext, run: TaskRun, stemcell: Stemcell, force: boolean): Promise<void> {
+async function deleteOne(context: StemcellJobContext, run: TaskRun, stemcell: Stemcell, force: boolean): Promise<void> {
   const { cpi, stemcellCid } = stemcell;
   const name = `Deleting stemcell ${formatStemcell(stemcell)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`;
   try {

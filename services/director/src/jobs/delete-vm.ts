@@ -2,13 +2,13 @@ import { tolerate } from "../cpi/cpi-error.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { compareLocks, type LockName } from "../model/locks.js";
 import { allCpis, cpisOfStep } from "../steps/cpi-target.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { VmJobContext } from "../steps/job-context.js";
 import { deleteOutdatedVm } from "../steps/vm-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Deletes one VM, after its disks were detached; its instance stays, without one. A VM that nobody knows, with whatever CPI has it. */
-export const deleteVm: Planner<"delete_vm"> = (context, { vmCid }, tables) => {
+export const deleteVm: Planner<"delete_vm", VmJobContext> = (context, { vmCid }, tables) => {
   const [instance] = tables.instances.by("byVmCid", vmCid);
   if (instance === undefined) {
     const locks: LockName[] = [{ type: "instance", resource: vmCid }];
@@ -26,12 +26,12 @@ export const deleteVm: Planner<"delete_vm"> = (context, { vmCid }, tables) => {
   };
 };
 
-async function deleteKnown(context: JobContext, run: TaskRun, instance: Instance): Promise<string> {
+async function deleteKnown(context: VmJobContext, run: TaskRun, instance: Instance): Promise<string> {
   await deleteOutdatedVm(context, run, instance, `its vm \`${instance.vmCid}\` is to be deleted`);
   return `deleted vm \`${instance.vmCid}\` of ${formatInstance(instance)}: the next deploy of \`${instance.deployment}\` makes another`;
 }
 
-async function deleteUnknown(context: JobContext, run: TaskRun, vmCid: string): Promise<string> {
+async function deleteUnknown(context: VmJobContext, run: TaskRun, vmCid: string): Promise<string> {
   return run.stage("Delete VM", vmCid, async () => {
     const call = context.cpi.call("deleteVm", { cpi: "", unknownId: true }, { vmCid }, run);
     const found = (await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"))) !== undefined;

@@ -14,6 +14,7 @@ import {
   recordManifest,
   refuseBareGroups,
 } from "../steps/deployment-steps.js";
+import type { DeploymentJobContext } from "../steps/job-context.js";
 import { rehearse } from "../steps/rehearse.js";
 import { updateInstances } from "../steps/update-instances.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -27,7 +28,7 @@ const NO_OPTIONS: UpdateOptions & { readonly recreate: boolean } = {
 };
 
 /** Makes a deployment be as its manifest says. */
-export const deploy: Planner<"update_deployment"> = (context, job, tables, taskId) => {
+export const deploy: Planner<"update_deployment", DeploymentJobContext> = (context, job, tables, taskId) => {
   const { deployment: name, manifest, options = NO_OPTIONS } = job;
   const named = { name, text: manifest, teams: job.teams };
   // Another team's may have been made since this was asked for.

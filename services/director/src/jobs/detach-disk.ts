@@ -3,19 +3,23 @@ import type { LockName } from "../model/locks.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { detachIntended, intendDetachIn } from "../steps/dynamic-disk-steps.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner, Through } from "./job.js";
 
 /** Detaches a disk from the VM it is attached to, unless another attachment is meant. */
-export const detachDynamicDisk: Planner<"detach_dynamic_disk"> = (context, job, tables) => {
+export const detachDynamicDisk: Planner<"detach_dynamic_disk", DiskJobContext> = (context, job, tables) => {
   const { instanceId = "", cpi } = tables.disks.get(job.diskName) ?? {};
   const locks: LockName[] = instanceId === "" ? [] : [{ type: "instance", resource: instanceId }];
   locks.push({ type: "disk", resource: job.diskName });
   return { locks, ...cpisOfStep(context, tables, cpi), recordsFirst: true, run: (run) => detach(context, run, job) };
 };
 
-async function detach(context: JobContext, run: TaskRun, job: JobOf<"detach_dynamic_disk">): Promise<string | Through> {
+async function detach(
+  context: DiskJobContext,
+  run: TaskRun,
+  job: JobOf<"detach_dynamic_disk">,
+): Promise<string | Through> {
   const { diskName, meant = ANY_ATTACHMENT } = job;
   run.checkpoint();
   const { step, intended } = await context.tablet.transact((tx) => {

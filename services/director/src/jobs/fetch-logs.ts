@@ -4,7 +4,7 @@ import { formatInstance, type Instance } from "../model/instance.js";
 import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
 import type { JobOf } from "../model/task.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { LogJobContext } from "../steps/job-context.js";
 import { finish, runAll } from "../steps/run-all.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
@@ -15,7 +15,7 @@ const METHOD = "fetch_logs_with_signed_url";
  * Has agents put their logs into one file. Those of instances that have a VM: whose agent does not answer is told in the
  * events, and missed only if no other's does. The result is the name of the file, by which clients ask for it.
  */
-export const fetchLogs: Planner<"fetch_logs"> = (context, job, tables) => {
+export const fetchLogs: Planner<"fetch_logs", LogJobContext> = (context, job, tables) => {
   requireDeployment(tables, job.deployment);
   const selected = selectInstances(instancesOf(tables, job.deployment), job.selection);
   const instances = selected.filter(({ agentId }) => agentId !== "");
@@ -32,7 +32,7 @@ export const fetchLogs: Planner<"fetch_logs"> = (context, job, tables) => {
 };
 
 async function gather(
-  context: JobContext,
+  context: LogJobContext,
   run: TaskRun,
   job: JobOf<"fetch_logs">,
   instances: readonly Instance[],
@@ -52,7 +52,7 @@ async function gather(
 }
 
 async function fetch(
-  { agents, config, logFiles }: JobContext,
+  { agents, config, logFiles }: LogJobContext,
   run: TaskRun,
   { logTypes, filters }: JobOf<"fetch_logs">,
   { agentId, group, instanceId }: Instance,

@@ -1,18 +1,18 @@
 import { taskKey } from "../model/schema.js";
 import { type JobOf, redirected } from "../model/task.js";
 import { download } from "../stemcells/download.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { StemcellJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Gets a stemcell from elsewhere, and makes the task one that makes it with the CPIs. */
-export const fetchStemcell: Planner<"fetch_stemcell"> = (context, job) => ({
+export const fetchStemcell: Planner<"fetch_stemcell", StemcellJobContext> = (context, job) => ({
   locks: [],
   cpis: [],
   run: (run) => fetch(context, run, job),
 });
 
-async function fetch(context: JobContext, run: TaskRun, job: JobOf<"fetch_stemcell">): Promise<undefined> {
+async function fetch(context: StemcellJobContext, run: TaskRun, job: JobOf<"fetch_stemcell">): Promise<undefined> {
   const { location, digest, fix } = job;
   const { stemcells } = context.config;
   await run.stage("Update stemcell", "Downloading remote stemcell", async () => {

@@ -1,7 +1,6 @@
 import type { LockName } from "../model/locks.js";
 import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
-import type { JobOf, JobType } from "../model/task.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { Job, JobOf, JobType } from "../model/task.js";
 import type { TaskRun } from "../workers/task-run.js";
 
 /** A task is through, all but what it records last. */
@@ -31,10 +30,11 @@ export interface Step {
  * one got. It is asked before the locks are taken and again once they are held; only then its step is run. Throws
  * when the task cannot be done.
  */
-export type Planner<Type extends JobType> = (
-  context: JobContext,
+export type Planner<Type extends JobType, Context> = (
+  context: Context,
   job: JobOf<Type>,
   tables: DirectorTables,
   taskId: number,
 ) => Step;
-export type Planners = { readonly [Type in JobType]: Planner<Type> };
+/** Plans the next step of any job. */
+export type Plan = (job: Job, tables: DirectorTables, taskId: number) => Step;

@@ -5,13 +5,17 @@ import type { PersistentDisk } from "../model/persistent-disk.js";
 import { otherDiskOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import { runPersistentDiskStep } from "../steps/persistent-disk-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Takes an instance's persistent disk from it, and leaves it over. */
-export const orphanPersistentDisk: Planner<"orphan_persistent_disk"> = (context, { diskCid }, tables) => {
+export const orphanPersistentDisk: Planner<"orphan_persistent_disk", DiskJobContext> = (
+  context,
+  { diskCid },
+  tables,
+) => {
   const found = subjects(tables, diskCid);
   if (found === undefined) return { locks: [], cpis: [], run: async () => nothingToDo(diskCid) };
   const { instance, disk } = found;
@@ -50,7 +54,7 @@ function subjects(tables: DirectorTables, diskCid: string): Subjects | undefined
   return { instance, disk };
 }
 
-async function orphan(context: JobContext, run: TaskRun, diskCid: string): Promise<string> {
+async function orphan(context: DiskJobContext, run: TaskRun, diskCid: string): Promise<string> {
   let taken: Subjects | undefined;
   for (;;) {
     run.checkpoint();

@@ -1,5 +1,5 @@
 import type { DirectorTables } from "../model/schema.js";
-import type { JobOf, JobType } from "../model/task.js";
+import type { Job, JobOf, JobType } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
 import { attachOrphanedDisk } from "./attach-orphaned-disk.js";
 import { callVendorMethod } from "./call-vendor-method.js";
@@ -15,7 +15,7 @@ import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
 import { fetchLogs } from "./fetch-logs.js";
 import { fetchStemcell } from "./fetch-stemcell.js";
-import type { Planner, Planners } from "./job.js";
+import type { Plan, Planner } from "./job.js";
 import { orphanPersistentDisk } from "./orphan-persistent-disk.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
 import { renewAgentCertificates } from "./renew-agent-certificates.js";
@@ -30,7 +30,7 @@ import { updateInstanceStates } from "./update-instances.js";
 import { updateStemcell } from "./update-stemcell.js";
 
 /** Who plans which job. */
-export const planners: Planners = {
+const planners: { readonly [Type in JobType]: Planner<Type, JobContext> } = {
   provide_dynamic_disk: provideDisk,
   create_dynamic_disk: createDiskOnly,
   attach_dynamic_disk: attachDiskOnly,
@@ -60,15 +60,16 @@ export const planners: Planners = {
   call_vendor_method: callVendorMethod,
 };
 
+/** Returns what plans the next step of any job. */
+export function planWith(context: JobContext): Plan {
+  return <Type extends JobType>(job: JobOf<Type>, tables: DirectorTables, taskId: number) =>
+    (planners[job.type as Type] as Planner<Type, JobContext>)(context, job, tables, taskId);
+}
+
 /** The CPIs that a job may have to ask, by what is recorded now; none when it cannot be planned. */
-export function cpisOfJob<Type extends JobType>(
-  context: JobContext,
-  all: Planners,
-  job: JobOf<Type>,
-  tables: DirectorTables,
-): readonly string[] {
+export function cpisOfJob(plan: Plan, job: Job, tables: DirectorTables): readonly string[] {
   try {
-    return (all[job.type as Type] as Planner<Type>)(context, job, tables, 0).cpis;
+    return plan(job, tables, 0).cpis;
   } catch {
     return [];
   }

@@ -16,7 +16,7 @@ import {
   tellAgentOfDisk,
   wantedDisk,
 } from "../steps/dynamic-disk-steps.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner, Step } from "./job.js";
 
@@ -28,17 +28,17 @@ interface Wanted extends DiskWish {
  * Makes the disk if there is none, attaches it to the instance's VM, and tells the VM's agent. Which VM that is shows once
  * the instance's lock is held: until then another may be on its way.
  */
-export const provideDisk: Planner<"provide_dynamic_disk"> = (
+export const provideDisk: Planner<"provide_dynamic_disk", DiskJobContext> = (
   context,
   { diskName, instanceId, pool, sizeMib, metadata },
   tables,
 ) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata });
 
 /** The same for a disk that must be there, as it is. */
-export const attachDiskOnly: Planner<"attach_dynamic_disk"> = (context, job, tables) =>
+export const attachDiskOnly: Planner<"attach_dynamic_disk", DiskJobContext> = (context, job, tables) =>
   plan(context, tables, { ...job, made: undefined });
 
-function plan(context: JobContext, tables: DirectorTables, wanted: Wanted): Step {
+function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): Step {
   const { cpi } = instanceNamed(wanted.instanceId, tables.instances.get(wanted.instanceId));
   const locks: LockName[] = [
     { type: "instance", resource: wanted.instanceId },
@@ -52,7 +52,7 @@ function plan(context: JobContext, tables: DirectorTables, wanted: Wanted): Step
   };
 }
 
-async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promise<string> {
+async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): Promise<string> {
   let agentTold = false;
   const decide = (tables: DirectorTables) => {
     const target = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
@@ -97,12 +97,16 @@ async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promi
   }
 }
 
-async function timed(context: JobContext, phase: Parameters<typeof notePhase>[0], work: Promise<void>): Promise<void> {
+async function timed(
+  context: DiskJobContext,
+  phase: Parameters<typeof notePhase>[0],
+  work: Promise<void>,
+): Promise<void> {
   const startedMs = context.clock.monotonicMs();
   await work;
   notePhase(phase, context.clock.monotonicMs() - startedMs);
 }
 
-function cloudPropertiesOf(context: JobContext, pool: string): Promise<JsonObject> {
+function cloudPropertiesOf(context: DiskJobContext, pool: string): Promise<JsonObject> {
   return context.tablet.read((tables) => diskTypeNamed(context.configs.cloud.current(tables), pool).cloudProperties);
 }

@@ -3,13 +3,16 @@ import { formatInstance, type Instance } from "../model/instance.js";
 import type { LockName } from "../model/locks.js";
 import type { DirectorTables } from "../model/schema.js";
 import { renewCertificate } from "../steps/agent-certificate.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { VmJobContext } from "../steps/job-context.js";
 import { finish, runAll } from "../steps/run-all.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Gives agents other certificates, each under its instance's lock; those that have got one meanwhile are passed over. */
-export const renewAgentCertificates: Planner<"renew_agent_certificates"> = (context, { instanceIds }) => ({
+export const renewAgentCertificates: Planner<"renew_agent_certificates", VmJobContext> = (
+  context,
+  { instanceIds },
+) => ({
   locks: [],
   cpis: [],
   run: async (run) => {
@@ -29,7 +32,7 @@ function named(tables: DirectorTables, instanceId: string) {
   return { instanceId, name: instance === undefined ? instanceId : formatInstance(instance) };
 }
 
-function renew(context: JobContext, run: TaskRun, instanceId: string): Promise<boolean> {
+function renew(context: VmJobContext, run: TaskRun, instanceId: string): Promise<boolean> {
   return run.inLane(async (lane, locks) => {
     const wanted: LockName[] = [{ type: "instance", resource: instanceId }];
     lane.checkpoint();
@@ -41,7 +44,7 @@ function renew(context: JobContext, run: TaskRun, instanceId: string): Promise<b
   });
 }
 
-function needsCertificate({ making, clock }: JobContext, instance: Instance | undefined): instance is Instance {
+function needsCertificate({ making, clock }: VmJobContext, instance: Instance | undefined): instance is Instance {
   const { agentCertificates } = making;
   if (agentCertificates === undefined || instance?.vmState !== "running") return false;
   return isDue(instance.agentKeys ?? [], agentCertificates.trust, clock.nowMs());

@@ -7,14 +7,14 @@ import { diskByCid, showed } from "../model/scan.js";
 import { type DirectorTables, type DirectorTransaction, problemKey } from "../model/schema.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { HealthJobContext } from "../steps/job-context.js";
 import { lookAt, type Subject } from "../steps/look.js";
 import { holdersOf, RESOLUTIONS } from "../steps/resolutions.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Deals with a deployment's problems, one after the other. One that fails does not keep it from the others. */
-export const resolveProblems: Planner<"resolve_problems"> = (context, job, tables, taskId) => {
+export const resolveProblems: Planner<"resolve_problems", HealthJobContext> = (context, job, tables, taskId) => {
   const { deployment } = job;
   requireDeployment(tables, deployment);
   const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, deployment));
@@ -47,7 +47,12 @@ function locksOf(tables: DirectorTables, problem: Problem): LockName[] {
   ];
 }
 
-async function resolve(context: JobContext, run: TaskRun, problem: Problem, resolution: Resolution): Promise<void> {
+async function resolve(
+  context: HealthJobContext,
+  run: TaskRun,
+  problem: Problem,
+  resolution: Resolution,
+): Promise<void> {
   const shown = `${problem.type} (${problem.problemId}): ${planOf(resolution)}`;
   try {
     await run.stage(
@@ -72,7 +77,7 @@ const GONE = "it is not so any more: nothing was done";
 
 /** Looks again, and records that it is acted on. Undefined when the problem is gone. */
 async function begin(
-  context: JobContext,
+  context: HealthJobContext,
   run: TaskRun,
   problem: Problem,
   resolution: Resolution,
@@ -103,7 +108,7 @@ function loseVm(tx: DirectorTransaction, { instanceId, type }: Problem): void {
   tx.instances.put(type === "missing_vm" ? vmGone(instance) : vmLost(instance));
 }
 
-async function findAgain(context: JobContext, run: TaskRun, problem: Problem): Promise<Finding | undefined> {
+async function findAgain(context: HealthJobContext, run: TaskRun, problem: Problem): Promise<Finding | undefined> {
   const { type, instanceId, diskCid, cpi } = problem;
   if (type === "unknown_vm") return findIn(context, run, problem, { instanceIds: [], disks: [], cpis: [cpi] });
   const subject = await context.tablet.read((tables) => {
@@ -118,7 +123,7 @@ async function findAgain(context: JobContext, run: TaskRun, problem: Problem): P
 }
 
 async function findIn(
-  context: JobContext,
+  context: HealthJobContext,
   run: TaskRun,
   problem: Problem,
   subject: Subject,
@@ -133,7 +138,7 @@ async function findIn(
 }
 
 async function end(
-  context: JobContext,
+  context: HealthJobContext,
   run: TaskRun,
   { problemId }: Problem,
   how: Pick<Problem, "open" | "outcome">,

@@ -10,11 +10,11 @@ import { maxInFlightOf } from "../model/update-block.js";
 import { cpisOfStep, recorded } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
 import { changeInstance } from "../steps/instance-record.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { HealthJobContext } from "../steps/job-context.js";
 import { runUnit } from "../steps/run-unit.js";
-import { groupOf, manifestOf } from "../steps/vm-spec.js";
 import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { groupOf, manifestOf } from "../yaml/recorded-manifest.js";
 import type { Planner } from "./job.js";
 
 const STAGE = "Resurrecting VMs";
@@ -23,7 +23,11 @@ const STAGE = "Resurrecting VMs";
  * Makes VMs anew whose agents are silent and that are gone, as many of a group at once as its update block says. Each is
  * looked at again first; its former VM is surely gone before another is made, since whatever is not known of it fails it.
  */
-export const resurrectInstances: Planner<"resurrect_instances"> = (context, { deployment, vms }, tables) => {
+export const resurrectInstances: Planner<"resurrect_instances", HealthJobContext> = (
+  context,
+  { deployment, vms },
+  tables,
+) => {
   requireDeployment(tables, deployment);
   const manifest = tables.deployments.get(deployment)?.manifest ?? "";
   const locks: LockName[] = [{ type: "deployment", resource: deployment }];
@@ -66,7 +70,7 @@ function byGroup(tables: DirectorTables, vms: readonly Resurrected[]): Map<strin
   return groups;
 }
 
-async function resurrect(context: JobContext, run: TaskRun, vm: Resurrected): Promise<string> {
+async function resurrect(context: HealthJobContext, run: TaskRun, vm: Resurrected): Promise<string> {
   const { instanceId } = vm;
   const begun = await run.inLane(async (lane, locks) => {
     const own = { type: "instance", resource: instanceId } as const;
@@ -97,7 +101,7 @@ interface Silent {
 
 /** By what is known once its lock is held; or why nothing is to be done. */
 function stillSilent(
-  context: JobContext,
+  context: HealthJobContext,
   tables: DirectorTables,
   taskId: number,
   { instanceId, vmCid }: Resurrected,
@@ -117,7 +121,11 @@ function stillSilent(
 }
 
 /** Records that the VM is lost, once that is sure; else says why nothing is to be done. */
-async function findOut(context: JobContext, run: TaskRun, { instance, isDead }: Silent): Promise<Instance | string> {
+async function findOut(
+  context: HealthJobContext,
+  run: TaskRun,
+  { instance, isDead }: Silent,
+): Promise<Instance | string> {
   const name = formatInstance(instance);
   const { instanceId, vmCid } = instance;
   if (await answers(context, run, instance)) {
@@ -134,7 +142,7 @@ async function findOut(context: JobContext, run: TaskRun, { instance, isDead }: 
   return changeInstance(context, instanceId, (now) => ({ ...lose(now), changedByTaskId: run.taskId }));
 }
 
-async function answers(context: JobContext, run: TaskRun, { agentId }: Instance): Promise<boolean> {
+async function answers(context: HealthJobContext, run: TaskRun, { agentId }: Instance): Promise<boolean> {
   try {
     await context.agents.awaitAnswer(run, agentId, context.config.agents.lostAfterMs);
     return true;

@@ -3,7 +3,7 @@ import { Slots } from "@diskmesh/service";
 import { boshInstance } from "../model/bosh-instance.js";
 import type { Instance } from "../model/instance.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { AgentJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
@@ -11,7 +11,11 @@ import type { Planner } from "./job.js";
 const STATE_TIMEOUT_MS = 5_000;
 
 /** Asks the agents of a deployment how they are, and puts out a line for each instance as BOSH's clients read it. */
-export const retrieveVmStats: Planner<"retrieve_vm_stats"> = (context, { deployment, withoutVm }, tables) => {
+export const retrieveVmStats: Planner<"retrieve_vm_stats", AgentJobContext> = (
+  context,
+  { deployment, withoutVm },
+  tables,
+) => {
   requireDeployment(tables, deployment);
   const instances = instancesOf(tables, deployment).filter(({ vmCid }) => withoutVm || vmCid !== "");
   return {
@@ -37,7 +41,7 @@ export const retrieveVmStats: Planner<"retrieve_vm_stats"> = (context, { deploym
 
 /** What its agent says; undefined when it does not, or with an error. */
 async function stateOf(
-  context: JobContext,
+  context: AgentJobContext,
   run: TaskRun,
   { agentId }: Instance,
   slots: Slots,

@@ -4,20 +4,25 @@ import { disksToFind } from "../model/scan.js";
 import { nextNumber, problemKey } from "../model/schema.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { HealthJobContext } from "../steps/job-context.js";
 import { lookAt } from "../steps/look.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Finds what is not as recorded, and records that alone. */
-export const scanDeployment: Planner<"scan_deployment"> = (context, { deployment }, tables) => {
+export const scanDeployment: Planner<"scan_deployment", HealthJobContext> = (context, { deployment }, tables) => {
   requireDeployment(tables, deployment);
   const { cpis } = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, deployment));
   const locks = [{ type: "deployment", resource: deployment }] as const;
   return { locks, cpis, run: (run) => scan(context, run, deployment, new Set(cpis)) };
 };
 
-async function scan(context: JobContext, run: TaskRun, deployment: string, cpis: ReadonlySet<string>): Promise<string> {
+async function scan(
+  context: HealthJobContext,
+  run: TaskRun,
+  deployment: string,
+  cpis: ReadonlySet<string>,
+): Promise<string> {
   return run.stage("Scanning deployment", deployment, async () => {
     const subject = await context.tablet.read((tables) => ({
       instanceIds: instancesOf(tables, deployment).map(({ instanceId }) => instanceId),
@@ -46,7 +51,7 @@ function countedProblems(count: number): string {
   return count === 1 ? "1 problem" : `${count} problems`;
 }
 
-function record(context: JobContext, deployment: string, findings: readonly Finding[]): Promise<void> {
+function record(context: HealthJobContext, deployment: string, findings: readonly Finding[]): Promise<void> {
   const nowMs = context.clock.nowMs();
   return context.tablet.transact((tx) => {
     const recorded = [...tx.problems.by("byDeployment", deployment)];

@@ -1,9 +1,14 @@
 import { compareLocks, type LockName } from "../model/locks.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import { settleOwedRemovals } from "../steps/owed-removals.js";
 import type { Planner } from "./job.js";
 
 /** Has an agent that was heard of forget the disks that it could not be told of before. */
-export const settleRemovalsOfAgent: Planner<"settle_owed_removals"> = (context, { agentId }, tables) => {
+export const settleRemovalsOfAgent: Planner<"settle_owed_removals", DiskJobContext> = (
+  context,
+  { agentId },
+  tables,
+) => {
   const instanceIds = new Set([...tables.owedRemovals.by("byAgent", agentId)].map(({ instanceId }) => instanceId));
   return {
     locks: [...instanceIds].map((resource): LockName => ({ type: "instance", resource })).sort(compareLocks),

@@ -10,14 +10,14 @@ import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import { decideSnapshot, intendSnapshot, type Snapshot, snapshotKey } from "../model/snapshot.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep, recorded } from "../steps/cpi-target.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import { makeOnce } from "../steps/make-once.js";
-import { manifestOf } from "../steps/vm-spec.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { manifestOf } from "../yaml/recorded-manifest.js";
 import type { Planner } from "./job.js";
 
 /** Takes a snapshot of the persistent disk of one instance, or of each of a deployment, one after the other. */
-export const takeSnapshots: Planner<"take_snapshots"> = (context, job, tables, taskId) => {
+export const takeSnapshots: Planner<"take_snapshots", DiskJobContext> = (context, job, tables, taskId) => {
   const { deployment } = job;
   const instances = subjects(tables, job);
   const taken = [...tables.snapshots.by("byDeployment", deployment)];
@@ -54,7 +54,7 @@ function resultOf(taken: readonly Snapshot[]): string {
 }
 
 async function take(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   { instance, disk, begun }: { instance: Instance; disk: PersistentDisk; begun: Snapshot | undefined },
 ): Promise<void> {
@@ -81,7 +81,7 @@ async function take(
   });
 }
 
-async function metadataOf(context: JobContext, instance: Instance) {
+async function metadataOf(context: DiskJobContext, instance: Instance) {
   const { deployment, group, index, instanceId, agentId } = instance;
   const { tags } = await context.tablet.read((tables) => manifestOf(context, tables, deployment));
   const director = { director_name: context.config.name, director_uuid: context.tablet.id };

@@ -1,7 +1,7 @@
 import { DomainError, UnavailableError } from "@diskmesh/domain";
 import { attachedTo } from "../model/recorded-deployments.js";
 import { tellAgentOfDisks } from "../steps/dynamic-disk-steps.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DiskJobContext } from "../steps/job-context.js";
 import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
@@ -10,7 +10,7 @@ import type { Planner } from "./job.js";
  * Tells agents that may have been restarted of the dynamic disks that are attached to their VMs: they have forgotten
  * them. An agent that knows them changes nothing. Each in a lane with the locks of its instance and disks.
  */
-export const tellAgentsAgain: Planner<"tell_agents"> = (context, { agentIds }) => ({
+export const tellAgentsAgain: Planner<"tell_agents", DiskJobContext> = (context, { agentIds }) => ({
   locks: [],
   cpis: [],
   run: async (run) => {
@@ -29,7 +29,7 @@ export const tellAgentsAgain: Planner<"tell_agents"> = (context, { agentIds }) =
   },
 });
 
-function tellOne(context: JobContext, run: TaskRun, agentId: string): Promise<void> {
+function tellOne(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
   return run.inLane(async (lane, locks) => {
     for (;;) {
       lane.checkpoint();

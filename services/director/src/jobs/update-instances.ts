@@ -6,13 +6,19 @@ import type { DirectorTransaction } from "../model/schema.js";
 import { checkVms } from "../steps/check-vms.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
+import type { DeploymentJobContext } from "../steps/job-context.js";
 import { rehearse } from "../steps/rehearse.js";
 import { updateInstances } from "../steps/update-instances.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 /** Brings instances into the state that was asked for, by the manifest that was deployed last. */
-export const updateInstanceStates: Planner<"update_instances"> = (context, job, tables, taskId) => {
+export const updateInstanceStates: Planner<"update_instances", DeploymentJobContext> = (
+  context,
+  job,
+  tables,
+  taskId,
+) => {
   const { deployment: name, selection, wanted, fix, ...how } = job;
   refuseUnlessOpen(tables, name);
   const { manifest, checkedByTaskId } = tables.deployments.get(name) ?? { manifest: "", checkedByTaskId: 0 };

@@ -4,14 +4,14 @@ import type { DirectorTables } from "../model/schema.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { JobOf } from "../model/task.js";
 import { allCpis } from "../steps/cpi-target.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { StemcellJobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
 type UpdateJob = JobOf<"update_stemcell">;
 
 /** Makes an uploaded stemcell with every CPI that takes it and does not have it. */
-export const updateStemcell: Planner<"update_stemcell"> = (context, job, tables) => ({
+export const updateStemcell: Planner<"update_stemcell", StemcellJobContext> = (context, job, tables) => ({
   locks: [{ type: "stemcell", resource: formatStemcell(job) }],
   cpis: cpisToAsk(context, tables, job).cpis,
   run: (run) => update(context, run, job),
@@ -19,7 +19,7 @@ export const updateStemcell: Planner<"update_stemcell"> = (context, job, tables)
 
 /** Those that have it already are not asked. */
 export function cpisToAsk(
-  context: Pick<JobContext, "configs">,
+  context: Pick<StemcellJobContext, "configs">,
   tables: DirectorTables,
   job: Pick<UpdateJob, "name" | "version" | "fix">,
 ): { readonly cpis: readonly string[]; readonly exceptCpis: string[]; readonly existing: readonly Stemcell[] } {
@@ -29,7 +29,7 @@ export function cpisToAsk(
   return { cpis: allCpis(context, tables).filter((cpi) => !exceptCpis.includes(cpi)), exceptCpis, existing };
 }
 
-async function update(context: JobContext, run: TaskRun, job: UpdateJob): Promise<string> {
+async function update(context: StemcellJobContext, run: TaskRun, job: UpdateJob): Promise<string> {
   const shown = formatStemcell(job);
   const { exceptCpis, existing } = await context.tablet.read((tables) => cpisToAsk(context, tables, job));
   if (existing.some((stemcell) => stemcell.deleting)) {
@@ -49,7 +49,7 @@ async function update(context: JobContext, run: TaskRun, job: UpdateJob): Promis
 }
 
 async function create(
-  context: JobContext,
+  context: StemcellJobContext,
   run: TaskRun,
   job: UpdateJob,
   exceptCpis: string[],

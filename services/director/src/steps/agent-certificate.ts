@@ -6,7 +6,7 @@ import type { TaskRun } from "../workers/task-run.js";
 import { NO_SETTINGS } from "./agent-calls.js";
 import { tellAgentOfDisks } from "./dynamic-disk-steps.js";
 import { changeInstance } from "./instance-record.js";
-import type { JobContext } from "./job-context.js";
+import type { VmJobContext } from "./job-context.js";
 
 /** Whoever renews has heard the agent within a minute or two. */
 const AWAY_AFTER_MS = 5_000;
@@ -15,7 +15,7 @@ const AWAY_AFTER_MS = 5_000;
  * The env of a create_vm with a certificate of the agent's own, which NATS takes from now on. Its private key is made for
  * this call and not stored: a later call gets another one. Env as it is where the manifest gives one, or nobody signs.
  */
-export async function envOfAgent(context: JobContext, intended: Instance, env: JsonObject): Promise<JsonObject> {
+export async function envOfAgent(context: VmJobContext, intended: Instance, env: JsonObject): Promise<JsonObject> {
   const { agentCertificates } = context.making;
   if (agentCertificates === undefined || mbusOf(env).cert !== undefined) return env;
   const { key, cert } = await agentCertificates.issue(intended.vmToken);
@@ -30,7 +30,7 @@ export async function envOfAgent(context: JobContext, intended: Instance, env: J
  * Gives an agent another certificate, with which it restarts; the old one counts until the agent is known to have the new
  * one. Needs the instance's lock.
  */
-export async function renewCertificate(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+export async function renewCertificate(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { agentCertificates } = context.making;
   if (agentCertificates === undefined) return;
   const { agentId, instanceId } = instance;

@@ -6,7 +6,7 @@ import { instancesOf } from "../model/recorded-deployments.js";
 import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { recorded } from "./cpi-target.js";
-import type { JobContext } from "./job-context.js";
+import type { VmJobContext } from "./job-context.js";
 
 const STAGE = "Checking vms";
 
@@ -15,7 +15,7 @@ type Finding = "gone" | "silent" | "shut_out" | "there";
 
 /** Once for each task: finds out which VMs are gone and which agents do not answer. */
 export async function checkVms(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   deployment: string,
   {
@@ -53,7 +53,7 @@ export async function checkVms(
 }
 
 async function findVm(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   failingCpis: Set<string>,
@@ -80,7 +80,7 @@ async function findVm(
 
 /** Only a clear no counts. A CPI that fails is asked no more: it shall not hold up what others make. */
 async function hasVm(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   failingCpis: Set<string>,

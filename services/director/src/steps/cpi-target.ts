@@ -1,7 +1,7 @@
 import type { CpiTarget } from "../cpi/cpi-calls.js";
 import { currentCpi } from "../model/cpi-choice.js";
 import type { DirectorTables } from "../model/schema.js";
-import type { JobContext } from "./job-context.js";
+import type { CpiJobContext } from "./job-context.js";
 
 /**
  * The CPI of something that exists. What the default CPI made has no CPI recorded: then the az must not be named, or the
@@ -18,7 +18,7 @@ export function recorded(thing: {
 
 /** Recorded CPIs by their present names, for a step; what has none recorded is left out. */
 export function cpisOfStep(
-  context: Pick<JobContext, "configs">,
+  context: Pick<CpiJobContext, "configs">,
   tables: DirectorTables,
   ...recorded: readonly (string | undefined)[]
 ): { readonly cpis: readonly string[] } {
@@ -28,6 +28,6 @@ export function cpisOfStep(
 }
 
 /** Every CPI there is; the default one, by its empty name, when there is no cpi-config. */
-export function allCpis(context: Pick<JobContext, "configs">, tables: DirectorTables): readonly string[] {
+export function allCpis(context: Pick<CpiJobContext, "configs">, tables: DirectorTables): readonly string[] {
   return context.configs.cpi.current(tables).cpis?.map((cpi) => cpi.name) ?? [""];
 }

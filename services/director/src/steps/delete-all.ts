@@ -5,7 +5,7 @@ import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { deleteIfThere } from "./dynamic-disk-steps.js";
 import { deleteDiskByForce, deleteInstanceByForce } from "./force-delete.js";
-import type { JobContext } from "./job-context.js";
+import type { DeploymentJobContext } from "./job-context.js";
 import { finish, runAll } from "./run-all.js";
 import { runLane } from "./run-unit.js";
 import { deleteInstance } from "./vm-steps.js";
@@ -16,7 +16,7 @@ import { deleteInstance } from "./vm-steps.js";
  * told at the end.
  */
 export async function emptyDeployment(
-  context: JobContext,
+  context: DeploymentJobContext,
   run: TaskRun,
   deployment: string,
   { force }: { readonly force: boolean },
@@ -40,7 +40,7 @@ interface Thing {
 }
 
 async function deleteEach(
-  context: JobContext,
+  context: DeploymentJobContext,
   run: TaskRun,
   what: string,
   things: readonly Thing[],
@@ -53,7 +53,12 @@ async function deleteEach(
   finish(run, failures, what);
 }
 
-function deleteOneInstance(context: JobContext, run: TaskRun, instanceId: string, force: boolean): Promise<void> {
+function deleteOneInstance(
+  context: DeploymentJobContext,
+  run: TaskRun,
+  instanceId: string,
+  force: boolean,
+): Promise<void> {
   return runLane(
     context,
     run,
@@ -67,7 +72,7 @@ function deleteOneInstance(context: JobContext, run: TaskRun, instanceId: string
   );
 }
 
-function deleteOneDisk(context: JobContext, run: TaskRun, name: string, force: boolean): Promise<void> {
+function deleteOneDisk(context: DeploymentJobContext, run: TaskRun, name: string, force: boolean): Promise<void> {
   return runLane(
     context,
     run,

@@ -10,13 +10,13 @@ import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { CLOUD } from "../yaml/cloud-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
-import type { JobContext } from "./job-context.js";
+import type { DeploymentJobContext } from "./job-context.js";
 import { cpiFacts } from "./make-once.js";
 import { planVm } from "./vm-spec.js";
 
 /** Every CPI that a deployment may have to do with: those of its azs, and those that have what it has already. */
 export function cpisOfDeployment(
-  context: Pick<JobContext, "configs">,
+  context: Pick<DeploymentJobContext, "configs">,
   tables: DirectorTables,
   deployment: string,
   groups: readonly GroupSpec[] = [],
@@ -38,7 +38,11 @@ export interface WantedManifest {
 }
 
 /** Makes the manifest the deployment's, with the instances it wants and those it no longer wants marked, all at once. */
-export async function recordManifest(context: JobContext, run: TaskRun, wanted: WantedManifest): Promise<undefined> {
+export async function recordManifest(
+  context: DeploymentJobContext,
+  run: TaskRun,
+  wanted: WantedManifest,
+): Promise<undefined> {
   const { name, text } = wanted;
   await run.stage("Preparing deployment", name, async () => {
     await refuseBareGroups(context, run, text);
@@ -48,7 +52,7 @@ export async function recordManifest(context: JobContext, run: TaskRun, wanted: 
 }
 
 /** Throws what is wrong with the manifest. */
-export function putManifest(context: JobContext, tx: DirectorTransaction, wanted: WantedManifest): void {
+export function putManifest(context: DeploymentJobContext, tx: DirectorTransaction, wanted: WantedManifest): void {
   const { name, text } = wanted;
   refuseDeletingDeployment(tx, name);
   const manifest = context.configs.manifests.get(text);
@@ -74,7 +78,7 @@ export function cloudConfigIds(tables: DirectorTables): readonly number[] {
 }
 
 /** Groups that do not say what their VMs are made of are for CPIs whose VMs are there already. */
-export async function refuseBareGroups(context: JobContext, run: TaskRun, text: string): Promise<void> {
+export async function refuseBareGroups(context: DeploymentJobContext, run: TaskRun, text: string): Promise<void> {
   const bare = await context.tablet.read((tables) => {
     const manifest = context.configs.manifests.get(text);
     checkManifest(context.configs, tables, manifest);
@@ -99,7 +103,7 @@ export async function refuseBareGroups(context: JobContext, run: TaskRun, text: 
 }
 
 /** Nobody could give an ignored instance the networks that the manifest wants for it. */
-function refuseMovingIgnored(context: JobContext, tables: DirectorTables, instance: Instance): void {
+function refuseMovingIgnored(context: DeploymentJobContext, tables: DirectorTables, instance: Instance): void {
   const { ignore, basis, ips } = instance;
   if (!ignore || !basis || instance.leaving) return;
   const plan = planVm(context, tables, instance);

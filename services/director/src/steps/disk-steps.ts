@@ -14,7 +14,7 @@ import type { DirectorTransaction } from "../model/schema.js";
 import type { Begun } from "../workers/events.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { recorded } from "./cpi-target.js";
-import type { JobContext } from "./job-context.js";
+import type { DiskJobContext } from "./job-context.js";
 import { cpiFacts, type Making, makeOnce } from "./make-once.js";
 import { forgetOwedRemovals, settleBeforeAttach } from "./owed-removals.js";
 
@@ -34,7 +34,7 @@ type AttachTarget = Omit<Target, "deployment" | "az" | "cpi">;
 /** What is done to a dynamic or a persistent disk alike, in a task that holds the lock on its record. */
 class DiskSteps<Kept extends DiskRecord> {
   constructor(
-    private readonly context: JobContext,
+    private readonly context: DiskJobContext,
     private readonly run: TaskRun,
     private readonly kind: DiskKind<Kept>,
     private readonly key: string,
@@ -152,11 +152,11 @@ class DiskSteps<Kept extends DiskRecord> {
 /** CPI errors after which a disk is surely not attached to that VM. */
 export const NOT_ATTACHED = ["DISK_NOT_ATTACHED", "VM_NOT_FOUND", "DISK_NOT_FOUND"] as const;
 
-export function dynamicDisk(context: JobContext, run: TaskRun, name: string): DiskSteps<Disk> {
+export function dynamicDisk(context: DiskJobContext, run: TaskRun, name: string): DiskSteps<Disk> {
   return new DiskSteps(context, run, dynamicDisks, name, (tx) => tx.disks);
 }
 
-export function persistentDisk(context: JobContext, run: TaskRun, diskId: string): DiskSteps<PersistentDisk> {
+export function persistentDisk(context: DiskJobContext, run: TaskRun, diskId: string): DiskSteps<PersistentDisk> {
   return new DiskSteps(context, run, persistentDisks, diskId, (tx) => tx.persistentDisks);
 }
 
@@ -169,7 +169,7 @@ interface DiskMaking extends Pick<Making, "token" | "madeFor" | "begunBefore"> {
 
 /** Returns whether there was one. */
 export async function deleteWithCpi(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   target: CpiTarget,
   diskCid: string,

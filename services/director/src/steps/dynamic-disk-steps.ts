@@ -12,14 +12,14 @@ import type { Begun } from "../workers/events.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { recorded } from "./cpi-target.js";
 import { deleteWithCpi, dynamicDisk, type Intended, tellToForget } from "./disk-steps.js";
-import type { JobContext } from "./job-context.js";
+import type { DiskJobContext } from "./job-context.js";
 import { forgetForGood, owesBeforeAttach } from "./owed-removals.js";
 
 /** Steps on one dynamic disk. All need its lock, and the lock of the instance it is or will be attached to. */
 
 /** Makes the disk, near the VM if one is given. */
 export async function createDisk(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   intent: Omit<DiskIntent, "token">,
   vmCid: string,
@@ -44,7 +44,7 @@ export async function createDisk(
 
 /** `intended` where that is recorded already. What came of it is in memory then, and may not be durable yet. */
 export async function attachDisk(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   { name, diskCid }: Pick<Disk, "name" | "diskCid">,
   target: Target,
@@ -61,7 +61,7 @@ export async function attachDisk(
 
 /** Within a transaction; undefined when there is something to settle before. */
 export function intendAttachIn(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   tx: DirectorTransaction,
   { name, diskCid }: Disk,
@@ -79,7 +79,7 @@ export interface DiskWish extends Pick<WantedDisk, "made"> {
 
 /** The infrastructure shall remember the caller's names and values, and ours, which win as in BOSH. */
 export function wantedDisk(
-  context: JobContext,
+  context: DiskJobContext,
   tables: DirectorTables,
   { deployment, az, cpi }: Pick<WantedDisk, "deployment" | "az" | "cpi">,
   { diskName: name, made, metadata: given }: DiskWish,
@@ -90,7 +90,7 @@ export function wantedDisk(
 }
 
 export async function setDiskMetadata(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   disk: Disk,
   metadata: JsonObject,
@@ -103,7 +103,12 @@ export async function setDiskMetadata(
 }
 
 /** Tells the VM's agent where the disk is. */
-export async function tellAgentOfDisk(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<void> {
+export async function tellAgentOfDisk(
+  context: DiskJobContext,
+  run: TaskRun,
+  disk: Disk,
+  agentId: string,
+): Promise<void> {
   const { attachTimeoutMs } = context.config.agents;
   const { endedAdds } = context.agents;
   await run.stage("Telling agent", `${agentId} of ${disk.name}`, async () => {
@@ -122,7 +127,7 @@ export async function tellAgentOfDisk(context: JobContext, run: TaskRun, disk: D
 }
 
 /** Tells an agent that has been restarted of its VM's disks, which it has forgotten. Needs the lock of the instance. */
-export async function tellAgentOfDisks(context: JobContext, run: TaskRun, agentId: string): Promise<void> {
+export async function tellAgentOfDisks(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
   const { disks } = await context.tablet.read((tables) => attachedTo(tables, agentId));
   for (const disk of disks) await tellAgentOfDisk(context, run, disk, agentId);
 }
@@ -133,14 +138,14 @@ class AgentNotToldError extends DomainError {
 }
 
 /** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
-export async function detachDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
+export async function detachDisk(context: DiskJobContext, run: TaskRun, name: string): Promise<void> {
   const intended = await context.tablet.transact((tx) => intendDetachIn(context, run, tx, name));
   await context.tablet.transact(await detachIntended(context, run, intended));
 }
 
 /** Within a transaction. */
 export function intendDetachIn(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   tx: DirectorTransaction,
   name: string,
@@ -150,7 +155,7 @@ export function intendDetachIn(
 
 /** Detaches a disk whose detaching is intended. Returns what is to be recorded of it in a transaction. */
 export async function detachIntended(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   { disk, begun }: Intended<Disk>,
 ): Promise<(tx: DirectorTransaction) => void> {
@@ -180,7 +185,7 @@ async function endedByErrors<Result>(begun: Begun | undefined, work: () => Promi
 }
 
 /** Returns whether it surely has no link for the disk, and makes none. */
-async function tellAgentToForget(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<boolean> {
+async function tellAgentToForget(context: DiskJobContext, run: TaskRun, disk: Disk, agentId: string): Promise<boolean> {
   const event = { stage: "Telling agent", task: `${agentId} to forget ${disk.name}` };
   const { detachTimeoutMs } = context.config.agents;
   run.checkpoint();
@@ -196,7 +201,7 @@ async function tellAgentToForget(context: JobContext, run: TaskRun, disk: Disk, 
 }
 
 /** Deletes the disk and its record. */
-async function deleteDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
+async function deleteDisk(context: DiskJobContext, run: TaskRun, name: string): Promise<void> {
   await run.stage("Deleting disk", name, async () => {
     const steps = dynamicDisk(context, run, name);
     const { disk } = await steps.change((current) => dynamicDisks.moved(current, "intend_delete"));
@@ -207,7 +212,7 @@ async function deleteDisk(context: JobContext, run: TaskRun, name: string): Prom
 
 /** Deletes a disk that is attached to nothing, if there is one, and it is the one that is meant. */
 export async function deleteIfThere(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   diskName: string,
   meant = ANY_ATTACHMENT,

@@ -7,14 +7,14 @@ import { otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js"
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { deleteIfThere } from "./dynamic-disk-steps.js";
-import type { JobContext } from "./job-context.js";
+import type { VmJobContext } from "./job-context.js";
 import { putPossibleOrphan } from "./make-once.js";
 import { forgetOwedRemovals } from "./owed-removals.js";
 import { noteOrphaned } from "./persistent-disk-steps.js";
 import { deleteInstance, forgetBoshRegistrySettings } from "./vm-steps.js";
 
 /** As far as it can be done; what cannot is left behind: nothing of it is recorded any more but as a possible orphan. */
-export async function deleteInstanceByForce(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+export async function deleteInstanceByForce(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   await orElse(run, deleteInstance(context, run, instance), async (reason) => {
     const orphaned = await context.tablet.transact((tx) => {
       const current = tx.instances.get(instance.instanceId);
@@ -25,7 +25,7 @@ export async function deleteInstanceByForce(context: JobContext, run: TaskRun, i
   });
 }
 
-export async function deleteDiskByForce(context: JobContext, run: TaskRun, { name }: Disk): Promise<void> {
+export async function deleteDiskByForce(context: VmJobContext, run: TaskRun, { name }: Disk): Promise<void> {
   await orElse(run, deleteIfThere(context, run, name), async (reason) => {
     await context.tablet.transact((tx) => {
       const disk = tx.disks.get(name);
@@ -61,7 +61,7 @@ async function orElse(run: TaskRun, work: Promise<unknown>, leave: (reason: stri
 
 /** Returns the persistent disks, which are left over as any other, though the VM may still have it. */
 function leaveBehind(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   tx: DirectorTransaction,
   instance: Instance,

@@ -1,11 +1,11 @@
 import type { Instance } from "../model/instance.js";
 import type { DirectorTransaction } from "../model/schema.js";
-import type { JobContext } from "./job-context.js";
+import type { AgentJobContext } from "./job-context.js";
 
 type NextInstance = (instance: Instance, tx: DirectorTransaction) => Instance;
 
 /** Records what an instance becomes. Needs its lock. */
-export function changeInstance(context: JobContext, instanceId: string, next: NextInstance): Promise<Instance> {
+export function changeInstance(context: AgentJobContext, instanceId: string, next: NextInstance): Promise<Instance> {
   return context.tablet.transact((tx) => changeIn(tx, instanceId, next));
 }
 

@@ -5,14 +5,14 @@ import { persistentDiskOf } from "../model/recorded-deployments.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { NO_SETTINGS } from "./agent-calls.js";
 import { changeInstance } from "./instance-record.js";
-import type { JobContext } from "./job-context.js";
+import type { VmJobContext } from "./job-context.js";
 
 /**
  * Tells the agent of a VM that has answered what it is part of, in BOSH's order: its settings, for which it may restart,
  * then its instance; and learns which addresses it has found. Agents that know none of that, as those of the fleet, are
  * told nothing. Needs the instance's lock.
  */
-export async function introduceAgent(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+export async function introduceAgent(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { agentId, instanceId } = instance;
   const { readyTimeoutMs: timeoutMs } = context.config.agents;
   const updated = await context.agents.ask(run, agentId, "update_settings", [NO_SETTINGS], { timeoutMs });
@@ -25,7 +25,7 @@ export async function introduceAgent(context: JobContext, run: TaskRun, instance
 
 /** False when the agent does not know how to be told. */
 export async function applyTo(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   { agentId, instanceId }: Instance,
   timeoutMs: number = context.config.agents.readyTimeoutMs,

@@ -14,6 +14,66 @@ import type { Events } from "../workers/events.js";
 import type { ReadersOfTexts } from "../yaml/readers-of-texts.js";
 import type { AgentCalls } from "./agent-calls.js";
 
+/** Steps that call CPIs. */
+export interface CpiJobContext {
+  readonly config: DirectorConfig;
+  readonly tablet: DirectorTablet;
+  readonly clock: Clock;
+  readonly configs: ReadersOfTexts;
+  readonly cpi: CpiCalls;
+}
+
+/** Steps that ask agents. */
+export interface AgentJobContext {
+  readonly config: DirectorConfig;
+  readonly tablet: DirectorTablet;
+  readonly clock: Clock;
+  readonly agents: AgentCalls;
+}
+
+/** Jobs and steps on disks. */
+export interface DiskJobContext extends CpiJobContext, AgentJobContext {
+  readonly events: Pick<Events, "record" | "begin" | "flush">;
+  readonly newId: () => string;
+}
+
+/** What VMs are made with beside their CPI. */
+interface VmMaking {
+  /** Serves VMs whose CPI or stemcell is of version 1. */
+  readonly boshRegistry: { ensureServing(): Promise<void> };
+  /** What agents are told in the env of create_vm. */
+  readonly agentSettings: AgentSettings;
+  /** Undefined when agents get no certificates of their own. */
+  readonly agentCertificates: AgentCertificates | undefined;
+}
+
+/** Jobs and steps on VMs. */
+export interface VmJobContext extends DiskJobContext {
+  readonly making: VmMaking;
+}
+
+/** Jobs and steps on whole deployments. */
+export interface DeploymentJobContext extends VmJobContext {
+  /** VMs of a CPI that are worked on at once. */
+  readonly vmSlots: (cpi: string) => Slots;
+}
+
+/** Jobs that find and resolve problems. */
+export interface HealthJobContext extends DeploymentJobContext {
+  /** The task that holds a lock; undefined for none. */
+  readonly lockOwner: (lock: LockName) => number | undefined;
+}
+
+/** Jobs on logs of instances. */
+export interface LogJobContext extends AgentJobContext {
+  readonly logFiles: LogFiles;
+}
+
+/** Jobs on stemcells. */
+export interface StemcellJobContext extends DiskJobContext {
+  readonly stemcellFiles: StemcellFiles;
+}
+
 /** Where vendors' methods are run. */
 interface Vendors {
   /** The director's own drivers. */
@@ -29,32 +89,13 @@ interface Vendors {
   readonly random: () => number;
 }
 
-/** What VMs are made with beside their CPI. */
-interface VmMaking {
-  /** Serves VMs whose CPI or stemcell is of version 1. */
-  readonly boshRegistry: { ensureServing(): Promise<void> };
-  /** What agents are told in the env of create_vm. */
-  readonly agentSettings: AgentSettings;
-  /** Undefined when agents get no certificates of their own. */
-  readonly agentCertificates: AgentCertificates | undefined;
-}
-
-/** What jobs and their steps work with. */
-export interface JobContext {
+/** Jobs that call vendors' methods. */
+export interface VendorJobContext {
   readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
-  readonly cpi: CpiCalls;
-  readonly events: Pick<Events, "record" | "begin" | "flush">;
-  readonly agents: AgentCalls;
-  readonly configs: ReadersOfTexts;
-  readonly making: VmMaking;
-  readonly stemcellFiles: StemcellFiles;
-  readonly logFiles: LogFiles;
-  /** VMs of a CPI that are worked on at once. */
-  readonly vmSlots: (cpi: string) => Slots;
-  /** The task that holds a lock; undefined for none. */
-  readonly lockOwner: (lock: LockName) => number | undefined;
-  readonly vendors: Vendors;
   readonly clock: Clock;
-  readonly newId: () => string;
+  readonly vendors: Vendors;
 }
+
+/** All that jobs work with. */
+export type JobContext = HealthJobContext & LogJobContext & StemcellJobContext & VendorJobContext;

@@ -4,7 +4,7 @@ import { type WatchTime, watchPausesMs } from "../model/update-block.js";
 import { SIGN_OF_LIFE_MS, type TaskRun } from "../workers/task-run.js";
 import { changeInstance } from "./instance-record.js";
 import { applyTo } from "./introduce-agent.js";
-import type { JobContext } from "./job-context.js";
+import type { VmJobContext } from "./job-context.js";
 
 /**
  * Steps on the jobs of an instance whose VM is there, in BOSH's order of calls. Agents that know none of them, as those of
@@ -22,7 +22,7 @@ export interface StopOptions {
 
 /** Starts the jobs, and waits until they run. */
 export async function startJobs(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   watchTime: WatchTime,
@@ -44,7 +44,7 @@ export async function startJobs(
 }
 
 async function awaitRunning(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   watchTime: WatchTime,
@@ -74,7 +74,7 @@ function textOf(value: unknown, key: string): string {
 
 /** Stops the jobs. An agent that does not answer is an error, except where its VM goes. */
 export async function stopJobs(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   { intent, skipDrain }: StopOptions,
@@ -98,7 +98,7 @@ export async function stopJobs(
 }
 
 async function stopInOrder(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   { agentId }: Instance,
   { intent, skipDrain }: StopOptions,
@@ -122,7 +122,7 @@ async function stopInOrder(
 type Ask = (method: string, args: readonly unknown[], timeoutMs?: number) => Promise<unknown>;
 
 /** A number above 0 is how long the jobs take in s; one below is when to ask again. */
-async function drain(context: JobContext, run: TaskRun, intent: StopIntent, ask: Ask): Promise<void> {
+async function drain(context: VmJobContext, run: TaskRun, intent: StopIntent, ask: Ask): Promise<void> {
   const { clock } = context;
   const limitMs = context.config.agents.scriptTimeoutMs;
   const endAtMs = clock.monotonicMs() + limitMs;
@@ -146,11 +146,11 @@ function preStopEnv(intent: StopIntent): Record<string, string> {
   };
 }
 
-async function recordJobs(context: JobContext, instanceId: string, jobs: JobsState): Promise<void> {
+async function recordJobs(context: VmJobContext, instanceId: string, jobs: JobsState): Promise<void> {
   await changeInstance(context, instanceId, (current) => ({ ...current, jobs }));
 }
 
-async function pause(context: JobContext, run: TaskRun, durationMs: number): Promise<void> {
+async function pause(context: VmJobContext, run: TaskRun, durationMs: number): Promise<void> {
   for (let leftMs = durationMs; leftMs > 0; leftMs -= SIGN_OF_LIFE_MS) {
     await context.clock.sleep(Math.min(leftMs, SIGN_OF_LIFE_MS), run.stopped);
     run.checkpoint();

@@ -21,7 +21,7 @@ import type { DirectorTables } from "../model/schema.js";
 import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { recorded } from "./cpi-target.js";
-import type { JobContext } from "./job-context.js";
+import type { HealthJobContext } from "./job-context.js";
 
 /** What is seen of VMs and disks, changing nothing. */
 export interface Look {
@@ -59,7 +59,12 @@ export interface Subject {
   readonly cpis: readonly string[];
 }
 
-export async function lookAt(context: JobContext, run: TaskRun, deployment: string, subject: Subject): Promise<Look> {
+export async function lookAt(
+  context: HealthJobContext,
+  run: TaskRun,
+  deployment: string,
+  subject: Subject,
+): Promise<Look> {
   const looking = new Looking(context, run);
   const { maxConcurrentChecks } = context.config.agents;
   await sideBySide(subject.instanceIds, maxConcurrentChecks, (instanceId) => looking.atInstance(instanceId));
@@ -84,7 +89,7 @@ class Looking {
   readonly #cpiFailures = new Map<string, number>();
 
   constructor(
-    private readonly context: JobContext,
+    private readonly context: HealthJobContext,
     private readonly run: TaskRun,
   ) {}
 

@@ -4,7 +4,7 @@ import { CpiCallError } from "../cpi/cpi-error.js";
 import { type PossibleOrphan, surplusOrphans } from "../model/possible-orphan.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext } from "./job-context.js";
+import type { CpiJobContext } from "./job-context.js";
 
 /** What the CPI of a target says of itself, as far as jobs care. */
 export interface CpiFacts {
@@ -13,7 +13,7 @@ export interface CpiFacts {
   readonly needsVmSpec: boolean;
 }
 
-export async function cpiFacts(context: JobContext, run: TaskRun, target: CpiTarget): Promise<CpiFacts> {
+export async function cpiFacts(context: CpiJobContext, run: TaskRun, target: CpiTarget): Promise<CpiFacts> {
   try {
     return await context.cpi.call("info", target, {}, run);
   } catch (error) {
@@ -38,7 +38,7 @@ export interface Making extends Pick<PossibleOrphan, "token" | "kind" | "cpi" | 
  * nothing to delete.
  */
 export async function makeOnce<Made>(
-  context: JobContext,
+  context: CpiJobContext,
   run: TaskRun,
   making: Making,
   call: (options: RepeatOptions) => Promise<Made>,
@@ -60,7 +60,7 @@ export async function makeOnce<Made>(
   }
 }
 
-async function giveUp(context: JobContext, run: TaskRun, making: Making, reason: string): Promise<void> {
+async function giveUp(context: CpiJobContext, run: TaskRun, making: Making, reason: string): Promise<void> {
   const { token, kind, cpi, az, deployment, madeFor, drop } = making;
   const message = `the CPI may have made a ${kind} that nobody knows of (${reason}): see ListPossibleOrphans`;
   run.event({ stage: "Possibly orphaned", task: `${kind} ${token}`, state: "failed", message });
@@ -72,7 +72,7 @@ async function giveUp(context: JobContext, run: TaskRun, making: Making, reason:
 
 /** Within a transaction: puts on the list what is there perhaps, and nobody will know of. */
 export function putPossibleOrphan(
-  { clock, config }: JobContext,
+  { clock, config }: CpiJobContext,
   { taskId }: TaskRun,
   tx: DirectorTransaction,
   orphan: Omit<PossibleOrphan, "taskId" | "sinceMs">,

@@ -3,14 +3,14 @@ import { AgentError } from "@diskmesh/mbus";
 import { owedRemovalKey } from "../model/owed-removal.js";
 import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext } from "./job-context.js";
+import type { DiskJobContext } from "./job-context.js";
 
 /**
  * Has an agent forget disks for good. Removals overtake what an agent has queued: only when a request that was queued
  * behind it has ended, no add that was sent before can make a link any more.
  */
 export async function forgetForGood(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   agentId: string,
   diskCids: Iterable<string>,
@@ -31,7 +31,7 @@ export async function forgetForGood(
 
 /** Has an agent forget what it could not be told to. Needs its instance's lock. Returns the disks' names. */
 export async function settleOwedRemovals(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   agentId: string,
   { exceptCid = "", timeoutMs }: { readonly exceptCid?: string; readonly timeoutMs: number },
@@ -56,7 +56,7 @@ export async function settleOwedRemovals(
  * to remove would lead to it. A link for the disk itself is not in the way.
  */
 export async function settleBeforeAttach(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   { agentId, vmCid }: { readonly agentId: string; readonly vmCid: string },
   diskCid: string,

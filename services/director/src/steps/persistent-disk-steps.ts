@@ -21,10 +21,10 @@ import {
 import { otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { groupOf, manifestOf } from "../yaml/recorded-manifest.js";
 import { recorded } from "./cpi-target.js";
 import { deleteWithCpi, persistentDisk, tellToForget } from "./disk-steps.js";
-import type { JobContext } from "./job-context.js";
-import { groupOf, manifestOf } from "./vm-spec.js";
+import type { DiskJobContext } from "./job-context.js";
 
 /** Steps on an instance's persistent disk. All need the instance's lock. */
 
@@ -39,7 +39,7 @@ export interface PersistentDiskWork {
 
 /** What an instance's persistent disk needs next. */
 export function persistentDiskWorkOf(
-  context: JobContext,
+  context: DiskJobContext,
   tables: DirectorTables,
   deployment: string,
 ): (instance: Instance) => PersistentDiskWork {
@@ -54,7 +54,7 @@ export function persistentDiskWorkOf(
 }
 
 export async function runPersistentDiskStep(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   work: PersistentDiskWork,
 ): Promise<void> {
@@ -70,13 +70,13 @@ export async function runPersistentDiskStep(
 }
 
 /** Tells that a disk was left over. */
-export function noteOrphaned(context: JobContext, { taskId }: TaskRun, disk: PersistentDisk): void {
+export function noteOrphaned(context: DiskJobContext, { taskId }: TaskRun, disk: PersistentDisk): void {
   const deed = { action: "orphan", objectType: "disk", objectName: disk.diskCid };
   void context.events.record(deed, { taskId, deployment: disk.deployment, instance: formatInstance(disk) });
 }
 
 async function createPersistentDisk(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   existing: PersistentDisk | undefined,
@@ -90,7 +90,7 @@ async function createPersistentDisk(
 }
 
 async function makeDisk(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   disk: PersistentDisk,
@@ -104,7 +104,7 @@ async function makeDisk(
 }
 
 async function attachToVm(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   { diskId, diskCid }: PersistentDisk,
@@ -115,7 +115,7 @@ async function attachToVm(
 }
 
 /** The agent hears of the disk, then mounts it. Without a hint it looks the disk up in the bosh-registry. */
-async function mount(context: JobContext, run: TaskRun, instance: Instance, disk: PersistentDisk): Promise<void> {
+async function mount(context: DiskJobContext, run: TaskRun, instance: Instance, disk: PersistentDisk): Promise<void> {
   const { agentId } = instance;
   const { attachTimeoutMs } = context.config.agents;
   const { diskCid, hint } = disk;
@@ -130,7 +130,7 @@ async function mount(context: JobContext, run: TaskRun, instance: Instance, disk
 
 /** What is done to the other disk of an instance, while the one that it has is copied to another. */
 async function runCopyStep(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   {
     instance,
@@ -155,7 +155,7 @@ async function runCopyStep(
  * the instance's disk then, and has it mounted for reading alone when the copy broke off. So that one is mounted anew, too.
  */
 async function detachOther(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   disk: PersistentDisk | undefined,
@@ -168,7 +168,7 @@ async function detachOther(
 
 /** Makes the disk that the mounted one is to be copied to; `next`: that was begun. */
 async function createCopy(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   disk: PersistentDisk | undefined,
@@ -182,14 +182,14 @@ async function createCopy(
   });
 }
 
-async function deleteUnused(context: JobContext, run: TaskRun, next: PersistentDisk): Promise<void> {
+async function deleteUnused(context: DiskJobContext, run: TaskRun, next: PersistentDisk): Promise<void> {
   await run.stage("Deleting unused persistent disk", next.diskCid, async () => {
     await deleteWithCpi(context, run, recorded(next), next.diskCid);
     await context.tablet.transact((tx) => tx.persistentDisks.delete(next.diskId));
   });
 }
 
-async function orphan(context: JobContext, run: TaskRun, disk: PersistentDisk): Promise<void> {
+async function orphan(context: DiskJobContext, run: TaskRun, disk: PersistentDisk): Promise<void> {
   const nowMs = context.clock.nowMs();
   await run.stage("Orphan disk", disk.diskCid, () =>
     persistentDisk(context, run, disk.diskId).change((current) => persistentDiskOrphaned(current, nowMs)),
@@ -199,7 +199,7 @@ async function orphan(context: JobContext, run: TaskRun, disk: PersistentDisk): 
 
 /** Has the agent copy the mounted disk to the other one, and mount that in its place. */
 async function migrate(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   disk: PersistentDisk,
@@ -237,7 +237,7 @@ async function migrate(
 
 /** Whether an earlier call got through whose end nobody heard: copied again, the former content would go over the new. */
 async function isMigrated(
-  { agents, config }: JobContext,
+  { agents, config }: DiskJobContext,
   run: TaskRun,
   agentId: string,
   disk: PersistentDisk,
@@ -250,7 +250,7 @@ async function isMigrated(
 
 /** Once only: an agent that was asked twice would copy what it has copied from. It takes as long as the task may. */
 async function callMigrate(
-  { agents, config, tablet }: JobContext,
+  { agents, config, tablet }: DiskJobContext,
   run: TaskRun,
   agentId: string,
   disk: PersistentDisk,
@@ -261,7 +261,7 @@ async function callMigrate(
   await run.whileAlive(agents.call(agentId, "migrate_disk", [disk.diskCid, next.diskCid], options));
 }
 
-async function metadataOf(context: JobContext, instance: Instance): Promise<JsonObject> {
+async function metadataOf(context: DiskJobContext, instance: Instance): Promise<JsonObject> {
   const { deployment, instanceId, index, group } = instance;
   const { tags } = await context.tablet.read((tables) => manifestOf(context, tables, deployment));
   return {
@@ -277,7 +277,7 @@ async function metadataOf(context: JobContext, instance: Instance): Promise<Json
 
 /** An agent that says it cannot unmount the disk, e.g. because it is in use, can hold it back as long as its VM stays. */
 async function unmountAndDetach(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   { agentId, stemcellApiVersion }: Instance,
   { diskId, diskCid, vmCid }: PersistentDisk,
@@ -294,7 +294,7 @@ async function unmountAndDetach(
   });
 }
 
-export async function unmount(context: JobContext, run: TaskRun, agentId: string, diskCid: string): Promise<void> {
+export async function unmount(context: DiskJobContext, run: TaskRun, agentId: string, diskCid: string): Promise<void> {
   for (const method of ["unmount_disk", "remove_persistent_disk"])
     await context.agents.tell(run, agentId, method, [diskCid], context.config.agents.detachTimeoutMs);
 }
@@ -303,7 +303,7 @@ export async function unmount(context: JobContext, run: TaskRun, agentId: string
  * Detaches the instance's disk before its VM is deleted for good. It first finishes a creation that was begun: a disk
  * whose id nobody knows would be lost.
  */
-export async function detachForGood(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+export async function detachForGood(context: DiskJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
   const { disk, other } = await disksOf(context, instanceId);
   // Refused: it surely is not there, and its record is gone.
@@ -318,7 +318,7 @@ export async function detachForGood(context: JobContext, run: TaskRun, instance:
 
 /** Detaches the instance's disk before its VM is made anew. */
 export async function detachFromVm(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   options: { readonly mustUnmount: boolean },
@@ -329,7 +329,7 @@ export async function detachFromVm(
       await unmountAndDetach(context, run, instance, each, options);
 }
 
-function disksOf(context: JobContext, instanceId: string) {
+function disksOf(context: DiskJobContext, instanceId: string) {
   return context.tablet.read((tables) => ({
     disk: persistentDiskOf(tables, instanceId),
     other: otherDiskOf(tables, instanceId),
@@ -341,7 +341,7 @@ function disksOf(context: JobContext, instanceId: string) {
  * CPI could, it is to be copied to another one.
  */
 async function changeDisk(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   instance: Instance,
   disk: PersistentDisk,
@@ -367,7 +367,7 @@ async function changeDisk(
 
 /** Returns the disk's id from then on. */
 async function callChange(
-  context: JobContext,
+  context: DiskJobContext,
   run: TaskRun,
   disk: PersistentDisk,
   wanted: WantedPersistentDisk,

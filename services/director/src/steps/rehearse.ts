@@ -4,7 +4,7 @@ import { formatInstance, type Instance } from "../model/instance.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext } from "./job-context.js";
+import type { DeploymentJobContext } from "./job-context.js";
 import type { InstanceUpdate } from "./update-instances.js";
 import { needsOf } from "./update-needs.js";
 
@@ -25,7 +25,7 @@ const DEEDS: Readonly<Record<Exclude<DeploymentStep["do"], "nothing">, string>> 
  * taken back: nobody but this ever sees it.
  */
 export async function rehearse(
-  context: JobContext,
+  context: DeploymentJobContext,
   run: TaskRun,
   { aim, meant }: Pick<InstanceUpdate, "aim" | "meant">,
   record: (tx: DirectorTransaction) => void,
@@ -58,7 +58,7 @@ function deedOf(instance: Instance, needs: DeployNeeds, isPresent: boolean): str
 
 /** What a transaction would return. A transaction that throws changes nothing. */
 async function takenBack<Result>(
-  { tablet }: Pick<JobContext, "tablet">,
+  { tablet }: Pick<DeploymentJobContext, "tablet">,
   work: (tx: DirectorTransaction) => Result,
 ): Promise<Result> {
   class Rehearsed extends Error {

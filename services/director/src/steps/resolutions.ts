@@ -6,24 +6,24 @@ import { type PersistentDisk, persistentDiskOrphaned } from "../model/persistent
 import type { Finding, Problem, Resolution } from "../model/problem.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { groupOf, manifestOf } from "../yaml/recorded-manifest.js";
 import { recorded } from "./cpi-target.js";
 import { NOT_ATTACHED, persistentDisk, tellToForget } from "./disk-steps.js";
 import { attachDisk, detachDisk, tellAgentOfDisk } from "./dynamic-disk-steps.js";
 import { changeInstance } from "./instance-record.js";
-import type { JobContext } from "./job-context.js";
+import type { HealthJobContext } from "./job-context.js";
 import { stopJobs } from "./job-steps.js";
 import { putPossibleOrphan } from "./make-once.js";
 import { forgetForGood } from "./owed-removals.js";
 import { detachFromVm, noteOrphaned, unmount } from "./persistent-disk-steps.js";
 import { runHeld } from "./run-unit.js";
-import { groupOf, manifestOf } from "./vm-spec.js";
 import { deleteOutdatedVm, forgetVm } from "./vm-steps.js";
 
 /**
  * What is done about problems. Each needs the locks of the problem's instance, of those that have its disk, and of their
  * dynamic disks, and converges when a director that was killed in the middle of it is followed by another.
  */
-type Act = (context: JobContext, run: TaskRun, problem: Problem) => Promise<void>;
+type Act = (context: HealthJobContext, run: TaskRun, problem: Problem) => Promise<void>;
 
 export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
   ignore: async () => {},
@@ -54,13 +54,13 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
   },
 };
 
-async function recreateVm(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+async function recreateVm(context: HealthJobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { cpi } = await instanceOf(context, problem);
   await context.vmSlots(cpi).run(() => bringUp(context, run, problem), run.stopped);
 }
 
 /** Does whatever the instance needs to be as wanted. */
-async function bringUp(context: JobContext, run: TaskRun, { deployment, instanceId }: Problem): Promise<void> {
+async function bringUp(context: HealthJobContext, run: TaskRun, { deployment, instanceId }: Problem): Promise<void> {
   const { manifest = "" } = (await context.tablet.read((tables) => tables.deployments.get(deployment))) ?? {};
   using _held = await context.configs.manifests.hold(manifest, run.stopped);
   const group = await context.tablet.read((tables) =>
@@ -71,14 +71,14 @@ async function bringUp(context: JobContext, run: TaskRun, { deployment, instance
   await runHeld(context, run, instanceId, { aim, skipDrain: false, watchTime });
 }
 
-async function deleteUnknownVm(context: JobContext, run: TaskRun, { vmCid, cpi }: Problem): Promise<void> {
+async function deleteUnknownVm(context: HealthJobContext, run: TaskRun, { vmCid, cpi }: Problem): Promise<void> {
   await run.stage("Deleting unknown vm", vmCid, async () => {
     const call = context.cpi.call("deleteVm", { cpi }, { vmCid }, run);
     await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"));
   });
 }
 
-async function rebootVm(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+async function rebootVm(context: HealthJobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { vmCid } = problem;
   const instance = await instanceOf(context, problem);
   await run.stage("Rebooting vm", vmCid, async () => {
@@ -91,7 +91,7 @@ async function rebootVm(context: JobContext, run: TaskRun, problem: Problem): Pr
 }
 
 /** A dynamic disk's record goes; an instance's disk becomes an orphan, and the next deploy makes another. */
-async function forgetDisk(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+async function forgetDisk(context: HealthJobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { dynamic, persistent } = await disksOf(context, problem);
   if (dynamic !== undefined) {
     const { name, token, cpi, az, deployment, diskCid: cid, instanceId } = dynamic;
@@ -110,7 +110,7 @@ async function forgetDisk(context: JobContext, run: TaskRun, problem: Problem): 
   }
 }
 
-async function reattachDisk(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+async function reattachDisk(context: HealthJobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { instanceId } = problem;
   await takeFromElsewhere(context, run, problem);
   const { dynamic, persistent } = await disksOf(context, problem);
@@ -130,7 +130,7 @@ async function reattachDisk(context: JobContext, run: TaskRun, problem: Problem)
 }
 
 /** Detaches the disk from VMs that should not have it. An agent that cannot let go of it keeps it. */
-async function takeFromElsewhere(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+async function takeFromElsewhere(context: HealthJobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { deployment, diskCid, elsewhere } = problem;
   const holders = await context.tablet.read((tables) => holdersOf(tables, problem));
   const missing = elsewhere.filter((vmCid) => !holders.some((holder) => holder.vmCid === vmCid));
@@ -157,12 +157,12 @@ export function holdersOf(tables: DirectorTables, { deployment, elsewhere }: Fin
   return [...tables.instances.by("byDeployment", deployment)].filter(({ vmCid }) => elsewhere.includes(vmCid));
 }
 
-function instanceOf(context: JobContext, { instanceId }: Pick<Finding, "instanceId">): Promise<Instance> {
+function instanceOf(context: HealthJobContext, { instanceId }: Pick<Finding, "instanceId">): Promise<Instance> {
   return context.tablet.read((tables) => instanceNamed(instanceId, tables.instances.get(instanceId)));
 }
 
 function disksOf(
-  context: JobContext,
+  context: HealthJobContext,
   { disk }: Pick<Finding, "disk">,
 ): Promise<{ readonly dynamic: Disk | undefined; readonly persistent: PersistentDisk | undefined }> {
   return context.tablet.read((tables) => ({
@@ -171,7 +171,7 @@ function disksOf(
   }));
 }
 
-async function dynamicDiskOf(context: JobContext, problem: Pick<Finding, "disk" | "diskCid">): Promise<Disk> {
+async function dynamicDiskOf(context: HealthJobContext, problem: Pick<Finding, "disk" | "diskCid">): Promise<Disk> {
   const { dynamic } = await disksOf(context, problem);
   if (dynamic !== undefined) return dynamic;
   throw new InvalidStateError(`disk \`${problem.diskCid}\` is not recorded any more: scan the deployment again`);

@@ -7,7 +7,7 @@ import { type SkipDrain, skipsDrain } from "../model/task.js";
 import type { WatchTime } from "../model/update-block.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { changeInstance } from "./instance-record.js";
-import type { JobContext } from "./job-context.js";
+import type { DeploymentJobContext } from "./job-context.js";
 import { type StopIntent, startJobs, stopJobs } from "./job-steps.js";
 import { type PersistentDiskWork, persistentDiskWorkOf, runPersistentDiskStep } from "./persistent-disk-steps.js";
 import { type Aim, needsOf } from "./update-needs.js";
@@ -37,7 +37,7 @@ const LEAVES_JOBS: readonly PersistentDiskWork["step"][] = ["create", "attach", 
 
 /** Does one step after the other for a few instances. */
 export function runUnit(
-  context: JobContext,
+  context: DeploymentJobContext,
   run: TaskRun,
   instanceIds: readonly string[],
   work: UnitWork,
@@ -55,7 +55,7 @@ export function runUnit(
  * so that it never matters how far the last director got. Locks that the next one needs, too, are held from the first on.
  */
 export function runLane<Next extends Planned>(
-  context: JobContext,
+  context: DeploymentJobContext,
   run: TaskRun,
   plan: (tables: DirectorTables) => Next | undefined,
   work: (lane: TaskRun, next: Next) => Promise<void>,
@@ -73,7 +73,12 @@ export function runLane<Next extends Planned>(
 }
 
 /** The same for one instance, by a task that holds its lock and those of its dynamic disks. */
-export async function runHeld(context: JobContext, run: TaskRun, instanceId: string, work: UnitWork): Promise<void> {
+export async function runHeld(
+  context: DeploymentJobContext,
+  run: TaskRun,
+  instanceId: string,
+  work: UnitWork,
+): Promise<void> {
   for (;;) {
     run.checkpoint();
     const planned = await context.tablet.read((tables) => planStep(context, tables, [instanceId], work));
@@ -86,7 +91,7 @@ export async function runHeld(context: JobContext, run: TaskRun, instanceId: str
 }
 
 function planStep(
-  context: JobContext,
+  context: DeploymentJobContext,
   tables: DirectorTables,
   instanceIds: readonly string[],
   { aim, until }: UnitWork,
@@ -103,7 +108,7 @@ function planStep(
 }
 
 async function runStep(
-  context: JobContext,
+  context: DeploymentJobContext,
   run: TaskRun,
   { step, diskWork }: PlannedStep,
   { aim, watchTime, ...work }: UnitWork,

@@ -8,11 +8,12 @@ import type { SkipDrain } from "../model/task.js";
 import { maxInFlightOf } from "../model/update-block.js";
 import { partsOf, unitsOf, type Wave, wavesOf } from "../model/waves.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext } from "./job-context.js";
+import { manifestOf } from "../yaml/recorded-manifest.js";
+import type { DeploymentJobContext } from "./job-context.js";
 import { type Failure, finish, runAll } from "./run-all.js";
 import { runUnit, type UnitWork } from "./run-unit.js";
 import { type Aim, needsOf } from "./update-needs.js";
-import { cpiFor, manifestOf } from "./vm-spec.js";
+import { cpiFor } from "./vm-spec.js";
 
 export interface InstanceUpdate {
   readonly aim: Aim;
@@ -40,7 +41,11 @@ interface Unit {
  * yet, all at once; then group by group as the update block says, what is broken before what is well. When one fails,
  * what is under way is finished, and nothing that is well is begun with: all failures are told at the end.
  */
-export async function updateInstances(context: JobContext, run: TaskRun, update: InstanceUpdate): Promise<void> {
+export async function updateInstances(
+  context: DeploymentJobContext,
+  run: TaskRun,
+  update: InstanceUpdate,
+): Promise<void> {
   await deleteLeaving(context, run, update);
   await makeMissing(context, run, update);
   const groups = await context.tablet.read((tables) => groupsOf(context, tables, update));
@@ -50,7 +55,7 @@ export async function updateInstances(context: JobContext, run: TaskRun, update:
   }
 }
 
-async function deleteLeaving(context: JobContext, run: TaskRun, update: InstanceUpdate): Promise<void> {
+async function deleteLeaving(context: DeploymentJobContext, run: TaskRun, update: InstanceUpdate): Promise<void> {
   const byGroup = await context.tablet.read((tables) => {
     const groups = groupsOf(context, tables, update);
     const leaving = meantOf(tables, update).filter((instance) => instance.leaving);
@@ -77,7 +82,7 @@ function leavingUnit(instance: Instance): Unit {
 }
 
 /** One that fails does not keep the others from being made. */
-async function makeMissing(context: JobContext, run: TaskRun, update: InstanceUpdate): Promise<void> {
+async function makeMissing(context: DeploymentJobContext, run: TaskRun, update: InstanceUpdate): Promise<void> {
   const units = await context.tablet.read((tables) =>
     unitsIn(context, tables, update, (instance) => !instance.leaving && isMissing(instance)),
   );
@@ -87,7 +92,7 @@ async function makeMissing(context: JobContext, run: TaskRun, update: InstanceUp
 }
 
 async function updateGroup(
-  context: JobContext,
+  context: DeploymentJobContext,
   run: TaskRun,
   update: InstanceUpdate,
   group: GroupSpec,
@@ -108,7 +113,7 @@ function ofGroup(name: string): (instance: Instance) => boolean {
 }
 
 function updateUnit(
-  context: JobContext,
+  context: DeploymentJobContext,
   run: TaskRun,
   update: InstanceUpdate,
   { name: group, update: block }: GroupSpec,
@@ -141,7 +146,12 @@ function workOf({ aim, skipDrain }: InstanceUpdate): UnitWork {
   return { aim, skipDrain };
 }
 
-function inSlot(context: JobContext, run: TaskRun, { cpi, instanceIds }: Unit, work: UnitWork): Promise<void> {
+function inSlot(
+  context: DeploymentJobContext,
+  run: TaskRun,
+  { cpi, instanceIds }: Unit,
+  work: UnitWork,
+): Promise<void> {
   return context.vmSlots(cpi).run(() => runUnit(context, run, instanceIds, work), run.stopped);
 }
 
@@ -149,7 +159,7 @@ function meantOf(tables: DirectorTables, { aim, meant }: InstanceUpdate): readon
   return meant(instancesOf(tables, aim.deployment));
 }
 
-function groupsOf(context: JobContext, tables: DirectorTables, update: InstanceUpdate): GroupSpec[] {
+function groupsOf(context: DeploymentJobContext, tables: DirectorTables, update: InstanceUpdate): GroupSpec[] {
   const { canaries, maxInFlight } = update;
   return manifestOf(context, tables, update.aim.deployment).groups.map((group) => ({
     ...group,
@@ -163,7 +173,7 @@ function groupsOf(context: JobContext, tables: DirectorTables, update: InstanceU
 
 /** Those of the instances that need something, put together with those that they depend on. */
 function unitsIn(
-  context: JobContext,
+  context: DeploymentJobContext,
   tables: DirectorTables,
   update: InstanceUpdate,
   isIn: (instance: Instance) => boolean,
@@ -186,7 +196,7 @@ function knownHolder(needs: DeployNeeds, instance: Instance): Instance | undefin
 
 /** Undefined when nothing is to be done for them. */
 function unitOf(
-  context: JobContext,
+  context: DeploymentJobContext,
   tables: DirectorTables,
   needs: DeployNeeds,
   unit: readonly Instance[],

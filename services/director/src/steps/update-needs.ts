@@ -5,9 +5,10 @@ import { askedChange, type WantedState } from "../model/lifecycle.js";
 import { holderOf, otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { decideVmChange } from "../model/vm-change.js";
-import type { JobContext } from "./job-context.js";
+import { groupOf, manifestOf } from "../yaml/recorded-manifest.js";
+import type { DeploymentJobContext } from "./job-context.js";
 import { persistentDiskWorkOf } from "./persistent-disk-steps.js";
-import { groupOf, manifestOf, planVm } from "./vm-spec.js";
+import { planVm } from "./vm-spec.js";
 
 /** What a task is to make of instances. */
 export interface Aim {
@@ -21,7 +22,7 @@ export interface Aim {
 }
 
 /** What is recorded, as far as it decides what comes next. */
-export function needsOf(context: JobContext, tables: DirectorTables, aim: Aim): DeployNeeds {
+export function needsOf(context: DeploymentJobContext, tables: DirectorTables, aim: Aim): DeployNeeds {
   const { deployment, wanted, taskId, follows, fixesLost } = aim;
   const cpis = context.configs.cpi.current(tables);
   const workOf = persistentDiskWorkOf(context, tables, deployment);

@@ -4,14 +4,13 @@ import { azNamed } from "../model/cloud-config.js";
 import { cpiOfAz } from "../model/cpi-choice.js";
 import { formatInstance, type Instance, memberOf, type VmIntent } from "../model/instance.js";
 import { settleNetworks } from "../model/networks.js";
-import type { GroupSpec } from "../model/placement.js";
 import { ownerIn } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { chooseStemcell, formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { WantedVm } from "../model/vm-change.js";
 import { vmCloudProperties, vmEnv } from "../model/vm-spec.js";
-import type { Manifest } from "../yaml/manifest.js";
-import type { JobContext } from "./job-context.js";
+import { groupOf, manifestOf } from "../yaml/recorded-manifest.js";
+import type { VmJobContext } from "./job-context.js";
 
 /** What an instance's VM is to be made of, but for what only its CPI can say. */
 export interface VmPlan extends WantedVm {
@@ -19,25 +18,13 @@ export interface VmPlan extends WantedVm {
   readonly ips: Readonly<Record<string, string>>;
 }
 
-export function groupOf(manifest: Manifest, instance: Pick<Instance, "group" | "deployment">): GroupSpec {
-  const group = manifest.groups.find((each) => each.name === instance.group);
-  // Instances whose group has gone are leaving, and get no VMs.
-  if (group === undefined)
-    throw new InvalidStateError(`deployment \`${instance.deployment}\` has no group \`${instance.group}\``);
-  return group;
-}
-
-export function manifestOf(context: JobContext, tables: DirectorTables, deployment: string): Manifest {
-  return context.configs.manifests.get(tables.deployments.get(deployment)?.manifest ?? "");
-}
-
 /** The CPI that would make an instance's VM now. */
-export function cpiFor(context: JobContext, tables: DirectorTables, { az }: Pick<Instance, "az">): string {
+export function cpiFor(context: VmJobContext, tables: DirectorTables, { az }: Pick<Instance, "az">): string {
   return cpiOfAz(azNamed(context.configs.cloud.current(tables), az), context.configs.cpi.current(tables));
 }
 
 /** What the manifest and the configs say of an instance's VM now. */
-export function planVm(context: JobContext, tables: DirectorTables, instance: Instance): VmPlan {
+export function planVm(context: VmJobContext, tables: DirectorTables, instance: Instance): VmPlan {
   const manifest = manifestOf(context, tables, instance.deployment);
   const config = context.configs.cloud.current(tables);
   const group = groupOf(manifest, instance);
@@ -70,7 +57,7 @@ export function planVm(context: JobContext, tables: DirectorTables, instance: In
 
 /** The whole intent, from what is recorded now. */
 export function intentOf(
-  context: JobContext,
+  context: VmJobContext,
   tables: DirectorTables,
   instance: Instance,
   cpiApiVersion: number,

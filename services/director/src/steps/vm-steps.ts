@@ -21,24 +21,25 @@ import { persistentDiskOrphaned } from "../model/persistent-disk.js";
 import { persistentDiskOf, takeAddresses } from "../model/recorded-deployments.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { manifestOf } from "../yaml/recorded-manifest.js";
 import { envOfAgent } from "./agent-certificate.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
 import { changeIn, changeInstance } from "./instance-record.js";
 import { applyTo, introduceAgent } from "./introduce-agent.js";
-import type { JobContext } from "./job-context.js";
+import type { VmJobContext } from "./job-context.js";
 import { stopJobs } from "./job-steps.js";
 import { cpiFacts, makeOnce, putPossibleOrphan } from "./make-once.js";
 import { forgetOwedRemovals } from "./owed-removals.js";
 import { detachForGood, detachFromVm, noteOrphaned } from "./persistent-disk-steps.js";
-import { cpiFor, intentOf, manifestOf } from "./vm-spec.js";
+import { cpiFor, intentOf } from "./vm-spec.js";
 
 /** Steps on one instance's VM, in the manner of those on disks. All need the instance's lock. */
 
 /** In all, with the same agent id: BOSH's number. */
 const MAX_CREATE_TRIES = 5;
 
-export async function createVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+export async function createVm(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
     const begunBefore = instance.vmState === "creating";
@@ -59,7 +60,7 @@ export async function createVm(context: JobContext, run: TaskRun, instance: Inst
 
 /** Records what is going to be asked for, unless an earlier attempt has. */
 async function intend(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
 ): Promise<{ readonly intended: Instance; readonly findsByToken: boolean }> {
@@ -76,7 +77,7 @@ async function intend(
 }
 
 async function callCreateVm(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   intended: Instance,
   options: RepeatOptions,
@@ -107,7 +108,7 @@ async function callCreateVm(
   }
 }
 
-export async function awaitVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+export async function awaitVm(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId, agentId } = instance;
   await setVmMetadata(context, run, instance);
   await run.stage("Waiting for agents", formatInstance(instance), async () => {
@@ -124,13 +125,13 @@ export async function awaitVm(context: JobContext, run: TaskRun, instance: Insta
 }
 
 /** Tells the infrastructure and the agent of a VM what it is now. */
-export async function describeVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+export async function describeVm(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   await applyTo(context, run, instance);
   await setVmMetadata(context, run, instance);
 }
 
 /** Has the infrastructure remember whose VM it is, with the manifest's tags. */
-async function setVmMetadata(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+async function setVmMetadata(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId, deployment, group, index, vmCid } = instance;
   await run.stage("Setting vm metadata", formatInstance(instance), async () => {
     const { tags } = await context.tablet.read((tables) => manifestOf(context, tables, deployment));
@@ -164,7 +165,7 @@ export interface DeletionOptions {
 
 /** Deletes a VM that is to be made anew, or not; the instance and its disks stay. Needs the locks of the dynamic disks, too. */
 export async function deleteOutdatedVm(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   because: string,
@@ -178,7 +179,7 @@ export async function deleteOutdatedVm(
 
 /** Detaches the VM's disks and forgets the VM, which stays if it is there. Needs the locks of the dynamic disks, too. */
 export async function forgetVm(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   { isGone }: { readonly isGone: boolean },
@@ -201,7 +202,7 @@ export async function forgetVm(
 
 /** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
 export async function deleteInstance(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   { skipDrain = false }: DeletionOptions = {},
@@ -227,7 +228,7 @@ export async function deleteInstance(
 }
 
 async function deleteVm(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   how: Omit<VmRemoval, "remove" | "conclude">,
@@ -250,7 +251,7 @@ interface VmRemoval extends Pick<DeletionOptions, "changedByTaskId"> {
 }
 
 async function removeVm(
-  context: JobContext,
+  context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   { stage, because = "", remove, conclude, changedByTaskId = instance.changedByTaskId }: VmRemoval,

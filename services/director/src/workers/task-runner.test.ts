@@ -4,10 +4,10 @@ import { Changes, systemClock } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { Planner, Planners } from "../jobs/job.js";
+import type { Planner } from "../jobs/job.js";
 import type { LockName } from "../model/locks.js";
-import { type DirectorTransaction, nextNumber, taskKey } from "../model/schema.js";
-import { hasEnded, newTask, requestStop, type Task } from "../model/task.js";
+import { type DirectorTables, type DirectorTransaction, nextNumber, taskKey } from "../model/schema.js";
+import { hasEnded, type Job, type JobOf, newTask, requestStop, type Task } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import { openState } from "../testing/open-state.js";
@@ -42,7 +42,7 @@ describe("task runner", () => {
   });
 
   async function start(
-    detach: Planner<"detach_dynamic_disk">,
+    detach: Planner<"detach_dynamic_disk", Pick<JobContext, "tablet">>,
     { workers = 4, lockDeadlineMs = 60_000, acquireTimeoutMs = 60_000, timeoutMs = 60_000 } = {},
   ): Promise<void> {
     const changes = new Changes<number>();
@@ -80,14 +80,14 @@ describe("task runner", () => {
     });
     const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: timeoutMs, vendor_methods: timeoutMs };
     times = new TaskTimes({ tablet, locks, clock, log: silentLogger, timeoutsMs, checkIntervalMs: 10 });
-    // The planners here do not use the rest.
-    const context = { tablet, events: { flush: async () => {} } } as unknown as JobContext;
-    const planners = { detach_dynamic_disk: detach } as unknown as Planners;
+    const plan = (job: Job, tables: DirectorTables, taskId: number) =>
+      detach({ tablet }, job as JobOf<"detach_dynamic_disk">, tables, taskId);
     const counts = { urgent: workers, normal: workers, dynamic_disks: workers, vendor_methods: workers };
     runner = new TaskRunner({
       prepare: async () => undefined,
-      context,
-      planners,
+      tablet,
+      events: { flush: async () => {} },
+      plan,
       locks,
       taskLog,
       changes,
@@ -324,7 +324,7 @@ describe("task runner", () => {
         goOn = resolve;
       });
       ran = [];
-      const plan: Planner<"detach_dynamic_disk"> = (_, { diskName }) => {
+      const plan: Planner<"detach_dynamic_disk", Pick<JobContext, "tablet">> = (_, { diskName }) => {
         const turns = diskName.startsWith("turns");
         const turned = turns && ran.includes(diskName);
         const names = (diskName.split("-")[0] as string).split("+");

@@ -2,14 +2,15 @@ import { DomainError, type Logger, messageOf } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
 import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
-import type { Planners, Step, Through } from "../jobs/job.js";
+import type { Plan, Step, Through } from "../jobs/job.js";
 import { directorMetrics } from "../metrics/declarations.js";
 import { CODES, codeOf } from "../model/bosh-codes.js";
-import { type DirectorTables, taskKey } from "../model/schema.js";
-import type { Job, JobOf, JobType, Task, TaskEnd, TaskFailure, TaskQueue } from "../model/task.js";
+import { taskKey } from "../model/schema.js";
+import type { Job, Task, TaskEnd, TaskFailure, TaskQueue } from "../model/task.js";
 import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
 import { WorkerShares } from "../model/worker-shares.js";
-import type { JobContext } from "../steps/job-context.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { Events } from "./events.js";
 import type { LockKeeper } from "./lock-keeper.js";
 import type { TaskLog } from "./task-log.js";
 import { TaskRun } from "./task-run.js";
@@ -17,8 +18,9 @@ import { inTaskSpan } from "./task-span.js";
 import type { TaskTimes } from "./task-times.js";
 
 export interface TaskRunnerOptions {
-  readonly context: JobContext;
-  readonly planners: Planners;
+  readonly tablet: DirectorTablet;
+  readonly events: Pick<Events, "flush">;
+  readonly plan: Plan;
   /** Gets what is needed to plan a job, which waits for nothing; it is kept until disposed of. */
   readonly prepare: (job: Job, signal: AbortSignal) => Promise<Disposable | undefined>;
   readonly locks: LockKeeper;
@@ -70,13 +72,13 @@ export class TaskRunner {
     this.#queues = byQueue((name) => this.#newQueue(name));
     this.#shares = byQueue((name) => new WorkerShares(options.workers[name]));
     // From the start, so that watchers hear of tasks even before they can be run.
-    this.#unwatch = options.context.tablet.watch((changes) => this.#onChanges(changes));
+    this.#unwatch = options.tablet.watch((changes) => this.#onChanges(changes));
   }
 
   /** Takes up what is recorded, and from now on what is. Only the one director that dispatchers obey may do so. */
   async start(): Promise<void> {
     this.#started = true;
-    const live = await this.#options.context.tablet.read((tables) => [...tables.tasks.by("byEnd", "live")]);
+    const live = await this.#options.tablet.read((tables) => [...tables.tasks.by("byEnd", "live")]);
     // Oldest first.
     for (const task of live.reverse()) if (task.state !== "held") this.enqueue(task);
   }
@@ -146,7 +148,7 @@ export class TaskRunner {
     this.#running.set(taskId, run);
     let outcome: "waiting" | "waiting_for_worker" | "ended" = "waiting";
     try {
-      const task = this.#options.context.tablet.ahead((tables) => tables.tasks.get(taskKey(taskId)));
+      const task = this.#options.tablet.ahead((tables) => tables.tasks.get(taskKey(taskId)));
       outcome = await inTaskSpan(task, run, () => this.#advance(taskId, run));
     } finally {
       this.#running.delete(taskId);
@@ -158,7 +160,7 @@ export class TaskRunner {
   }
 
   #isOver(taskId: number): Promise<boolean> {
-    return this.#options.context.tablet.read((tables) => {
+    return this.#options.tablet.read((tables) => {
       const task = tables.tasks.get(taskKey(taskId));
       return task === undefined || hasEnded(task);
     });
@@ -199,8 +201,8 @@ export class TaskRunner {
   }
 
   async #prepare(taskId: number, run: TaskRun): Promise<Disposable | undefined> {
-    const { context, prepare } = this.#options;
-    const task = context.tablet.ahead((tables) => tables.tasks.get(taskKey(taskId)));
+    const { tablet, prepare } = this.#options;
+    const task = tablet.ahead((tables) => tables.tasks.get(taskKey(taskId)));
     if (task === undefined || hasEnded(task) || task.state === "cancelling" || task.job === null) return undefined;
     return prepare(task.job, run.stopped);
   }
@@ -261,31 +263,25 @@ export class TaskRunner {
   }
 
   #plan(taskId: number): Planned {
-    const { context } = this.#options;
-    return context.tablet.ahead((tables): Planned => {
+    const { tablet, plan } = this.#options;
+    return tablet.ahead((tables): Planned => {
       const task = tables.tasks.get(taskKey(taskId));
       if (task === undefined || hasEnded(task) || task.job === null || task.state === "held") return { kind: "over" };
       if (task.state === "cancelling") return { kind: "end", how: { event: "heed" } };
       try {
-        return { kind: "step", task, step: this.#stepOf(task, tables) };
+        return { kind: "step", task, step: plan(task.job, tables, taskId) };
       } catch (error) {
         return { kind: "end", how: this.#failed(taskId, error) };
       }
     });
   }
 
-  #stepOf<Type extends JobType>(task: Task, tables: DirectorTables): Step {
-    const job = task.job as JobOf<Type>;
-    const planner = this.#options.planners[job.type as Type];
-    return planner(this.#options.context, job, tables, task.taskId);
-  }
-
   /** It is not taken when it was stopped in the meantime. */
   #take(taskId: number): { readonly isTaken: boolean; readonly durable: Promise<void> } {
-    const { context, clock, times } = this.#options;
+    const { tablet, clock, times } = this.#options;
     const again = this.#taken.has(taskId);
     let isTaken = false;
-    const durable = context.tablet.transact((tx) => {
+    const durable = tablet.transact((tx) => {
       const task = tx.tasks.get(taskKey(taskId));
       if (task === undefined || hasEnded(task) || task.state === "cancelling") return;
       isTaken = true;
@@ -299,7 +295,7 @@ export class TaskRunner {
 
   async #putBack(task: Task): Promise<void> {
     if (task.state !== "processing") return;
-    await this.#options.context.tablet.transact((tx) => {
+    await this.#options.tablet.transact((tx) => {
       const current = tx.tasks.get(taskKey(task.taskId));
       if (current?.state === "processing") tx.tasks.put(putBack(current));
     });
@@ -323,18 +319,18 @@ export class TaskRunner {
   }
 
   async #end(run: TaskRun, { how, record }: Ending): Promise<void> {
-    const { context, taskLog, clock, log } = this.#options;
+    const { tablet, events, taskLog, clock, log } = this.#options;
     const { taskId } = run;
     if (how.event !== "succeed") {
-      const task = await context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+      const task = await tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
       if (task === undefined || hasEnded(task)) return;
       const { result } = end(task, how, clock.nowMs());
       run.failure(result, how.event === "heed" ? CODES.taskCancelled : (how.code ?? CODES.any));
     }
     // In one turn, so that they share a commit. Whoever sees the end has seen all lines.
-    void context.events.flush();
+    void events.flush();
     await taskLog.flush(taskId);
-    const ended = await context.tablet.transact((tx) => {
+    const ended = await tablet.transact((tx) => {
       record?.(tx);
       const current = tx.tasks.get(taskKey(taskId));
       if (current === undefined || hasEnded(current)) return undefined;
