@@ -2,15 +2,17 @@ import type { Event as OwnEvent } from "@diskmesh/api/director";
 import type { Event as RegistryEvent } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
 import type { TimelineAnswer, TimelineEntry } from "@diskmesh/page/rows";
-import type { Context } from "../context.js";
+import type { ExplainContext, TaskContext } from "../context.js";
 import { recordedDisk } from "../handlers/explain-known.js";
 import { listEvents, NO_FILTERS } from "../handlers/list-events.js";
 
 const MAX_ENTRIES = 100;
 
+type TimelineContext = Pick<ExplainContext, "config" | "tablet" | "registries"> & Pick<TaskContext, "events">;
+
 /** What happened to a disk, host or device, newest first, as far as whoever knows can be asked. */
 export async function timelineOf(
-  context: Context,
+  context: TimelineContext,
   kind: "disk" | "host" | "device",
   name: string,
 ): Promise<TimelineAnswer> {
@@ -27,7 +29,7 @@ export async function timelineOf(
 }
 
 /** What users call it, and what its CPI does. */
-function namesOfDisk({ tablet }: Context, name: string): Promise<string[]> {
+function namesOfDisk({ tablet }: TimelineContext, name: string): Promise<string[]> {
   return tablet.read((tables) => {
     const disk = recordedDisk(tables, name);
     const own = disk === undefined ? [] : [disk.diskCid, "name" in disk ? disk.name : ""];
@@ -35,7 +37,7 @@ function namesOfDisk({ tablet }: Context, name: string): Promise<string[]> {
   });
 }
 
-async function ownEvents(context: Context, objectName: string): Promise<TimelineEntry[]> {
+async function ownEvents(context: TimelineContext, objectName: string): Promise<TimelineEntry[]> {
   const { events } = await listEvents(context, {
     ...NO_FILTERS,
     beforeId: 0,
