@@ -1,4 +1,3 @@
-import type { Logger } from "@diskmesh/domain";
 import { counterOf } from "@diskmesh/metrics";
 import type { Waiting } from "@diskmesh/service";
 import { openStorage, type Schema, Tablet } from "@diskmesh/tablet";
@@ -12,8 +11,8 @@ export interface TabletConfig {
   readonly lease: { readonly timeMs: number; readonly safeTimeMs: number; readonly renewIntervalMs: number };
 }
 
-export function storageOf({ storage, name, lease }: TabletConfig, log: Logger): ReturnType<typeof openStorage> {
-  return openStorage(storage, name, { mongo: { leaseTimeMs: lease.timeMs, safeLeaseTimeMs: lease.safeTimeMs }, log });
+export function storageOf({ storage, name, lease }: TabletConfig): ReturnType<typeof openStorage> {
+  return openStorage(storage, name, { mongo: { leaseTimeMs: lease.timeMs, safeLeaseTimeMs: lease.safeTimeMs } });
 }
 
 /** Waits until this process may lead, and claims the service's tablet. */
@@ -22,7 +21,6 @@ export function openServiceTablet<S extends Schema>(
   schema: S,
   address: string,
   waiting: Waiting,
-  log: Logger,
 ): Promise<Tablet<S>> {
   const { name, lease } = config;
   const limits = { renewIntervalMs: lease.renewIntervalMs };
@@ -30,5 +28,5 @@ export function openServiceTablet<S extends Schema>(
     counterOf(tabletMetrics.edited).add(documents);
     waiting.onEdited(text, documents);
   };
-  return Tablet.open({ name, schema, storage: storageOf(config, log), address, limits, ...waiting, onEdited });
+  return Tablet.open({ name, schema, storage: storageOf(config), address, limits, ...waiting, onEdited });
 }

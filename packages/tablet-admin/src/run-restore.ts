@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { DomainError, InvalidArgumentError, messageOf, silentLogger } from "@diskmesh/domain";
+import { DomainError, InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { loadConfig } from "@diskmesh/service";
 import { restoreBackup, type Schema } from "@diskmesh/tablet";
 import type { z } from "zod";
@@ -29,7 +29,7 @@ export async function runRestore(options: {
     const restored = await restoreBackup({
       file: from,
       schema: options.schema,
-      storage: storageOf(tablet, silentLogger),
+      storage: storageOf(tablet),
       tabletName: tablet.name,
       replace,
       leaderWaitMs: 3 * tablet.lease.timeMs,

@@ -11,22 +11,22 @@ import type { EventLog, TabletStorage } from "./storage.js";
 
 /**
  * The storage of a tablet: `url` is the address of a MongoDB-compatible database, `mongodb://...`, or the path of a
- * folder. Several tablets can be in one. The log is told of TLS files that an address names, when they change.
+ * folder. Several tablets can be in one.
  */
 export function openStorage(
   url: string,
   tabletName: string,
-  options: { readonly mongo?: Partial<MongoStorageLimits>; readonly log?: Logger } = {},
+  options: { readonly mongo?: Partial<MongoStorageLimits> } = {},
 ): TabletStorage {
   checkName(tabletName);
-  if (isDatabaseUrl(url)) return openMongoStorage({ url, tabletName, limits: options.mongo, log: options.log });
+  if (isDatabaseUrl(url)) return openMongoStorage({ url, tabletName, limits: options.mongo });
   return openEmbeddedStorage({ folder: folderOf(url, tabletName) });
 }
 
 /** The event log that goes with a tablet, beside it in the same database or folder. */
 export function openEventLog(url: string, tabletName: string, log?: Logger): EventLog {
   checkName(tabletName);
-  if (isDatabaseUrl(url)) return openMongoEventLog({ url, tabletName, log });
+  if (isDatabaseUrl(url)) return openMongoEventLog({ url, tabletName });
   return openEmbeddedEventLog({ folder: folderOf(url, `${tabletName}-events`), log });
 }
 
@@ -42,6 +42,20 @@ export async function examineStorage(
   checkName(tabletName);
   if (isDatabaseUrl(url)) return examineMongoStorage({ url, tabletName }, schema, leaseTimeMs);
   return examineEmbedded(folderOf(url, tabletName), schema);
+}
+
+/**
+ * Watches the TLS files that the address of a database names, and calls back once with why the process must end to use
+ * others; a folder has none. Rejects with UnavailableError for a file that cannot be used.
+ */
+export async function watchStorageTls(
+  url: string,
+  log: Logger,
+  onChanged: (reason: Error) => void,
+): Promise<{ close(): void }> {
+  if (!isDatabaseUrl(url)) return { close: () => {} };
+  const { watchTlsFiles } = await import("./mongo/tls-watch.js");
+  return watchTlsFiles(url, log, onChanged);
 }
 
 /** Whether several processes can have it, of which one leads and the others stand by; a folder is one process's own. */

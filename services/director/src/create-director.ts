@@ -110,7 +110,7 @@ export async function openState(
   log: Logger,
 ): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {
   const { storage, name } = config.tablet;
-  const tablet = scope.use("tablet", await openServiceTablet(config.tablet, storedSchema, address, waiting, log));
+  const tablet = scope.use("tablet", await openServiceTablet(config.tablet, storedSchema, address, waiting));
   scope.use("metrics of the tablet", observeTablet(tablet));
   scope.use("metrics of tasks", await observeDirector(tablet, systemClock));
   return { tablet, eventLog: scope.use("event log", openEventLog(storage, name, log)) };

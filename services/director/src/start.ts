@@ -15,7 +15,7 @@ import {
   type Term,
   type Waiting,
 } from "@diskmesh/service";
-import { databaseName } from "@diskmesh/tablet";
+import { databaseName, watchStorageTls } from "@diskmesh/tablet";
 import { keepAgentAccess } from "./agents/agent-access.js";
 import { AgentCertificates } from "./agents/agent-certificates.js";
 import { agentSettingsOf, logsUrlOf } from "./agents/agent-settings.js";
@@ -35,6 +35,8 @@ const RESTORED_GENERATIONS_MAX = 2 ** 20;
 
 /** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
 export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
+  const tlsFiles = await watchStorageTls(config.tablet.storage, log, (reason) => lifecycle.fail(reason));
+  lifecycle.use("TLS files of the database", tlsFiles);
   const httpServers: HttpServer[] = [];
   await startLeadingService<Context>(lifecycle, config, log, {
     service: "director",

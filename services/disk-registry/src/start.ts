@@ -1,6 +1,6 @@
 import type { Logger } from "@diskmesh/domain";
 import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
-import { databaseName } from "@diskmesh/tablet";
+import { databaseName, watchStorageTls } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import { grpcAgents } from "./agents/agent-clients.js";
 import { RefusedAgents } from "./agents/refused-agents.js";
@@ -12,9 +12,11 @@ import type { RegistryTablet } from "./stored-schema.js";
 import { storedSchema } from "./stored-schema.js";
 
 /** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */
-export function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {
+export async function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {
+  const tlsFiles = await watchStorageTls(config.tablet.storage, log, (reason) => lifecycle.fail(reason));
+  lifecycle.use("TLS files of the database", tlsFiles);
   const refusedAgents = new RefusedAgents(systemClock);
-  return startLeadingService(lifecycle, config, log, {
+  await startLeadingService(lifecycle, config, log, {
     service: "disk-registry",
     databaseName: databaseName(config.tablet.storage),
     addServices: (server, current: () => Context, readiness) => addServices(server, current, () => readiness.report()),
@@ -31,7 +33,7 @@ async function lead(
   log: Logger,
   refusedAgents: RefusedAgents,
 ): Promise<Term<Context>> {
-  const tablet = await openServiceTablet(config.tablet, storedSchema, address, waiting, log);
+  const tablet = await openServiceTablet(config.tablet, storedSchema, address, waiting);
   const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.requestTimeoutMs });
   const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
   const context = await buildContext(scope, { config, log, tablet, edges, refusedAgents });

@@ -1,8 +1,5 @@
-import { X509Certificate } from "node:crypto";
-import { createSecureContext } from "node:tls";
-import { InvalidArgumentError, messageOf, UnavailableError } from "@diskmesh/domain";
-import type { Contents } from "@diskmesh/tls";
-import { MongoClient } from "mongodb";
+import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
+import { type Db, MongoClient, ReadConcern } from "mongodb";
 import { CONNECTIONS_MAX } from "./document-server.js";
 
 /** How long the driver looks for a server that takes writes, per try, unless the address says otherwise. */
@@ -11,27 +8,11 @@ const CONNECT_TIMEOUT_MS = 10_000;
 /** A connection on which nothing comes for so long while an answer is due counts as broken. */
 const SOCKET_TIMEOUT_MS = 20_000;
 
-/** The options of the address that name files of TLS. The certificate's file holds its key, too. */
-export type TlsOption = "tlsCAFile" | "tlsCRLFile" | "tlsCertificateKeyFile";
-
-/** What those files say; nothing where the address names none. */
-export type AddressTls = Contents<TlsOption>;
-
-export const NO_TLS_FILES: AddressTls = {
-  tlsCAFile: Buffer.alloc(0),
-  tlsCRLFile: Buffer.alloc(0),
-  tlsCertificateKeyFile: Buffer.alloc(0),
-};
-
-/** Parses the address and opens nothing yet. The driver itself would read the files once, whenever it connects. */
-export function newClient(url: string, tls: AddressTls = NO_TLS_FILES): MongoClient {
-  const { tlsCAFile: ca, tlsCRLFile: crl, tlsCertificateKeyFile: pair } = tls;
+/** Parses the address and opens nothing yet. The driver reads the TLS files that it names once, when it connects. */
+export function newClient(url: string): MongoClient {
   try {
     return new MongoClient(url, {
       ...(/[?&]appName=/i.test(url) ? {} : { appName: "diskmesh" }),
-      ...(ca.length > 0 ? { ca } : {}),
-      ...(crl.length > 0 ? { crl } : {}),
-      ...(pair.length > 0 ? { cert: pair, key: pair } : {}),
       // What a lost answer means is decided by the tablet's protocol, not by the driver.
       retryWrites: false,
       retryReads: false,
@@ -53,30 +34,11 @@ export function newClient(url: string, tls: AddressTls = NO_TLS_FILES): MongoCli
   }
 }
 
-export type TlsPaths = { readonly [Each in TlsOption]: string | undefined };
-
-export function tlsPathsOf({ options }: MongoClient): TlsPaths {
-  const { tls, tlsCAFile, tlsCRLFile, tlsCertificateKeyFile } = options;
-  if (!tls) return { tlsCAFile: undefined, tlsCRLFile: undefined, tlsCertificateKeyFile: undefined };
-  return { tlsCAFile, tlsCRLFile, tlsCertificateKeyFile };
-}
-
-/** Throws UnavailableError for what OpenSSL would not take, by its name: the driver says only that it found no server. */
-export function checkTls(tls: AddressTls, paths: TlsPaths, passphrase: string | undefined): void {
-  const { tlsCAFile: ca, tlsCRLFile: crl, tlsCertificateKeyFile: pair } = tls;
-  const check = (option: TlsOption, what: string, parse: (content: Buffer) => unknown): void => {
-    if (paths[option] === undefined) return;
-    try {
-      parse(tls[option]);
-    } catch (error) {
-      throw new UnavailableError(
-        `${option} ${paths[option]}, which the address of MongoDB names, holds no ${what} that can be used: ${messageOf(error)}; put a whole one there`,
-      );
-    }
-  };
-  check("tlsCAFile", "certificate in PEM", () => new X509Certificate(ca));
-  check("tlsCRLFile", "list of revoked certificates in PEM", () => createSecureContext({ crl }));
-  check("tlsCertificateKeyFile", "certificate in PEM with its key", () =>
-    createSecureContext({ cert: pair, key: pair, passphrase }),
-  );
+/** Each is of its own: the driver writes into a database's read concern what a session has seen. */
+export function databaseOf(client: MongoClient, databaseName: string): Db {
+  return client.db(databaseName, {
+    writeConcern: { w: "majority", journal: true },
+    readConcern: new ReadConcern("majority"),
+    readPreference: "primary",
+  });
 }

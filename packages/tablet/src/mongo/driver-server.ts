@@ -1,4 +1,4 @@
-import { InvalidStateError, type Logger, messageOf, silentLogger, UnavailableError } from "@diskmesh/domain";
+import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import {
   type AnyBulkWriteOperation,
   type ClientSession,
@@ -13,9 +13,8 @@ import {
   MongoServerError,
   MongoServerSelectionError,
 } from "mongodb";
-import { newClient, tlsPathsOf } from "./client.js";
+import { databaseOf, newClient } from "./client.js";
 import type { IsOurs } from "./collections.js";
-import { CurrentDatabase, databaseOf, type UseDatabase } from "./current-database.js";
 import {
   type DocumentChange,
   type DocumentReader,
@@ -28,6 +27,7 @@ import {
   type WriteResult,
 } from "./document-server.js";
 import { unfitCollection, unfitEngine } from "./fitness.js";
+import { readTlsFiles } from "./tls-files.js";
 import { checkUrlOptions } from "./url.js";
 
 const DEFAULT_DATABASE = "diskmesh";
@@ -42,39 +42,26 @@ const REFUSED_CODES: readonly unknown[] = [2, 9, 13, 14, 18, 20, 40, 59, 72, 73,
  */
 const NOT_DONE_CODES: readonly unknown[] = [50, 112, 121, 262, 8_000, 12_501, 14_031, 16_500];
 
-/**
- * Connects, or rejects with what is wrong. No message shows a user name or a password. Other TLS files are taken up when
- * those that the address names have changed, which is told to the log.
- */
-export async function connectToMongo(
-  url: string,
-  isOurs: IsOurs = () => false,
-  log: Logger = silentLogger,
-): Promise<DocumentServer> {
+/** Connects, or rejects with what is wrong. No message shows a user name or a password. */
+export async function connectToMongo(url: string, isOurs: IsOurs = () => false): Promise<DocumentServer> {
   checkUrlOptions(url);
   const client = newClient(url);
   const path = /^[^/]*\/\/[^/]*\/([^?]+)/.exec(url)?.[1] ?? DEFAULT_DATABASE;
   const { hosts, srvHost, replicaSet } = client.options;
   const name = `${srvHost ?? hosts.map(String).join(",")}/${path}`;
-  const explain = (error: unknown): Error => whyNot(error, name, replicaSet ?? null);
-  const current = await CurrentDatabase.connect({
-    url,
-    databaseName: decodeURIComponent(path),
-    name,
-    paths: tlsPathsOf(client),
-    tryOut: (database) => DriverServer.on(database, name).collections(""),
-    explain,
-    log,
-  });
   try {
-    const server = new DriverServer({ name, use: current.use, close: () => current.close() });
+    await readTlsFiles(client.options);
+    await client.connect();
+    const server = new DriverServer(name, databaseOf(client, decodeURIComponent(path)));
+    // The driver connects without talking to the database: this finds out whether it may.
+    await server.collections("");
     await server.lookForSessions();
     await server.refuseUnfitEngine();
     await server.refuseUnfitCollections(isOurs);
     return server;
   } catch (error) {
-    await current.close().catch(() => {});
-    throw explain(error);
+    await client.close().catch(() => {});
+    throw whyNot(error, name, replicaSet ?? null);
   }
 }
 
@@ -82,7 +69,7 @@ function whyNot(error: unknown, name: string, replicaSet: string | null): Error 
   const cause = error instanceof LostAnswerError ? error.cause : error;
   const reason = messageOf(cause);
   if (error instanceof MongoCompatibilityError || /wire version/i.test(reason)) {
-    return new InvalidStateError(`MongoDB at ${name} is too old: ${reason}; use version 4.4 or newer`);
+    return new InvalidStateError(`MongoDB at ${name} is too old: ${reason}; use MongoDB 5 or newer`);
   }
   if (error instanceof InvalidStateError || error instanceof UnavailableError) return error;
   if (cause instanceof MongoServerError) return refusal(name, "to serve", cause);
@@ -108,30 +95,20 @@ function refusal(name: string, what: string, error: unknown): InvalidStateError 
   );
 }
 
-interface DriverServerOptions {
-  readonly name: string;
-  readonly use: UseDatabase;
-  readonly close: () => Promise<void>;
-  /** Of reads that come in order. */
-  readonly session?: ClientSession | undefined;
-}
-
 /** The operations by the official driver. */
 class DriverServer implements DocumentServer {
-  readonly #options: DriverServerOptions;
+  readonly #database: Db;
+  readonly #inSession: { readonly session?: ClientSession };
   #hasSessions = false;
 
-  constructor(options: DriverServerOptions) {
-    this.#options = options;
-  }
-
-  /** Whoever has the database closes it. */
-  static on(database: Db, name: string, session?: ClientSession): DriverServer {
-    return new DriverServer({ name, use: (operation) => operation(database), close: async () => {}, session });
-  }
-
-  get name(): string {
-    return this.#options.name;
+  /** `session` is of reads that come in order. */
+  constructor(
+    readonly name: string,
+    database: Db,
+    session?: ClientSession,
+  ) {
+    this.#database = database;
+    this.#inSession = session === undefined ? {} : { session };
   }
 
   /** Finds out whether its reads can be had in order. */
@@ -144,11 +121,9 @@ class DriverServer implements DocumentServer {
 
   readInOrder<T>(read: (reader: DocumentReader) => Promise<T>): Promise<T> {
     if (!this.#hasSessions) return read(this);
-    // A session is of one client.
-    return this.#options.use(({ client, databaseName }) =>
-      client.withSession({ causalConsistency: true }, (session) =>
-        read(DriverServer.on(databaseOf(client, databaseName), this.name, session)),
-      ),
+    const { client, databaseName } = this.#database;
+    return client.withSession({ causalConsistency: true }, (session) =>
+      read(new DriverServer(this.name, databaseOf(client, databaseName), session)),
     );
   }
 
@@ -194,14 +169,14 @@ class DriverServer implements DocumentServer {
 
   collections(prefix: string): Promise<string[]> {
     return this.#ask("listing collections", async (database) => {
-      const all = await database.listCollections({}, { nameOnly: true, ...this.#inSession() }).toArray();
+      const all = await database.listCollections({}, { nameOnly: true, ...this.#inSession }).toArray();
       return all.map(({ name }) => name).filter((name) => name.startsWith(prefix));
     });
   }
 
   get(collection: string, id: string | number): Promise<StoredDocument | undefined> {
     return this.#ask(`reading ${collection}`, async (database) => {
-      const document = await documents(database, collection).findOne({ _id: id }, this.#inSession());
+      const document = await documents(database, collection).findOne({ _id: id }, this.#inSession);
       return (document as StoredDocument | null) ?? undefined;
     });
   }
@@ -212,7 +187,7 @@ class DriverServer implements DocumentServer {
   ): Promise<StoredDocument[]> {
     return this.#ask(`reading ${collection}`, async (database) => {
       const found = documents(database, collection)
-        .find(filterOf(range), { batchSize: limit, ...this.#inSession() })
+        .find(filterOf(range), { batchSize: limit, ...this.#inSession })
         .sort({ _id: descending ? -1 : 1 })
         .limit(limit);
       return (await found.toArray()) as StoredDocument[];
@@ -263,13 +238,8 @@ class DriverServer implements DocumentServer {
     });
   }
 
-  async close(): Promise<void> {
-    await this.#options.close();
-  }
-
-  #inSession(): { readonly session?: ClientSession } {
-    const { session } = this.#options;
-    return session === undefined ? {} : { session };
+  close(): Promise<void> {
+    return this.#database.client.close();
   }
 
   /** As `#ask`, for what is good to know: `otherwise` from servers that do not say it, or not to this user. */
@@ -284,7 +254,7 @@ class DriverServer implements DocumentServer {
 
   async #ask<T>(what: string, operation: (database: Db) => Promise<T>): Promise<T> {
     try {
-      return await this.#options.use(operation);
+      return await operation(this.#database);
     } catch (error) {
       if (isRefusal(error)) {
         throw refusal(this.name, what, error);

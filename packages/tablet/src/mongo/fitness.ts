@@ -1,10 +1,16 @@
 import type { Fields } from "./document-server.js";
 
+const MAJOR_VERSION_MIN = 5;
+
 /** Why no tablet can be on a server that answers `buildInfo` so, and what to do; undefined: it may be one that can. */
-export function unfitEngine({ ferretdbVersion }: Fields): string | undefined {
+export function unfitEngine({ version, ferretdbVersion }: Fields): string | undefined {
   // FerretDB 2 is built otherwise, and says who it is otherwise.
-  if (typeof ferretdbVersion !== "string" || /^v?[2-9]/.test(ferretdbVersion)) return undefined;
-  return `it is FerretDB ${JSON.stringify(ferretdbVersion.slice(0, 40))}, which lets two conditional writes win; use FerretDB 2 or MongoDB`;
+  if (typeof ferretdbVersion === "string" && !/^v?[2-9]/.test(ferretdbVersion))
+    return `it is FerretDB ${JSON.stringify(ferretdbVersion.slice(0, 40))}, which lets two conditional writes win; use FerretDB 2 or MongoDB`;
+  const major = typeof version === "string" ? Number.parseInt(version, 10) : Number.NaN;
+  return major < MAJOR_VERSION_MIN
+    ? `its version is ${JSON.stringify(String(version).slice(0, 40))}; use MongoDB ${MAJOR_VERSION_MIN} or newer`
+    : undefined;
 }
 
 /** What a server says of one collection: its entry of listCollections, its indexes, and on mongos how it is sharded. */

@@ -1,4 +1,4 @@
-import { type Logger, systemClock, UnavailableError } from "@diskmesh/domain";
+import { systemClock, UnavailableError } from "@diskmesh/domain";
 import type { Examined } from "../examine/examination.js";
 import type { Schema } from "../schema.js";
 import type { EventLog, TabletStorage } from "../storage.js";
@@ -14,27 +14,25 @@ export interface MongoOptions {
   readonly url: string;
   readonly tabletName: string;
   readonly limits?: Partial<MongoStorageLimits> | undefined;
-  /** Is told of TLS files that the address names, when they change. */
-  readonly log?: Logger | undefined;
 }
 
 /** A tablet in collections of a MongoDB-compatible database, for several processes of which one leads. */
-export function openMongoStorage({ url, tabletName, limits, log }: MongoOptions): TabletStorage {
-  return new MongoStorage({ tabletName, limits, connect: (isOurs) => connectAndProbe(url, isOurs, log) });
+export function openMongoStorage({ url, tabletName, limits }: MongoOptions): TabletStorage {
+  return new MongoStorage({ tabletName, limits, connect: (isOurs) => connectAndProbe(url, isOurs) });
 }
 
 /** The event log that goes with a tablet. */
-export function openMongoEventLog({ url, tabletName, log }: MongoOptions): EventLog {
-  return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connect(url, undefined, log) });
+export function openMongoEventLog({ url, tabletName }: MongoOptions): EventLog {
+  return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connect(url) });
 }
 
 /** Reads a tablet that no process leads. Changes nothing. */
 export async function examineMongoStorage(
-  { url, tabletName, log }: MongoOptions,
+  { url, tabletName }: MongoOptions,
   schema: Schema,
   leaseTimeMs: number,
 ): Promise<Examined> {
-  const server = await connect(url, undefined, log);
+  const server = await connect(url);
   try {
     return await examineMongo({ server, tabletName, schema, leaseTimeMs, clock: systemClock });
   } finally {
@@ -43,13 +41,13 @@ export async function examineMongoStorage(
 }
 
 /** The driver is loaded only when it is used: it is large, and a tablet on one machine starts without it. */
-async function connect(url: string, isOurs: IsOurs | undefined, log: Logger | undefined): Promise<DocumentServer> {
+async function connect(url: string, isOurs?: IsOurs): Promise<DocumentServer> {
   const { connectToMongo } = await import("./driver-server.js");
-  return connectToMongo(url, isOurs, log);
+  return connectToMongo(url, isOurs);
 }
 
-async function connectAndProbe(url: string, isOurs: IsOurs, log: Logger | undefined): Promise<DocumentServer> {
-  const server = await connect(url, isOurs, log);
+async function connectAndProbe(url: string, isOurs: IsOurs): Promise<DocumentServer> {
+  const server = await connect(url, isOurs);
   try {
     await probe(server);
     return server;

@@ -8,5 +8,6 @@ export {
   newDocumentDatabase,
 } from "../mongo/testing/document-database.js";
 export { databaseUrl, newTabletName, removeTablet, withDatabase } from "../mongo/testing/test-location.js";
+export { TlsProxy } from "../mongo/testing/tls-proxy.js";
 export { restoredLmdbBackup } from "./restored-backup.js";
 export { TrackedStorage } from "./tracked-storage.js";

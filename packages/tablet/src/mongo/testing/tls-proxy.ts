@@ -1,63 +1,62 @@
+import { X509Certificate } from "node:crypto";
+import { mkdtempSync, renameSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { join } from "node:path";
 import { createServer, type Server, type TLSSocket } from "node:tls";
-import type { KeyPair } from "@diskmesh/pki";
+import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
+import { temporaryFolder } from "@diskmesh/testkit";
 
-export interface TlsProxyOptions {
-  /** Of a server without TLS. */
-  readonly targetUrl: string;
-  /** What it shows. */
-  readonly pair: KeyPair;
-  /** Whose certificates it lets in. */
-  readonly authorities: readonly KeyPair[];
-}
-
-/** Stands before a MongoDB-compatible server and lets in whoever has a client certificate that it does not refuse. */
+/** Stands before a MongoDB-compatible server, and accepts only connections with a client certificate of its authority. */
 export class TlsProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #target: URL;
-  readonly #refused = new Set<string>();
   readonly #open = new Map<TLSSocket, string>();
-  readonly #held: Socket[] = [];
-  #heldText: string | undefined;
+  readonly #folder = mkdtempSync(join(temporaryFolder(), "tls-"));
+  /** The files that its address names: the authority, and a client certificate with its key. */
+  readonly files = { ca: join(this.#folder, "ca.pem"), pair: join(this.#folder, "pair.pem") };
 
-  private constructor({ targetUrl, pair, authorities }: TlsProxyOptions) {
+  private constructor(
+    targetUrl: string,
+    readonly authority: KeyPair,
+    pair: KeyPair,
+  ) {
     this.#target = new URL(targetUrl);
-    this.#server = createServer({ ...contextOf(pair, authorities), requestCert: true, rejectUnauthorized: true });
+    const [cert, key, ca] = [pair.certPem, pair.keyPem, authority.certPem];
+    this.#server = createServer({ cert, key, ca, requestCert: true, rejectUnauthorized: true });
     this.#server.on("secureConnection", (socket) => this.#serve(socket));
+    this.put("ca", authority.certPem);
   }
 
-  static async start(options: TlsProxyOptions): Promise<TlsProxy> {
-    const proxy = new TlsProxy(options);
+  static async start(targetUrl: string): Promise<TlsProxy> {
+    const authority = await createAuthority({ commonName: "database", validDays: 1 });
+    const proxy = new TlsProxy(targetUrl, authority, await issue(authority, "server"));
     await new Promise<void>((resolve) => proxy.#server.listen(0, "127.0.0.1", resolve));
+    await proxy.renew();
     return proxy;
   }
 
-  get port(): number {
-    return (this.#server.address() as { port: number }).port;
+  /** The address without a database. */
+  get url(): string {
+    const { port } = this.#server.address() as { port: number };
+    const [ca, pair] = [encodeURIComponent(this.files.ca), encodeURIComponent(this.files.pair)];
+    return `mongodb://127.0.0.1:${port}?directConnection=true&tls=true&tlsCAFile=${ca}&tlsCertificateKeyFile=${pair}`;
   }
 
-  /** From now on it shows that, and lets in whom those have signed. */
-  become(pair: KeyPair, authorities: readonly KeyPair[]): void {
-    this.#server.setSecureContext(contextOf(pair, authorities));
+  /** Replaces the client certificate. Resolves with the serial number of the new one. */
+  async renew(by = this.authority): Promise<string> {
+    const { certPem, keyPem } = await issue(by, "client");
+    this.put("pair", keyPem + certPem);
+    return new X509Certificate(certPem).serialNumber;
   }
 
-  /** Connections that stand with the certificate of that serial number. */
+  put(file: "ca" | "pair", text: string): void {
+    const path = this.files[file];
+    writeFileSync(`${path}.next`, text);
+    renameSync(`${path}.next`, path);
+  }
+
   connectionsWith(serialNumber: string): number {
-    return [...this.#open.values()].filter((one) => one === serialNumber).length;
-  }
-
-  refuse(serialNumber: string): void {
-    this.#refused.add(serialNumber);
-    for (const [socket, one] of this.#open) if (one === serialNumber) socket.destroy();
-  }
-
-  /** What is answered on a connection that has asked something with that text waits, until the function that is returned is called. */
-  holdAnswersTo(text: string): () => void {
-    this.#heldText = text;
-    return () => {
-      this.#heldText = undefined;
-      for (const target of this.#held.splice(0)) target.resume();
-    };
+    return [...this.#open.values()].filter((each) => each === serialNumber).length;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -67,18 +66,8 @@ export class TlsProxy implements AsyncDisposable {
   }
 
   #serve(socket: TLSSocket): void {
-    const { serialNumber } = socket.getPeerCertificate();
-    if (this.#refused.has(serialNumber)) {
-      socket.destroy();
-      return;
-    }
-    this.#open.set(socket, serialNumber);
+    this.#open.set(socket, socket.getPeerCertificate().serialNumber);
     const target = connect(Number(this.#target.port), this.#target.hostname);
-    socket.on("data", (chunk) => {
-      if (this.#heldText === undefined || !chunk.includes(this.#heldText)) return;
-      target.pause();
-      this.#held.push(target);
-    });
     joined(socket, target);
     joined(target, socket);
     socket.once("close", () => this.#open.delete(socket));
@@ -91,6 +80,13 @@ function joined(from: Socket, to: Socket): void {
   from.once("close", () => to.destroy());
 }
 
-function contextOf({ certPem, keyPem }: KeyPair, authorities: readonly KeyPair[]) {
-  return { cert: certPem, key: keyPem, ca: authorities.map((authority) => authority.certPem) };
+function issue(authority: KeyPair, usage: "server" | "client"): Promise<KeyPair> {
+  return issueCertificate(authority, {
+    identity: { role: "director", name: "" },
+    commonName: usage,
+    dnsNames: [],
+    ipAddresses: ["127.0.0.1"],
+    validDays: 1,
+    usages: [usage],
+  });
 }

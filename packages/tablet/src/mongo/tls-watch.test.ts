@@ -1,0 +1,86 @@
+import { readFileSync } from "node:fs";
+import { type Logger, silentLogger, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { createAuthority } from "@diskmesh/pki";
+import { eventually, skipBecause } from "@diskmesh/testkit";
+import { WatchedFiles } from "@diskmesh/tls";
+import { expect } from "chai";
+import { watchStorageTls } from "../open-storage.js";
+import { connectToMongo } from "./driver-server.js";
+import { documentDatabase } from "./testing/document-database.js";
+import { databaseUrl } from "./testing/test-location.js";
+import { TlsProxy } from "./testing/tls-proxy.js";
+
+const PATIENCE = { timeoutMs: 60_000 };
+
+describe("the TLS files that an address of MongoDB names", function () {
+  this.timeout(120_000);
+  let serverUrl: string;
+  let proxy: TlsProxy;
+  let url: string;
+  let errors: string[];
+  let reasons: Error[];
+  const log: Logger = { ...silentLogger, error: (_, text) => errors.push(text) };
+
+  before(async function () {
+    const found = await documentDatabase();
+    if (typeof found === "string") return skipBecause(this, found);
+    serverUrl = found.url;
+  });
+
+  beforeEach(async () => {
+    [errors, reasons] = [[], []];
+    proxy = await TlsProxy.start(serverUrl);
+    url = `${databaseUrl(proxy.url)}&serverSelectionTimeoutMS=2000`;
+  });
+
+  afterEach(() => proxy?.[Symbol.asyncDispose]());
+
+  const watch = () => watchStorageTls(url, log, (reason) => reasons.push(reason));
+
+  it("end the process once when they change, by a reason that names them and what comes next", async () => {
+    const watched = await watch();
+    expect(reasons).to.deep.equal([]);
+    await proxy.renew();
+    await eventually(() => expect(reasons).to.have.length(1), PATIENCE);
+    expect(reasons[0]).to.be.instanceOf(UnavailableError);
+    expect(reasons[0]?.message)
+      .to.contain(proxy.files.pair)
+      .and.contain("its next start uses the new files")
+      .and.not.contain(proxy.files.ca);
+    await proxy.renew();
+    WatchedFiles.lookAtAll();
+    await new Promise(setImmediate);
+    expect([reasons.length, errors]).to.deep.equal([1, []]);
+    watched.close();
+  });
+
+  it("are not used while they are torn or refused by the database, and the log says which and why", async () => {
+    const watched = await watch();
+    const pair = readFileSync(proxy.files.pair, "utf8");
+    const refused = async (change: () => unknown, ...said: readonly string[]) => {
+      errors = [];
+      await change();
+      await eventually(() => expect(errors.join()).to.not.equal(""), PATIENCE);
+      for (const text of [...said, "what was in use before stays so"]) expect(errors[0]).to.contain(text);
+    };
+    await refused(() => proxy.put("pair", pair.slice(0, -200)), `tlsCertificateKeyFile ${proxy.files.pair}`);
+    const other = await createAuthority({ commonName: "other", validDays: 1 });
+    await refused(() => proxy.renew(other), "have changed", "cannot be reached");
+    await refused(() => proxy.put("ca", other.certPem), "have changed", "cannot be reached");
+    expect(reasons).to.deep.equal([]);
+    proxy.put("ca", proxy.authority.certPem);
+    await proxy.renew();
+    await eventually(() => expect(reasons).to.have.length(1), PATIENCE);
+    watched.close();
+  });
+
+  it("are named by the start when they cannot be read or used", async () => {
+    const missing = url.replace("ca.pem", "missing.pem");
+    proxy.put("pair", proxy.authority.certPem);
+    for (const start of [connectToMongo, (each: string) => watchStorageTls(each, log, () => {})]) {
+      await rejection(start(missing), UnavailableError, /tlsCAFile .*cannot read the TLS file .*missing\.pem/);
+      await rejection(start(url), UnavailableError, /tlsCertificateKeyFile .*pair\.pem.* holds no certificate/);
+    }
+  });
+});
