@@ -85,6 +85,7 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
     saidDead: host.saidDead && wordMessage(host.saidDead),
     suspected: times.isSuspected,
     foreignDevices: [...(host.foreignDevices ?? [])],
+    trouble: undefined,
   };
 }
 
@@ -130,6 +131,7 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     saidHealth: Health[said?.health ?? "UNSPECIFIED"],
     saidHealthBy: said && wordMessage(said),
     pending: pendingMessage(device.deviceId, device.pending ?? progress.pending),
+    trouble: undefined,
   };
 }
 
@@ -159,6 +161,7 @@ export function diskMessage(tables: RegistryTables, disk: Disk): DiskMessage {
     healthMessage: message,
     createdAt: dateOf(disk.createdAtMs),
     fence: disk.fence && fenceMessage(disk.fence),
+    trouble: undefined,
   };
 }
 

@@ -468,6 +468,21 @@ export function actionCodeToNumber(object: ActionCode): number {
   }
 }
 
+/**
+ * What is wrong with a host, device or disk: the first cause that AdminService.Explain names, without those that nobody
+ * needs to act on. These are a step under way that has met no error, a device that nobody has added, and a host that is
+ * out of operation because RemoveHost asked for that. A watch sends it again when it changes, not because time passes;
+ * SAME_BYTES alone comes and goes with the next change of the device itself.
+ */
+export interface Trouble {
+  /** `Cause.reason`, such as AGENT_SILENT; new ones may come. */
+  code: string;
+  /** `Cause.message`: the same as a sentence. */
+  sentence: string;
+  /** When it began; absent where the registry does not know. */
+  since: Date | undefined;
+}
+
 /** One machine with a disk agent. Each host is also one VM of the fleet CPI. */
 export interface Host {
   /** Chosen by whoever set up the host; its agent's certificate carries the same id. */
@@ -524,6 +539,8 @@ export interface Host {
    * refused; the first 64. Give them other ids, or purge them there.
    */
   foreignDevices: ForeignDevice[];
+  /** What is wrong with it; absent when nothing is. */
+  trouble: Trouble | undefined;
 }
 
 /**
@@ -687,6 +704,8 @@ export interface Device {
     | undefined;
   /** How it is known to be the same after its machine has booted. */
   identifiedBy: IdentifiedBy;
+  /** What is wrong with it; absent when nothing is. */
+  trouble: Trouble | undefined;
 }
 
 /** An error that a drive does not take back by working again, e.g. EIO. */
@@ -784,7 +803,11 @@ export interface Disk {
     | Date
     | undefined;
   /** How its last publication ended, or ends, if that was a fence; absent once it is published again. */
-  fence: Fence | undefined;
+  fence:
+    | Fence
+    | undefined;
+  /** What is wrong with it; absent when nothing is. */
+  trouble: Trouble | undefined;
 }
 
 /** A name and a value. Kept as a list: names that users choose are never field names in the store. */
@@ -824,6 +847,85 @@ export interface EraseProgress {
   bytesErased: number;
 }
 
+function createBaseTrouble(): Trouble {
+  return { code: "", sentence: "", since: undefined };
+}
+
+export const Trouble: MessageFns<Trouble> = {
+  encode(message: Trouble, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.code !== "") {
+      writer.uint32(10).string(message.code);
+    }
+    if (message.sentence !== "") {
+      writer.uint32(18).string(message.sentence);
+    }
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Trouble {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTrouble();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sentence = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Trouble>): Trouble {
+    return Trouble.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Trouble>): Trouble {
+    const message = createBaseTrouble();
+    message.code = object.code ?? "";
+    message.sentence = object.sentence ?? "";
+    message.since = object.since ?? undefined;
+    return message;
+  },
+};
+
 function createBaseHost(): Host {
   return {
     hostId: "",
@@ -843,6 +945,7 @@ function createBaseHost(): Host {
     saidDead: undefined,
     suspected: false,
     foreignDevices: [],
+    trouble: undefined,
   };
 }
 
@@ -898,6 +1001,9 @@ export const Host: MessageFns<Host> = {
     }
     for (const v of message.foreignDevices) {
       ForeignDevice.encode(v!, writer.uint32(138).fork()).join();
+    }
+    if (message.trouble !== undefined) {
+      Trouble.encode(message.trouble, writer.uint32(146).fork()).join();
     }
     return writer;
   },
@@ -1051,6 +1157,14 @@ export const Host: MessageFns<Host> = {
             message.foreignDevices.push(ForeignDevice.decode(reader, reader.uint32()));
             continue;
           }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.trouble = Trouble.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1089,6 +1203,9 @@ export const Host: MessageFns<Host> = {
       : undefined;
     message.suspected = object.suspected ?? false;
     message.foreignDevices = object.foreignDevices?.map((e) => ForeignDevice.fromPartial(e)) || [];
+    message.trouble = (object.trouble !== undefined && object.trouble !== null)
+      ? Trouble.fromPartial(object.trouble)
+      : undefined;
     return message;
   },
 };
@@ -1537,6 +1654,7 @@ function createBaseDevice(): Device {
     saidHealth: Health.UNSPECIFIED,
     saidHealthBy: undefined,
     identifiedBy: IdentifiedBy.UNSPECIFIED,
+    trouble: undefined,
   };
 }
 
@@ -1646,6 +1764,9 @@ export const Device: MessageFns<Device> = {
     }
     if (message.identifiedBy !== IdentifiedBy.UNSPECIFIED) {
       writer.uint32(280).int32(identifiedByToNumber(message.identifiedBy));
+    }
+    if (message.trouble !== undefined) {
+      Trouble.encode(message.trouble, writer.uint32(290).fork()).join();
     }
     return writer;
   },
@@ -1943,6 +2064,14 @@ export const Device: MessageFns<Device> = {
             message.identifiedBy = identifiedByFromJSON(reader.int32());
             continue;
           }
+          case 36: {
+            if (tag !== 290) {
+              break;
+            }
+
+            message.trouble = Trouble.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2005,6 +2134,9 @@ export const Device: MessageFns<Device> = {
       ? OperatorsWord.fromPartial(object.saidHealthBy)
       : undefined;
     message.identifiedBy = object.identifiedBy ?? IdentifiedBy.UNSPECIFIED;
+    message.trouble = (object.trouble !== undefined && object.trouble !== null)
+      ? Trouble.fromPartial(object.trouble)
+      : undefined;
     return message;
   },
 };
@@ -2488,6 +2620,7 @@ function createBaseDisk(): Disk {
     healthMessage: "",
     createdAt: undefined,
     fence: undefined,
+    trouble: undefined,
   };
 }
 
@@ -2531,6 +2664,9 @@ export const Disk: MessageFns<Disk> = {
     }
     if (message.fence !== undefined) {
       Fence.encode(message.fence, writer.uint32(106).fork()).join();
+    }
+    if (message.trouble !== undefined) {
+      Trouble.encode(message.trouble, writer.uint32(114).fork()).join();
     }
     return writer;
   },
@@ -2652,6 +2788,14 @@ export const Disk: MessageFns<Disk> = {
             message.fence = Fence.decode(reader, reader.uint32());
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.trouble = Trouble.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2684,6 +2828,9 @@ export const Disk: MessageFns<Disk> = {
     message.healthMessage = object.healthMessage ?? "";
     message.createdAt = object.createdAt ?? undefined;
     message.fence = (object.fence !== undefined && object.fence !== null) ? Fence.fromPartial(object.fence) : undefined;
+    message.trouble = (object.trouble !== undefined && object.trouble !== null)
+      ? Trouble.fromPartial(object.trouble)
+      : undefined;
     return message;
   },
 };
