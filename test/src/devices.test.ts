@@ -248,7 +248,7 @@ describe("the devices of a host, from its files to the registry", () => {
     expect(result?.message).to.match(/1 of its 2 devices; .*twin of host h1 .*same bytes as device listed of host h1/);
     await until("listed", ready);
     const twin = await until("twin", { attachState: AttachState.UNKNOWN });
-    expect(twin.lastError).to.contain("same bytes as device listed of host h1");
+    expect(twin.trouble?.sentence).to.contain("same bytes as device listed of host h1");
     expect(held("list-1")).to.equal(1);
   });
 
@@ -274,7 +274,7 @@ describe("the devices of a host, from its files to the registry", () => {
     const { result } = await mesh.operator.addHost({ hostId: "h2" });
     expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
     expect(result?.message).to.match(/device h2-file of host h2 lies on the same bytes as device h1-file of host h1/);
-    expect((await mesh.device("h2-file")).lastError).to.contain("device h1-file of host h1");
+    expect((await mesh.device("h2-file")).trouble?.sentence).to.contain("device h1-file of host h1");
     expect([held("list-1"), openFiles(mesh.agent("h2").pid).includes(path("list-1"))]).to.deep.equal([1, false]);
     await eventually(async () => {
       expect((await mesh.operator.removeHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.S_OK);

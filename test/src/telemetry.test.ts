@@ -137,7 +137,7 @@ describe("what a mesh tells of itself", () => {
     await until("director", "diskmesh_ready 1");
 
     await mesh.process("host-1").kill();
-    await until("disk-registry", "diskmesh_disks_without_export 1");
+    await until("disk-registry", 'diskmesh_troubles{kind="DISK",code="HOST_IN_TROUBLE"} 1');
     await alerts.fires(FAULT_ALERTS["the host of a published disk is gone"]);
   });
 

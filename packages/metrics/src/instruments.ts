@@ -38,7 +38,7 @@ export function counterOf<Label extends string>(declaration: MetricDeclaration<L
  */
 export function observe<Label extends string>(
   declaration: MetricDeclaration<Label>,
-  read: (say: Say<Label>) => void,
+  read: (say: Say<Label>) => void | Promise<void>,
 ): () => void {
   const meter = metrics.getMeter(METER);
   const instrument: Observable =

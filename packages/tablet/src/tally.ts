@@ -44,10 +44,6 @@ export class Waits<Doc> implements Follows<Doc> {
     return this.#sinceMs.size;
   }
 
-  keys(): Iterable<string> {
-    return this.#sinceMs.keys();
-  }
-
   /** How long the one has waited that has waited longest; 0 when none waits. */
   oldestMs(nowMs: number): number {
     let oldest = nowMs;

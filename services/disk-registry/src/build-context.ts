@@ -1,7 +1,6 @@
 import type { DiskId, Logger } from "@diskmesh/domain";
 import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle } from "@diskmesh/service";
-import type { StoredChange } from "@diskmesh/tablet";
 import pLimit from "p-limit";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
@@ -10,11 +9,21 @@ import type { RefusedAgents } from "./agents/refused-agents.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
 import { observeFleet, observeWork } from "./metrics/observe-fleet.js";
+import { observeTroubles } from "./metrics/troubles.js";
+import type { Known } from "./model/cause.js";
 import { type Doing, noteEvents } from "./model/events.js";
 import type { RegistryTables } from "./model/schema.js";
 import { eventLimits } from "./requests/limits.js";
 import type { RegistryTablet } from "./stored-schema.js";
-import { disksSeenOtherwise, keysIn, TableChanges } from "./table-changes.js";
+import {
+  devicesOf,
+  devicesSeenOtherwise,
+  disksOf,
+  disksSeenOtherwise,
+  hostsSeenOtherwise,
+  onHost,
+  TableChanges,
+} from "./table-changes.js";
 import type { WorkContext } from "./workers/work-context.js";
 import { Workers } from "./workers/workers.js";
 
@@ -55,24 +64,39 @@ export async function buildContext(
     new AgentClients(edges.connectAgent, fleet, () => tablet.checkMayAct()),
   );
   const liveness = new Liveness(clock, config.heartbeat);
-  const work: WorkContext = { config, log, clock, random, tablet, fleet, agents, liveness };
+  const work: WorkContext = { config, log, clock, random, tablet, fleet, agents, liveness, refusedAgents };
   const diskChanges = new Changes<DiskId>();
   const unwatch = tablet.watch((changes) => {
     for (const { table, key } of changes) if (table === "disks") diskChanges.touch(key as DiskId);
   });
   lifecycle.use("disk changes", unwatch);
-  const changesOf = (what: string, keysOf: (change: StoredChange) => readonly string[]) =>
-    lifecycle.use(`changes of ${what}`, new TableChanges(tablet, config.watch.maxRememberedChanges, keysOf));
+  const max = config.watch.maxRememberedChanges;
   const tableChanges = {
-    hosts: changesOf("hosts", keysIn("hosts")),
-    devices: changesOf("devices", keysIn("devices")),
-    disks: changesOf("disks", disksSeenOtherwise),
+    hosts: lifecycle.use("changes of hosts", new TableChanges(tablet, max, hostsSeenOtherwise)),
+    devices: lifecycle.use("changes of devices", new TableChanges(tablet, max, devicesSeenOtherwise, devicesOf)),
+    disks: lifecycle.use("changes of disks", new TableChanges(tablet, max, disksSeenOtherwise, disksOf)),
   };
   const lists = lifecycle.use("lists", new KeptLists<RegistryTables>(tablet, config.paging));
   const workers = lifecycle.use(
     "workers",
-    new Workers(work, { suspicionChanged: (hostIds) => tableChanges.hosts.touch(hostIds) }),
+    new Workers(work, {
+      seenOtherwise: (hostIds) => {
+        tableChanges.hosts.touch(hostIds);
+        tableChanges.devices.touch(hostIds.map(onHost));
+        tableChanges.disks.touch(hostIds.map(onHost));
+      },
+    }),
   );
+  const known: Known = {
+    whySuspected: liveness.whySuspected,
+    lastHeardAtMs: (hostId) => liveness.lastHeardAtMs(hostId),
+    refusalOf: (hostId) => refusedAgents.of(hostId),
+    refusedRegistrationOf: (hostId) => refusedAgents.registrationOf(hostId),
+    progressOf: (device) => workers.progressOf(device),
+    standsStill: () => fleet.standsStill,
+    serialNumbersOfMany: config.serialNumbersOfMany,
+  };
+  lifecycle.use("metrics of troubles", observeTroubles({ tablet, tableChanges, known }));
   lifecycle.use(
     "metrics of work",
     observeWork(() => workers.counts),
@@ -88,7 +112,7 @@ export async function buildContext(
     workers,
     registrationTurn: () => registrations(() => new Promise<void>(edges.afterTurn)),
     lastRegistrations: new Map(),
-    refusedAgents,
+    known,
     unknownExports: new Map(),
   };
 }

@@ -1,7 +1,7 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes } from "@diskmesh/service";
-import type { RefusedAgents } from "./agents/refused-agents.js";
+import type { Known } from "./model/cause.js";
 import type { Doing } from "./model/events.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
 import type { RegistryTables } from "./model/schema.js";
@@ -26,7 +26,8 @@ export interface Context extends WorkContext {
    */
   readonly registrationTurn: () => Promise<void>;
   readonly lastRegistrations: LastRegistrations;
-  readonly refusedAgents: RefusedAgents;
+  /** For what is wrong with things, and why. */
+  readonly known: Known;
   /** By host, exports of disks that this registry never knew; in memory only, as what they serve is fenced in any case. */
   readonly unknownExports: Map<HostId, readonly ReportedExport[]>;
 }

@@ -1,6 +1,7 @@
 import { Changes } from "@diskmesh/service";
-import type { Change, StoredChange } from "@diskmesh/tablet";
-import type { Device, Host } from "./model/schema.js";
+import type { StoredChange } from "@diskmesh/tablet";
+import { whyNotTold } from "./model/orders.js";
+import type { Device, Disk, Host, RegistryTables } from "./model/schema.js";
 import type { RegistryTablet } from "./stored-schema.js";
 
 /** What changed between two positions, and the position to go on from. */
@@ -25,6 +26,7 @@ export class TableChanges {
     tablet: Pick<RegistryTablet, "watch">,
     maxRemembered: number,
     keysOf: (change: StoredChange) => readonly string[],
+    private readonly expandKey: (tables: RegistryTables, key: string) => readonly string[] = (_, key) => [key],
   ) {
     this.#max = maxRemembered;
     this.#unwatch = tablet.watch((changes) => this.touch(changes.flatMap((change) => keysOf(change))));
@@ -41,6 +43,11 @@ export class TableChanges {
     const first = position - this.#start;
     const keys = this.#keys.slice(first, first + max);
     return { keys: [...new Set(keys)], position: position + keys.length };
+  }
+
+  /** The things that keys stand for, each once. */
+  expand(tables: RegistryTables, keys: readonly string[]): ReadonlySet<string> {
+    return new Set(keys.flatMap((key) => this.expandKey(tables, key)));
   }
 
   /** Resolves once there are changes at the position or after it. */
@@ -68,23 +75,62 @@ export class TableChanges {
   }
 }
 
-/** The keys of a table's own changes. */
-export function keysIn(table: string): (change: Change) => readonly string[] {
-  return (change) => (change.table === table ? [change.key] : []);
+/** No id holds a space. */
+const ON_HOST = "on host ";
+
+/** Stands for all devices, or disks, of which something may look otherwise because of that host. */
+export function onHost(hostId: string): string {
+  return `${ON_HOST}${hostId}`;
 }
 
-/** Stands for the disks on a host's devices. No id holds a space. */
-export const ON_HOST = "on host ";
-
-/** The disks of which something may look otherwise: a disk's health is that of its devices and their hosts. */
-export function disksSeenOtherwise({ table, key, document, previous }: StoredChange): readonly string[] {
-  if (table === "disks") return [key];
+/** The hosts of which something may look otherwise: one that is to be removed waits for its devices and what it serves. */
+export function hostsSeenOtherwise(change: StoredChange): readonly string[] {
+  const { table, key, document, previous } = change;
+  if (table === "hosts") return [key];
   if (table === "devices") {
-    // Neither when it came and went within one commit.
-    const device = (document ?? previous?.document) as Device | undefined;
-    return device?.diskId ? [device.diskId] : [];
+    const found = [document, previous?.document] as (Device | null | undefined)[];
+    return found.flatMap((device) => (device?.removalRequested ? [device.hostId] : []));
   }
+  if (table !== "disks") return [];
+  const [now = "", before = ""] = [document, previous?.document].map(
+    (disk) => (disk as Disk | null | undefined)?.publication?.hostId,
+  );
+  return now === before ? [] : [now, before].filter(Boolean);
+}
+
+/** The devices of which something may look otherwise. */
+export function devicesSeenOtherwise(change: StoredChange): readonly string[] {
+  return change.table === "devices" ? [change.key] : ofHost(change);
+}
+
+/** The disks of which something may look otherwise: a disk is as well as its devices and their hosts. */
+export function disksSeenOtherwise(change: StoredChange): readonly string[] {
+  const { table, key, document, previous } = change;
+  if (table === "disks") return [key];
+  if (table !== "devices") return ofHost(change);
+  // Neither when it came and went within one commit.
+  const device = (document ?? previous?.document) as Device | undefined;
+  return device?.diskId ? [device.diskId] : [];
+}
+
+function ofHost({ table, key, document, previous }: StoredChange): readonly string[] {
   if (table !== "hosts") return [];
-  const [now, before] = [document, previous?.document] as (Host | null | undefined)[];
-  return now?.state === before?.state ? [] : [`${ON_HOST}${key}`];
+  const [now, before] = ([document, previous?.document] as (Host | null | undefined)[]).map(
+    (host) => host && `${host.state} ${whyNotTold(host)}`,
+  );
+  return now === before ? [] : [onHost(key)];
+}
+
+/** The devices that a key of `devicesSeenOtherwise` stands for: an order waits for its host. */
+export function devicesOf({ devices }: RegistryTables, key: string): string[] {
+  if (!key.startsWith(ON_HOST)) return [key];
+  return Array.from(devices.by("awaitingOrderByHost", key.slice(ON_HOST.length)), ({ deviceId }) => deviceId);
+}
+
+/** The disks that a key of `disksSeenOtherwise` stands for. */
+export function disksOf({ devices, disks }: RegistryTables, key: string): string[] {
+  if (!key.startsWith(ON_HOST)) return [key];
+  const hostId = key.slice(ON_HOST.length);
+  const served = Array.from(disks.by("byPublicationHost", hostId), ({ diskId }) => diskId);
+  return [...Array.from(devices.by("usedByHost", hostId), ({ diskId }) => diskId), ...served];
 }

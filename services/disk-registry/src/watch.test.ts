@@ -4,7 +4,7 @@ import type { StoredChange } from "@diskmesh/tablet";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { RegistryTablet } from "./stored-schema.js";
-import { keysIn, TableChanges } from "./table-changes.js";
+import { devicesSeenOtherwise, disksSeenOtherwise, hostsSeenOtherwise, TableChanges } from "./table-changes.js";
 import { SharedRegistry } from "./testing/shared-registry.js";
 import { TestRegistry } from "./testing/test-registry.js";
 import { Watcher } from "./testing/watcher.js";
@@ -204,7 +204,7 @@ describe("the list of what changed", () => {
         },
       },
       max,
-      keysIn("devices"),
+      devicesSeenOtherwise,
     );
     return { list, tell: (...keys: string[]) => tell(changesOf(...keys), NO_COMMIT) };
   };
@@ -235,4 +235,46 @@ describe("the list of what changed", () => {
     stop.abort(new Error("enough"));
     expect(await ended).to.equal("enough");
   });
+
+  const of = (table: string, key: string, before: object | null, document: object | null): StoredChange => ({
+    table,
+    key,
+    document,
+    version: 1,
+    previous: before && { document: before, version: 1 },
+  });
+  const device = { deviceId: "d", hostId: "h", diskId: "x" };
+  const host = { hostId: "h", state: "ONLINE" };
+  for (const [what, change, hosts, devices, disks] of [
+    ["a device", of("devices", "d", device, device), [], ["d"], ["x"]],
+    [
+      "a device that is to be removed",
+      of("devices", "d", { ...device, removalRequested: true }, null),
+      ["h"],
+      ["d"],
+      ["x"],
+    ],
+    ["a host's labels", of("hosts", "h", host, { ...host, az: "z2" }), ["h"], [], []],
+    ["a host's state", of("hosts", "h", host, { ...host, state: "DEAD" }), ["h"], ["on host h"], ["on host h"]],
+    [
+      "a host must register",
+      of("hosts", "h", host, { ...host, mustRegister: true }),
+      ["h"],
+      ["on host h"],
+      ["on host h"],
+    ],
+    ["where a disk is published", of("disks", "x", {}, { publication: { hostId: "h" } }), ["h"], [], ["x"]],
+    [
+      "how far a publication is",
+      of("disks", "x", { publication: { hostId: "h" } }, { publication: { hostId: "h" } }),
+      [],
+      [],
+      ["x"],
+    ],
+  ] as const)
+    it(`${what} changes -> hosts [${hosts}], devices [${devices}] and disks [${disks}] are seen otherwise`, () => {
+      expect(hostsSeenOtherwise(change)).to.deep.equal(hosts);
+      expect(devicesSeenOtherwise(change)).to.deep.equal(devices);
+      expect(disksSeenOtherwise(change)).to.deep.equal(disks);
+    });
 });

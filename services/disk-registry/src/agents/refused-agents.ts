@@ -57,6 +57,12 @@ export class RefusedAgents {
   registrationOf(hostId: HostId): RefusedRegistration | undefined {
     return this.#registrations.of(hostId);
   }
+
+  /** All that were refused lately, by the host that they named. */
+  *all(): Generator<readonly [HostId, Refusal]> {
+    yield* this.#connections.all();
+    yield* this.#registrations.all();
+  }
 }
 
 /** The last refusal of each host, for a while. */
@@ -69,6 +75,10 @@ class LastByHost<Kind extends Refusal> {
   of(hostId: HostId): Kind | undefined {
     const refusal = this.#refusals.get(hostId);
     return refusal === undefined || this.#isOld(refusal) ? undefined : refusal;
+  }
+
+  *all(): Generator<readonly [HostId, Kind]> {
+    for (const entry of this.#refusals) if (!this.#isOld(entry[1])) yield entry;
   }
 
   /** Returns whether the message is another one than before. */

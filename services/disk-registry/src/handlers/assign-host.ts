@@ -13,6 +13,8 @@ export async function assignHost(context: ChangeContext, request: AssignHostRequ
   const az = parseOptionalName("az", request.az) ?? "";
   requireAtMost("disk_ids", request.diskIds, MAX_DISKS);
   const diskIds = request.diskIds.map((diskId) => parseDiskId(diskId, "disk_ids"));
-  const host = await tablet.transact((tx) => assign(tx, { vmCid, az, diskIds }, clock.nowMs(), liveness.whySuspected));
-  return { host: describeHost(context, host) };
+  const host = await tablet.transact((tx) =>
+    describeHost(context, tx, assign(tx, { vmCid, az, diskIds }, clock.nowMs(), liveness.whySuspected)),
+  );
+  return { host };
 }

@@ -10,9 +10,9 @@ import {
 import type { ChangeContext } from "../context.js";
 import { createDisk as create } from "../model/disks.js";
 import type { DiskRequest } from "../model/schema.js";
+import { describeDisk } from "../requests/device-description.js";
 import { diskLimits } from "../requests/limits.js";
 import { parseLabels } from "../requests/requests.js";
-import { diskMessage } from "../requests/wire.js";
 
 export async function createDisk(context: ChangeContext, request: CreateDiskRequest): Promise<CreateDiskResponse> {
   const { tablet, config, clock, liveness } = context;
@@ -23,7 +23,7 @@ export async function createDisk(context: ChangeContext, request: CreateDiskRequ
   const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected, mayYetBeHeard, nearHostId };
   const labels = parseLabels(request.labels, config.limits);
   const disk = await tablet.transact((tx) =>
-    diskMessage(tx, create(tx, diskId, wanted, labels, diskLimits(config), now)),
+    describeDisk(context, tx, create(tx, diskId, wanted, labels, diskLimits(config), now)),
   );
   return { disk };
 }

@@ -20,8 +20,8 @@ import type { RegistryTables } from "../model/schema.js";
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
   const subject = parseSubject(request.subject);
-  const known = knownOf(context);
-  return context.tablet.read((tables) =>
+  const { known, tablet } = context;
+  return tablet.read((tables) =>
     explanation(summaryOf(tables, subject, known), subject, (each) => causesOf(tables, each, known)),
   );
 }
@@ -40,18 +40,6 @@ function parseSubject(subject: SubjectMessage | undefined): Subject {
     default:
       throw new NotImplementedError("a disk-registry explains hosts, devices, disks and pools");
   }
-}
-
-function knownOf({ liveness, workers, fleet, config, refusedAgents }: Context): Known {
-  return {
-    whySuspected: liveness.whySuspected,
-    lastHeardAtMs: (hostId) => liveness.lastHeardAtMs(hostId),
-    refusalOf: (hostId) => refusedAgents.of(hostId),
-    refusedRegistrationOf: (hostId) => refusedAgents.registrationOf(hostId),
-    progressOf: (device) => workers.progressOf(device),
-    standsStill: fleet.standsStill,
-    serialNumbersOfMany: config.serialNumbersOfMany,
-  };
 }
 
 function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known): string {

@@ -2,9 +2,10 @@ import type { GetDiskRequest, GetDiskResponse } from "@diskmesh/api/registry";
 import { parseDiskId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
 import { requireDisk } from "../model/publications.js";
-import { diskMessage } from "../requests/wire.js";
+import { describeDisk } from "../requests/device-description.js";
 
-export async function getDisk({ tablet }: Context, request: GetDiskRequest): Promise<GetDiskResponse> {
+export async function getDisk(context: Context, request: GetDiskRequest): Promise<GetDiskResponse> {
   const diskId = parseDiskId(request.diskId);
-  return { disk: await tablet.read((tables) => diskMessage(tables, requireDisk(tables, diskId))) };
+  const disk = await context.tablet.read((tables) => describeDisk(context, tables, requireDisk(tables, diskId)));
+  return { disk };
 }

@@ -5,9 +5,12 @@ import { describeHost } from "../requests/device-description.js";
 
 export async function getHost(context: Context, request: GetHostRequest): Promise<GetHostResponse> {
   const hostId = parseHostId(request.hostId);
-  const host = await context.tablet.read((tables) => tables.hosts.get(hostId));
+  const host = await context.tablet.read((tables) => {
+    const known = tables.hosts.get(hostId);
+    return known && describeHost(context, tables, known);
+  });
   if (host === undefined) {
     throw new NotFoundError(`host ${hostId} never registered`, { about: { host_id: hostId } });
   }
-  return { host: describeHost(context, host) };
+  return { host };
 }

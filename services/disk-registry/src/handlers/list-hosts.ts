@@ -22,7 +22,7 @@ export async function listHosts(
     },
     keyOf: (host) => host.hostId,
     matches,
-    describe: (_, host) => describeHost(context, host),
+    describe: (tables, host) => describeHost(context, tables, host),
   });
   const silence = await context.tablet.read((tables) => massSilenceNow(tables, context.liveness.whySuspected));
   return { hosts: [...items], nextPageToken, massSilence: silence && massSilenceMessage(silence) };

@@ -2,14 +2,16 @@ import type { ResizeDiskRequest, ResizeDiskResponse } from "@diskmesh/api/regist
 import { parseDiskId, parseSizeBytes } from "@diskmesh/domain";
 import type { ChangeContext } from "../context.js";
 import { resizeDisk as resize } from "../model/disks.js";
+import { describeDisk } from "../requests/device-description.js";
 import { diskLimits } from "../requests/limits.js";
-import { diskMessage } from "../requests/wire.js";
 
 export async function resizeDisk(context: ChangeContext, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
   const { tablet, config, liveness } = context;
   const now = { draw: context.random(), whySuspected: liveness.whySuspected, mayYetBeHeard: liveness.mayYetBeHeard };
   const diskId = parseDiskId(request.diskId);
   const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
-  const disk = await tablet.transact((tx) => diskMessage(tx, resize(tx, diskId, sizeBytes, diskLimits(config), now)));
+  const disk = await tablet.transact((tx) =>
+    describeDisk(context, tx, resize(tx, diskId, sizeBytes, diskLimits(config), now)),
+  );
   return { disk };
 }

@@ -4,9 +4,9 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext } from "../context.js";
 import { requestUnpublishFromVm } from "../model/host-assignment.js";
 import { requestUnpublish, unpublishProgress } from "../model/publications.js";
+import { describeDisk } from "../requests/device-description.js";
 import { parsePublicationTarget } from "../requests/publication-target.js";
 import { waitForPublication } from "../requests/wait-for-publication.js";
-import { diskMessage } from "../requests/wire.js";
 
 export async function unpublishDisk(
   context: ChangeContext,
@@ -21,7 +21,7 @@ export async function unpublishDisk(
       target && "vmCid" in target
         ? requestUnpublishFromVm(tx, diskId, target.vmCid)
         : requestUnpublish(tx, diskId, target?.hostId);
-    return { progress, disk: diskMessage(tx, disk) };
+    return { progress, disk: describeDisk(context, tx, disk) };
   });
   if (step.progress === "reached") return { disk: step.disk };
   workers.wakeDisk(diskId);

@@ -2,10 +2,8 @@ import type { WatchDisksRequest, WatchDisksResponse } from "@diskmesh/api/regist
 import { parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import type { RegistryTables } from "../model/schema.js";
+import { describeDisk } from "../requests/device-description.js";
 import { watch } from "../requests/watch.js";
-import { diskMessage } from "../requests/wire.js";
-import { ON_HOST } from "../table-changes.js";
 
 export async function* watchDisks(
   context: Context,
@@ -21,13 +19,7 @@ export async function* watchDisks(
     keyOf: (disk) => disk.diskId,
     matches: (disk) => hostId === undefined || disk.publication?.hostId === hostId,
     mayHaveMatched: () => true,
-    expand: disksOf,
-    changed: (tables, disk) => ({ $case: "disk" as const, value: diskMessage(tables, disk) }),
+    changed: (tables, disk) => ({ $case: "disk" as const, value: describeDisk(context, tables, disk) }),
     removed: (diskId) => ({ $case: "removedDiskId" as const, value: diskId }),
   });
-}
-
-function disksOf({ devices }: RegistryTables, key: string): string[] {
-  if (!key.startsWith(ON_HOST)) return [key];
-  return Array.from(devices.by("usedByHost", key.slice(ON_HOST.length)), (device) => device.diskId);
 }

@@ -18,7 +18,7 @@ export async function* watchHosts(
     keyOf: (host) => host.hostId,
     matches,
     mayHaveMatched: () => true,
-    changed: (_, host) => ({ $case: "host" as const, value: describeHost(context, host) }),
+    changed: (tables, host) => ({ $case: "host" as const, value: describeHost(context, tables, host) }),
     removed: (hostId) => ({ $case: "removedHostId" as const, value: hostId }),
   });
 }

@@ -1,4 +1,5 @@
 import { DURATION_BUCKETS_SECONDS, metric } from "@diskmesh/metrics";
+import { REASONS } from "../model/cause.js";
 
 export const ATTACH_STATES = ["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"] as const;
 export const HEALTHS = ["ONLINE", "WARNING", "ERROR"] as const;
@@ -40,11 +41,12 @@ export const registryMetrics = {
     description: "Disks, by how far their publication is.",
     labels: { state: PUBLICATION_STATES },
   }),
-  disksWithoutExport: metric({
+  troubles: metric({
     kind: "gauge",
-    name: "diskmesh.disks.without_export",
-    unit: "{disk}",
-    description: "Disks that are published to a host that is UNAVAILABLE or DEAD: nobody is known to serve them.",
+    name: "diskmesh.troubles",
+    unit: "{thing}",
+    description: "Hosts, devices and disks in trouble, by its code: field `trouble` of Host, Device and Disk.",
+    labels: { kind: ["HOST", "DEVICE", "DISK"], code: [...new Set(Object.values(REASONS).flat())] },
   }),
   pendingOrders: metric({
     kind: "gauge",

@@ -6,7 +6,6 @@ import {
   type Device,
   type Disk,
   type Host,
-  isAway,
   isErasable,
   isFree,
   schema,
@@ -43,7 +42,6 @@ function* worthOfDevice(device: Device): Generator<readonly [string, number]> {
 
 function* worthOfDisk({ publication }: Disk): Generator<readonly [string, number]> {
   yield [publication?.state ?? "UNPUBLISHED", 1];
-  if (publication?.state === "PUBLISHED") yield [`on ${publication.hostId}`, 1];
 }
 
 /**
@@ -52,13 +50,12 @@ function* worthOfDisk({ publication }: Disk): Generator<readonly [string, number
  */
 export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promise<() => void> {
   const hosts = new Tally<Host>(({ state }) => [[state, 1]]);
-  const away = new Waits<Host>((host) => (isAway(host) ? host.stateChangedAtMs : undefined));
   const devices = new Tally<Device>(worthOfDevice);
   const orders = new Waits<Device>((device) => (awaitsOrder(device) ? device.stateChangedAtMs : undefined));
   const disks = new Tally<Disk>(worthOfDisk);
   const vigils = new Tally<Vigil>(({ massSilence }) => [["mass silence", massSilence ? 1 : 0]]);
   const end = await follow(tablet, schema, {
-    hosts: [hosts, away],
+    hosts: [hosts],
     devices: [devices, orders],
     disks: [disks],
     vigils: [vigils],
@@ -77,11 +74,6 @@ export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promis
     }),
     observe(registryMetrics.disks, (say) => {
       for (const state of PUBLICATION_STATES) say(disks.get(state), { state });
-    }),
-    observe(registryMetrics.disksWithoutExport, (say) => {
-      let sum = 0;
-      for (const hostId of away.keys()) sum += disks.get(`on ${hostId}`);
-      say(sum);
     }),
     observe(registryMetrics.pendingOrders, (say) => say(orders.size)),
     observe(registryMetrics.oldestOrder, (say) => say(Math.max(0, orders.oldestMs(clock.nowMs())) / 1_000)),

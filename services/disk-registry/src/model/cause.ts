@@ -1,6 +1,6 @@
 import type { Cause as CauseOf, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { WhySuspected } from "./placement.js";
-import type { SharedSerialNumbers } from "./same-bytes.js";
+import type { FindSharers, SharedSerialNumbers } from "./same-bytes.js";
 import type { Device, Pending } from "./schema.js";
 
 export type Subject =
@@ -11,35 +11,41 @@ export type Subject =
   /** By what a CPI calls it: the director knows more. */
   | { readonly kind: "VM"; readonly name: string };
 
-type Reason =
-  | "STANDS_STILL"
-  | "SAID_DEAD"
-  | "AGENT_REFUSED"
-  | "REGISTRATION_REFUSED"
-  | "AGENT_SILENT"
-  | "MASS_SILENCE"
-  | "HEARTBEATS_MISSED"
-  | "ON_PROBATION"
-  | "AGENT_TAKES_NOTHING_NEW"
-  | "MUST_REGISTER"
-  | "FOREIGN_DEVICES"
-  | "REMOVAL_WAITS"
-  | "NOT_ADDED"
-  | "SAME_BYTES"
-  | "ORDER_PENDING"
-  | "UNHEALTHY"
-  | "TO_BE_ERASED"
-  | "HELD_BY_UNKNOWN_DISK"
-  | "NOT_REPORTED"
-  | "REPLACED"
-  | "DEVICE_IN_TROUBLE"
-  | "HOST_IN_TROUBLE"
-  | "PUBLICATION_PENDING"
-  | "UNPUBLICATION_PENDING"
-  | "FENCED"
-  | "POOL_ROOM";
+/** The reasons that a trouble may have. */
+export const REASONS = {
+  HOST: [
+    "STANDS_STILL",
+    "SAID_DEAD",
+    "AGENT_REFUSED",
+    "REGISTRATION_REFUSED",
+    "AGENT_SILENT",
+    "MASS_SILENCE",
+    "HEARTBEATS_MISSED",
+    "ON_PROBATION",
+    "AGENT_TAKES_NOTHING_NEW",
+    "MUST_REGISTER",
+    "FOREIGN_DEVICES",
+    "REMOVAL_WAITS",
+  ],
+  DEVICE: [
+    "SAME_BYTES",
+    "ORDER_PENDING",
+    "UNHEALTHY",
+    "TO_BE_ERASED",
+    "HELD_BY_UNKNOWN_DISK",
+    "NOT_REPORTED",
+    "REPLACED",
+    "REMOVAL_WAITS",
+  ],
+  DISK: ["PUBLICATION_PENDING", "UNPUBLICATION_PENDING", "FENCED", "HOST_IN_TROUBLE", "DEVICE_IN_TROUBLE"],
+} as const;
 
-export type Cause = CauseOf<Subject, Reason>;
+type Reason = (typeof REASONS)[keyof typeof REASONS][number] | "NOT_ADDED" | "POOL_ROOM";
+
+export interface Cause extends CauseOf<Subject, Reason> {
+  /** Nobody needs to act: the step is under way and has met no error, or nobody waits for it. */
+  readonly isRoutine?: boolean;
+}
 
 /** Somebody was not let in who spoke in a host's name. */
 export interface Refusal {
@@ -70,6 +76,8 @@ export interface Known {
     readonly pending: Pending | undefined;
   };
   /** Why this registry orders nothing; undefined when it leads its fleet. */
-  readonly standsStill: string | undefined;
+  readonly standsStill: () => string | undefined;
   readonly serialNumbersOfMany: SharedSerialNumbers;
+  /** Given where many devices are looked at; undefined for one. */
+  readonly findSharers?: FindSharers;
 }

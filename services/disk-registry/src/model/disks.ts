@@ -217,7 +217,8 @@ export function diskHealth(tables: RegistryTables, disk: Disk): DiskHealth {
   return worst;
 }
 
-function deviceHealth(tables: RegistryTables, disk: Disk, deviceId: DeviceId): DiskHealth {
+/** What is known of one of its devices and that device's host. */
+export function deviceHealth(tables: RegistryTables, disk: Disk, deviceId: DeviceId): DiskHealth {
   const device = tables.devices.get(deviceId);
   if (device === undefined || device.diskId !== disk.diskId)
     return { health: "ERROR", message: `device ${deviceId} was purged` };

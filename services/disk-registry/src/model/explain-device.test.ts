@@ -7,7 +7,30 @@ const rows: readonly ExplainRow[] = [
     "nobody added it",
     DEVICE,
     { device: { attachState: "UNKNOWN", detachConfirmed: true } },
-    [{ reason: "NOT_ADDED", says: /nobody has added device d1/, sinceMs: 0, commands: ["diskmesh add-host h1"] }],
+    [
+      {
+        reason: "NOT_ADDED",
+        says: /nobody has added device d1/,
+        sinceMs: 0,
+        isRoutine: true,
+        commands: ["diskmesh add-host h1"],
+      },
+    ],
+  ],
+  [
+    "its agent was ordered to hold it just now",
+    DEVICE,
+    { device: { attachState: "ATTACHING", stateChangedAtMs: 600 } },
+    [
+      {
+        reason: "ORDER_PENDING",
+        says: /is to hold device d1 \(generation \d+\)$/,
+        sinceMs: 600,
+        nextTryAtMs: 900,
+        isRoutine: true,
+        becauseOf: [HOST],
+      },
+    ],
   ],
   [
     "its agent does not answer the order",
@@ -86,7 +109,13 @@ const rows: readonly ExplainRow[] = [
     "it is being erased",
     DEVICE,
     { device: { dirty: true } },
-    [{ reason: "TO_BE_ERASED", says: /\(25 % so far\)/, nextTryAtMs: 900, becauseOf: [HOST] }],
+    [{ reason: "TO_BE_ERASED", says: /\(25 % so far\)/, nextTryAtMs: 900, isRoutine: true, becauseOf: [HOST] }],
+  ],
+  [
+    "its erase fails",
+    DEVICE,
+    { device: { dirty: true, lastError: "device d1 was not erased: EIO" } },
+    [{ reason: "TO_BE_ERASED", says: /so far\): device d1 was not erased: EIO/, nextTryAtMs: 900, becauseOf: [HOST] }],
   ],
   [
     "an unknown disk may be on it",

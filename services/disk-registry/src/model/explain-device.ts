@@ -26,10 +26,10 @@ const subjectOf = ({ deviceId }: Pick<Device, "deviceId">): Subject => ({ kind: 
 
 const hostOf = ({ hostId }: Pick<Device, "hostId">): Subject => ({ kind: "HOST", name: hostId });
 
-function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany }: Known): Found {
+function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany, findSharers }: Known): Found {
   const { deviceId, hostId, attachState, stateChangedAtMs: sinceMs } = device;
   if (attachState === "ATTACHING" || attachState === "ATTACHED") return undefined;
-  const refused = whyRefused(sharersIn(tables, serialNumbersOfMany), device);
+  const refused = whyRefused(findSharers ?? sharersIn(tables, serialNumbersOfMany), device);
   if (refused !== undefined)
     return {
       reason: "SAME_BYTES",
@@ -39,7 +39,13 @@ function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany 
     };
   if (attachState !== "UNKNOWN") return undefined;
   const add: Cure = ["take it into operation with its host", `diskmesh add-host ${hostId}`];
-  return { reason: "NOT_ADDED", message: `nobody has added device ${deviceId}`, sinceMs, cures: [add] };
+  return {
+    reason: "NOT_ADDED",
+    message: `nobody has added device ${deviceId}`,
+    sinceMs,
+    cures: [add],
+    isRoutine: true,
+  };
 }
 
 /** An attach or a detach that its agent has not confirmed. */
@@ -60,14 +66,14 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
     nextTryAtMs: progressOf(device).nextAttemptAtMs,
     cures: isHung ? [["end what hangs (pull the drive, restart its target), or restart the host", ""]] : [],
     becauseOf: [hostOf(device)],
+    isRoutine: attempts === 0 && why === "",
   };
 }
 
 function health(device: Device): Found {
-  const { deviceId, hostId, health: value, healthMessage, keptHealth, unwellSinceMs, grownToBytes } = device;
+  const { deviceId, hostId, health: value, healthMessage, keptHealth, grownToBytes } = device;
   if (value === "ONLINE") return undefined;
-  const { hardwareError, said } = keptHealth ?? {};
-  const isKept = hardwareError !== undefined || said !== undefined;
+  const isKept = (keptHealth?.hardwareError ?? keptHealth?.said) !== undefined;
   const trust: Cure = ["trust it again once it was seen to", `diskmesh set-device-state online ${deviceId}`];
   const grow: Cure = [
     "take in what it has grown by, once no disk is on it",
@@ -80,9 +86,13 @@ function health(device: Device): Found {
   return {
     reason: "UNHEALTHY",
     message: `device ${deviceId} of host ${hostId} is in ${value}: ${healthMessage}`,
-    sinceMs: hardwareError?.atMs ?? said?.atMs ?? unwellSinceMs,
+    sinceMs: unhealthySinceMs(device),
     cures: [isKept ? trust : grownToBytes === undefined ? mend : grow],
   };
+}
+
+export function unhealthySinceMs({ keptHealth, unwellSinceMs }: Device): number | undefined {
+  return keptHealth?.hardwareError?.atMs ?? keptHealth?.said?.atMs ?? unwellSinceMs;
 }
 
 function erase(device: Device, { progressOf }: Known): Found {
@@ -98,6 +108,7 @@ function erase(device: Device, { progressOf }: Known): Found {
     sinceMs: pending?.sinceMs,
     nextTryAtMs: nextAttemptAtMs,
     becauseOf: [hostOf(device)],
+    isRoutine: lastError === "" || notNow !== undefined,
   };
 }
 

@@ -1,4 +1,5 @@
 import { DEVICE, DISK, type ExplainRow, HOST, h2, OTHER_HOST, published, testCauses, word } from "../testing/causes.js";
+import { diskId } from "../testing/fleet-fixture.js";
 
 const rows: readonly ExplainRow[] = [
   ["all is well", DISK, { disk: { publication: published("PUBLISHED") } }, []],
@@ -10,6 +11,7 @@ const rows: readonly ExplainRow[] = [
       {
         reason: "HOST_IN_TROUBLE",
         says: /disk x is published to host h2, and whether it is served there nobody can tell: .*UNAVAILABLE/,
+        sinceMs: 500,
         becauseOf: [OTHER_HOST],
       },
     ],
@@ -46,6 +48,19 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "it was asked for just now",
+    DISK,
+    { disk: { publication: published("PUBLISHING", { attempts: 0, lastError: "" }) } },
+    [
+      {
+        reason: "PUBLICATION_PENDING",
+        says: /does not serve disk x yet, in session 7$/,
+        isRoutine: true,
+        becauseOf: [OTHER_HOST, DEVICE],
+      },
+    ],
+  ],
+  [
     "a fence waits for a device of a silent host",
     DISK,
     {
@@ -59,14 +74,33 @@ const rows: readonly ExplainRow[] = [
         sinceMs: 300,
         becauseOf: [DEVICE, OTHER_HOST],
       },
-      { reason: "DEVICE_IN_TROUBLE", says: /not asked: .*UNAVAILABLE/, becauseOf: [DEVICE, HOST] },
+      { reason: "DEVICE_IN_TROUBLE", says: /not asked: .*UNAVAILABLE/, sinceMs: 500, becauseOf: [DEVICE, HOST] },
     ],
   ],
   [
     "its device is in error",
     DISK,
-    { disk: {}, device: { health: "ERROR" } },
-    [{ reason: "DEVICE_IN_TROUBLE", says: /device d1, which is in ERROR/, becauseOf: [DEVICE] }],
+    { disk: {}, device: { health: "ERROR", healthMessage: "EIO", unwellSinceMs: 450 } },
+    [
+      {
+        reason: "DEVICE_IN_TROUBLE",
+        says: /^disk x cannot be used: device d1 on host h1: EIO$/,
+        sinceMs: 450,
+        becauseOf: [DEVICE],
+      },
+    ],
+  ],
+  [
+    "its device was taken out of operation",
+    DISK,
+    { disk: {}, device: { attachState: "DETACHED", stateChangedAtMs: 600 } },
+    [{ reason: "DEVICE_IN_TROUBLE", says: /on host h1 is DETACHED$/, sinceMs: 600, becauseOf: [DEVICE] }],
+  ],
+  [
+    "its device may hold another disk's data",
+    DISK,
+    { disk: {}, device: { unknownSession: { sessionNumber: 8, diskId: diskId("lost") } } },
+    [{ reason: "DEVICE_IN_TROUBLE", says: /^disk x cannot be used: .*d1/, becauseOf: [DEVICE] }],
   ],
 ];
 

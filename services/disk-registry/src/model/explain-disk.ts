@@ -1,8 +1,11 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import type { Cause, Known, Subject } from "./cause.js";
+import { deviceHealth } from "./disks.js";
+import { unhealthySinceMs } from "./explain-device.js";
+import { silentSinceMs } from "./explain-host.js";
 import { type WhySuspected, whyNotAsked } from "./placement.js";
 import { isFence } from "./publications.js";
-import type { Disk, Fence, RegistryTables } from "./schema.js";
+import type { Device, Disk, Fence, RegistryTables } from "./schema.js";
 
 export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known): Cause[] {
   const disk = tables.disks.get(diskId);
@@ -32,7 +35,8 @@ function publication(disk: Disk): Found[] {
   );
   if (current.state === "PUBLISHING") {
     const message = `host ${hostId} does not serve disk ${diskId} yet, in session ${sessionNumber}${rest}`;
-    return [{ reason: "PUBLICATION_PENDING", message, sinceMs, becauseOf: [host, ...deviceSubjects] }];
+    const becauseOf = [host, ...deviceSubjects];
+    return [{ reason: "PUBLICATION_PENDING", message, sinceMs, becauseOf, isRoutine: rest === "" }];
   }
   const word =
     isFence(disk) && fence !== undefined ? ` (fenced by ${fence.by}${fence.reason && `: ${fence.reason}`})` : "";
@@ -43,6 +47,7 @@ function publication(disk: Disk): Found[] {
       message,
       sinceMs: sinceMs ?? (word === "" ? undefined : fence?.atMs),
       becauseOf: [...deviceSubjects, host],
+      isRoutine: rest === "",
     },
   ];
 }
@@ -58,32 +63,39 @@ function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
 }
 
 /** What may keep the host that serves it from doing so. */
-function server(tables: RegistryTables, { diskId, publication: current }: Disk, { whySuspected }: Known): Found[] {
+function server(tables: RegistryTables, { diskId, publication: current }: Disk, known: Known): Found[] {
   if (current?.state !== "PUBLISHED") return [];
   const { hostId } = current;
-  const away = whyAway(tables, hostId, whySuspected);
+  const away = whyAway(tables, hostId, known.whySuspected);
   if (away === undefined) return [];
   const message = `disk ${diskId} is published to host ${hostId}, and whether it is served there nobody can tell: ${away}`;
-  return [{ reason: "HOST_IN_TROUBLE", message, becauseOf: [{ kind: "HOST", name: hostId }] }];
+  const sinceMs = silentSinceMs(tables, hostId, known);
+  return [{ reason: "HOST_IN_TROUBLE", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] }];
 }
 
 /** What keeps its devices from being used, or will when it is published next. */
-function devices(tables: RegistryTables, { diskId, deviceIds }: Disk, { whySuspected }: Known): Found[] {
-  return deviceIds.flatMap((deviceId): Found[] => {
-    const device = tables.devices.get(deviceId);
+function devices(tables: RegistryTables, disk: Disk, known: Known): Found[] {
+  const { diskId } = disk;
+  return disk.deviceIds.flatMap((deviceId): Found[] => {
     const becauseOf: Subject[] = [{ kind: "DEVICE", name: deviceId }];
-    const found = (message: string): Found[] => [{ reason: "DEVICE_IN_TROUBLE", message, becauseOf }];
-    if (device === undefined) return found(`disk ${diskId} lies on device ${deviceId}, which is not known any more`);
-    const away = whyAway(tables, device.hostId, whySuspected);
-    if (away !== undefined) {
-      becauseOf.push({ kind: "HOST", name: device.hostId });
-      return found(`disk ${diskId} lies on device ${deviceId} of host ${device.hostId}, which is not asked: ${away}`);
+    const device = tables.devices.get(deviceId);
+    const away = device && whyAway(tables, device.hostId, known.whySuspected);
+    if (device !== undefined && away !== undefined) {
+      const { hostId } = device;
+      const message = `disk ${diskId} lies on device ${deviceId} of host ${hostId}, which is not asked: ${away}`;
+      becauseOf.push({ kind: "HOST", name: hostId });
+      return [{ reason: "DEVICE_IN_TROUBLE", message, sinceMs: silentSinceMs(tables, hostId, known), becauseOf }];
     }
-    if (device.health === "ERROR") return found(`disk ${diskId} lies on device ${deviceId}, which is in ERROR`);
-    if (device.attachState !== "ATTACHED")
-      return found(`disk ${diskId} lies on device ${deviceId}, which is ${device.attachState}`);
-    return [];
+    const { health, message: fault } = deviceHealth(tables, disk, deviceId);
+    if (health !== "ERROR") return [];
+    const message = `disk ${diskId} cannot be used: ${fault}`;
+    return [{ reason: "DEVICE_IN_TROUBLE", message, sinceMs: device && faultySinceMs(device), becauseOf }];
   });
+}
+
+function faultySinceMs(device: Device): number | undefined {
+  const { health, attachState, stateChangedAtMs } = device;
+  return health === "ERROR" || attachState === "ATTACHED" ? unhealthySinceMs(device) : stateChangedAtMs;
 }
 
 function whyAway(tables: RegistryTables, hostId: HostId, whySuspected: WhySuspected): string | undefined {

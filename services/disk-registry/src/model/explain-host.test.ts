@@ -167,7 +167,7 @@ const rows: readonly ExplainRow[] = [
   [
     "another registry leads",
     HOST,
-    { known: { standsStill: "another registry leads this fleet" } },
+    { known: { standsStill: () => "another registry leads this fleet" } },
     [{ reason: "STANDS_STILL", says: /another registry leads/ }],
   ],
   [
@@ -203,6 +203,23 @@ const rows: readonly ExplainRow[] = [
         says: /and it serves 1 disk \(x\), it is VM vm-1$/,
         becauseOf: [DISK, VM],
         commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
+      },
+    ],
+  ],
+  [
+    "its agent was stopped once it was out of operation",
+    HOST,
+    {
+      host: { state: "UNAVAILABLE", removalRequested: true },
+      device: { attachState: "DETACHED", detachConfirmed: true },
+    },
+    [
+      {
+        reason: "AGENT_SILENT",
+        says: /nothing is heard/,
+        sinceMs: 500,
+        isRoutine: true,
+        commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
       },
     ],
   ],

@@ -18,7 +18,15 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
     foreignDevices(host),
     removal(tables, host),
   ];
-  return toCauses(hostId, found);
+  const isOut = host.removalRequested && !found.some((cause) => cause?.reason === "REMOVAL_WAITS");
+  const causes = toCauses(hostId, found);
+  return isOut ? causes.map((cause) => ({ ...cause, isRoutine: true })) : causes;
+}
+
+/** When a host that is not asked was heard last; undefined where nobody knows. */
+export function silentSinceMs(tables: RegistryTables, hostId: HostId, known: Known): number | undefined {
+  const host = tables.hosts.get(hostId);
+  return host && whySilent(tables, host, known)?.sinceMs;
 }
 
 const SHOWN_DISKS = 3;
@@ -29,7 +37,8 @@ function toCauses(name: HostId, found: readonly Found[]): Cause[] {
   return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: { kind: "HOST", name }, ...cause }]));
 }
 
-function standsStill({ hostId }: Host, { standsStill: message }: Known): Found {
+function standsStill({ hostId }: Host, known: Known): Found {
+  const message = known.standsStill();
   if (message === undefined) return undefined;
   return { reason: "STANDS_STILL", message: `host ${hostId} gets no orders: ${message}` };
 }

@@ -5,6 +5,11 @@ import { hostCauses } from "./explain-host.js";
 import { poolCauses } from "./explain-pool.js";
 import type { RegistryTables } from "./schema.js";
 
+/** The first cause that somebody needs to act on; undefined when nothing is wrong. */
+export function troubleOf(tables: RegistryTables, subject: Subject, known: Known): Cause | undefined {
+  return causesOf(tables, subject, known).find(({ isRoutine }) => !isRoutine);
+}
+
 /** Why a thing is not as it should be, or not yet. */
 export function causesOf(tables: RegistryTables, subject: Subject, known: Known): Cause[] {
   switch (subject.kind) {

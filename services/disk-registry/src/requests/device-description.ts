@@ -1,36 +1,45 @@
-import type { Device as DeviceMessage, Host as HostMessage } from "@diskmesh/api/registry";
+import type { Device as DeviceMessage, Disk as DiskMessage, Host as HostMessage } from "@diskmesh/api/registry";
 import type { Context } from "../context.js";
+import { troubleOf } from "../model/explain.js";
 import { removalTimesOutAtMs } from "../model/remove-action.js";
-import { type FindSharers, sharersIn, whyRefused } from "../model/same-bytes.js";
-import type { Device, Host, RegistryTables } from "../model/schema.js";
-import { deviceMessage, hostMessage } from "./wire.js";
+import type { FindSharers } from "../model/same-bytes.js";
+import type { Device, Disk, Host, RegistryTables } from "../model/schema.js";
+import { deviceMessage, diskMessage, hostMessage } from "./wire.js";
+
+type Describing = Pick<Context, "fleet" | "workers" | "config" | "clock" | "liveness" | "known">;
 
 /** A device with everything that is known of it, the timers and progress that live in memory only included. */
 export function describeDevice(
-  context: Pick<Context, "fleet" | "workers" | "config" | "clock" | "liveness">,
+  context: Describing,
   tables: RegistryTables,
   device: Device,
-  findSharers: FindSharers = sharersIn(tables, context.config.serialNumbersOfMany),
+  findSharers?: FindSharers,
 ): DeviceMessage {
   const { fleet, workers } = context;
+  const known = findSharers === undefined ? context.known : { ...context.known, findSharers };
   const host = tables.hosts.get(device.hostId);
-  const inOperation = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
-  const refused = inOperation ? undefined : whyRefused(findSharers, device);
   const removalTimesOut = device.attachState === "CLOSING" && host !== undefined;
-  const described = device.lastError || refused === undefined ? device : { ...device, lastError: refused };
-  return deviceMessage(described, fleet.leader(), {
+  return deviceMessage(device, fleet.leader(), {
     ...workers.progressOf(device),
     removalTimesOutAtMs: removalTimesOut ? timesOutAtMs(context, host) : undefined,
+    trouble: troubleOf(tables, { kind: "DEVICE", name: device.deviceId }, known),
   });
 }
 
-export function describeHost(context: Pick<Context, "liveness" | "config" | "clock">, host: Host): HostMessage {
-  const { liveness } = context;
+/** A host, as `describeDevice` does. */
+export function describeHost(context: Describing, tables: RegistryTables, host: Host): HostMessage {
+  const { liveness, known } = context;
   return hostMessage(host, {
     lastHeardAtMs: liveness.lastHeardAtMs(host.hostId),
     removalTimesOutAtMs: timesOutAtMs(context, host),
     isSuspected: liveness.whySuspected(host.hostId) !== undefined,
+    trouble: troubleOf(tables, { kind: "HOST", name: host.hostId }, known),
   });
+}
+
+/** A disk, as `describeDevice` does. */
+export function describeDisk({ known }: Pick<Describing, "known">, tables: RegistryTables, disk: Disk): DiskMessage {
+  return diskMessage(tables, disk, troubleOf(tables, { kind: "DISK", name: disk.diskId }, known));
 }
 
 function timesOutAtMs(

@@ -4,7 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext } from "../context.js";
 import type { PublicationStep } from "../model/publications.js";
 import type { Disk, RegistryTables } from "../model/schema.js";
-import { diskMessage } from "./wire.js";
+import { describeDisk } from "./device-description.js";
 
 /**
  * Waits until the disk has reached what was requested, and returns it as it was then; shortly before the deadline says how
@@ -20,7 +20,7 @@ export async function waitForPublication(
   const find = () =>
     tablet.read((tables) => {
       const step = progress(tables);
-      return step.progress === "reached" ? diskMessage(tables, step.disk) : undefined;
+      return step.progress === "reached" ? describeDisk(context, tables, step.disk) : undefined;
     });
   const timeoutMs = answerInMs(context, call);
   const reached = await diskChanges.until(diskId, find, { timeoutMs, clock, signal: call.signal });

@@ -18,8 +18,6 @@ export interface Watched<Item, Changed, Removed> {
   readonly matches: (item: Item) => boolean;
   /** Whether it may have matched before, by what never changes of it. */
   readonly mayHaveMatched: (item: Item) => boolean;
-  /** The things that a key of the changes stands for. */
-  readonly expand?: (tables: RegistryTables, key: string) => Iterable<string>;
   readonly changed: (tables: RegistryTables, item: Item) => Changed;
   readonly removed: (key: string) => Removed;
 }
@@ -112,11 +110,10 @@ class Watch<Item, Changed, Removed> {
   }
 
   #updatesOf(changedKeys: readonly string[]): Promise<readonly (Changed | Removed)[]> {
-    const { expand, get, matches, changed, removed } = this.watched;
+    const { what, get, matches, changed, removed } = this.watched;
     return this.context.tablet.read((tables) => {
       const updates: (Changed | Removed)[] = [];
-      const keys = expand === undefined ? changedKeys : changedKeys.flatMap((key) => [...expand(tables, key)]);
-      for (const key of new Set(keys)) {
+      for (const key of this.context.tableChanges[what].expand(tables, changedKeys)) {
         const item = get(tables, key);
         if (item !== undefined && matches(item)) {
           this.#sent?.add(key);

@@ -21,10 +21,12 @@ import {
   PublicationState,
   type RefusedNumbers as RefusedNumbersMessage,
   type StampedDevice as StampedDeviceMessage,
+  type Trouble as TroubleMessage,
 } from "@diskmesh/api/registry";
 import { type HostId, InvalidArgumentError, identifiedBy } from "@diskmesh/domain";
 import type { Refused } from "../agents/fleet.js";
 import type { ActionResult } from "../model/action-result.js";
+import type { Cause } from "../model/cause.js";
 import { diskHealth } from "../model/disks.js";
 import type { DeviceOutcome, Leader, OutcomeCode } from "../model/orders.js";
 import type { StampedDevice } from "../model/registration.js";
@@ -53,6 +55,7 @@ export interface HostTimes {
   readonly lastHeardAtMs: number | undefined;
   readonly removalTimesOutAtMs: number | undefined;
   readonly isSuspected: boolean;
+  readonly trouble: Cause | undefined;
 }
 
 /** What is known of a device beside what is stored of it. */
@@ -62,6 +65,7 @@ export interface DeviceProgress {
   readonly erasedBytes: number;
   /** What its agent waits for, if that is not stored. */
   readonly pending: Pending | undefined;
+  readonly trouble: Cause | undefined;
 }
 
 export function hostMessage(host: Host, times: HostTimes): HostMessage {
@@ -85,8 +89,12 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
     saidDead: host.saidDead && wordMessage(host.saidDead),
     suspected: times.isSuspected,
     foreignDevices: [...(host.foreignDevices ?? [])],
-    trouble: undefined,
+    trouble: troubleMessage(times.trouble),
   };
+}
+
+function troubleMessage(cause: Cause | undefined): TroubleMessage | undefined {
+  return cause && { code: cause.reason, sentence: cause.message, since: dateIf(cause.sinceMs) };
 }
 
 function wordMessage({ by, atMs, reason }: OperatorsWord): OperatorsWordMessage {
@@ -131,7 +139,7 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     saidHealth: Health[said?.health ?? "UNSPECIFIED"],
     saidHealthBy: said && wordMessage(said),
     pending: pendingMessage(device.deviceId, device.pending ?? progress.pending),
-    trouble: undefined,
+    trouble: troubleMessage(progress.trouble),
   };
 }
 
@@ -145,7 +153,7 @@ function identityMessage(identity: DeviceIdentity): DeviceIdentityMessage {
   return { ...identity, fileIdentity: identity.fileIdentity ?? "" };
 }
 
-export function diskMessage(tables: RegistryTables, disk: Disk): DiskMessage {
+export function diskMessage(tables: RegistryTables, disk: Disk, trouble: Cause | undefined): DiskMessage {
   const { health, message } = diskHealth(tables, disk);
   return {
     diskId: disk.diskId,
@@ -161,7 +169,7 @@ export function diskMessage(tables: RegistryTables, disk: Disk): DiskMessage {
     healthMessage: message,
     createdAt: dateOf(disk.createdAtMs),
     fence: disk.fence && fenceMessage(disk.fence),
-    trouble: undefined,
+    trouble: troubleMessage(trouble),
   };
 }
 

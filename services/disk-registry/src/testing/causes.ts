@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type { Known, Subject } from "../model/cause.js";
-import { causesOf } from "../model/explain.js";
+import { causesOf, troubleOf } from "../model/explain.js";
 import type { Device, Disk, Host, Publication } from "../model/schema.js";
 import { noteMassSilence } from "../model/vigil.js";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "./fleet-fixture.js";
@@ -19,7 +19,7 @@ const known = (fields: Partial<Known> = {}): Known => ({
   refusalOf: () => undefined,
   refusedRegistrationOf: () => undefined,
   progressOf: () => ({ nextAttemptAtMs: 900, erasedBytes: 16 * 2 ** 20, pending: undefined }),
-  standsStill: undefined,
+  standsStill: () => undefined,
   serialNumbersOfMany: new Set(),
   ...fields,
 });
@@ -58,6 +58,7 @@ interface Expected {
   readonly sinceMs?: number;
   readonly nextTryAtMs?: number;
   readonly becauseOf?: readonly Subject[];
+  readonly isRoutine?: true;
   /** Of the cures that are commands. */
   readonly commands?: readonly string[];
 }
@@ -76,13 +77,18 @@ export function testCauses(rows: readonly ExplainRow[]): void {
       });
       if (scene.isMass) fleet.transact((tx) => noteMassSilence(tx, true, 1));
       const found = causesOf(fleet.tables, subject, known(scene.known));
+      expect(troubleOf(fleet.tables, subject, known(scene.known))?.reason).to.equal(
+        expected.find(({ isRoutine }) => !isRoutine)?.reason,
+      );
       expect(found.map(({ reason }) => reason)).to.deep.equal(expected.map(({ reason }) => reason));
       for (const [index, { says, commands = [], ...rest }] of expected.entries()) {
         const { message, cures = [], subject: of, ...told } = found[index] as (typeof found)[number];
         expect(of).to.deep.equal(subject);
         expect(message).to.match(says);
         expect(cures.map(([, command]) => command).filter(Boolean)).to.deep.equal(commands);
-        const set = Object.fromEntries(Object.entries(told).filter(([, value]) => value !== undefined));
+        const set = Object.fromEntries(
+          Object.entries(told).filter(([, value]) => value !== undefined && value !== false),
+        );
         expect(set).to.deep.equal({ ...(told.becauseOf === undefined ? {} : { becauseOf: [] }), ...rest });
       }
     });

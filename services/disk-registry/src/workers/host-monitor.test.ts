@@ -1,6 +1,7 @@
 import { silentLogger, systemClock } from "@diskmesh/domain";
 import { expect } from "chai";
 import { Liveness } from "../agents/liveness.js";
+import { RefusedAgents } from "../agents/refused-agents.js";
 import { configSchema } from "../config.js";
 import type { Publication } from "../model/schema.js";
 import { aDevice, aDisk, aHost, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
@@ -43,7 +44,9 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
   const { tablet } = fleet;
   const liveness = new Liveness(clock, config.heartbeat);
   liveness.hear(hostId("h1"));
-  const monitor = new HostMonitor({ config, clock, liveness, log: silentLogger, tablet } as unknown as WorkContext);
+  const refusedAgents = new RefusedAgents(clock);
+  const work = { config, clock, liveness, log: silentLogger, tablet, refusedAgents, fleet: {} };
+  const monitor = new HostMonitor(work as unknown as WorkContext);
   await monitor.begin();
   await ended;
   await monitor.close();
@@ -61,8 +64,10 @@ class Leaders {
     disks: [aDisk("x", ["d0"], { publication: publishedWithFence("h9") })],
   });
   readonly fenced: string[] = [];
-  /** Hosts in the order in which they were told to be suspected, or no more. */
-  readonly suspicions: string[] = [];
+  /** Hosts in the order in which they were told to be seen otherwise. */
+  readonly seenOtherwise: string[] = [];
+  readonly registryFleet: { standsStill?: string } = {};
+  refusedAgents: RefusedAgents | undefined;
   monitor: HostMonitor | undefined;
   #nowMs = 1_000_000;
   #clockIsAheadMs = 0;
@@ -80,10 +85,12 @@ class Leaders {
     const { tablet } = this.fleet;
     const liveness = new Liveness(clock, config.heartbeat);
     this.#liveness = liveness;
-    const work = { config, clock, liveness, log: silentLogger, tablet } as unknown as WorkContext;
+    const refusedAgents = new RefusedAgents(clock);
+    this.refusedAgents = refusedAgents;
+    const work = { config, clock, liveness, log: silentLogger, tablet, refusedAgents, fleet: this.registryFleet };
     const fenced = (diskIds: readonly string[]) => this.fenced.push(...diskIds);
-    const suspicionChanged = (hostIds: readonly string[]) => this.suspicions.push(...hostIds);
-    this.monitor = new HostMonitor(work, { online: () => {}, fenced, suspicionChanged });
+    const seenOtherwise = (hostIds: readonly string[]) => this.seenOtherwise.push(...hostIds);
+    this.monitor = new HostMonitor(work as unknown as WorkContext, { online: () => {}, fenced, seenOtherwise });
     await this.monitor.begin();
   }
 
@@ -156,12 +163,33 @@ describe("host monitors of one leader after the other", () => {
 
   it("a host misses heartbeats, and is heard again -> told once each time; so are those of a mass silence", async () => {
     await leaders.pass(3_000, 9);
-    expect(leaders.suspicions).to.deep.equal(["h9"]);
+    expect(leaders.seenOtherwise).to.deep.equal(["h9"]);
     await leaders.pass(3_000, 10);
-    expect(leaders.suspicions.splice(0)).to.deep.equal(["h9", "h9"]);
+    expect(leaders.seenOtherwise.splice(0)).to.deep.equal(["h9", "h9"]);
     await leaders.pass(6_000, 4);
-    expect(leaders.suspicions).to.deep.equal(["h4", "h5", "h6", "h7", "h8", "h9"]);
+    const silent = ["h4", "h5", "h6", "h7", "h8", "h9"];
+    expect(leaders.seenOtherwise, "first as silent, then as part of a mass silence").to.deep.equal([
+      ...silent,
+      ...silent,
+    ]);
     expect(leaders.unavailable).to.equal(0);
+  });
+
+  it("a registration is refused again and again, and no more -> told when it begins, and once it is forgotten", async () => {
+    const refuse = () => leaders.refusedAgents?.registrationRefused(hostId("h1"), "10.0.0.8:7040", "why");
+    for (let tries = 0; tries < 5; tries++) {
+      refuse();
+      await leaders.pass(1_000, 10);
+    }
+    expect(leaders.seenOtherwise).to.deep.equal(["h1"]);
+    await leaders.pass(700_000, 10);
+    expect(leaders.seenOtherwise).to.deep.equal(["h1", "h1"]);
+  });
+
+  it("the registry stands still -> told once of all hosts", async () => {
+    leaders.registryFleet.standsStill = "another registry leads this fleet";
+    await leaders.pass(3_000, 10);
+    expect(leaders.seenOtherwise).to.have.length(10);
   });
 
   it("neither a clock that is set, nor time in which nobody led, ends a removal; heard time does, over all leaders", async () => {

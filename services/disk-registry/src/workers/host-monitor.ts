@@ -14,6 +14,7 @@ import {
 } from "../model/heartbeats.js";
 import { requireRegistration } from "../model/remembered.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
+import type { RegistryTables } from "../model/schema.js";
 import {
   isAnyUnavailable,
   isAnyUncounted,
@@ -36,8 +37,8 @@ export interface HostEvents {
   readonly online: (hostId: HostId) => void;
   /** Disks were taken from their host. */
   readonly fenced: (diskIds: readonly DiskId[]) => void;
-  /** Each of them is suspected of silence, or no more. */
-  readonly suspicionChanged: (hostIds: readonly HostId[]) => void;
+  /** What is known of them in memory only has changed: whether they are suspected of silence, who was refused. */
+  readonly seenOtherwise: (hostIds: readonly HostId[]) => void;
 }
 
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
@@ -46,13 +47,13 @@ export class HostMonitor {
   #running: Promise<void> | undefined;
   #massSilentBefore = 0;
   #mass: MassSilence | undefined;
-  #suspected: ReadonlySet<HostId> = new Set();
+  #seen: ReadonlyMap<HostId, string> = new Map();
   /** Monotonic clock time, in ms. */
   #notedAtMs = 0;
 
   constructor(
     private readonly context: WorkContext,
-    private readonly on: HostEvents = { online: () => {}, fenced: () => {}, suspicionChanged: () => {} },
+    private readonly on: HostEvents = { online: () => {}, fenced: () => {}, seenOtherwise: () => {} },
   ) {}
 
   async close(): Promise<void> {
@@ -120,7 +121,7 @@ export class HostMonitor {
     const nowMs = clock.nowMs();
     const silentForMs = (hostId: HostId): number => liveness.silentForMs(hostId);
     const found = await tablet.read((tables) => ({
-      suspected: findSuspected(tables, liveness.whySuspected),
+      seen: this.#inMemory(tables),
       silence: findSilent(tables, silentForMs, config.heartbeat, nowMs),
       silentDead: findSilentDead(tables, silentForMs, timeoutMs),
       proven: findProven(tables, nowMs),
@@ -129,7 +130,7 @@ export class HostMonitor {
         .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0)
         .map((host) => host.hostId),
     }));
-    this.#tellSuspected(found.suspected);
+    this.#tellSeenOtherwise(found.seen);
     const before = this.#mass;
     const { silence, mass } = afterMassSilence(found.silence, before, timeoutMs, clock.monotonicMs());
     // Durable before anything is done about it, and until all has been done: else the next leader would fence.
@@ -161,12 +162,25 @@ export class HostMonitor {
     for (const hostId of found.timedOut) await this.#giveUp(hostId, nowMs);
   }
 
-  #tellSuspected(suspected: ReadonlySet<HostId>): void {
-    const before = this.#suspected;
-    this.#suspected = suspected;
-    const begun = [...suspected].filter((hostId) => !before.has(hostId));
-    const over = [...before].filter((hostId) => !suspected.has(hostId));
-    if (begun.length + over.length > 0) this.on.suspicionChanged([...begun, ...over]);
+  /** What is known of hosts in memory only, as texts that differ when it does. */
+  #inMemory(tables: RegistryTables): ReadonlyMap<HostId, string> {
+    const { liveness, refusedAgents } = this.context;
+    const { standsStill = "" } = this.context.fleet;
+    const found = new Map<HostId, string>();
+    const add = (hostId: HostId, text: string) => found.set(hostId, `${found.get(hostId) ?? ""}\n${text}`);
+    const silence = massSilenceRan(tables) ? "mass silence" : "silence";
+    for (const hostId of findSuspected(tables, liveness.whySuspected)) add(hostId, silence);
+    for (const [hostId, { message }] of refusedAgents.all()) add(hostId, message);
+    if (standsStill !== "") for (const { hostId } of tables.hosts.entries()) add(hostId, standsStill);
+    return found;
+  }
+
+  #tellSeenOtherwise(seen: ReadonlyMap<HostId, string>): void {
+    const before = this.#seen;
+    this.#seen = seen;
+    const all = [...new Set([...seen.keys(), ...before.keys()])];
+    const changed = all.filter((hostId) => seen.get(hostId) !== before.get(hostId));
+    if (changed.length > 0) this.on.seenOtherwise(changed);
   }
 
   async #giveUp(hostId: HostId, nowMs: number): Promise<void> {

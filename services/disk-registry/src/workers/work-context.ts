@@ -3,6 +3,7 @@ import type { Clock } from "@diskmesh/service";
 import type { AgentClients } from "../agents/agent-clients.js";
 import type { Fleet } from "../agents/fleet.js";
 import type { Liveness } from "../agents/liveness.js";
+import type { RefusedAgents } from "../agents/refused-agents.js";
 import type { Config } from "../config.js";
 import type { RegistryTablet } from "../stored-schema.js";
 
@@ -17,4 +18,5 @@ export interface WorkContext {
   readonly fleet: Fleet;
   readonly agents: AgentClients;
   readonly liveness: Liveness;
+  readonly refusedAgents: RefusedAgents;
 }

@@ -24,7 +24,7 @@ export class Workers {
   readonly #unexports: WorkQueue;
   readonly #monitor: HostMonitor;
 
-  constructor(context: WorkContext, { suspicionChanged }: Pick<HostEvents, "suspicionChanged">) {
+  constructor(context: WorkContext, { seenOtherwise }: Pick<HostEvents, "seenOtherwise">) {
     const { orders, publications, erase } = context.config;
     this.#context = context;
     this.#orderWorker = new OrderWorker(context, (devices) => {
@@ -49,7 +49,7 @@ export class Workers {
     this.#monitor = new HostMonitor(context, {
       online: (hostId) => this.wakeHost(hostId),
       fenced: (diskIds) => this.wakeFences(diskIds),
-      suspicionChanged,
+      seenOtherwise,
     });
   }
 
