@@ -53,7 +53,7 @@ interface FactsProps {
   readonly store: Store;
 }
 
-/** What the lists say of it, and what they have no place for. */
+/** What the lists say of it, and what they have no place for. A host's, device's or disk's trouble stands under "Why". */
 function Facts({ kind, name, row, store }: FactsProps) {
   if (row === undefined)
     return (
@@ -95,7 +95,7 @@ function Facts({ kind, name, row, store }: FactsProps) {
   if (row.sinceMs !== undefined) add("for", <Age sinceMs={row.sinceMs} />);
   return (
     <>
-      {row.trouble !== undefined && <p class="trouble">{withLabels(row.trouble)}</p>}
+      {row.trouble !== undefined && !WITH_EVENTS.includes(kind) && <p class="trouble">{withLabels(row.trouble)}</p>}
       <dl>
         {facts.map(([title, value]) => (
           <div key={title}>

@@ -4,7 +4,7 @@ import { NotFoundError } from "@diskmesh/domain";
 import type { DeviceItem, WhyAnswer } from "@diskmesh/page/rows";
 import { explain } from "../handlers/explain.js";
 import { pageFiles } from "../page/files.js";
-import { lower, troubleOfDevice } from "../page/fleet-rows.js";
+import { lower } from "../page/fleet-rows.js";
 import { ownSourceRow } from "../page/source-row.js";
 import { timelineOf } from "../page/timeline.js";
 import type { Answer } from "./answer.js";
@@ -70,9 +70,9 @@ export const pageRoutes: readonly Route[] = [
       const devices = await http.context.registries.devicesOf(queried(http, "host"));
       return data(
         devices.map((device): DeviceItem => {
-          const { deviceId: id, attachState, health, diskId: disk, sizeBytes } = device;
+          const { deviceId: id, attachState, health, diskId: disk, sizeBytes, trouble } = device;
           const state = lower("ATTACH_STATE_", attachState);
-          return { id, state, health: lower("HEALTH_", health), disk, sizeBytes, note: troubleOfDevice(device) };
+          return { id, state, health: lower("HEALTH_", health), disk, sizeBytes, note: trouble?.sentence ?? "" };
         }),
       );
     },

@@ -180,19 +180,36 @@ describe("the fleet's rows", () => {
     expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
-  it("a host is suspected -> it says so, since its last heartbeat; one that is dead is dead", async () => {
-    const lastHeartbeatAt = new Date(5_000);
+  it("a host is suspected -> it is shown with the registry's words; one that is dead is dead", async () => {
+    const trouble = { code: "HEARTBEATS_MISSED", sentence: "two heartbeats are missing", since: new Date(5_000) };
     const message = (hostId: string, state: HostState): WatchHostsResponse => ({
-      update: { $case: "host", value: Host.fromPartial({ hostId, state, suspected: true, lastHeartbeatAt }) },
+      update: { $case: "host", value: Host.fromPartial({ hostId, state, suspected: true, trouble }) },
       resumeToken: "",
     });
     const { board, clock } = follow({
       hosts: () => endless(begin, message("h", HostState.ONLINE), message("d", HostState.DEAD), end("hosts.1")),
     });
     await clock.advance(1_000);
-    const suspected = { state: "suspected", trouble: "its heartbeats are missing", sinceMs: 5_000 };
+    const suspected = { state: "suspected", trouble: trouble.sentence, sinceMs: 5_000 };
     expect(board.last.get("host h")).to.include(suspected);
     expect(board.last.get("host d")).to.include({ state: "dead" });
+  });
+
+  it("a host is to be removed -> that is done once the registry names no trouble", async () => {
+    const message = (hostId: string, trouble: object | undefined): WatchHostsResponse => ({
+      update: {
+        $case: "host",
+        value: Host.fromPartial({ hostId, state: "HOST_STATE_ONLINE", removalRequested: true, ...trouble }),
+      },
+      resumeToken: "",
+    });
+    const waits = { trouble: { code: "REMOVAL_WAITS", sentence: "it serves 1 disk" } };
+    const { board, clock } = follow({
+      hosts: () => endless(begin, message("h", waits), message("left", undefined), end("hosts.1")),
+    });
+    await clock.advance(1_000);
+    expect(board.last.get("host h")).to.include({ removal: "wanted", trouble: "it serves 1 disk" });
+    expect(board.last.get("host left")).to.include({ removal: "done" }).and.not.to.have.property("trouble");
   });
 
   it("nor does any process of it answer -> why not", async () => {

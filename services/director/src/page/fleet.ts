@@ -5,7 +5,7 @@ import type { DeviceLetter } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../registries.js";
 import type { Board } from "./board.js";
-import { deviceRow, diskRow, hostRow, isHeld, letterOf } from "./fleet-rows.js";
+import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 import { causeOf, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
 
 const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
@@ -35,19 +35,11 @@ interface Watched<Thing> {
   set(name: string, thing: Thing | undefined): void;
 }
 
-/** What a host's row tells of one of its devices. */
-interface ShownDevice {
-  readonly letter: DeviceLetter;
-  readonly isHeld: boolean;
-}
-
 /** Keeps the board's rows of what one disk registry knows up, until the signal aborts. */
 export class Fleet {
   readonly #hosts = new Map<string, Host>();
   /** By host, then by id. */
-  readonly #devices = new Map<string, Map<string, ShownDevice>>();
-  /** Where disks are published. */
-  readonly #hostOfDisk = new Map<string, string>();
+  readonly #devices = new Map<string, Map<string, DeviceLetter>>();
   readonly #hostOfDevice = new Map<string, string>();
   /** Hosts that are shown with the next ones. */
   readonly #unshown = new Set<string>();
@@ -92,7 +84,7 @@ export class Fleet {
       what: "disks",
       open: (resumeToken) =>
         named(registry.watchDisks({ resumeToken }, call), "disk", "removedDiskId", ({ diskId }: Disk) => diskId),
-      set: (diskId, disk) => this.#setDisk(diskId, disk),
+      set: (diskId, disk) => this.board.set("disk", diskId, disk && diskRow(disk)),
     });
   }
 
@@ -192,27 +184,18 @@ export class Fleet {
 
   #setDevice(deviceId: string, device: Device | undefined): void {
     const hostId = device?.hostId ?? this.#hostOfDevice.get(deviceId) ?? "";
-    const devices = this.#devices.get(hostId) ?? new Map<string, ShownDevice>();
+    const devices = this.#devices.get(hostId) ?? new Map<string, DeviceLetter>();
     this.#devices.set(hostId, devices);
     if (device === undefined) {
       devices.delete(deviceId);
       if (devices.size === 0) this.#devices.delete(hostId);
       this.#hostOfDevice.delete(deviceId);
     } else {
-      devices.set(deviceId, { letter: letterOf(device), isHeld: isHeld(device) });
+      devices.set(deviceId, letterOf(device));
       this.#hostOfDevice.set(deviceId, hostId);
     }
     this.board.set("device", deviceId, device && deviceRow(device));
     this.#showSoon(hostId);
-  }
-
-  #setDisk(diskId: string, disk: Disk | undefined): void {
-    const row = disk && diskRow(disk);
-    const [before = "", hostId = ""] = [this.#hostOfDisk.get(diskId), row?.host];
-    if (hostId === "") this.#hostOfDisk.delete(diskId);
-    else this.#hostOfDisk.set(diskId, hostId);
-    for (const each of new Set([before, hostId])) if (before !== hostId && each !== "") this.#showSoon(each);
-    this.board.set("disk", diskId, row);
   }
 
   #showSoon(hostId: string): void {
@@ -234,11 +217,7 @@ export class Fleet {
       return;
     }
     const devices = [...(this.#devices.get(hostId) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
-    const letters = devices.map(([, { letter }]) => letter).join("");
-    const isInUse =
-      host.removalRequested &&
-      (devices.some(([, each]) => each.isHeld) || [...this.#hostOfDisk.values()].includes(hostId));
-    this.board.set("host", hostId, hostRow(host, letters, isInUse));
+    this.board.set("host", hostId, hostRow(host, devices.map(([, letter]) => letter).join("")));
   }
 }
 
