@@ -1,10 +1,11 @@
-import { statSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import type { ExplainResponse } from "@diskmesh/api/common";
 import { runCommandLine } from "@diskmesh/cli";
+import { httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, leaveToVerify } from "@diskmesh/testkit";
+import { eventually, freePort, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
@@ -20,9 +21,13 @@ const overrides = { director: { agents: { unresponsiveAfterMs: 1_000 } } };
 describe("the diskmesh command and a mesh", () => {
   let mesh: TestMesh;
   let environment: Record<string, string>;
+  let feed: PageFeed;
 
   before(async () => {
-    mesh = await TestMesh.start({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES, overrides });
+    const port = await freePort();
+    const http = { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) };
+    const director = { ...overrides.director, http };
+    mesh = await TestMesh.start({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES, overrides: { director } });
     const { caFile, certFile, keyFile } = mesh.group.operatorFiles;
     environment = {
       DISKMESH_DIRECTOR: mesh.group.address("director"),
@@ -32,8 +37,12 @@ describe("the diskmesh command and a mesh", () => {
       DISKMESH_CERT: certFile,
       DISKMESH_KEY: keyFile,
     };
+    feed = await openPageFeed({ port, ca: readFileSync(caFile), login: "admin:pw-admin" });
   });
-  after(() => mesh?.[Symbol.asyncDispose]());
+  after(async () => {
+    feed?.close();
+    await mesh?.[Symbol.asyncDispose]();
+  });
 
   const typed = (...args: string[]) => typeCommand(args, environment, mesh.group.folder);
   /** Fails unless it ends with 0. */
@@ -44,6 +53,14 @@ describe("the diskmesh command and a mesh", () => {
   }
   // biome-ignore lint/suspicious/noExplicitAny: what each answers is looked at field by field.
   const listed = async (line: string): Promise<any[]> => JSON.parse(await done(`${line} --json`));
+
+  /** The page and the command show what the registry says is wrong, in its words. */
+  async function isShown(kind: "host" | "disk", name: string, sentence: string): Promise<void> {
+    const { trouble } = (await listed(`${kind}s`)).find((each) => each[`${kind}Id`] === name);
+    expect(trouble.sentence).to.equal(sentence).and.not.to.equal("");
+    expect(await done(`${kind}s`)).to.contain(sentence);
+    await eventually(() => expect(feed.rows.get(`${kind} ${name}`)?.trouble).to.equal(sentence));
+  }
 
   const listedWhy = async (line: string) => (JSON.parse(await done(`${line} --json`)) as ExplainResponse).causes;
 
@@ -106,6 +123,9 @@ describe("the diskmesh command and a mesh", () => {
       "SAID_DEAD",
       `diskmesh fence-host ${hostId} --reason WHY`,
     ]);
+    await isShown("host", hostId, why?.message ?? "");
+    const [fence] = await listedWhy(`why disk ${published.diskId}`);
+    await isShown("disk", published.diskId, fence?.message ?? "");
     const joined = async (line: string) =>
       (await listedWhy(line)).map(({ subject, reason }) => `${subject?.kind} ${subject?.name} ${reason}`);
     for (const name of ["scratch", published.diskId])

@@ -95,7 +95,10 @@ describe("the page in a browser", function () {
     await shows("dialog", /Done/);
     await page.getByRole("button", { name: "Close", exact: true }).click();
     await shows(`#disks [data-name="${diskCid}"]`, /free/);
-    await shows("#trouble", /disk scratch was fenced from host-2: operator admin: its power is gone/);
+    await shows(
+      "#trouble",
+      /disk scratch was taken from host host-2 by .*operator admin: its power is gone.*, and is served nowhere/,
+    );
     await page.locator("#disks").getByRole("link", { name: "scratch" }).click();
     await shows("#detail dl", new RegExp(`^id ${diskCid} state free`));
     await shows("#detail #why", /FENCED/);
@@ -115,7 +118,7 @@ describe("the page in a browser", function () {
     await shows("dialog", new RegExp(`Noted, and not done yet.*holds 1 disk.*${diskCid}`));
     expect(await isWanted()).to.equal(true);
     await page.getByRole("button", { name: "Close", exact: true }).click();
-    await shows("#trouble", new RegExp(`host ${hostId} to be removed`));
+    await shows("#trouble", new RegExp(`host ${hostId} is to be removed, and 4 devices`));
     await page.locator("#trouble").getByRole("link", { name: hostId, exact: true }).click();
     await shows("#detail dl", /removal wanted, and not done yet/);
     await shows("#detail #why", /REMOVAL_WAITS.*scratch/);
@@ -125,7 +128,7 @@ describe("the page in a browser", function () {
     await page.getByRole("button", { name: "Keep it after all", exact: true }).click();
     await shows("dialog", /Done/);
     await page.getByRole("button", { name: "Close", exact: true }).click();
-    await shows("#trouble", new RegExp(`^(?!.*host ${hostId} to be removed)`));
+    await shows("#trouble", new RegExp(`^(?!.*host ${hostId} is to be removed)`));
     await shows("#detail #timeline", /keep host admin/);
     await shows("#detail #timeline", /remove host admin/);
     expect(await isWanted()).to.equal(false);

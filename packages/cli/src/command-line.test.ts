@@ -6,7 +6,6 @@ import { PassThrough } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { VERSION } from "@diskmesh/domain";
 import { expect } from "chai";
-import { fenceText } from "./actions/disks.js";
 import { actionsFor, allActions } from "./actions/index.js";
 import { runCommandLine } from "./command-line.js";
 import { Output } from "./output.js";
@@ -168,11 +167,6 @@ describe("the diskmesh command", () => {
       90_000, 900_000, 7_200_000, 604_800_000,
     ]);
     expect(timeOf("2026-01-31T12:00:00Z", 0).toISOString()).to.equal("2026-01-31T12:00:00.000Z");
-  });
-
-  it("a fence without a reason ends with its host", () => {
-    expect(fenceText({ hostId: "h1", reason: "no power" })).to.equal("fenced off h1: no power");
-    expect(fenceText({ hostId: "h1", reason: "" })).to.equal("fenced off h1");
   });
 
   it("a table has colours on a terminal alone, and nothing in it moves the cursor", () => {

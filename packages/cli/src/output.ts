@@ -1,4 +1,5 @@
 import type { Writable } from "node:stream";
+import type { Trouble } from "@diskmesh/api/registry";
 import { visible } from "@diskmesh/domain";
 
 /** What of an item stands in a column. */
@@ -104,6 +105,12 @@ export function sizeText(sizeBytes: number): string {
   let [value, unit] = [sizeBytes, 0];
   while (value >= 1024 && unit < UNITS.length - 1) [value, unit] = [value / 1024, unit + 1];
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+/** What is wrong with a thing by the registry's word, and since when. */
+export function troubleText(trouble: Trouble | undefined): string {
+  const { sentence = "", since } = trouble ?? {};
+  return since === undefined ? sentence : `${sentence}, since ${timeText(since)}`;
 }
 
 export function timeText(time: Date | undefined): string {

@@ -106,7 +106,7 @@ async function shows(page: Page, selector: string, text: string): Promise<void> 
  * hosts in the same trouble share a line, which names the first of them alone.
  */
 async function changeMs(page: Page, mesh: TestMesh, hostId: string, reason: string): Promise<number> {
-  const seen = shows(page, "#trouble", `${hostId}said dead`);
+  const seen = shows(page, "#trouble", `that host ${hostId} is dead`);
   await mesh.clients.registry.setHostState({ hostIds: [hostId], state: "HOST_STATE_DEAD", reason });
   const committedMs = performance.now();
   await seen;

@@ -57,7 +57,7 @@ export const SITUATIONS: readonly Situation[] = [
         asked: ["host", "host-3"],
         root: /^host host-3 is UNAVAILABLE: nothing is heard of the agent of host host-3, and somebody at 127\.0\.0\.1 is turned away: the certificate of disk-agent host-3 is refused: .*, since 20/,
         reasons: ["AGENT_REFUSED", "AGENT_SILENT"],
-        row: ["host host-3", /UNAVAILABLE: no heartbeat/],
+        row: ["host host-3", /the agent of host host-3, and somebody at 127\.0\.0\.1 is turned away/],
         cure: /^if that is its agent, put a certificate and key of disk-agent host-3, by an authority that the registry trusts/,
         // It runs on, and takes them up.
         follow: async () => stuck.writeCertificate(tls, rightCertificate(stuck, "host-3")),
@@ -72,7 +72,7 @@ export const SITUATIONS: readonly Situation[] = [
         asked: ["host", "host-4"],
         root: /^host host-4 is UNAVAILABLE: nothing is heard of the agent of host host-4, and an agent is turned away: disk-agent host-5 speaks for host host-4, which is not the one in its certificate, since 20/,
         reasons: ["AGENT_REFUSED", "AGENT_SILENT"],
-        row: ["host host-4", /UNAVAILABLE: no heartbeat/],
+        row: ["host host-4", /the agent of host host-4, and an agent is turned away/],
         cure: /certificate and key of disk-agent host-4.*; start the agent again if what it had was not of its host/,
         follow: async () => {
           stuck.writeCertificate(tls, rightCertificate(stuck, "host-4"));
@@ -110,7 +110,7 @@ export const SITUATIONS: readonly Situation[] = [
         asked: ["host", "host-2"],
         root: /^host host-2 is ONLINE, to be removed: dynamic disk served \(disk-.*\) is attached to work\/worker\//,
         reasons: ["REMOVAL_WAITS", "IN_USE"],
-        row: ["host host-2", /^to be removed, and not out of operation yet$/],
+        row: ["host host-2", /^host host-2 is to be removed, and 1 device is not out of operation, it serves 1 disk/],
         cure: /^take it from there: diskmesh detach served$/,
         // The host is a VM, too, which the bosh CLI would stop.
         follow: () => stuck.done("add-host host-2"),
@@ -209,7 +209,7 @@ export const SITUATIONS: readonly Situation[] = [
           `^device ${deviceId} is ATTACHED, WARNING, free: device ${deviceId} of host ${hostId} is in WARNING: a read of device ${deviceId} has not returned within 2000 ms, since 20`,
         ),
         reasons: ["UNHEALTHY"],
-        row: [`device ${deviceId}`, /^a read of device .* has not returned within/],
+        row: [`device ${deviceId}`, / is in WARNING: a read of device .* has not returned within/],
         cure: /^see to the drive on host host-8: once it answers as it should/,
         follow: async () => {
           drive.resume();
@@ -234,7 +234,7 @@ export const SITUATIONS: readonly Situation[] = [
           `^device ${deviceId} is ATTACHED, ERROR, .*device ${deviceId} of host ${hostId} is in ERROR: I/O on device ${deviceId} failed: EIO.*, since 20`,
         ),
         reasons: ["UNHEALTHY"],
-        row: [`device ${deviceId}`, /^I\/O on device .* failed: EIO/],
+        row: [`device ${deviceId}`, / is in ERROR: I\/O on device .* failed: EIO/],
         cure: new RegExp(`^trust it again once it was seen to: diskmesh set-device-state online ${deviceId}$`),
         meanwhile: fails,
         first: async () => drive.mend(),

@@ -1,20 +1,21 @@
-import { type AttachState, type Device, IdentifiedBy } from "@diskmesh/api/registry";
+import { AttachState, type Device, IdentifiedBy } from "@diskmesh/api/registry";
 import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../action.js";
-import { type Columns, short, sizeText } from "../output.js";
+import { type Columns, short, sizeText, troubleText } from "../output.js";
 import { attachState } from "../values.js";
 
 const COLUMNS: Columns<Device> = {
   device: ({ deviceId }) => deviceId,
   host: ({ hostId }) => hostId,
-  state: (device) => short(device.attachState),
+  state: ({ attachState, removalRequested: isLeaving }) =>
+    `${short(attachState)}${isLeaving && attachState !== AttachState.DETACHED ? ", to be removed" : ""}`,
   health: ({ health }) => short(health),
   size: ({ sizeBytes }) => sizeText(sizeBytes),
   identified: ({ identifiedBy }) => (identifiedBy === IdentifiedBy.UNSPECIFIED ? "" : short(identifiedBy)),
   pool: ({ pool }) => pool,
   generation: ({ deviceGeneration }) => deviceGeneration,
   disk: ({ diskId }) => diskId,
-  message: messageOfDevice,
+  trouble: ({ trouble }) => troubleText(trouble),
 };
 
 export const devices: Action = {
@@ -40,14 +41,3 @@ export const devices: Action = {
     output.list(COLUMNS, found, "no such devices");
   },
 };
-
-function messageOfDevice({ dirty, removalRequested, pending, healthMessage, lastError }: Device): string {
-  const notes = [
-    removalRequested && "to be removed",
-    dirty && "to be erased",
-    pending?.message,
-    healthMessage,
-    lastError,
-  ];
-  return [...new Set(notes)].filter(Boolean).join("; ");
-}

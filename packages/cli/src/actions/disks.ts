@@ -1,11 +1,11 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import type { Disk, Fence } from "@diskmesh/api/registry";
+import type { Disk } from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
 import type { Mesh } from "../mesh.js";
-import { type Columns, short, sizeText } from "../output.js";
+import { type Columns, short, sizeText, troubleText } from "../output.js";
 
 const OF_REGISTRY: Columns<Disk> = {
   disk: ({ diskId }) => diskId,
@@ -16,8 +16,7 @@ const OF_REGISTRY: Columns<Disk> = {
   devices: ({ deviceIds }) => deviceIds.join(" "),
   published: ({ publication }) => (publication === undefined ? "" : short(publication.state)),
   to: ({ publication }) => publication?.hostId ?? "",
-  message: ({ healthMessage, publication, fence }) =>
-    [healthMessage, publication?.lastError, fence && fenceText(fence)].filter(Boolean).join("; "),
+  trouble: ({ trouble }) => troubleText(trouble),
 };
 
 const OF_DIRECTOR: Columns<DynamicDisk> = {
@@ -63,9 +62,6 @@ export const disks: Action = {
     output.list(OF_REGISTRY, found, "no such disks");
   },
 };
-
-export const fenceText = ({ hostId, reason }: Pick<Fence, "hostId" | "reason">): string =>
-  `fenced off ${hostId}${reason && `: ${reason}`}`;
 
 /** Of a host, to which the registry lists the published disks alone: those that lie on its devices, without `known`. */
 async function disksOnDevices(mesh: Mesh, hostId: string, known: ReadonlySet<string>): Promise<Disk[]> {

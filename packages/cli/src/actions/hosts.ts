@@ -1,17 +1,17 @@
 import type { Host, HostState } from "@diskmesh/api/registry";
 import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../action.js";
-import { type Columns, short, timeText } from "../output.js";
+import { type Columns, short, timeText, troubleText } from "../output.js";
 import { hostState } from "../values.js";
 
 const COLUMNS: Columns<Host> = {
   host: ({ hostId }) => hostId,
-  state: ({ state }) => short(state),
+  state: ({ state, removalRequested }) => `${short(state)}${removalRequested ? ", to be removed" : ""}`,
   az: ({ az }) => az,
   rack: ({ rack }) => rack,
   vm: ({ assignment }) => assignment?.vmCid ?? "",
   heard: ({ lastHeartbeatAt }) => timeText(lastHeartbeatAt),
-  message: messageOfHost,
+  trouble: ({ trouble }) => troubleText(trouble),
 };
 
 export const hosts: Action = {
@@ -33,13 +33,3 @@ export const hosts: Action = {
     output.list(COLUMNS, found, "no such hosts");
   },
 };
-
-function messageOfHost({ suspected, removalRequested, saidDead, stateMessage }: Host): string {
-  const notes = [
-    suspected && "suspected",
-    removalRequested && "to be removed",
-    saidDead && `said dead by ${saidDead.by}: ${saidDead.reason}`,
-    stateMessage,
-  ];
-  return notes.filter(Boolean).join("; ");
-}

@@ -2,7 +2,7 @@ import type { Device, Disk, Host } from "@diskmesh/api/registry";
 import { quoted } from "@diskmesh/domain";
 import type { Action, ActionCall } from "../action.js";
 import { UsageError } from "../exit-codes.js";
-import { short } from "../output.js";
+import { short, troubleText } from "../output.js";
 
 export const watch: Action = {
   usage: "watch <kind>",
@@ -46,11 +46,14 @@ async function watchDisks({ mesh, output, signal }: ActionCall): Promise<void> {
   }
 }
 
-const hostText = ({ hostId, state, suspected, stateMessage }: Host): string =>
-  `${hostId} ${short(state)}${suspected ? ", suspected" : ""} ${stateMessage}`.trim();
+const hostText = ({ hostId, state, trouble }: Host): string => words(hostId, short(state), troubleText(trouble));
 
-const deviceText = ({ deviceId, attachState, health, deviceGeneration, diskId }: Device): string =>
-  `${deviceId} ${short(attachState)} ${short(health)} generation ${deviceGeneration} ${diskId}`.trim();
+const deviceText = ({ deviceId, attachState, health, deviceGeneration, diskId, trouble }: Device): string =>
+  words(deviceId, short(attachState), short(health), `generation ${deviceGeneration}`, diskId, troubleText(trouble));
 
-const diskText = ({ diskId, health, publication }: Disk): string =>
-  `${diskId} ${short(health)} ${publication === undefined ? "not published" : `${short(publication.state)} to ${publication.hostId}`}`;
+const diskText = ({ diskId, health, publication, trouble }: Disk): string => {
+  const place = publication === undefined ? "not published" : `${short(publication.state)} to ${publication.hostId}`;
+  return words(diskId, short(health), place, troubleText(trouble));
+};
+
+const words = (...parts: readonly string[]): string => parts.filter(Boolean).join(" ");
