@@ -191,6 +191,14 @@ describe("the diskmesh command and a mesh", () => {
     }
   });
 
+  it("the host of a VM is purged -> the page says that no registry has it any more", async () => {
+    const [{ vmCid }] = await listed("instances demo");
+    const { hostId } = (await listed("hosts")).find(({ assignment }) => assignment?.vmCid === vmCid);
+    await done(`purge-host ${hostId} --force`);
+    const isTold = () => expect(feed.rows.get("vm demo/web/0")?.trouble).to.contain(`VM ${vmCid} of demo/web/`);
+    await eventually(isTold, { timeoutMs: 60_000 });
+  });
+
   it("backs up the director, for its owner only, and restores it", async function () {
     leaveToVerify(this);
     const { folder } = mesh.group;

@@ -118,9 +118,14 @@ function heldUp(thing: string, { callsAt, nowMs }: Known): Found | undefined {
   return call && { reason: "HELD_UP", message: whyHeldUp(call, nowMs), sinceMs: call.sinceMs };
 }
 
-/** Only hosts of a fleet are VMs without a stemcell. */
-function isForgottenHost({ instance: { stemcell }, isNowhere }: KnownVm): boolean {
-  return isNowhere && stemcell === "";
+/** Whether its VM was a host that was purged. Only hosts of a fleet are VMs without a stemcell. */
+export function isForgottenHost({ instance, isNowhere }: Pick<KnownVm, "instance" | "isNowhere">): boolean {
+  return isNowhere && instance.stemcell === "";
+}
+
+/** For a VM of which that is so. */
+export function forgottenText(instance: Instance): string {
+  return `no disk-registry has a host that is VM ${instance.vmCid} of ${shown(instance)}: it was purged`;
 }
 
 function vmState(vm: KnownVm): Found | undefined {
@@ -150,10 +155,7 @@ function vmState(vm: KnownVm): Found | undefined {
         hosts,
       );
     default:
-      if (isForgottenHost(vm))
-        return cause("VM_NOWHERE", `no disk-registry has a host that is VM ${vmCid} of ${name}: it was purged`, [
-          again,
-        ]);
+      if (isForgottenHost(vm)) return cause("VM_NOWHERE", forgottenText(instance), [again]);
       return wanted === "stopped"
         ? cause("STOPPED", `the jobs of ${name} were stopped by an operator`, [way(instance, "start them", "start")])
         : undefined;

@@ -146,6 +146,12 @@ export class Fleet {
     }
   }
 
+  /** What CPIs call the VMs that its hosts are; undefined while not all hosts are known. */
+  vmCids(): readonly string[] | undefined {
+    if (this.#missing.size > 0) return undefined;
+    return [...this.#hosts.values()].flatMap(({ assignment }) => assignment?.vmCid ?? []);
+  }
+
   /** Empty: it is being read; undefined: it is known. */
   #lacks(what: string, why: string | undefined): void {
     if (why === undefined) this.#missing.delete(what);

@@ -55,8 +55,13 @@ export function makeFeed({
     return { name, list };
   });
   const keepUp = (signal: AbortSignal): void => {
-    for (const { name, clients } of registries.named()) new Fleet(name, clients, board, clock, signal).start();
-    const kept = { tablet, endedTasks, locks, calls, cpisOf, agentHealths };
+    const fleets = registries.named().map(({ name, clients }) => new Fleet(name, clients, board, clock, signal));
+    for (const fleet of fleets) fleet.start();
+    const hostVmCids = (): ReadonlySet<string> | undefined => {
+      const found = fleets.map((fleet) => fleet.vmCids());
+      return found.length === 0 || found.includes(undefined) ? undefined : new Set(found.flatMap((each) => each ?? []));
+    };
+    const kept = { tablet, endedTasks, locks, calls, cpisOf, agentHealths, hostVmCids };
     keepOwnRows({ board, ...kept, report, lookIntervalMs, stuckAfterMs, clock }, signal);
   };
   return new Feed({ board, limits: config.page, keepUp, clock });

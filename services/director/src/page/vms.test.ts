@@ -38,6 +38,11 @@ describe("a VM's row", () => {
       { trouble: "its agent is silent; its agent was away when disk scratch was detached, and is still to forget it" },
     ],
     [
+      "no registry has its host any more, as Explain says it",
+      [{ ...instance, deployment: "d", group: "g", index: 0, instanceId: "i" } as Instance, [], shown(true), [], true],
+      { trouble: "no disk-registry has a host that is VM vm-1 of d/g/i: it was purged" },
+    ],
+    [
       "it is being made -> its agent owes nothing",
       [{ ...instance, vmState: "created" }, [], shown(false)],
       { state: "created" },
@@ -58,6 +63,26 @@ describe("a VM's row", () => {
   it("a beat each few seconds -> a change a minute at most", () => {
     const rows = [0, 5_000, 10_000].map((ms) => JSON.stringify(vmRow(instance, [], shown(true, HEARD_MS + ms))));
     expect(new Set(rows)).to.have.length(1);
+  });
+});
+
+describe("VMs whose host was purged", () => {
+  it("told once all hosts are known, unless it has a stemcell; until it is another VM", () => {
+    const board = new Board();
+    const vms = new Vms(board, { shown: () => undefined as never });
+    let one = { ...instance, instanceId: "i", deployment: "work", group: "db", index: 0, agentId: "", stemcell: "" };
+    const tables = { instances: { get: () => one }, persistentDisks: { by: () => [] }, disks: { by: () => [] } };
+    const look = (hosts: readonly string[] | undefined, change: Partial<Instance> = {}): string => {
+      one = { ...one, ...change };
+      vms.show(tables as unknown as DirectorTables, ["i"]);
+      vms.lookAgain(hosts && new Set(hosts));
+      return board.textOf(["vm work/db/0"]);
+    };
+    expect(look(undefined)).not.to.contain("purged");
+    expect(look(["vm-2"])).to.contain("no disk-registry has a host that is VM vm-1 of work/db/i: it was purged");
+    expect(look(["vm-2"], { stemcell: "jammy/1" })).not.to.contain("purged");
+    expect(look(["vm-2"], { stemcell: "", vmCid: "vm-2" })).not.to.contain("purged");
+    expect(look(["vm-2"], { vmCid: "vm-3", vmState: "creating" })).not.to.contain("purged");
   });
 });
 

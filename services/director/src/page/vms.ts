@@ -1,6 +1,7 @@
 import type { VmRow } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { Disk } from "../model/disk.js";
+import { forgottenText, isForgottenHost } from "../model/explain-vm.js";
 import type { Instance } from "../model/instance.js";
 import { agentOfOwedRemoval } from "../model/owed-removal.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
@@ -14,6 +15,8 @@ export interface VmsOptions {
   readonly board: Board;
   readonly tablet: DirectorTablet;
   readonly agentHealths: Pick<AgentHealths, "shown">;
+  /** What CPIs call the VMs that are hosts of registries; undefined while not all hosts are known. */
+  readonly hostVmCids: () => ReadonlySet<string> | undefined;
   readonly lookIntervalMs: number;
   readonly clock: Clock;
 }
@@ -26,7 +29,8 @@ const HEARD_STEP_MS = 60_000;
 const ROWS_AT_ONCE = 500;
 
 /** Keeps the board's rows of all instances and their VMs up, until the signal aborts. */
-export async function keepVms({ board, tablet, agentHealths, lookIntervalMs, clock }: VmsOptions, signal: AbortSignal) {
+export async function keepVms(options: VmsOptions, signal: AbortSignal) {
+  const { board, tablet, agentHealths, hostVmCids, lookIntervalMs, clock } = options;
   const vms = new Vms(board, agentHealths);
   const unwatch = tablet.watch((changes) => {
     for (const { table, key, document } of changes) {
@@ -42,7 +46,7 @@ export async function keepVms({ board, tablet, agentHealths, lookIntervalMs, clo
     while (!signal.aborted) {
       if (clock.monotonicMs() - lookedAtMs > HEALTH_INTERVAL_MS) {
         lookedAtMs = clock.monotonicMs();
-        vms.lookAtHealth();
+        vms.lookAgain(hostVmCids());
       }
       if (vms.owing.size > 0) await tablet.read((tables) => vms.oweChanged(tables));
       while (vms.changed.size > 0 && !signal.aborted) {
@@ -66,6 +70,8 @@ export class Vms {
   readonly #instanceOfDisk = new Map<string, string>();
   /** What CPIs call the disks that have a label. */
   readonly #labelled = new Map<string, string>();
+  /** Instances whose VM is a host that its registry has no more. */
+  readonly #forgotten = new Set<string>();
   /** What is shown of each instance: its name, and what is known without its agent. */
   readonly #shown = new Map<
     string,
@@ -122,6 +128,7 @@ export class Vms {
       if (before !== undefined && before.name !== name) this.board.set("vm", before.name, undefined);
       if (instance === undefined || name === undefined) {
         this.#shown.delete(instanceId);
+        this.#forgotten.delete(instanceId);
         continue;
       }
       const persistent = [...tables.persistentDisks.by("byInstance", instanceId)];
@@ -136,8 +143,14 @@ export class Vms {
     }
   }
 
-  lookAtHealth(): void {
-    for (const instanceId of this.#shown.keys()) this.#setRow(instanceId);
+  /** What falls silent or is forgotten without any change of the tablet. */
+  lookAgain(hostVmCids: ReadonlySet<string> | undefined): void {
+    for (const [instanceId, { instance }] of this.#shown) {
+      const isNowhere = hostVmCids !== undefined && !hostVmCids.has(instance.vmCid);
+      if (instance.vmState === "running" && isForgottenHost({ instance, isNowhere })) this.#forgotten.add(instanceId);
+      else this.#forgotten.delete(instanceId);
+      this.#setRow(instanceId);
+    }
   }
 
   #setRow(instanceId: string): void {
@@ -145,23 +158,24 @@ export class Vms {
     if (shown === undefined) return;
     const { name, instance, disks, owed } = shown;
     const health = instance.agentId === "" ? undefined : this.agentHealths.shown(instance.agentId);
-    this.board.set("vm", name, vmRow(instance, disks, health, owed));
+    this.board.set("vm", name, vmRow(instance, disks, health, owed, this.#forgotten.has(instanceId)));
   }
 }
 
-/** `owed`: disks that its agent is still to forget. */
+/** `owed`: disks that its agent is still to forget. `isForgotten`: no registry has a host that is its VM. */
 export function vmRow(
   instance: Instance,
   disks: readonly string[],
   shown: ShownHealth | undefined,
   owed: readonly string[] = [],
+  isForgotten = false,
 ): VmRow {
   const { vmState, vmCid, cpi, az, jobs = "started" } = instance;
   const heardAtMs = shown?.health?.heardAtMs ?? 0;
   const isSilent = vmState === "running" && shown?.isResponsive === false;
   const silence = vmState === "lost" ? "its VM is gone" : isSilent && "its agent is silent";
   const debt = owed.length > 0 && `its agent was away when disk ${owed[0]} was detached, and is still to forget it`;
-  const trouble = [silence, debt].filter(Boolean).join("; ");
+  const trouble = [isForgotten && forgottenText(instance), silence, debt].filter(Boolean).join("; ");
   return {
     state: vmState,
     cid: vmCid,
