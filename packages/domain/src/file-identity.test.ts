@@ -6,11 +6,11 @@ const marks = (serialNumber: string, fileIdentity?: string) => ({ serialNumber, 
 type Marks = ReturnType<typeof marks>;
 
 const rows: [string, Marks, Marks, RegExp | "known same" | "unknown"][] = [
-  ["the same", marks("s", "boot file 1"), marks("s", "boot file 1"), "known same"],
+  ["the same", marks("s1", "boot file 1"), marks("s1", "boot file 1"), "known same"],
   ["the same file, without a serial number", marks("", "boot file 1"), marks("", "boot file 1"), "known same"],
-  ["another serial number", marks("s"), marks("t"), /serial number was "s", is "t"/],
-  ["the same drive, plugged in again", marks("s", "boot block 1"), marks("s", "boot block 2"), "known same"],
-  ["another drive, with the number of the former", marks("s", "b 1"), marks("t", "b 1"), /is "t"/],
+  ["another serial number", marks("s1"), marks("t1"), /serial number was "s1", is "t1"/],
+  ["the same drive, plugged in again", marks("s1", "boot block 1"), marks("s1", "boot block 2"), "known same"],
+  ["another drive, with the number of the former", marks("s1", "b 1"), marks("t1", "b 1"), /is "t1"/],
   [
     "another file in one boot of the machine",
     marks("", "boot file 1"),
@@ -18,8 +18,8 @@ const rows: [string, Marks, Marks, RegExp | "known same" | "unknown"][] = [
     /it was "boot file 1"/,
   ],
   ["file identities of two boots of the machine", marks("", "one file 1"), marks("", "two file 2"), "unknown"],
-  ["one side has no serial number -> the file decides", marks("s", "b f 1"), marks("", "b f 2"), /"b f 2"/],
-  ["one side has no serial number, the same file", marks("s", "b f 1"), marks("", "b f 1"), "known same"],
+  ["one side has no serial number -> the file decides", marks("s1", "b f 1"), marks("", "b f 2"), /"b f 2"/],
+  ["one side has no serial number, the same file", marks("s1", "b f 1"), marks("", "b f 1"), "known same"],
   ["an identity that nobody told", marks(""), marks("", "b f 2"), "unknown"],
   ["nothing told by either", marks(""), marks(""), "unknown"],
   ["a file after a boot", marks("", "one file 8:77:5"), marks("", "two file 9:77:5"), "known same"],
@@ -32,6 +32,24 @@ const rows: [string, Marks, Marks, RegExp | "known same" | "unknown"][] = [
     marks("", "one block 8:16:3"),
     marks("", "two file 8:77:5"),
     /8:77:5/,
+  ],
+  [
+    "QEMU's number of a place after a boot",
+    marks("QM00001", "one block 8:0:1"),
+    marks("QM00001", "two block 8:0:1"),
+    "unknown",
+  ],
+  [
+    "a placeholder on another drive in one boot",
+    marks("0000", "one block 8:0:1"),
+    marks("0000", "one block 8:0:2"),
+    /8:0:2/,
+  ],
+  [
+    "a serial number in the place of a placeholder",
+    marks("QM00001", "one block 8:0:1"),
+    marks("s1", "one block 8:0:2"),
+    /8:0:2/,
   ],
   ["a drive after a boot", marks("", "one block 8:16:3"), marks("", "two block 8:16:3"), "unknown"],
 ];

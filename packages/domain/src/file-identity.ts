@@ -1,6 +1,6 @@
 /** Tells one drive or device file from another. An empty mark says nothing. */
 export interface FileMarks {
-  /** The serial number that the kernel reports. Text of a configuration is no mark. */
+  /** The serial number that the kernel reports; a placeholder says nothing. Text of a configuration is no mark. */
   readonly serialNumber: string;
   /**
    * The marks by which the operating system tells files apart: the boot of the machine, the kind of file, and its marks. The marks hold
@@ -15,7 +15,7 @@ export interface FileMarks {
  */
 export function fileDifference(known: FileMarks, found: FileMarks): string | undefined {
   if (isSame(known, found) !== false) return undefined;
-  if (known.serialNumber !== "" && found.serialNumber !== "")
+  if (isDistinctive(known.serialNumber) && isDistinctive(found.serialNumber))
     return `serial number was ${JSON.stringify(known.serialNumber)}, is ${JSON.stringify(found.serialNumber)}`;
   return `it was ${JSON.stringify(known.fileIdentity)}, is ${JSON.stringify(found.fileIdentity)}`;
 }
@@ -29,14 +29,23 @@ export type IdentifiedBy = "SERIAL" | "INODE" | "NONE";
 
 /** The mark that shows after a boot of the machine that it is the same file or drive; undefined while nothing is known of it. */
 export function identifiedBy({ serialNumber, fileIdentity = "" }: FileMarks): IdentifiedBy | undefined {
-  if (serialNumber !== "") return "SERIAL";
+  if (isDistinctive(serialNumber)) return "SERIAL";
   if (fileIdentity === "") return undefined;
   return lastingInode(fileIdentity) === "" ? "NONE" : "INODE";
 }
 
+/** One character over and over, counted digits, and the number that QEMU gives a drive by its place, whichever drive is there. */
+const PLACEHOLDER = /^(?:QM\d{5}|(.)\1*|0?123456789\w*)$/;
+
+/** Returns whether a serial number tells a drive from others: it is there, and no placeholder. */
+export function isDistinctive(serialNumber: string): boolean {
+  return serialNumber !== "" && !PLACEHOLDER.test(serialNumber.replace(/-part\d+$/, ""));
+}
+
 /** Undefined when nothing shows it. */
 function isSame(known: FileMarks, found: FileMarks): boolean | undefined {
-  if (known.serialNumber !== "" && found.serialNumber !== "") return known.serialNumber === found.serialNumber;
+  if (isDistinctive(known.serialNumber) && isDistinctive(found.serialNumber))
+    return known.serialNumber === found.serialNumber;
   const [before = "", now = ""] = [known.fileIdentity, found.fileIdentity];
   if (before === "" || now === "") return undefined;
   if (before === now) return true;

@@ -48,27 +48,32 @@ const rows: Record<string, Row> = {
     facts: drive,
     why: /nothing shows/,
   },
+  "the number that QEMU gives a place after a boot": {
+    recorded: { serialNumber: "QM00001", fileIdentity: "former block 8:16:3" },
+    facts: { ...drive, serialNumber: "QM00001" },
+    why: /nothing shows that it is the same file or drive/,
+  },
   "the same, with a serial number in the config": {
     recorded: { fileIdentity: "former block 8:16:3" },
-    config: { serialNumber: "s" },
+    config: { serialNumber: "s1" },
     facts: drive,
     why: /nothing shows/,
   },
   "another file with a serial number in the config": {
-    recorded: { serialNumber: "s" },
-    config: { serialNumber: "s" },
+    recorded: { serialNumber: "s1" },
+    config: { serialNumber: "s1" },
     facts: { identity: "boot file 8:78:6" },
     why: /it was "boot file 8:77:5"/,
   },
   "a drive with the recorded serial number in another slot": {
-    recorded: { serialNumber: "s", fileIdentity: "former block 8:16:3" },
-    facts: { serialNumber: "s", identity: "boot block 8:32:1" },
+    recorded: { serialNumber: "s1", fileIdentity: "former block 8:16:3" },
+    facts: { serialNumber: "s1", identity: "boot block 8:32:1" },
     why: "fit",
   },
   "a serial number that contradicts the config": {
-    config: { serialNumber: "s" },
-    facts: { serialNumber: "t" },
-    why: /has serial number "t", but "s" is configured/,
+    config: { serialNumber: "s1" },
+    facts: { serialNumber: "t1" },
+    why: /has serial number "t1", but "s1" is configured/,
   },
 };
 

@@ -1,3 +1,4 @@
+import { isDistinctive } from "@diskmesh/domain";
 import type { Device, RegistryTables } from "./schema.js";
 
 /** Serial numbers that an operator says several drives bear: they tell nothing. */
@@ -88,11 +89,7 @@ export function overlap(a: Device, b: Device): boolean {
   return a.offsetBytes < end(b) && b.offsetBytes < end(a);
 }
 
-/** What QEMU gives IDE and SATA drives by default, one character over and over, and counted digits. */
-const PLACEHOLDER = /^(?:QM\d{5}|(.)\1*|0?123456789\w*)$/;
-
 /** Whether no two drives are made with this serial number. */
 export function tellsDrivesApart(serialNumber: string, shared: SharedSerialNumbers): boolean {
-  if (serialNumber === "" || shared.has(serialNumber)) return false;
-  return !PLACEHOLDER.test(serialNumber.replace(/-part\d+$/, ""));
+  return isDistinctive(serialNumber) && !shared.has(serialNumber);
 }
