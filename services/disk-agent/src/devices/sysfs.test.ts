@@ -24,12 +24,34 @@ describe("what the kernel knows of a drive", () => {
     file("devices/nvme/nvme0n1/device/serial", "S4EV  \n");
     file("devices/scsi/sda/device/vpd_pg80", Buffer.from("\0\x80\0\x08  WD-42\0", "latin1"));
     file("devices/dm/dm-0/dm/uuid", "LVM-abc\n");
+    file("devices/md/md0/md/uuid", "3f2b8c1e-7d1f\n");
     file("devices/loop/loop0/diskseq", "21\n");
+    for (const [number, name] of [
+      ["252:16", "vdb"],
+      ["252:32", "vdc"],
+    ] as const) {
+      file(`devices/virtio/${name}/serial`, "cloned\n");
+      file(`devices/virtio/${name}/${name}1/partition`, "1\n");
+      mkdirSync(join(sysfs, `devices/${name}-hardware`));
+      symlinkSync(`../../${name}-hardware`, join(sysfs, `devices/virtio/${name}/device`));
+      link(number, `devices/virtio/${name}`);
+      link(number.replace(/.$/, "3"), `devices/virtio/${name}/${name}1`);
+    }
+    for (const [number, name] of [
+      ["259:1", "nvme1n1"],
+      ["259:2", "nvme1n2"],
+    ] as const) {
+      file("devices/nvme1/serial", "S5\n");
+      mkdirSync(join(sysfs, `devices/nvme/${name}`));
+      symlinkSync("../../nvme1", join(sysfs, `devices/nvme/${name}/device`));
+      link(number, `devices/nvme/${name}`);
+    }
     link("252:0", "devices/virtio/vda");
     link("252:1", "devices/virtio/vda/vda1");
     link("259:0", "devices/nvme/nvme0n1");
     link("8:0", "devices/scsi/sda");
     link("253:0", "devices/dm/dm-0");
+    link("9:0", "devices/md/md0");
     link("7:0", "devices/loop/loop0");
   });
 
@@ -39,6 +61,11 @@ describe("what the kernel knows of a drive", () => {
     ["an NVMe drive", "259:0", "S4EV", ""],
     ["a SCSI drive", "8:0", "WD-42", ""],
     ["a device mapper device -> its uuid", "253:0", "LVM-abc", ""],
+    ["an md array -> its uuid", "9:0", "3f2b8c1e-7d1f", ""],
+    ["a drive with the serial number of another -> none", "252:16", "", ""],
+    ["the other one -> none", "252:32", "", ""],
+    ["a partition of such a drive -> none", "252:13", "", ""],
+    ["a namespace of an NVMe drive with two -> the drive's", "259:2", "S5", ""],
     ["a loop device -> none", "7:0", "", "21"],
     ["a drive that is gone -> none", "1:1", "", ""],
   ] as const)

@@ -1,26 +1,57 @@
-import { readFile } from "node:fs/promises";
+import { readdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 
 const SYSFS = "/sys";
 const MAX_LENGTH = 255;
 
 /** Where kinds of drives show their serial number, below the block device's folder. */
-const SERIAL_FILES = ["serial", "device/serial", "device/vpd_pg80", "wwid", "device/wwid", "dm/uuid"];
+const SERIAL_FILES = ["serial", "device/serial", "device/vpd_pg80", "wwid", "device/wwid", "dm/uuid", "md/uuid"];
 
 /**
  * The serial number of a block device, or of the drive that a partition is on, by "major:minor"; empty when the kernel
- * knows none. A partition's carries its number: two of them are not the same device.
+ * knows none, or when several drives of the machine report it, as clones do and drives behind some controllers. A partition's
+ * carries its number: two of them are not the same device.
  */
 export async function serialNumberOf(number: string, sysfs = SYSFS): Promise<string> {
   const folder = join(sysfs, "dev/block", number);
   const partition = await readText(join(folder, "partition"));
   // The folder is a link into the drive's own, so its parent is the drive.
-  const drive = partition === "" ? folder : `${folder}/..`;
+  const serialNumber = await readSerialNumber(partition === "" ? folder : `${folder}/..`);
+  if (serialNumber === "" || (await serialNumbersOfMany(sysfs)).has(serialNumber)) return "";
+  return partition === "" ? serialNumber : `${serialNumber}-part${partition}`;
+}
+
+async function readSerialNumber(drive: string): Promise<string> {
   for (const file of SERIAL_FILES) {
     const serialNumber = await readText(`${drive}/${file}`, file.endsWith("vpd_pg80") ? 4 : 0);
-    if (serialNumber !== "") return partition === "" ? serialNumber : `${serialNumber}-part${partition}`;
+    if (serialNumber !== "") return serialNumber;
   }
   return "";
+}
+
+const readings = new Map<string, Promise<ReadonlySet<string>>>();
+
+/** All files are looked at together: looks that come while the drives are read share the reading. */
+function serialNumbersOfMany(sysfs: string): Promise<ReadonlySet<string>> {
+  const reading = readings.get(sysfs) ?? readAllDrives(sysfs).finally(() => readings.delete(sysfs));
+  readings.set(sysfs, reading);
+  return reading;
+}
+
+async function readAllDrives(sysfs: string): Promise<ReadonlySet<string>> {
+  const hardwareOf = new Map<string, string>();
+  const ofMany = new Set<string>();
+  for (const number of await readdir(join(sysfs, "dev/block"))) {
+    const drive = join(sysfs, "dev/block", number);
+    // Partitions and virtual drives have no such link. Namespaces of one NVMe drive have the same one.
+    const hardware = await realpath(`${drive}/device`).catch(() => undefined);
+    const serialNumber = hardware === undefined ? "" : await readSerialNumber(drive);
+    if (hardware === undefined || serialNumber === "") continue;
+    const other = hardwareOf.get(serialNumber);
+    if (other !== undefined && other !== hardware) ofMany.add(serialNumber);
+    hardwareOf.set(serialNumber, hardware);
+  }
+  return ofMany;
 }
 
 /** The kernel's count of drives when this one appeared; empty where the kernel does not count. */

@@ -221,7 +221,7 @@ export interface AgentDevice {
   healthMessage: string;
   /** The unit of I/O. */
   blockSizeBytes: number;
-  /** The serial number that the kernel reports; may be empty. */
+  /** The serial number that the kernel reports; empty when it reports none, or the same for two drives of the machine. */
   serialNumber: string;
   /** The kind of device. */
   pool: string;

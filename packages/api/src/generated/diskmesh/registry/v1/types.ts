@@ -216,7 +216,7 @@ export function attachStateToNumber(object: AttachState): number {
 export const IdentifiedBy = {
   /** UNSPECIFIED - Its agent could not look at it yet. */
   UNSPECIFIED: "IDENTIFIED_BY_UNSPECIFIED",
-  /** SERIAL - The serial number that the kernel reports. */
+  /** SERIAL - The serial number that the kernel reports for this drive alone, or the UUID of a volume of LVM, LUKS or md. */
   SERIAL: "IDENTIFIED_BY_SERIAL",
   /** INODE - Inode and birth time of a regular file. */
   INODE: "IDENTIFIED_BY_INODE",
