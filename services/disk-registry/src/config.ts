@@ -63,7 +63,7 @@ export const configSchema = z.strictObject({
     .default([])
     .transform((serialNumbers): ReadonlySet<string> => new Set(serialNumbers))
     .describe(
-      "Serial numbers that several drives bear by the fault of who made them. Any other one on two hosts means one drive that both see, of which one host's device is refused.",
+      "Serial numbers that several drives bear by the fault of who made them: they identify no drive. Any other one on two hosts means one drive that both see, of which one host's device is refused.",
     ),
   retryAfter: groupConfig("When callers of CMS actions and CreateDisk are told to ask again.", {
     closingMs: durationMsConfig.default(1_000).describe("While agents let go of devices."),

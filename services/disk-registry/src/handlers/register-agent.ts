@@ -67,7 +67,7 @@ async function takeIn(
   await context.registrationTurn();
   // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
   call.signal.throwIfAborted();
-  const registration = parseRegistration(request, hostId, config.limits, heardAtMs);
+  const registration = parseRegistration(request, hostId, config, heardAtMs);
   const { refusedDevices = [] } = registration;
   if (refusedDevices.length > 0)
     log.warn({ hostId, devices: refusedDevices.length, first: refusedDevices[0] }, "devices of a registration refused");

@@ -191,7 +191,7 @@ function whyUnidentified(device: Device): string | undefined {
   const { deviceId, hostId } = device;
   if (!isTakenIn(device)) return undefined;
   if (identifiedBy(asAccepted(device)) !== "NONE") return undefined;
-  return `device ${deviceId} of host ${hostId} has no serial number, so that nothing tells it from another drive once its machine has booted, and each boot makes it wait for ConfirmDevice: if that will do, add it with accept_unidentified (diskmesh add-device ${hostId} ${deviceId} --accept-unidentified)`;
+  return `device ${deviceId} of host ${hostId} has no serial number of its own, so that nothing tells it from another drive once its machine has booted, and each boot makes it wait for ConfirmDevice: give the drive a serial number in its hypervisor, or put a logical volume on it and use that; if the wait will do, add it with accept_unidentified (diskmesh add-device ${hostId} ${deviceId} --accept-unidentified)`;
 }
 
 /** What would be taken in: with the hardware that was found in its place, and without any claim that it is to get. */

@@ -6,7 +6,12 @@ import { hostId } from "../testing/fleet-fixture.js";
 import { parseRegistration } from "./registration-request.js";
 
 const tls = { caFile: "/ca.pem", certFile: "/cert.pem", keyFile: "/key.pem" };
-const { limits } = configSchema.parse({ listen: { host: "127.0.0.1", port: 0 }, tls, tablet: { storage: "data" } });
+const config = configSchema.parse({
+  listen: { host: "127.0.0.1", port: 0 },
+  tls,
+  tablet: { storage: "data" },
+  serialNumbersOfMany: ["of-many"],
+});
 const device = (change: object) => ({
   deviceId: "d1",
   path: "/dev/d1",
@@ -20,7 +25,7 @@ const parse = (devices: readonly object[], change: object = {}) => {
   return parseRegistration(
     RegisterAgentRequest.fromPartial({ ...request, devices } as object),
     hostId("h1"),
-    limits,
+    config,
     0,
   );
 };
@@ -42,6 +47,14 @@ describe("a registration request", () => {
       expect(refusedDevices[0]?.reason).to.match(says);
       expect(remembered.sessionNumber).to.equal(0);
     });
+
+  it("drops a serial number that an operator says many drives bear", () => {
+    const { devices } = parse([
+      device({ serialNumber: "of-many" }),
+      device({ deviceId: "d2", serialNumber: "its-own" }),
+    ]);
+    expect(devices.map(({ serialNumber }) => serialNumber)).to.deep.equal(["", "its-own"]);
+  });
 
   it("with a malformed az or device id, or a device named twice -> refused as a whole", () => {
     expect(() => parse([device({ deviceId: "../d1" })])).to.throw(InvalidArgumentError, /device_id/);

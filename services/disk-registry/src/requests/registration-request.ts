@@ -18,7 +18,7 @@ import type { ReportedDevice } from "../model/reported-devices.js";
 import { parseAddress, parseCount, parseCounterValue, plainText, requireAtMost, requireUnique } from "./requests.js";
 import { healthOf } from "./wire.js";
 
-type Limits = Config["limits"];
+type Rules = Pick<Config, "limits" | "serialNumbersOfMany">;
 
 /**
  * Narrows a registration. A malformed device is refused by itself, because one file's name must not take its host out; all
@@ -27,16 +27,17 @@ type Limits = Config["limits"];
 export function parseRegistration(
   request: RegisterAgentRequest,
   hostId: HostId,
-  limits: Limits,
+  config: Rules,
   heardAtMs: number,
 ): Registration {
+  const { limits } = config;
   requireAtMost("devices", request.devices, limits.maxDevicesPerHost);
   requireAtMost("exports", request.exports, limits.maxExportsPerHost);
   requireUnique(
     "devices",
     request.devices.map((device) => device.deviceId),
   );
-  const { accepted, devices, refusedDevices } = parseDevices(request, limits, heardAtMs);
+  const { accepted, devices, refusedDevices } = parseDevices(request, config, heardAtMs);
   return {
     hostId,
     address: parseAddress(request.address),
@@ -72,14 +73,14 @@ export function rememberedOf(message: {
   };
 }
 
-function parseDevices({ devices: reported, incarnation }: RegisterAgentRequest, limits: Limits, heardAtMs: number) {
+function parseDevices({ devices: reported, incarnation }: RegisterAgentRequest, config: Rules, heardAtMs: number) {
   const accepted: ReportedDeviceMessage[] = [];
   const devices: ReportedDevice[] = [];
   const refusedDevices: RefusedDevice[] = [];
   for (const device of reported) {
     const deviceId = parseDeviceId(device.deviceId);
     try {
-      devices.push(parseDevice(device, incarnation, limits, heardAtMs));
+      devices.push(parseDevice(device, incarnation, config, heardAtMs));
       accepted.push(device);
     } catch (error) {
       if (!(error instanceof InvalidArgumentError)) throw error;
@@ -92,19 +93,20 @@ function parseDevices({ devices: reported, incarnation }: RegisterAgentRequest, 
 function parseDevice(
   device: ReportedDeviceMessage,
   incarnation: string,
-  limits: Limits,
+  { limits, serialNumbersOfMany }: Rules,
   heardAtMs: number,
 ): ReportedDevice {
   const health = healthOf(device.health, "health");
   // What cannot be opened has no size that anybody knows.
   const parseSize = health === "ERROR" ? parseCount : parseSizeBytes;
+  const serialNumber = plainText(device.serialNumber, limits.maxTextLength);
   return {
     deviceId: parseDeviceId(device.deviceId),
     path: parseDevicePath(device.path),
     offsetBytes: parseCount("offset_bytes", device.offsetBytes),
     sizeBytes: parseSize("size_bytes", device.sizeBytes),
     blockSizeBytes: parseSize("block_size_bytes", device.blockSizeBytes),
-    serialNumber: plainText(device.serialNumber, limits.maxTextLength),
+    serialNumber: serialNumbersOfMany.has(serialNumber) ? "" : serialNumber,
     pool: parseOptionalName("pool", device.pool) ?? "default",
     ...(device.fileIdentity !== "" && { fileIdentity: plainText(device.fileIdentity, limits.maxTextLength) }),
     health,
