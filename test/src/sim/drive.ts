@@ -8,7 +8,7 @@ export interface MachineWorld {
   readonly timeline: Timeline;
   readonly random: Random;
   readonly faults: Faults;
-  /** How likely a drive is no file, and has no serial number. */
+  /** How likely a drive is no file, and has no serial number of its own. */
   readonly scenario: { readonly unmarkedDrives?: number } | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface Drive {
   readonly blocks: BlockContents[];
   /** Two hosts see it: as a file of one machine on which both agents run, or as a drive that both machines reach. */
   readonly sharedAs?: "file" | "drive" | undefined;
-  /** A regular file, whose inode tells it over a boot. What is none, and has no serial number, is told by its slot. */
+  /** A regular file, whose inode tells it over a boot. What is none, and has no serial number of its own, is told by its slot. */
   readonly isFile: boolean;
   /** What its agent has found its length to be, in blocks, at the last look. */
   seenBlocks: number;

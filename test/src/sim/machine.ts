@@ -162,12 +162,16 @@ export class Machine {
     descriptor.drive.openBy.delete(descriptor.process);
   }
 
-  /** As a kernel does that knows few serial numbers: it tells drives apart until the machine boots again. */
+  /**
+   * As a kernel does that knows few serial numbers: it tells drives apart until the machine boots again. What QEMU numbers
+   * by its place has the number of whichever drive is there.
+   */
   #factsOf(path: string, drive: Drive): FileFacts {
     const last = this.#slots.get(path);
     const count = last?.drive === drive ? last.count : (last?.count ?? 0) + 1;
     this.#slots.set(path, { drive, count });
-    const serialNumber = drive.sharedAs === "drive" ? `serial of ${drive.name}` : "";
+    const serialNumber =
+      drive.sharedAs === "drive" ? `serial of ${drive.name}` : drive.isFile ? "" : numberOfPlace(path);
     const identity = identityOf(drive, `${this.host}-boot-${this.bootId}`, `${path}:${count}`);
     return { identity, sizeBytes: drive.blocks.length * BLOCK_BYTES, serialNumber };
   }
@@ -265,6 +269,10 @@ export class Machine {
       });
     });
   }
+}
+
+function numberOfPlace(path: string): string {
+  return `QM${String(path.charCodeAt(path.length - 1)).padStart(5, "0")}`;
 }
 
 function ioError(): Error {

@@ -22,23 +22,26 @@ const notSynced = (...unsynced: readonly ("r" | "w" | "in place")[]): Replacemen
   });
 
 type Recorded = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[0];
+type Facts = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[1];
 type Place = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[2];
 
 /** Bytes are compared with other ones than the registry recorded. */
-const compared = (recordedAs: (recorded: Recorded, config: Place) => Recorded): readonly Replacement[] => [
+const compared = (
+  recordedAs: (recorded: Recorded, config: Place, facts: Facts) => Recorded,
+): readonly Replacement[] => [
   inPlaceOf(
     "disk-agent/devices/device-place",
     "whyUnfit",
     ({ whyUnfit }) =>
       (facts, config, recorded) =>
-        whyUnfit(facts, config, recorded && recordedAs(recorded, config)),
+        whyUnfit(facts, config, recorded && recordedAs(recorded, config, facts)),
   ),
   inPlaceOf(
     "disk-agent/devices/device-place",
     "differenceFrom",
     ({ differenceFrom }) =>
       (recorded, facts, config) =>
-        differenceFrom(recordedAs(recorded, config), facts, config),
+        differenceFrom(recordedAs(recorded, config, facts), facts, config),
   ),
 ];
 
@@ -319,7 +322,18 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 900,
     foundBy: 16,
     scenario: "drives move",
-    replaced: compared((recorded) => ({ ...recorded, fileIdentity: "" })),
+    replaced: compared((recorded) => ({ ...recorded, serialNumber: "", fileIdentity: "" })),
+  },
+  {
+    name: "numbers-of-places-trusted",
+    mistake: "a drive is known by the serial number that QEMU gives whichever drive is at a place",
+    withinSeeds: 900,
+    foundBy: 376,
+    scenario: "drives move",
+    replaced: compared((recorded, _, { serialNumber }) => {
+      const isKnown = serialNumber !== "" && recorded.serialNumber === serialNumber;
+      return isKnown ? { ...recorded, serialNumber: "", fileIdentity: "" } : recorded;
+    }),
   },
   {
     name: "cut-off-files-written",
