@@ -51,7 +51,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-tablet-generation",
     mistake: "the agent obeys a leader that has been replaced",
     withinSeeds: 600,
-    foundBy: 7,
+    foundBy: 64,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
         const atLeast = (given: number): number => Math.max(given, memory.tabletGeneration);
@@ -67,7 +67,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
     withinSeeds: 600,
-    foundBy: 33,
+    foundBy: 55,
     replaced: [
       inPlaceOf(
         "disk-agent/model/orders",
@@ -115,7 +115,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
     withinSeeds: 1800,
-    foundBy: 12,
+    foundBy: 30,
     replaced: [
       inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
         const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
@@ -181,7 +181,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "open-without-cache",
     mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
     withinSeeds: 900,
-    foundBy: 374,
+    foundBy: 407,
     scenario: "lost caches",
     replaced: [
       inPlaceOf(
@@ -200,7 +200,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
     withinSeeds: 4500,
-    foundBy: 572,
+    foundBy: 1667,
     scenario: "lost caches",
     replaced: [
       inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {
@@ -237,7 +237,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
     withinSeeds: 600,
-    foundBy: 3,
+    foundBy: 28,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/device",
@@ -262,7 +262,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 3600,
-    foundBy: 140,
+    foundBy: 8,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(
@@ -297,7 +297,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
     withinSeeds: 600,
-    foundBy: 2,
+    foundBy: 290,
     scenario: "broken streams",
     replaced: [
       inPlaceOf("disk-agent/block-io/serve-stream", "serveBlockIo", ({ serveBlockIo }) => (requests, call, serving) => {
@@ -320,7 +320,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "unmarked-drives-trusted",
     mistake: "the agent takes a drive that nothing identifies after a boot for the one that was at its path",
     withinSeeds: 900,
-    foundBy: 16,
+    foundBy: 76,
     scenario: "drives move",
     replaced: compared((recorded) => ({ ...recorded, serialNumber: "", fileIdentity: "" })),
   },

@@ -8,7 +8,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 2700,
-    foundBy: 65,
+    foundBy: 176,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/publications", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -21,7 +21,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 3900,
-    foundBy: 263,
+    foundBy: 104,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -40,7 +40,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "place-on-the-dead",
     mistake: "disks are placed on DEAD hosts",
     withinSeeds: 16200,
-    foundBy: 1880,
+    foundBy: 392,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -56,7 +56,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 6900,
-    foundBy: 692,
+    foundBy: 500,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -88,7 +88,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 9300,
-    foundBy: 329,
+    foundBy: 1904,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

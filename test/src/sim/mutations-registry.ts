@@ -41,7 +41,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "take-in-the-same-bytes",
     mistake: "the registry takes a device into operation that lies on the bytes of another",
     withinSeeds: 900,
-    foundBy: 10,
+    foundBy: 8,
     replaced: [inPlaceOf("disk-registry/model/same-bytes", "whyRefused", () => () => undefined)],
   },
   {
@@ -66,7 +66,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "count-stale-confirmation",
     mistake: "the registry counts the confirmation of an order that was overtaken",
     withinSeeds: 600,
-    foundBy: 3,
+    foundBy: 5,
     replaced: [
       inPlaceOf(
         "disk-registry/model/orders",
@@ -98,14 +98,14 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "leave-unerased",
     mistake: "a removed device leaves before it is erased",
     withinSeeds: 300,
-    foundBy: 4,
+    foundBy: 5,
     replaced: [inPlaceOf("disk-registry/model/removal-erase", "mustBeErased", () => () => false)],
   },
   {
     name: "wish-stops-erase",
     mistake: "a device that is to be removed is not erased any more",
     withinSeeds: 300,
-    foundBy: 7,
+    foundBy: 3,
     replaced: erasing(
       (isErasable) => (device) => !device.removalRequested && isErasable({ ...device, keepData: undefined }),
     ),
@@ -114,21 +114,21 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
     withinSeeds: 600,
-    foundBy: 11,
+    foundBy: 8,
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {
     name: "conceal-unerased",
     mistake: "a removal does not say what was not erased",
     withinSeeds: 450,
-    foundBy: 206,
+    foundBy: 8,
     replaced: [inPlaceOf("disk-registry/model/removal-erase", "unerasedIn", () => () => [])],
   },
   {
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 600,
-    foundBy: 11,
+    foundBy: 3,
     replaced: [
       inPlaceOf(
         "disk-registry/model/remove-action",
@@ -143,7 +143,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
     withinSeeds: 1800,
-    foundBy: 33,
+    foundBy: 3,
     replaced: [
       inPlaceOf(
         "disk-registry/model/publications",
@@ -170,7 +170,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 1200,
-    foundBy: 16,
+    foundBy: 5,
     replaced: [
       inPlaceOf(
         "disk-registry/model/attach-states",
@@ -198,7 +198,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 3600,
-    foundBy: 929,
+    foundBy: 2381,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf(
@@ -250,7 +250,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "forget-purged-silently",
     mistake: "a device that was purged while its host was silent is never asked for again",
     withinSeeds: 750,
-    foundBy: 14,
+    foundBy: 86,
     scenario: "purged while silent",
     replaced: [
       inPlaceOf(

@@ -7,7 +7,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-incarnation",
     mistake: "the agent obeys orders of a registry that was restored elsewhere since",
     withinSeeds: 1500,
-    foundBy: 23,
+    foundBy: 59,
     scenario: "two registries",
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
@@ -45,7 +45,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-remembered",
     mistake: "the registry does not mind that agents remember more than it gave",
     withinSeeds: 750,
-    foundBy: 86,
+    foundBy: 92,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
   },
@@ -53,7 +53,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "believe-any-number",
     mistake: "one agent's lie makes the registry go on above what nobody gave",
     withinSeeds: 7200,
-    foundBy: 458,
+    foundBy: 353,
     scenario: "lies",
     replaced: [
       inPlaceOf(
@@ -76,7 +76,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 750,
-    foundBy: 86,
+    foundBy: 20,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
@@ -84,7 +84,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "erase-unknown-disks",
     mistake: "what an unknown disk has on a device is erased",
     withinSeeds: 450,
-    foundBy: 86,
+    foundBy: 56,
     scenario: "copied back",
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, unknownSession: undefined })),
   },
@@ -92,7 +92,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 1200,
-    foundBy: 449,
+    foundBy: 56,
     scenario: "copied back",
     replaced: [
       inPlaceOf(
