@@ -123,6 +123,20 @@ describe("the embedded storage", () => {
     expect(await contents()).not.to.have.property("hosts/h3");
   });
 
+  it("takes a journal that it begins for its own while it renews its claim", async () => {
+    const storage = await open();
+    let isOver = false;
+    const claims = async () => {
+      for (let n = 1; n <= 20; n++) await storage.claimAbove(n);
+    };
+    const claiming = claims().finally(() => {
+      isOver = true;
+    });
+    while (!isOver) await Promise.all([storage.renew(), new Promise(setImmediate)]);
+    await claiming;
+    await storage.close({ handOver: true });
+  });
+
   it("makes a snapshot after fifty starts, so that a start reads a bounded number of files", async () => {
     const files = new PowerCutFiles();
     const journals = () => [...files.contents().keys()].filter((name) => name.startsWith("journal"));

@@ -126,11 +126,14 @@ class EmbeddedStorage implements TabletStorage {
     });
   }
 
-  async renew(): Promise<void> {
-    const journal = this.#claimed();
-    await this.#folder.refuseFenced(journal);
-    await this.#refuseReplaced(journal);
-    this.#snapshots?.makeWhenDue();
+  renew(): Promise<void> {
+    // In turn, because a journal that this process begins looks like another one's claim until it is the own.
+    return this.#turns.run(async () => {
+      const journal = this.#claimed();
+      await this.#folder.refuseFenced(journal);
+      await this.#refuseReplaced(journal);
+      this.#snapshots?.makeWhenDue();
+    });
   }
 
   claimAbove(generation: number): Promise<number> {
@@ -170,8 +173,7 @@ class EmbeddedStorage implements TabletStorage {
   async #refuseReplaced({ number, file }: Journal): Promise<void> {
     const path = this.#folder.path("journal", number);
     const [own, found] = await Promise.all([file.handle.stat(), this.#inodeAt(path)]);
-    // A journal that was begun meanwhile is in another file.
-    if (own.ino === found || this.#journal?.number !== number) return;
+    if (own.ino === found) return;
     throw new InvalidStateError(
       `${path} was ${found === undefined ? "deleted" : "replaced by another file"} while this process used it: what was written since is lost; ${CURE}`,
     );
