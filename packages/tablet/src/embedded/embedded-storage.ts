@@ -87,7 +87,9 @@ class EmbeddedStorage implements TabletStorage {
 
   async load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
     const journal = this.#claimed();
-    const sizes = await loadJournals(this.#folder, journal, onDocument).catch((error: unknown) => {
+    const sizes = await loadJournals(this.#folder, journal, onDocument).catch(async (error: unknown) => {
+      // Each start of a store that does not load would leave one. Nobody else can have named it under the lock.
+      if (this.#lock !== undefined) await this.#folder.removeUnused(journal).catch(() => {});
       throw this.#openError(error);
     });
     const newest = this.#folder.numbers("snapshot").at(-1);

@@ -96,6 +96,13 @@ export class JournalFolder {
     }
   }
 
+  /** Removes a journal to which nothing was committed, unless it is a tablet's first: that one shows that there is a tablet. */
+  async removeUnused({ number }: Journal): Promise<void> {
+    if ((await this.headOf(number))?.previous === undefined) return;
+    await this.lines.files.remove(this.path("journal", number));
+    await this.lines.files.syncFolder(this.folder);
+  }
+
   /** The head of a journal; undefined where the journal has no whole line. */
   async headOf(number: number, end?: number): Promise<Head | undefined> {
     const path = this.path("journal", number);
@@ -173,6 +180,8 @@ export class JournalFolder {
       if (number >= below) continue;
       const isClosed = ends.includes(number);
       if (!isClosed && (await this.headOf(number)) === undefined) continue;
+      const noted = Math.max(number, ...ends, ...this.numbers("snapshot"));
+      if (noted > number) throw new InvalidStateError(`${this.path("journal", noted)} is missing: ${this.lines.cure}`);
       const end = await this.#endOf(number);
       const { claim } = (await this.headOf(number, end)) as Head;
       return { number, end, claim };
