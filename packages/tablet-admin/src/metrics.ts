@@ -48,8 +48,8 @@ export const tabletMetrics = {
     name: "diskmesh.tablet.edited",
     unit: "{document}",
     description:
-      "Documents of the readable collections on a database that a leader or a standby found edited by something else. " +
-      "The leader commits them anew.",
+      "Documents of the readable collections on a database that a leader or a standby found edited by something else, " +
+      "or damaged files of a folder. The leader stores them anew.",
   }),
   leaseLeft: metric({
     kind: "gauge",

@@ -61,7 +61,7 @@ export interface ClaimOptions {
   readonly onFollowing?: (() => void) | undefined;
   /** Called while this process leads, with what an operator should look at, at first and now and then; undefined: it is over. */
   readonly onTrouble?: ((trouble: string | undefined) => void) | undefined;
-  /** Called with a text for operators and how many documents it is about, when somebody else has edited what is stored. */
+  /** Called with a text for operators and how many documents or files it is about, when what is stored is not what was committed. */
   readonly onEdited?: ((text: string, documents: number) => void) | undefined;
   /** Called, a few times a load at most, with what an operator may want to put in order; nothing is in danger. */
   readonly onWarning?: ((warning: string) => void) | undefined;
@@ -116,8 +116,8 @@ export interface TabletStorage {
    */
   claimAbove(generation: number): Promise<number>;
   /**
-   * From now on compares what others can edit with the leader's state, now and then, and commits anew what differs. Left
-   * out where nobody else can write. Only once loaded.
+   * From now on checks now and then that what is stored is what was committed, and stores anew what is not. Only once
+   * loaded.
    */
   keepChecked?(state: LeaderState): void;
   /**

@@ -7,6 +7,7 @@ import type { TabletClock } from "../clock.js";
 import { CURE } from "../format.js";
 import { OneAtATime } from "../one-at-a-time.js";
 import type { Claim, ClaimOptions, Leader, OnDocument, Snapshot, StoredChange, TabletStorage } from "../storage.js";
+import { keepFilesChecked } from "./file-check.js";
 import { type Files, systemFiles } from "./files.js";
 import { type Journal, JournalFolder, type StoredClaim } from "./journal-folder.js";
 import { LineFiles, lineOf } from "./line-file.js";
@@ -38,6 +39,8 @@ class EmbeddedStorage implements TabletStorage {
   readonly #turns = new OneAtATime();
   #lock: FolderLock | undefined;
   #journal: Journal | undefined;
+  #onEdited: NonNullable<ClaimOptions["onEdited"]> = () => {};
+  #check: AbortController | undefined;
   #onTrouble: (trouble: string | undefined) => void = () => {};
   #isLoaded = false;
   /** Undefined where nobody lends the documents: during a restore. */
@@ -48,12 +51,13 @@ class EmbeddedStorage implements TabletStorage {
     this.#folder = new JournalFolder(new LineFiles(options.files ?? systemFiles, "tablet", CURE), options.folder);
   }
 
-  async claim(leader: Leader, { restore, onTrouble }: ClaimOptions = {}): Promise<Claim> {
+  async claim(leader: Leader, { restore, onTrouble, onEdited }: ClaimOptions = {}): Promise<Claim> {
     const { folder } = this.#options;
     const restored = restore && restoredFields(restore, restore.replace ? await this.#setAside() : 0);
     await this.#snapshots?.end();
     this.#snapshots = undefined;
     this.#onTrouble = onTrouble ?? (() => {});
+    this.#onEdited = onEdited ?? (() => {});
     this.#isLoaded = false;
     try {
       await this.#folder.lines.files.makeFolder(folder);
@@ -138,11 +142,24 @@ class EmbeddedStorage implements TabletStorage {
     });
   }
 
+  keepChecked(): void {
+    const { folder, files = systemFiles, clock = systemClock } = this.#options;
+    const onEdited = this.#onEdited;
+    this.#check = new AbortController();
+    const { signal } = this.#check;
+    const onDamage = (text: string): void => {
+      onEdited(text, 1);
+      this.#snapshots?.makeNow();
+    };
+    void keepFilesChecked({ folder, files, clock, signal, journal: () => this.#journal, onDamage });
+  }
+
   claimAbove(generation: number): Promise<number> {
     return this.#begin(generation + 1, ({ isRestore: _, ...claim }, number) => ({ ...claim, generation: number }));
   }
 
   async close(): Promise<void> {
+    this.#check?.abort();
     await this.#snapshots?.end();
     this.#snapshots = undefined;
     await this.#turns.run(async () => {

@@ -3,6 +3,8 @@ import type { Versioned } from "../checksums.js";
 import type { OnDocument } from "../storage.js";
 import type { Journal, JournalFolder } from "./journal-folder.js";
 
+const OPENING_BRACE = 0x7b;
+
 /** A document of a snapshot, or what a commit made of one; null: deleted. */
 export type Row = readonly [table: string, key: string, version: number, document: object | null];
 
@@ -37,10 +39,21 @@ export async function loadJournals(folder: JournalFolder, last: Journal, onDocum
       end,
     );
   }
-  const snapshotBytes = snapshot === undefined ? 0 : await readSnapshot(folder, snapshot, changed, onDocument);
+  const snapshotBytes = await readSnapshot(folder, snapshot, (json) => {
+    const [table, key, version, document] = JSON.parse(json.toString()) as Row;
+    if (document !== null && changed.get(table)?.has(key) !== true) onDocument(table, key, { document, version });
+  });
   for (const [table, documents] of changed)
     for (const [key, stored] of documents) if (stored !== null) onDocument(table, key, stored);
   return { journals: parts.length, journalsBytes, snapshotBytes };
+}
+
+/** Reads what `loadJournals` reads; rejects with InvalidStateError for damage. */
+export async function verifyJournals(folder: JournalFolder, last: Journal): Promise<void> {
+  const snapshot = folder.numbers("snapshot").at(-1);
+  const parts = await journalsSince(folder, snapshot, { number: last.number, end: last.file.sizeBytes });
+  for (const { number, end } of parts) await folder.lines.read(folder.path("journal", number), () => {}, end);
+  await readSnapshot(folder, snapshot, () => {});
 }
 
 /** The journals from the snapshot's own to `last`, oldest first, as their heads name each other. */
@@ -59,25 +72,23 @@ async function journalsSince(folder: JournalFolder, snapshot: number | undefined
   return parts;
 }
 
-/** Calls back with what the journals did not change. The last line of a snapshot counts its documents. */
+/** Calls back with the JSON text of each document; resolves with the size. The last line counts the documents. */
 async function readSnapshot(
   folder: JournalFolder,
-  number: number,
-  changed: ReadonlyMap<string, ReadonlyMap<string, unknown>>,
-  onDocument: OnDocument,
+  number: number | undefined,
+  onDocument: (json: Buffer) => void,
 ): Promise<number> {
+  if (number === undefined) return 0;
   const path = folder.path("snapshot", number);
   let documents = 0;
   let counted: number | undefined;
   const sizeBytes = await folder.lines.read(path, (json) => {
-    const value = JSON.parse(json.toString()) as Row | { readonly documents: number };
-    if (!Array.isArray(value)) {
-      counted = (value as { documents: number }).documents;
+    if (json[0] === OPENING_BRACE) {
+      counted = (JSON.parse(json.toString()) as { documents: number }).documents;
       return;
     }
     documents++;
-    const [table, key, version, document] = value as Row;
-    if (document !== null && changed.get(table)?.has(key) !== true) onDocument(table, key, { document, version });
+    onDocument(json);
   });
   if (counted === documents) return sizeBytes;
   throw new InvalidStateError(`${path} is damaged: it is cut off at byte ${sizeBytes}; ${folder.lines.cure}`);

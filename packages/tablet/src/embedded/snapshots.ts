@@ -47,8 +47,12 @@ export class Snapshots {
   makeWhenDue(): void {
     const { clock, journalsBytesMin = JOURNALS_BYTES_MIN } = this.#options;
     const { journals, journalsBytes, snapshotBytes } = this.#sizes;
-    const isDue = journalsBytes > Math.max(journalsBytesMin, snapshotBytes) || journals > JOURNALS_MAX;
-    if (!isDue || this.#running !== undefined || this.#isEnded || clock.monotonicMs() < this.#retryAtMs) return;
+    const isDue = this.#hasFailed || journalsBytes > Math.max(journalsBytesMin, snapshotBytes) || journals > JOURNALS_MAX;
+    if (isDue && clock.monotonicMs() >= this.#retryAtMs) this.makeNow();
+  }
+
+  makeNow(): void {
+    if (this.#running !== undefined || this.#isEnded) return;
     this.#running = this.#make().finally(() => {
       this.#running = undefined;
     });
