@@ -60,8 +60,7 @@ describe("a deploy of the bosh CLI whose director is killed in the middle", () =
     const found = await openStore("mongodb", { host: "127.0.0.1", launcher: [] });
     if (typeof found === "string") skipBecause(this, found);
     store = found;
-    const lease = { timeMs: 4_000, safeTimeMs: 3_000, renewIntervalMs: 1_000 };
-    mesh = await ProcessVmsMesh.start({ sharedTablet: { ...store.tablet?.("director"), lease } });
+    mesh = await ProcessVmsMesh.start({ sharedTablet: { ...store.tablet?.("director"), leaseTimeMs: 4_000 } });
   });
   after(async () => {
     await mesh?.[Symbol.asyncDispose]();

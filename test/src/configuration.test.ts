@@ -124,14 +124,14 @@ describe("a service's command line", () => {
     writeFileSync(file, `${text}\npassword: ${PASSWORD}\n`);
     const name = `DISKMESH_${service.replaceAll("-", "_").toUpperCase()}`;
     const { code, stdout, stderr } = await run(service, ["--check-config", file], {
-      [`${name}_STOP_TIMEOUT_MS`]: "soon",
+      [`${name}_REMOTE_IO_TIMEOUT_MS`]: "soon",
     });
     expect([code, stdout]).to.deep.equal([EXIT_CODES.config, ""]);
     for (const part of [
       /^listen\.hots: this key is not known; did you mean listen\.host\?$/m,
       /^listen\.host: this key is missing; it takes: text$/m,
       /^password: this key is not known; .+$/m,
-      new RegExp(`^stopTimeoutMs \\(of ${name}_STOP_TIMEOUT_MS\\): "soon" does not fit; it takes: whole number`, "m"),
+      new RegExp(`^remoteIoTimeoutMs \\(of ${name}_REMOTE_IO_TIMEOUT_MS\\): "soon" does not fit; it takes: whole`, "m"),
       /^tls: cannot read the TLS file .*none\.pem: ENOENT/m,
       /: 5 things are wrong$/m,
     ])

@@ -148,8 +148,6 @@ describe("a registry's store that was copied, and agents that stay up", () => {
       tablet: { storage: group.dataFolder(name) },
       // No host is UNAVAILABLE before the test has seen what it looks for.
       heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 500 },
-      orders: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
-      erase: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
     };
     return { name, service: "disk-registry", config };
   }

@@ -73,7 +73,7 @@ describe("the devices of a host, from its files to the registry", () => {
         ],
       },
     ];
-    await start({ devices: LISTED, discovery: { rescanIntervalMs: NEVER_MS, rules } }, () => {
+    await start({ devices: LISTED, discovery: { rules }, tuning: { rescanIntervalMs: NEVER_MS } }, () => {
       makeDeviceFile(path("disk-a"), SIZE);
       makeDeviceFile(path("disk-b"), 3 * SIZE);
       makeDeviceFile(path("disk-huge"), 11 * SIZE);
@@ -104,7 +104,7 @@ describe("the devices of a host, from its files to the registry", () => {
   });
 
   it("a drive that is swapped -> found by itself, ERROR, and AddDevice takes it in: erased, attached, without a restart", async () => {
-    await start({ devices: LISTED, discovery: { rescanIntervalMs: 200 } });
+    await start({ devices: LISTED, tuning: { rescanIntervalMs: 200 } });
     await eventually(() => mesh.device("listed"), PATIENCE);
     await add("listed");
     const before = await until("listed", ready);
@@ -135,7 +135,7 @@ describe("the devices of a host, from its files to the registry", () => {
 
   it("swapped while a disk is on it -> the disk keeps what it has; after a restart the other file is not held in its place", async function () {
     leaveToVerify(this);
-    await start({ devices: LISTED, discovery: { rescanIntervalMs: 200 } });
+    await start({ devices: LISTED, tuning: { rescanIntervalMs: 200 } });
     await eventually(() => mesh.device("listed"), PATIENCE);
     await add("listed");
     await until("listed", ready);
@@ -165,10 +165,10 @@ describe("the devices of a host, from its files to the registry", () => {
     const why = Drive.problem();
     if (why !== undefined) skipBecause(this, why);
     leaveToVerify(this);
-    const timeouts = { registerTimeoutMs: 5_000 };
+    const registerTimeoutMs = 5_000;
     const failing = await Drive.open(temporaryFolder(), SIZE);
     drive = failing;
-    await start({ timeouts, devices: [{ deviceId: "drive", path: failing.path }] });
+    await start({ tuning: { registerTimeoutMs }, devices: [{ deviceId: "drive", path: failing.path }] });
     await eventually(() => mesh.device("drive"), PATIENCE);
     await add("drive");
     await until("drive", ready);
@@ -193,7 +193,7 @@ describe("the devices of a host, from its files to the registry", () => {
     failing.mend();
     await registry.start();
     // An agent that was killed knows to the second when it met an error, and nobody knows how long it takes to be told.
-    const noLaterMs = 1_000 + timeouts.registerTimeoutMs;
+    const noLaterMs = 1_000 + registerTimeoutMs;
     await eventually(() => expect(performance.now() - failedAtMs).to.be.above(noLaterMs), PATIENCE);
     const word = await mesh.operator.setDeviceState({ deviceIds: ["drive"], health: Health.ONLINE });
     expect(word.changedDeviceIds, "no error was heard of").to.deep.equal([]);
@@ -209,7 +209,7 @@ describe("the devices of a host, from its files to the registry", () => {
 
   it("a FIFO where a device was, files that nobody may read -> ERROR for them alone, and the host stays ONLINE", async () => {
     const devices = [...LISTED, { deviceId: "other", path: "FILES/other" }];
-    await start({ devices, discovery: { rescanIntervalMs: 200 }, probes: { intervalMs: 200 } }, () => {
+    await start({ devices, tuning: { rescanIntervalMs: 200, probeIntervalMs: 200 } }, () => {
       makeDeviceFile(path("other"), SIZE);
     });
     await eventually(() => mesh.device("other"), PATIENCE);
@@ -316,7 +316,7 @@ describe("the devices of a host, from its files to the registry", () => {
         offsetBytes: index * SIZE,
         sizeBytes: SIZE,
       });
-      await start({ devices: [range("r1", 0), range("r2", 1)], discovery: { rescanIntervalMs: 200 } }, () => {
+      await start({ devices: [range("r1", 0), range("r2", 1)], tuning: { rescanIntervalMs: 200 } }, () => {
         makeDeviceFile(path("drive-1"), 2 * SIZE);
         makeDeviceFile(path("drive-2"), 2 * SIZE);
         symlinkSync(loopOf("drive-1"), path("slot"));
@@ -350,7 +350,7 @@ describe("the devices of a host, from its files to the registry", () => {
         frozen = false;
       };
       try {
-        await start({ devices, discovery: { rescanIntervalMs: NEVER_MS }, limits: { eraseChunkBytes: 65_536 } }, () => {
+        await start({ devices, tuning: { rescanIntervalMs: NEVER_MS, eraseChunkBytes: 65_536 } }, () => {
           makeDeviceFile(path("image"), 32 * 1024 * 1024);
           mkdirSync(path("mount"));
           try {

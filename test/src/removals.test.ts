@@ -24,7 +24,8 @@ describe("devices that leave operation, and what is on them", () => {
           deviceId,
           path: makeDeviceFile(join(folder, "files", deviceId), SIZE),
         })),
-        limits: { eraseChunkBytes: 65_536, maxConcurrentErases: 1, maxEraseBytesPerSecond: MIB_BYTES },
+        maxEraseBytesPerSecond: MIB_BYTES,
+        tuning: { eraseChunkBytes: 65_536, maxConcurrentErases: 1 },
       }),
     });
     await eventually(() => mesh.device("d2"), PATIENCE);

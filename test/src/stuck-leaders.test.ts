@@ -23,7 +23,7 @@ const NAMES = ["disk-registry-1", "disk-registry-2"] as const;
 /** Longer than a commit may take, and shorter than a leader can go without its database. */
 const STANDS_STILL_MS = 1_500;
 /** Long enough to be asked meanwhile, whatever else runs. */
-const LEASE = { timeMs: 20_000, safeTimeMs: 4_000, renewIntervalMs: 500 };
+const LEASE_TIME_MS = 20_000;
 
 describe("why, while no registry leads", () => {
   let group: ServiceGroup;
@@ -39,7 +39,7 @@ describe("why, while no registry leads", () => {
     if (typeof found === "string") skipBecause(this, found);
     store = found;
     group = await ServiceGroup.prepare({ names: [...NAMES, "director"], hostIds: ["host-1"] });
-    const config = { tablet: { ...store.tablet?.("disk-registry"), lease: LEASE } };
+    const config = { tablet: { ...store.tablet?.("disk-registry"), leaseTimeMs: LEASE_TIME_MS } };
     for (const name of NAMES) {
       const port = await freePort();
       targets.push({ job: "diskmesh-disk-registry", port });
@@ -152,7 +152,7 @@ describe("why, while no registry leads", () => {
   it("the director's own database is dead -> its page says which, since when, and what to do, or ends its events", async () => {
     const [port, nats] = [await freePort(), await group.startNats()];
     const config = {
-      tablet: { ...store.tablet?.("director"), lease: LEASE },
+      tablet: { ...store.tablet?.("director"), leaseTimeMs: LEASE_TIME_MS },
       http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) },
       dispatcher: { address: "127.0.0.1:1" },
       nats: { servers: [nats.address] },

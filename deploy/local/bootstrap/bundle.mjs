@@ -21,8 +21,8 @@ export const OTHERS = {
     "services/director/dist/testing/crashing-main.js",
   ],
   "cpi-dispatcher": [DESCRIPTORS],
-  "disk-registry": [DESCRIPTORS],
-  "disk-agent": [DESCRIPTORS, ...DRIVERS],
+  "disk-registry": [DESCRIPTORS, "services/disk-registry/dist/testing/tuned-main.js"],
+  "disk-agent": [DESCRIPTORS, ...DRIVERS, "services/disk-agent/dist/testing/tuned-main.js"],
 };
 /** They find their native code by where they lie themselves. */
 const NATIVE = ["fs-native-extensions"];

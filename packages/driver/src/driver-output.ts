@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Logger, Redactor } from "@diskmesh/domain";
-import type { DriverLimits } from "./config.js";
+import type { DriverLimits } from "./limits.js";
 
 export interface DriverOutputOptions {
   readonly limits: Pick<DriverLimits, "maxOutputBytesPerSecond" | "maxLogLinesPerSecond">;
@@ -39,8 +39,7 @@ export class DriverOutput {
       this.#bytes += Buffer.byteLength(text);
       if (this.#bytes > maxOutputBytesPerSecond) {
         stream.destroy();
-        const limit = "drivers.limits.maxOutputBytesPerSecond";
-        this.#options.onFlood(`it wrote more than ${maxOutputBytesPerSecond} bytes within a second (${limit})`);
+        this.#options.onFlood(`it wrote more than ${maxOutputBytesPerSecond} bytes within a second`);
         return;
       }
       this.tail = (this.tail + text).slice(-TAIL_LENGTH);

@@ -16,8 +16,8 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { CallSecrets } from "./call-secrets.js";
-import type { DriverLimits } from "./config.js";
 import { DriverOutput } from "./driver-output.js";
+import type { DriverLimits } from "./limits.js";
 import { readLines } from "./lines.js";
 import { type CalledMethod, type DriverListing, parseListing, secretsOf } from "./listing.js";
 import type { FailureKind } from "./method.js";
@@ -113,7 +113,7 @@ export class DriverProcess {
     });
     this.#listen();
     this.#tell({ type: "load", package: options.package, settings, nodeId, maxAnswerBytes: limits.maxAnswerBytes });
-    this.#after(limits.loadTimeoutMs, () => `it did not load within ${limits.loadTimeoutMs} ms (loadTimeoutMs)`);
+    this.#after(limits.loadTimeoutMs, () => `it did not load within ${limits.loadTimeoutMs} ms`);
   }
 
   /** What the method answers. Rejects with an error of the domain. */
@@ -123,7 +123,7 @@ export class DriverProcess {
     const { maxConcurrentCalls } = this.#options.limits;
     if (this.#running.size >= maxConcurrentCalls)
       throw new ResourceExhaustedError(
-        `${maxConcurrentCalls} calls of the driver run, which is the limit (drivers.limits.maxConcurrentCalls): try again later`,
+        `${maxConcurrentCalls} calls of the driver run, which is the limit: try again later`,
       );
     const id = ++this.#lastCall;
     this.#secrets.begin(id, secretsOf(this.#listing, call));
@@ -162,17 +162,16 @@ export class DriverProcess {
     if (use === undefined || this.#reason !== undefined) return;
     const { maxMemoryMib, maxTurnProcessorMs } = this.#options.limits;
     // What is not on V8's heap counts as well, beyond what Node itself takes.
-    if (use.memoryBytes > (2 * maxMemoryMib + 128) * 1_048_576)
+    const maxProcessMib = 2 * maxMemoryMib + 128;
+    if (use.memoryBytes > maxProcessMib * 1_048_576)
       return this.kill(
-        `it took ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory (drivers.limits.maxMemoryMib)`,
+        `it took ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory, and may take ${maxProcessMib} MiB`,
       );
     if (this.#pingedAtProcessorMs === undefined) {
       this.#pingedAtProcessorMs = use.processorMs;
       this.#tell({ type: "ping" });
     } else if (use.processorMs - this.#pingedAtProcessorMs > maxTurnProcessorMs)
-      this.kill(
-        `it kept its event loop busy for more than ${maxTurnProcessorMs} ms of a processor (drivers.limits.maxTurnProcessorMs)`,
-      );
+      this.kill(`it kept its event loop busy for more than ${maxTurnProcessorMs} ms of a processor`);
   }
 
   /** Ends it at once. The first reason counts. */
@@ -192,8 +191,7 @@ export class DriverProcess {
     readLines(answers, {
       maxLineBytes: maxAnswerBytes + LINE_MARGIN_BYTES,
       onLine: (line) => this.#heed(line),
-      onTooLong: () =>
-        this.kill(`it answered more than ${maxAnswerBytes} bytes at once (drivers.limits.maxAnswerBytes)`),
+      onTooLong: () => this.kill(`it answered more than ${maxAnswerBytes} bytes at once`),
     });
   }
 
@@ -249,7 +247,7 @@ export class DriverProcess {
 
   #endedBy(signal: string): string {
     if (this.#output.tail.includes("heap out of memory"))
-      return `it ran out of its ${this.#options.limits.maxMemoryMib} MiB of memory (drivers.limits.maxMemoryMib)`;
+      return `it ran out of its ${this.#options.limits.maxMemoryMib} MiB of memory`;
     return `its process was ended by ${signal}`;
   }
 

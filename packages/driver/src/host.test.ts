@@ -4,7 +4,7 @@ import { DriverError, InvalidArgumentError, type Logger, NotFoundError, TimeoutE
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { type DriverCall, DriverHost, driversConfig, KeptCalls } from "./host.js";
+import { DRIVER_LIMITS, type DriverCall, DriverHost, driversConfig, KeptCalls } from "./host.js";
 import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "./testing/index.js";
 
 const LIMITS = { maxMemoryMib: 64, maxTurnProcessorMs: 300, cancelGraceMs: 300, maxOutputBytesPerSecond: 262_144 };
@@ -23,12 +23,12 @@ function recordingLog() {
 
 async function startHost(drivers: readonly object[], limits: object = {}) {
   const { lines, log } = recordingLog();
-  const config = driversConfig.parse({
-    drivers,
-    limits: { ...LIMITS, ...limits },
-    restart: { minDelayMs: 20, maxDelayMs: 50 },
+  const host = new DriverHost({
+    drivers: driversConfig.parse(drivers),
+    limits: { ...DRIVER_LIMITS, ...LIMITS, ...limits, restart: { minDelayMs: 20, maxDelayMs: 50 } },
+    random: Math.random,
+    log,
   });
-  const host = new DriverHost({ config, random: Math.random, log });
   await host.settled();
   const call = (name: string, method: string, more: Partial<DriverCall> = {}): Promise<unknown> =>
     host.call(name, {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { type Logger, NotFoundError, Redactor } from "@diskmesh/domain";
 import type { DriversConfig } from "./config.js";
 import type { DriverCall } from "./driver-process.js";
+import { DRIVER_LIMITS, type DriverLimits } from "./limits.js";
 import { type CalledMethod, type DriverListing, secretsOf } from "./listing.js";
 import { type DriverOffers, noOffers } from "./offers.js";
 import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
@@ -9,11 +10,13 @@ import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
 export { type DriversConfig, driversConfig } from "./config.js";
 export type { DriverCall } from "./driver-process.js";
 export { type KeptCall, KeptCalls } from "./kept-calls.js";
+export { DRIVER_LIMITS, type DriverLimits } from "./limits.js";
 export { catchAllMethod, type DriverListing, findMethod, secretArguments, shownArguments } from "./listing.js";
 export { type DriverOffers, noOffers } from "./offers.js";
 
 export interface DriverHostOptions {
-  readonly config: DriversConfig;
+  readonly drivers: DriversConfig;
+  readonly limits?: DriverLimits | undefined;
   /** The node on which the drivers run; empty in the director. */
   readonly nodeId?: string;
   readonly offers?: DriverOffers;
@@ -41,10 +44,10 @@ export class DriverHost {
   #waiting: (() => void)[] = [];
   #revision: string | undefined;
 
-  constructor({ config, nodeId = "", offers = noOffers, random, log }: DriverHostOptions) {
+  constructor({ drivers, limits = DRIVER_LIMITS, nodeId = "", offers = noOffers, random, log }: DriverHostOptions) {
     const onChange = (): void => this.#onChange();
-    this.#drivers = config.drivers.map(
-      (driver) => new SupervisedDriver({ ...driver, nodeId, config, offers, random, log, onChange }),
+    this.#drivers = drivers.map(
+      (driver) => new SupervisedDriver({ ...driver, nodeId, limits, offers, random, log, onChange }),
     );
     this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS).unref();
   }

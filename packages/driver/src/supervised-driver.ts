@@ -1,6 +1,6 @@
 import { backoffMs, type JsonObject, type Logger, UnavailableError } from "@diskmesh/domain";
-import type { DriversConfig } from "./config.js";
 import { type DriverCall, DriverProcess } from "./driver-process.js";
+import type { DriverLimits } from "./limits.js";
 import type { DriverListing } from "./listing.js";
 import type { DriverOffers } from "./offers.js";
 
@@ -8,7 +8,7 @@ export interface SupervisedDriverOptions {
   readonly package: string;
   readonly settings: JsonObject;
   readonly nodeId: string;
-  readonly config: Pick<DriversConfig, "limits" | "restart">;
+  readonly limits: DriverLimits;
   readonly offers: DriverOffers;
   /** In [0, 1). */
   readonly random: () => number;
@@ -67,13 +67,13 @@ export class SupervisedDriver {
   }
 
   #start(): void {
-    const { package: name, settings, nodeId, offers, config, log } = this.#options;
+    const { package: name, settings, nodeId, offers, limits, log } = this.#options;
     this.#process = new DriverProcess({
       package: name,
       settings,
       nodeId,
       offers,
-      limits: config.limits,
+      limits,
       log: { info: (fields, message) => log.info({ driver: this.#name, ...fields }, message) },
       onLoaded: (listing) => this.#onLoaded(listing),
       onEnd: (reason) => this.#onEnd(reason),
@@ -109,11 +109,11 @@ export class SupervisedDriver {
     this.#process = undefined;
     this.#closed?.();
     if (this.#closed !== undefined) return;
-    const { log, random, config, onChange } = this.#options;
+    const { log, random, limits, onChange } = this.#options;
     const isStable = this.#loadedAtMs !== undefined && performance.now() - this.#loadedAtMs >= STABLE_MS;
     this.#failures = isStable ? 0 : this.#failures;
     this.#loadedAtMs = undefined;
-    const retryInMs = backoffMs(this.#failures, config.restart, random());
+    const retryInMs = backoffMs(this.#failures, limits.restart, random());
     this.#failures += 1;
     this.state = "failed";
     this.problem = reason;

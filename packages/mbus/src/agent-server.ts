@@ -50,7 +50,7 @@ export interface AgentServerLimits extends AgentTaskLimits {
   readonly maxAnswerWithinMs: number;
 }
 
-export const DEFAULT_AGENT_SERVER_LIMITS: AgentServerLimits = {
+const DEFAULT_AGENT_SERVER_LIMITS: AgentServerLimits = {
   maxRunningRequests: 64,
   maxRunningRequestBytes: 16 * MAX_PAYLOAD_BYTES,
   maxWaitingTasks: 5,

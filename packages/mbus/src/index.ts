@@ -3,7 +3,6 @@ export { AgentError } from "./agent-error.js";
 export {
   type AgentMethod,
   AgentServer,
-  DEFAULT_AGENT_SERVER_LIMITS,
 } from "./agent-server.js";
 export { openCalloutIssuer } from "./callout-issuer.js";
 export {

@@ -18,7 +18,7 @@ export { waitForHealth } from "./health-client.js";
 export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
 export { allow, allowChange, offer, type Serve } from "./methods.js";
 export { rpcMetrics } from "./metrics.js";
-export { KeptLists, parsePageSize, parsePlace, placeToken } from "./paging.js";
+export { KeptLists, LIST_LIMITS, type ListLimits, parsePageSize, parsePlace, placeToken } from "./paging.js";
 export { REQUEST_ID_HEADER, RequestIds } from "./request-id.js";
 export type { RefusedConnection } from "./secure-listener.js";
 export { RpcServer, type RpcServerOptions } from "./server.js";

@@ -1,4 +1,4 @@
-/** Limits of one gRPC server. Every service names them in its config under `limits`. */
+/** Limits of one gRPC server. */
 export interface RpcServerLimits {
   /** Longest message that is received or sent, in bytes. */
   readonly maxMessageBytes: number;

@@ -15,6 +15,17 @@ export interface ListLimits extends PageLimits {
   readonly maxKeptChanges: number;
 }
 
+export const LIST_LIMITS: ListLimits = {
+  defaultPageSize: 100,
+  // A page of the longest descriptions stays within a message.
+  maxPageSize: 1_000,
+  // Tens of milliseconds of work; a page that finds less may be short, or empty, and have a next one.
+  maxScannedPerPage: 100_000,
+  maxKeptLists: 1_000,
+  // Some 200 MiB of documents of 1 KiB.
+  maxKeptChanges: 200_000,
+};
+
 /** What a list shows, as it was when the list began. */
 interface Snapshot<Item> {
   entries(options: { readonly after?: string | undefined }): Iterable<Item>;

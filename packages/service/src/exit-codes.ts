@@ -4,7 +4,7 @@ export const EXIT_CODES = {
   stopped: 0,
   /** It cannot start or go on: what it needs is away, in use, torn or gone. Its last line says which; a restart may help. */
   failed: 1,
-  /** It was told to stop and was cut short, by `stopTimeoutMs` or a second signal. Nothing that is durable is lost. */
+  /** It was told to stop and was cut short, because the stop took too long or by a second signal. Nothing that is durable is lost. */
   cutShort: 3,
   /** A bug that nobody caught; its last line has the stack. A restart goes on from what is durable. */
   bug: 70,

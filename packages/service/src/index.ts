@@ -3,7 +3,6 @@ export { Changes, Watch } from "./changes.js";
 export { ConfigError } from "./config/config-error.js";
 export { variablesOf } from "./config/environment.js";
 export { type ConfigKey, fileKey, keysOf } from "./config/keys.js";
-export { pagingConfig, rpcLimitsConfig } from "./config/limits.js";
 export { checkConfig, loadConfig } from "./config/load.js";
 export { pathConfig } from "./config/path.js";
 export {
@@ -12,6 +11,7 @@ export {
   groupConfig,
   hostPortConfig,
   keyPairConfig,
+  leaseTimes,
   listenConfig,
   natsConfig,
   privateFileConfig,

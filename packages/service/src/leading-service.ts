@@ -1,5 +1,6 @@
 import { formatHostPort, type Logger, systemClock } from "@diskmesh/domain";
-import type { RefusedConnection, RpcServer } from "@diskmesh/rpc";
+import type { RefusedConnection, RpcServer, RpcServerLimits } from "@diskmesh/rpc";
+import { leaseTimes } from "./config/pieces.js";
 import { LeaderHealth } from "./leader-health.js";
 import { Leadership, type Term, type Waiting } from "./leadership.js";
 import type { Lifecycle } from "./lifecycle.js";
@@ -10,7 +11,7 @@ export interface LeadingServiceConfig extends RpcServerConfig {
   readonly listen: { readonly host: string; readonly port: number };
   /** Where others reach this process; `listen` by default. */
   readonly advertisedAddress?: string | undefined;
-  readonly tablet: { readonly lease: { readonly safeTimeMs: number } };
+  readonly tablet: { readonly leaseTimeMs: number };
 }
 
 export interface LeadingService<Context> {
@@ -28,6 +29,8 @@ export interface LeadingService<Context> {
   readonly onRefused?: (refused: RefusedConnection) => void;
   /** What a leader needs beside its lease and its database. */
   readonly needs?: readonly Need[];
+  /** Of its gRPC server; the defaults of all services when absent. */
+  readonly rpcLimits?: RpcServerLimits;
 }
 
 /** Starts a service that has a tablet: it listens at once, and serves whenever it leads. */
@@ -35,13 +38,17 @@ export async function startLeadingService<Context>(
   lifecycle: Lifecycle,
   config: LeadingServiceConfig,
   log: Logger,
-  { service, databaseName, addServices, lead, openFaces, onRefused, needs = [] }: LeadingService<Context>,
+  { service, databaseName, addServices, lead, openFaces, onRefused, needs = [], rpcLimits }: LeadingService<Context>,
 ): Promise<void> {
   const readiness = new Readiness({ needs: ["certificate", "leader", "database", ...needs], log });
   // One to whom nobody talks must not lead: another one can, and takes the lease as soon as it is given back.
   const onCertificateEnded = (error: Error): void => lifecycle.fail(error);
-  const server = await createRpcServer(lifecycle, config, log, readiness, { onCertificateEnded, onRefused });
-  const silentMs = config.tablet.lease.safeTimeMs;
+  const server = await createRpcServer(lifecycle, config, log, readiness, {
+    onCertificateEnded,
+    onRefused,
+    limits: rpcLimits,
+  });
+  const silentMs = leaseTimes(config.tablet).safeTimeMs;
   const database = databaseName === undefined ? undefined : { name: databaseName, silentMs };
   let address = "";
   const leadership = new Leadership<Context>({

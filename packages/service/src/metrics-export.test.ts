@@ -55,9 +55,6 @@ describe("metrics of a process", () => {
     lines = [];
     telemetry = await startTelemetry({
       service: "test",
-      maxWaitingSpans: 10,
-      traceHeartbeats: false,
-      metricsIntervalMs: 60_000,
       redactor: new Redactor([]),
       log: createLogger({
         service: "test",
@@ -167,8 +164,7 @@ describe("metrics of a process", () => {
   it("say once that their receiver is away, and once that it is there again", async () => {
     const port = await freePort();
     await start({
-      metricsIntervalMs: 100,
-      env: { OTEL_METRICS_EXPORTER: "otlp", OTEL_TRACES_EXPORTER: "none" },
+      env: { OTEL_METRIC_EXPORT_INTERVAL: "100", OTEL_METRICS_EXPORTER: "otlp", OTEL_TRACES_EXPORTER: "none" },
       otlpEndpoint: `http://127.0.0.1:${port}`,
     });
     counterOf(ended).add(1, { how: "well" });

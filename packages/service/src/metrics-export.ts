@@ -16,6 +16,9 @@ import { endpointOf, exporterOf } from "./otlp.js";
 import { observeProcess } from "./process-metrics.js";
 import type { MetricsConfig, TelemetryOptions } from "./telemetry-options.js";
 
+/** OpenTelemetry's default. */
+const EXPORT_INTERVAL_MS = 60_000;
+
 /** Starts to measure, if somebody asks for metrics or is to be sent them; returns what stops that. */
 export async function startMetrics(options: TelemetryOptions): Promise<() => Promise<void>> {
   const { metrics: scraped, otlpEndpoint, env, log } = options;
@@ -63,9 +66,9 @@ function temporalityIn({ AggregationTemporality, InstrumentType }: typeof import
     type === InstrumentType.OBSERVABLE_GAUGE ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE;
 }
 
-function intervalMs({ env, metricsIntervalMs }: TelemetryOptions): number {
+function intervalMs({ env }: TelemetryOptions): number {
   const given = Number(env.OTEL_METRIC_EXPORT_INTERVAL);
-  return given >= 1 ? given : metricsIntervalMs;
+  return given >= 1 ? given : EXPORT_INTERVAL_MS;
 }
 
 async function resourceOf({ service, env }: TelemetryOptions) {

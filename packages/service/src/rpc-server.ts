@@ -1,6 +1,6 @@
 import type { Logger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/domain";
-import { type RefusedConnection, RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
+import { DEFAULT_RPC_SERVER_LIMITS, type RefusedConnection, RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
 import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import type { HttpListen } from "./brief-http.js";
 import { CertificateWatch } from "./certificate-watch.js";
@@ -13,9 +13,12 @@ import { rpcLogging } from "./rpc-logging.js";
 
 export interface RpcServerConfig {
   readonly tls: TlsFiles;
-  readonly rpc: RpcServerLimits & { readonly reservedDescriptors: number };
+  readonly rpc: Pick<RpcServerLimits, "maxConnectionsPerAddress">;
   readonly health?: { readonly listen: HttpListen } | undefined;
 }
+
+/** Descriptors that no new connection may take: stores, files and connections to others go on when thousands connect. */
+const RESERVED_DESCRIPTORS = 64;
 
 /** What a health check asks for to hear whether a process has descriptors left. */
 const DESCRIPTORS_HEALTH = "descriptors";
@@ -32,10 +35,12 @@ export async function createRpcServer(
   {
     onCertificateEnded = () => {},
     onRefused = () => {},
+    limits = DEFAULT_RPC_SERVER_LIMITS,
   }: {
     readonly onCertificateEnded?: (error: Error) => void;
     /** Is told beside the log. */
     readonly onRefused?: ((refused: RefusedConnection) => void) | undefined;
+    readonly limits?: RpcServerLimits | undefined;
   } = {},
 ): Promise<RpcServer> {
   let descriptors: Descriptors | undefined;
@@ -43,7 +48,7 @@ export async function createRpcServer(
   const logging = rpcLogging(log);
   const server = new RpcServer({
     tls: config.tls,
-    limits: config.rpc,
+    limits: { ...limits, ...config.rpc },
     shortage,
     ...logging,
     onRefused: (refused) => {
@@ -55,7 +60,7 @@ export async function createRpcServer(
   descriptors = lifecycle.use(
     "descriptors",
     new Descriptors({
-      reserved: config.rpc.reservedDescriptors,
+      reserved: RESERVED_DESCRIPTORS,
       log,
       onChange: (short) => server.setHealth(DESCRIPTORS_HEALTH, !short),
     }),

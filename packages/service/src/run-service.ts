@@ -7,13 +7,15 @@ import { secretsOf } from "./config/places.js";
 import type { ServiceConfig } from "./config/service-config.js";
 import { EXIT_CODES } from "./exit-codes.js";
 import { Lifecycle } from "./lifecycle.js";
-import { createLogger, type ServiceLogger } from "./log.js";
+import { createLogger, type LoggerOptions, type ServiceLogger } from "./log.js";
 import { Reload } from "./reload.js";
 import { startTelemetry } from "./telemetry.js";
 
 /** Builds and starts a service. What it adds to the lifecycle is stopped in reverse order, also when it throws. */
 export type StartService<Config> = (lifecycle: Lifecycle, config: Config, log: Logger) => Promise<void>;
 
+/** Above all limits of the parts that stop in turn, and below the 10 s after which Docker kills a container. */
+const STOP_TIMEOUT_MS = 4_500;
 /** A stop that takes longer says what it waits for. */
 const TELL_AFTER_MS = 1_000;
 
@@ -25,6 +27,7 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   name: string,
   schema: Schema,
   start: StartService<z.output<Schema>>,
+  logLimits: Pick<LoggerOptions, "maxBacklogBytes"> = {},
 ): Promise<never> {
   let command: Command;
   let loaded: LoadedConfig<z.output<Schema>>;
@@ -38,7 +41,7 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   const { file } = command;
   const { config, warnings } = loaded;
   const redactor = new Redactor([...secretsNamedIn(config), ...secretsOf(schema, config)]);
-  const log = createLogger({ service: name, ...config.log, redactor });
+  const log = createLogger({ service: name, ...config.log, ...logLimits, redactor });
   for (const warning of warnings) log.warn({}, warning);
   const reload = new Reload(config, () => load(name, schema, file), log);
   try {
@@ -104,12 +107,11 @@ async function runWith<Config extends ServiceConfig>(
   }
   lifecycle.beginStop();
   const telling = setTimeout(() => log.info({}, `${name} waits for ${lifecycle.waitsFor}`), TELL_AFTER_MS);
-  const isClean = await withinMs(config.stopTimeoutMs, stopEverything(lifecycle, started));
+  const isClean = await withinMs(STOP_TIMEOUT_MS, stopEverything(lifecycle, started));
   clearTimeout(telling);
   const cause = failure ?? lifecycle.failure;
   if (!isClean) {
-    const limit = `${config.stopTimeoutMs} ms (stopTimeoutMs)`;
-    const text = `${name} was cut short: it waited for ${lifecycle.waitsFor} and did not stop within ${limit}`;
+    const text = `${name} was cut short: it waited for ${lifecycle.waitsFor} and did not stop within ${STOP_TIMEOUT_MS} ms`;
     log.last({ waitsFor: lifecycle.waitsFor }, text);
     if (!cause) process.exit(EXIT_CODES.cutShort);
   }

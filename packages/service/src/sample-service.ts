@@ -2,13 +2,12 @@ import { writeSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { NotFoundError } from "@diskmesh/domain";
 import * as z from "zod";
-import { rpcLimitsConfig } from "./config/limits.js";
 import { listenConfig, tlsConfig } from "./config/pieces.js";
 import { secretConfig } from "./config/schema.js";
 import { serviceConfig } from "./config/service-config.js";
 import { Readiness } from "./readiness.js";
 import { createRpcServer } from "./rpc-server.js";
-import { runService } from "./run-service.js";
+import { runService, type StartService } from "./run-service.js";
 
 /** A process for tests of what starts and ends processes. `behaviour` is what it is to do. */
 const schema = z.strictObject({
@@ -25,7 +24,7 @@ const say = (text: string): void => {
   writeSync(1, `${text}\n`);
 };
 
-await runService("sample", schema, async (lifecycle, config, log) => {
+const start: StartService<z.output<typeof schema>> = async (lifecycle, config, log) => {
   lifecycle.use("first", () => say("stopped first"));
   lifecycle.use("second", { close: () => say("stopped second") });
   switch (config.behaviour) {
@@ -66,14 +65,9 @@ await runService("sample", schema, async (lifecycle, config, log) => {
     case "stand-by":
     case "listen": {
       if (!config.listen || !config.tls) throw new Error("listen and tls are needed");
-      const { tls, health } = config;
+      const { tls, health, rpc } = config;
       const readiness = new Readiness({ needs: [], log });
-      const server = await createRpcServer(
-        lifecycle,
-        { tls, rpc: rpcLimitsConfig().parse({}), health },
-        log,
-        readiness,
-      );
+      const server = await createRpcServer(lifecycle, { tls, rpc, health }, log, readiness);
       lifecycle.use("gRPC server", server);
       await server.listen(config.listen);
       readiness.setServing(config.behaviour === "listen");
@@ -82,4 +76,7 @@ await runService("sample", schema, async (lifecycle, config, log) => {
   }
   setInterval(() => {}, 1000);
   say("started");
-});
+};
+
+// Small, so that a test fills it soon.
+await runService("sample", schema, start, { maxBacklogBytes: 8_192 });

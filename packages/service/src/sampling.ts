@@ -9,10 +9,10 @@ type Sampler = tracing.Sampler;
 /** What happens all the time and tells nobody anything: heartbeats, and those who ask whether a process is healthy. */
 const HEARTBEATS = /(?:\/Heartbeat|Health\/(?:Check|Watch))$/;
 
-/** Which spans are made: what the config says, or OTEL_TRACES_SAMPLER, or all; heartbeats only if they are wished for. */
+/** Which spans are made: what the config says, or OTEL_TRACES_SAMPLER, or all; heartbeats only as part of another trace. */
 export function samplerOf(
   { AlwaysOnSampler, AlwaysOffSampler, ParentBasedSampler, TraceIdRatioBasedSampler, SamplingDecision }: typeof tracing,
-  { sampleRatio, traceHeartbeats }: SamplingConfig,
+  { sampleRatio }: SamplingConfig,
   env: Environment,
 ): Sampler {
   const ofParent = (root: Sampler): Sampler => new ParentBasedSampler({ root });
@@ -31,7 +31,6 @@ export function samplerOf(
     throw new ConfigError(
       `OTEL_TRACES_SAMPLER is ${JSON.stringify(name)}: give one of ${Object.keys(named).join(", ")}`,
     );
-  if (traceHeartbeats) return chosen;
   return {
     shouldSample: (
       parent: Context,

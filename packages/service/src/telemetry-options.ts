@@ -8,15 +8,11 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface SamplingConfig {
   /** The part of traces that is made, from 0 to 1, where the caller has not decided already. */
   readonly sampleRatio?: number | undefined;
-  readonly traceHeartbeats: boolean;
 }
 
 /** The `telemetry` section of a config. */
 export interface TelemetryConfig extends SamplingConfig {
   readonly otlpEndpoint?: string | undefined;
-  /** More that wait to be sent are dropped. */
-  readonly maxWaitingSpans: number;
-  readonly metricsIntervalMs: number;
 }
 
 /** The `metrics` section of a config: where Prometheus asks. */

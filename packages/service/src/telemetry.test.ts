@@ -9,9 +9,6 @@ import type { TelemetryOptions } from "./telemetry-options.js";
 
 const optionsOf = (given: Partial<TelemetryOptions>): TelemetryOptions => ({
   service: "test",
-  maxWaitingSpans: 10,
-  traceHeartbeats: false,
-  metricsIntervalMs: 60_000,
   redactor: new Redactor([]),
   log: silentLogger,
   env: {},

@@ -10,6 +10,8 @@ export interface Telemetry {
   stop(): Promise<void>;
 }
 
+/** Ended spans of 4 KiB at most that wait for a receiver: 8 MiB. More are dropped. */
+const MAX_WAITING_SPANS = 2_048;
 const MAX_SPANS_PER_EXPORT = 512;
 
 /**
@@ -26,17 +28,19 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
 }
 
 async function startTraces(options: TelemetryOptions): Promise<() => Promise<void>> {
-  const { otlpEndpoint, env, log, maxWaitingSpans: maxQueueSize } = options;
+  const { otlpEndpoint, env, log } = options;
   if (endpointOf("traces", otlpEndpoint, env) === undefined) return async () => {};
   const { NodeSDK, tracing } = await import("@opentelemetry/sdk-node");
   const exporter = await exporterOf("traces", otlpEndpoint, env, log);
-  const maxExportBatchSize = Math.min(maxQueueSize, MAX_SPANS_PER_EXPORT);
   const sdk = new NodeSDK({
     serviceName: env.OTEL_SERVICE_NAME || options.service,
     sampler: samplerOf(tracing, options, env),
     spanProcessors: [
       redacting(options.redactor),
-      new tracing.BatchSpanProcessor(exporter, { maxQueueSize, maxExportBatchSize }),
+      new tracing.BatchSpanProcessor(exporter, {
+        maxQueueSize: MAX_WAITING_SPANS,
+        maxExportBatchSize: MAX_SPANS_PER_EXPORT,
+      }),
     ],
     // A span is about 4 KiB at most.
     spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 12, eventCountLimit: 0, linkCountLimit: 0 },

@@ -1,5 +1,5 @@
 import { counterOf } from "@diskmesh/metrics";
-import type { Waiting } from "@diskmesh/service";
+import { leaseTimes, type Waiting } from "@diskmesh/service";
 import { openStorage, type Schema, Tablet } from "@diskmesh/tablet";
 import { tabletMetrics } from "./metrics.js";
 
@@ -8,11 +8,12 @@ export interface TabletConfig {
   /** A folder, or the URL of a database. */
   readonly storage: string;
   readonly name: string;
-  readonly lease: { readonly timeMs: number; readonly safeTimeMs: number; readonly renewIntervalMs: number };
+  readonly leaseTimeMs: number;
 }
 
-export function storageOf({ storage, name, lease }: TabletConfig): ReturnType<typeof openStorage> {
-  return openStorage(storage, name, { mongo: { leaseTimeMs: lease.timeMs, safeLeaseTimeMs: lease.safeTimeMs } });
+export function storageOf(config: TabletConfig): ReturnType<typeof openStorage> {
+  const { storage, name, leaseTimeMs } = config;
+  return openStorage(storage, name, { mongo: { leaseTimeMs, safeLeaseTimeMs: leaseTimes(config).safeTimeMs } });
 }
 
 /** Waits until this process may lead, and claims the service's tablet. */
@@ -22,11 +23,19 @@ export function openServiceTablet<S extends Schema>(
   address: string,
   waiting: Waiting,
 ): Promise<Tablet<S>> {
-  const { name, lease } = config;
-  const limits = { renewIntervalMs: lease.renewIntervalMs };
+  const { name } = config;
+  const { renewIntervalMs } = leaseTimes(config);
   const onEdited = (text: string, documents: number): void => {
     counterOf(tabletMetrics.edited).add(documents);
     waiting.onEdited(text, documents);
   };
-  return Tablet.open({ name, schema, storage: storageOf(config), address, limits, ...waiting, onEdited });
+  return Tablet.open({
+    name,
+    schema,
+    storage: storageOf(config),
+    address,
+    limits: { renewIntervalMs },
+    ...waiting,
+    onEdited,
+  });
 }

@@ -32,7 +32,7 @@ export async function runRestore(options: {
       storage: storageOf(tablet),
       tabletName: tablet.name,
       replace,
-      leaderWaitMs: 3 * tablet.lease.timeMs,
+      leaderWaitMs: 3 * tablet.leaseTimeMs,
     });
     const { documents, tabletId, incarnation, generation } = restored;
     process.stdout.write(

@@ -24,9 +24,9 @@ export async function runStoreCheck(options: {
   try {
     const { config: configFile, salvage } = argumentsOf(process.argv.slice(2));
     const source = { service: options.service, file: resolve(configFile), env: process.env };
-    const { storage, name, lease } = loadConfig(options.configSchema, source).config.tablet;
+    const { storage, name, leaseTimeMs } = loadConfig(options.configSchema, source).config.tablet;
     const { schema } = options;
-    const { claim, documents, problems } = await examineStorage(storage, name, { schema, leaseTimeMs: lease.timeMs });
+    const { claim, documents, problems } = await examineStorage(storage, name, { schema, leaseTimeMs });
     if (salvage !== undefined) {
       const header = { tabletName: name, ...claim, createdAtMs: Date.now() };
       await writeBackup(salvage, backupPieces(header, documents));

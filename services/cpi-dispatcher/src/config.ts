@@ -2,13 +2,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CPI_NAME_PATTERN, CPI_NAME_RULE } from "@diskmesh/cpi";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "@diskmesh/rpc";
 import {
   addressesConfig,
   durationMsConfig,
   groupConfig,
   listenConfig,
   pathConfig,
-  rpcLimitsConfig,
   secretConfig,
   serviceConfig,
   tlsConfig,
@@ -117,19 +117,18 @@ const executablesConfig = z
   })
   .prefault({});
 
-/** Above the longest call of a CPI, since a call may wait for its turn before. */
-const DEFAULT_MAX_DEADLINE_MS = 2 * 3_600_000;
-/** Calls that wait for a CPI count; several CPIs may be slow at once. */
-const DEFAULT_MAX_CONCURRENT_CALLS = 10_000;
+export const RPC_LIMITS: RpcServerLimits = {
+  ...DEFAULT_RPC_SERVER_LIMITS,
+  // Calls that wait for a CPI count; several CPIs may be slow at once.
+  maxConcurrentCalls: 10_000,
+  // Above the longest call of a CPI, since a call may wait for its turn before.
+  maxDeadlineMs: 2 * 3_600_000,
+};
 
 const settings = z.strictObject({
   ...serviceConfig,
   listen: listenConfig,
   tls: tlsConfig,
-  rpc: rpcLimitsConfig({
-    maxConcurrentCalls: DEFAULT_MAX_CONCURRENT_CALLS,
-    maxDeadlineMs: DEFAULT_MAX_DEADLINE_MS,
-  }),
   registry: registryConfig.describe("The registry whose hosts are the VMs of the fleet CPI."),
   cpis: z
     .array(z.union([fleetCpiConfig, executableCpiConfig]))
@@ -177,20 +176,20 @@ const settings = z.strictObject({
  * The configuration of a dispatcher process. Refused are limits that others make void: a deadline that ends every call
  * before its CPI's own time is over, and room for calls that the calls of one CPI fill alone.
  */
-export const dispatcherConfig = settings.superRefine(({ rpc, executables }, { addIssue }) => {
+export const dispatcherConfig = settings.superRefine(({ executables }, { addIssue }) => {
   for (const setting of ["callTimeoutMs", "createStemcellTimeoutMs"] as const)
-    if (executables[setting] > rpc.maxDeadlineMs)
+    if (executables[setting] > RPC_LIMITS.maxDeadlineMs)
       addIssue({
         code: "custom",
         path: ["executables", setting],
-        message: `${executables[setting]} ms is longer than any call may take, ${rpc.maxDeadlineMs} ms (rpc.maxDeadlineMs): lower it, or raise that`,
+        message: `${executables[setting]} ms is longer than any call may take, ${RPC_LIMITS.maxDeadlineMs} ms: lower it`,
       });
   const callsOfOneCpi = executables.maxConcurrentCalls + executables.maxWaitingCalls;
-  if (callsOfOneCpi >= rpc.maxConcurrentCalls)
+  if (callsOfOneCpi >= RPC_LIMITS.maxConcurrentCalls)
     addIssue({
       code: "custom",
       path: ["executables", "maxWaitingCalls"],
-      message: `one CPI that hangs could hold ${callsOfOneCpi} calls with maxConcurrentCalls, and the server takes ${rpc.maxConcurrentCalls} (rpc.maxConcurrentCalls): lower it, or raise that`,
+      message: `one CPI that hangs could hold ${callsOfOneCpi} calls with maxConcurrentCalls, and the server takes ${RPC_LIMITS.maxConcurrentCalls}: lower it`,
     });
 });
 

@@ -102,11 +102,9 @@ describe("the dispatcher's process", () => {
     const folder = temporaryFolder();
     const runFolder = join(folder, "run");
     const execPath = writeScript(folder, "cpi", "sleep 100 & exec sleep 100");
-    const rpc = { drainTimeoutMs: 100 };
     const service = await start({
       cpis: [{ name: "script", type: "script", execPath }],
       executables: { jobsFolder: folder, runFolder },
-      rpc,
     });
     const client = connect();
     const calling = reasonOfFailed(client.hasVm({ context, vmCid: "v" }));
@@ -152,13 +150,17 @@ describe("the dispatcher's process", () => {
     ["no CPI", { cpis: [] }, "cpis"],
     [
       "a CPI's time that is longer than any call's",
-      { executables: { callTimeoutMs: 60_001, createStemcellTimeoutMs: 60_000 }, rpc: { maxDeadlineMs: 60_000 } },
+      { executables: { callTimeoutMs: 7_200_001 } },
       "executables.callTimeoutMs",
     ],
-    ["such a time for stemcells", { rpc: { maxDeadlineMs: 3_599_999 } }, "executables.createStemcellTimeoutMs"],
+    [
+      "such a time for stemcells",
+      { executables: { createStemcellTimeoutMs: 7_200_001 } },
+      "executables.createStemcellTimeoutMs",
+    ],
     [
       "room for calls that one CPI fills",
-      { executables: { maxConcurrentCalls: 100, maxWaitingCalls: 900 }, rpc: { maxConcurrentCalls: 1_000 } },
+      { executables: { maxConcurrentCalls: 100, maxWaitingCalls: 9_900 } },
       "executables.maxWaitingCalls",
     ],
   ] as const)

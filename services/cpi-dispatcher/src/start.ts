@@ -1,6 +1,6 @@
 import type { Logger } from "@diskmesh/domain";
 import { createRpcServer, type Lifecycle, Readiness } from "@diskmesh/service";
-import { type DispatcherConfig, runFolderOf } from "./config.js";
+import { type DispatcherConfig, RPC_LIMITS, runFolderOf } from "./config.js";
 import type { DispatcherContext } from "./context.js";
 import { CpiConfigs } from "./cpi-configs.js";
 import { CpiLog } from "./cpi-log.js";
@@ -28,7 +28,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
   };
   lifecycle.use("calls of CPIs", () => context.fence.end());
   const readiness = new Readiness({ needs: ["certificate"], log });
-  const server = await createRpcServer(lifecycle, config, log, readiness);
+  const server = await createRpcServer(lifecycle, config, log, readiness, { limits: RPC_LIMITS });
   addServices(server, () => context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);

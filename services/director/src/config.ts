@@ -7,9 +7,7 @@ import {
   hostPortConfig,
   listenConfig,
   natsConfig,
-  pagingConfig,
   pathConfig,
-  rpcLimitsConfig,
   secretConfig,
   serviceConfig,
   tabletConfig,
@@ -54,7 +52,7 @@ function queueConfig(defaults: {
       taskTimeoutMs: durationMsConfig
         .default(defaults.taskTimeoutMs)
         .describe(
-          "How long a task may take from the moment a worker took it; above drivers.limits.asyncTimeoutMs of the agents.",
+          "How long a task may take from the moment a worker took it: above the hour that a vendor method of an agent may take.",
         ),
     })
     .prefault({});
@@ -66,7 +64,6 @@ const fields = z.strictObject({
   listen: listenConfig,
   tls: tlsConfig,
   http: httpConfig.optional().describe("The HTTPS face, for the bosh CLI; off unless it is given."),
-  rpc: rpcLimitsConfig(),
   advertisedAddress: hostPortConfig.optional().describe("Where others reach this process; `listen` by default."),
   tablet: tabletConfig("director"),
   dispatcher: z
@@ -144,7 +141,7 @@ const fields = z.strictObject({
     requestTimeoutMs: durationMsConfig.default(10_000).describe("For a question of the registry, or of an agent."),
     callTimeoutMs: durationMsConfig
       .default(30_000)
-      .describe("For a method of a node that somebody waits for: above drivers.limits.syncTimeoutMs of the agents."),
+      .describe("For a method of a node that somebody waits for: above the 20 s that the agent gives it."),
     knownForMs: durationMsConfig
       .default(30_000)
       .describe(
@@ -243,7 +240,6 @@ const fields = z.strictObject({
       .describe("A task that waits so long for a worker, or for a CPI's answer, is shown as stuck."),
     lingerMs: durationMsConfig.default(10_000).describe("How long things are followed on once nobody looks any more."),
   }),
-  paging: pagingConfig,
   limits: limitsConfig,
 });
 

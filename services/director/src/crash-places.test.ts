@@ -206,7 +206,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       const registryPort = await freePort();
       const vendors = {
         nodes: { registries: [{ address: `127.0.0.1:${registryPort}` }] },
-        drivers: { drivers: [{ package: SAMPLE_DRIVER }] },
+        drivers: [{ package: SAMPLE_DRIVER }],
       };
       // Where agents put their logs.
       const http = { listen: { port: await freePort() }, users: await httpUsers({ admin: ["bosh.admin"] }) };

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
-import { DriverHost } from "@diskmesh/driver/host";
+import { DRIVER_LIMITS, DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
-import { KeptLists } from "@diskmesh/rpc";
+import { KeptLists, LIST_LIMITS } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle, slotsOfEach, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet, type ProcessReport } from "@diskmesh/tablet-admin";
@@ -177,7 +177,7 @@ function makeRecords({ config, tablet, eventLog, lifecycle, changes, clock, rand
 
 /** The director's own drivers, and what is remembered of their calls. */
 function makeDrivers({ config, lifecycle, random, log }: Ground) {
-  const host = lifecycle.use("drivers", new DriverHost({ config: config.drivers, random, log }));
+  const host = lifecycle.use("drivers", new DriverHost({ drivers: config.drivers, random, log }));
   return { host, callMemory: new CallMemory() };
 }
 
@@ -198,7 +198,7 @@ function jobContext(
       nodes,
       memory: parts.callMemory,
       startId: randomUUID(),
-      asyncTimeoutMs: config.drivers.limits.asyncTimeoutMs,
+      asyncTimeoutMs: DRIVER_LIMITS.asyncTimeoutMs,
       callTimeoutMs: config.nodes.callTimeoutMs,
       random,
     },
@@ -282,11 +282,11 @@ function makeContext(
   const { configs, stemcellFiles, logFiles } = parts;
   const { taskLog, events, endedTasks, tasks, locks, callRecords, agentHealths } = parts;
   const { agents, agentCertificates, nodes, registries, report, dispatchers } = connections;
-  const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
+  const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, LIST_LIMITS));
   const passthru = new Passthru({
     ...{ host: parts.host, nodes, tablet, tasks, locks, events, memory: parts.callMemory },
     callTimeoutMs: config.nodes.callTimeoutMs,
-    syncTimeoutMs: config.drivers.limits.syncTimeoutMs,
+    syncTimeoutMs: DRIVER_LIMITS.syncTimeoutMs,
   });
   const feed = makeFeed({
     ...{ config, tablet, endedTasks, locks, agentHealths, registries, report, clock },

@@ -30,8 +30,7 @@ for (const store of ["a folder", "MongoDB"])
       const [storage, name] = [databaseUrl(found.url), newTabletName()];
       remove = () => removeTablet(storage, name);
       // Short: the director is killed, and whoever comes next waits for its lease to run out.
-      const lease = { timeMs: 4_000, safeTimeMs: 3_600, renewIntervalMs: 300 };
-      director = await TestDirector.start({ tablet: { storage, name, lease } });
+      director = await TestDirector.start({ tablet: { storage, name, leaseTimeMs: 4_000 } });
     });
     after(async () => {
       await director?.stop();

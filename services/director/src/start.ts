@@ -147,15 +147,14 @@ async function connect(
 }
 
 function connectDispatchers(
-  { dispatcher, tls, cpi, rpc }: DirectorConfig,
+  { dispatcher, tls, cpi }: DirectorConfig,
   lifecycle: Lifecycle,
   readiness: Readiness,
   log: Logger,
 ): Dispatchers {
   const dispatchers = [dispatcher.address].flat().map((address) => {
     const common = { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: cpi.callTimeoutMs } as const;
-    const of = { ...common, maxMessageBytes: rpc.maxMessageBytes } as const;
-    const client = createClient(CpiServiceDefinition, of);
+    const client = createClient(CpiServiceDefinition, common);
     const health = createClient(HealthDefinition, common);
     lifecycle.use("CPI client", client);
     lifecycle.use("health client of a dispatcher", health);
@@ -165,10 +164,10 @@ function connectDispatchers(
 }
 
 function connectFleet(
-  { nodes: limits, tls, rpc }: DirectorConfig,
+  { nodes: limits, tls }: DirectorConfig,
   lifecycle: Lifecycle,
 ): { nodes: Nodes; registries: Registries } {
-  const common = { tls, defaultDeadlineMs: limits.requestTimeoutMs, maxMessageBytes: rpc.maxMessageBytes };
+  const common = { tls, defaultDeadlineMs: limits.requestTimeoutMs };
   const clients = limits.registries.map(({ address }) => {
     const of = { ...common, address, serverRole: "disk-registry" } as const;
     return {

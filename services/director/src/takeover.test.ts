@@ -34,11 +34,10 @@ describe("two directors on one database", () => {
     if (typeof found === "string") return skipBecause(this, found);
     const [url, name] = [databaseUrl(found.url), newTabletName()];
     remove = () => removeTablet(url, name);
-    const lease = { timeMs: LEASE_TIME_MS, safeTimeMs: 3_600, renewIntervalMs: 300 };
     httpPort = await freePort();
     users = [{ name: "admin", passwordHash: await hashPassword("pw") }];
     const http = { listen: { port: httpPort }, users };
-    first = await TestDirector.start({ tablet: { storage: url, name, lease }, http });
+    first = await TestDirector.start({ tablet: { storage: url, name, leaseTimeMs: LEASE_TIME_MS }, http });
   });
   after(async () => {
     await standby?.kill();

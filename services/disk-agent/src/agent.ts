@@ -26,6 +26,7 @@ import { SessionOrders } from "./devices/session-orders.js";
 import { deviceOffers } from "./drivers/device-offers.js";
 import { VendorCalls } from "./drivers/vendor-calls.js";
 import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
+import { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { clearDeadSockets } from "./nbd/dead-socket.js";
@@ -38,7 +39,12 @@ import { keepRegistered } from "./workers/registration.js";
 import { repeat } from "./workers/repeat.js";
 
 /** Starts the agent: what is remembered, the devices, the exports, then the faces to the registry and to the director. */
-export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log: Logger): Promise<void> {
+export async function startAgent(
+  lifecycle: Lifecycle,
+  config: AgentConfig,
+  log: Logger,
+  limits = AGENT_LIMITS,
+): Promise<void> {
   warnOfSmallThreadPool(log);
   const folders = await makeBaseFolder(config.baseFolder);
   // Two agents on one cache would grant sessions behind each other's back.
@@ -46,12 +52,12 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
   lifecycle.use("base folder lock", async () => lock.release());
   const io = new IoCounters();
   lifecycle.use("metrics of I/O", io.observe());
-  const edges = systemEdges(config, log, io);
-  const context = await startHolding(lifecycle, config, { folders, edges, log });
+  const edges = systemEdges(config, limits, log, io);
+  const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
   const readiness = new Readiness({
-    needs: ["certificate", "registered", ...(isOnMbus(config) ? (["nats"] as const) : [])],
+    needs: ["certificate", "registered", ...(config.nats === undefined ? [] : (["nats"] as const))],
     log,
   });
   const address = await serveRegistryFace(lifecycle, context, readiness, log);
@@ -105,9 +111,9 @@ export interface AgentEdges {
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }
 
-function systemEdges(config: AgentConfig, log: Logger, io: IoCounters): AgentEdges {
-  const { tls, rpc, registry, timeouts } = config;
-  const common = { tls, defaultDeadlineMs: timeouts.registerTimeoutMs, maxMessageBytes: rpc.maxMessageBytes };
+function systemEdges(config: AgentConfig, limits: AgentLimits, log: Logger, io: IoCounters): AgentEdges {
+  const { tls, registry } = config;
+  const common = { tls, defaultDeadlineMs: limits.registerTimeoutMs };
   return {
     clock: systemClock,
     random: Math.random,
@@ -147,15 +153,16 @@ export async function startHolding(
   options: {
     readonly folders: Pick<BaseFolder, "cacheFile" | "markFile" | "exports">;
     readonly edges: AgentEdges;
+    readonly limits: AgentLimits;
     readonly log: Logger;
   },
 ): Promise<AgentContext> {
-  const { folders, edges, log } = options;
+  const { folders, edges, limits, log } = options;
   const now = { nowMs: edges.clock.nowMs(), files: edges.cacheFiles, log };
   const { ledger, cacheIsLost } = await openLedger(config.hostId, folders, now);
   lifecycle.use("cache", ledger);
   const context = makeContext(config, ledger, await edges.machineBootId(), options);
-  const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
+  const { drainTimeoutMs, startOpenTimeoutMs } = limits;
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs));
   // What is found belongs to the devices that are opened at the start, and that the first registration tells of.
   await context.rescan.run();
@@ -170,12 +177,10 @@ function makeContext(
   config: AgentConfig,
   ledger: Ledger,
   machineBootId: string,
-  { folders, edges, log }: Parameters<typeof startHolding>[2],
+  { folders, edges, limits, log }: Parameters<typeof startHolding>[2],
 ): AgentContext {
   const { clock } = edges;
-  const answerTimeoutMs = config.timeouts.orderTimeoutMs;
-  const { maxInFlightIoPerDevice, eraseChunkBytes: chunkBytes } = config.limits;
-  const { maxConcurrentErases: maxAtOnce, maxEraseBytesPerSecond: maxBytesPerSecond } = config.limits;
+  const { orderTimeoutMs: answerTimeoutMs, maxInFlightIoPerDevice, hangs, maxDevices, maxDevicesPerFile } = limits;
   const registrationDue = new RegistrationDue();
   const onChange = () => registrationDue.declare();
   const { opener } = edges;
@@ -185,19 +190,23 @@ function makeContext(
     opener,
     maxInFlightIoPerDevice,
     answerTimeoutMs,
-    hangs: config.hangs,
+    hangs,
     clock,
     log,
     onChange,
   });
-  const rules = config.discovery.rules.map((rule) => ({ ...rule, idPrefix: rule.idPrefix ?? config.hostId }));
-  const { maxDevices } = config.limits;
-  const { warningAfterMs, errorAfterMs } = config.probes;
+  const rules = config.discovery.rules.map((rule) => ({
+    ...rule,
+    maxDevicesPerFile,
+    idPrefix: rule.idPrefix ?? config.hostId,
+  }));
+  const { probeWarningAfterMs: warningAfterMs, probeErrorAfterMs: errorAfterMs } = limits;
   const sessions = new SessionOrders(ledger, devices);
   const bootId = edges.newBootId();
   const { random } = edges;
   return {
     config,
+    limits,
     bootId,
     machineBootId,
     ledger,
@@ -211,30 +220,35 @@ function makeContext(
       devices,
       sessions,
       clock,
-      chunkBytes,
-      limits: { maxAtOnce, maxBytesPerSecond, slowAfterMs: warningAfterMs },
+      chunkBytes: limits.eraseChunkBytes,
+      limits: {
+        maxAtOnce: limits.maxConcurrentErases,
+        maxBytesPerSecond: config.maxEraseBytesPerSecond,
+        slowAfterMs: warningAfterMs,
+      },
       log,
     }),
     exports: new ExportTable({
       folder: folders.exports,
       ledger,
       devices,
-      openRemotePart: openRemotePart(config, edges, log),
+      openRemotePart: openRemotePart(config, limits, edges, log),
       clock,
       limits: {
-        maxConnections: config.limits.maxNbdConnections,
-        maxInFlightRequests: config.limits.maxInFlightNbdRequests,
-        maxInFlightBytes: config.limits.maxInFlightNbdBytes,
-        negotiationTimeoutMs: config.timeouts.nbdNegotiationTimeoutMs,
-        drainTimeoutMs: config.timeouts.drainTimeoutMs,
-        maxEndedExports: config.limits.maxEndedExports,
-        ioTimeoutMs: config.timeouts.remoteIoTimeoutMs,
+        maxConnections: limits.maxNbdConnections,
+        maxInFlightRequests: limits.maxInFlightNbdRequests,
+        maxInFlightBytes: limits.maxInFlightNbdBytes,
+        negotiationTimeoutMs: limits.nbdNegotiationTimeoutMs,
+        drainTimeoutMs: limits.drainTimeoutMs,
+        maxEndedExports: limits.maxEndedExports,
+        ioTimeoutMs: config.remoteIoTimeoutMs,
       },
       log,
       listenNbd: edges.listenNbd,
     }),
     vendors: new VendorCalls({
-      config: config.drivers,
+      drivers: config.drivers,
+      limits: limits.drivers,
       hostId: config.hostId,
       bootId,
       offers: deviceOffers(devices, clock, random),
@@ -247,9 +261,12 @@ function makeContext(
   };
 }
 
-function openRemotePart(config: AgentConfig, edges: AgentEdges, log: Logger): OpenRemotePart {
-  const { maxInFlightPerStream: maxInFlight, blockIoChunkBytes: chunkBytes } = config.limits;
-  const { remoteIoTimeoutMs: operationTimeoutMs } = config.timeouts;
+function openRemotePart(
+  { remoteIoTimeoutMs: operationTimeoutMs }: AgentConfig,
+  { maxInFlightPerStream: maxInFlight, blockIoChunkBytes: chunkBytes }: AgentLimits,
+  edges: AgentEdges,
+  log: Logger,
+): OpenRemotePart {
   return (extent, spec) =>
     new RemotePart({
       connect: () => edges.connectAgent(extent),
@@ -295,7 +312,7 @@ export function registerWithRegistry(
     context,
     client,
     address,
-    backoff: context.config.registration,
+    backoff: context.limits.registration,
     random: edges.random,
     readiness: edges.readiness,
     signal: stop.signal,
@@ -310,24 +327,24 @@ export function registerWithRegistry(
 
 /** Looks at the devices and what serves them from time to time, without being asked. */
 export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
-  const { config, rescan, prober, clock, ledger, exports } = context;
+  const { limits, rescan, prober, clock, ledger, exports } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
   const running = Promise.all([
-    repeat({ ...common, what: "a rescan", everyMs: config.discovery.rescanIntervalMs, work: () => rescan.run() }),
+    repeat({ ...common, what: "a rescan", everyMs: limits.rescanIntervalMs, work: () => rescan.run() }),
     repeat({
       ...common,
       what: "a check of the cache",
-      everyMs: config.cacheCheckIntervalMs,
+      everyMs: limits.cacheCheckIntervalMs,
       work: () => ledger.check(),
     }),
     repeat({
       ...common,
       what: "a look at the sockets of exports",
-      everyMs: config.discovery.rescanIntervalMs,
+      everyMs: limits.rescanIntervalMs,
       work: () => exports.lookAtSockets(),
     }),
-    repeat({ ...common, what: "a health probe", everyMs: config.probes.intervalMs, work: () => prober.look() }),
+    repeat({ ...common, what: "a health probe", everyMs: limits.probeIntervalMs, work: () => prober.look() }),
   ]);
   lifecycle.use("looks at devices", async () => {
     stop.abort(new Error("the agent is stopping"));
@@ -335,17 +352,15 @@ export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: L
   });
 }
 
-const isOnMbus = ({ nats, mbus }: AgentConfig): boolean => nats !== undefined && mbus.enabled;
-
 async function serveDirectorFace(
   lifecycle: Lifecycle,
-  { config }: AgentContext,
+  { config, limits }: AgentContext,
   links: ReturnType<typeof diskLinks>,
   readiness: Readiness,
   log: Logger,
 ): Promise<void> {
-  const { hostId, mbus, nats: natsConfig } = config;
-  if (!natsConfig || !isOnMbus(config)) return;
+  const { hostId, nats: natsConfig } = config;
+  if (natsConfig === undefined) return;
   const nats = await connectNats({
     ...natsConfig,
     tls: natsConfig.tls ?? config.tls,
@@ -360,8 +375,7 @@ async function serveDirectorFace(
     agentId: hostId,
     methods: agentMethods({ hostId, ...links }),
     heartbeat: () => heartbeat(hostId),
-    heartbeatIntervalMs: mbus.heartbeatIntervalMs,
-    limits: mbus,
+    heartbeatIntervalMs: limits.mbusHeartbeatIntervalMs,
     log,
   });
   lifecycle.use("mbus", server);

@@ -10,7 +10,6 @@ import {
   parseOptionalName,
 } from "@diskmesh/domain";
 import { driversConfig } from "@diskmesh/driver/host";
-import { DEFAULT_AGENT_SERVER_LIMITS } from "@diskmesh/mbus";
 import {
   addressesConfig,
   durationMsConfig,
@@ -19,7 +18,6 @@ import {
   listenConfig,
   natsConfig,
   pathConfig,
-  rpcLimitsConfig,
   serviceConfig,
   tlsConfig,
   withFacts,
@@ -158,12 +156,6 @@ const discoveryRule = z.strictObject({
   idPrefix: parsed((value) => parseId("idPrefix", value))
     .optional()
     .describe("Begins the ids of the devices that are found, which end with the file's name; the host id when absent."),
-  maxDevicesPerFile: z
-    .int()
-    .min(1)
-    .max(4_096)
-    .default(256)
-    .describe("Devices of one file; what is left of it is of no use."),
   pools: z
     .array(poolRule)
     .min(1)
@@ -203,181 +195,21 @@ export const configSchema = z
       ),
     devices: devices.default([]).describe("Device files by name."),
     discovery: groupConfig("Device files that are found.", {
-      rescanIntervalMs: durationMsConfig
-        .default(15_000)
-        .describe(
-          "How often the agent looks for new files, for files that were replaced, and for sockets of exports that were removed, without being asked.",
-        ),
       rules: z.array(discoveryRule).max(100).default([]).describe("Which files are devices."),
     }),
-    probes: z
-      .strictObject({
-        intervalMs: durationMsConfig.default(10_000).describe("How often each device is read."),
-        warningAfterMs: durationMsConfig
-          .default(2_000)
-          .describe(
-            "A read that takes longer makes its device WARNING; an erase with such a write waits for another turn.",
-          ),
-        errorAfterMs: durationMsConfig.default(15_000).describe("A read that takes longer makes its device ERROR."),
-      })
-      .refine(
-        ({ warningAfterMs, errorAfterMs }) => warningAfterMs < errorAfterMs,
-        "warningAfterMs must be below errorAfterMs",
-      )
-      .prefault({})
-      .describe("Small reads of held devices, to find out whether they still answer."),
-    cacheCheckIntervalMs: durationMsConfig
+    nats: natsConfig
+      .optional()
+      .describe("The servers over which director and agent talk; absent where the host is no VM of a director."),
+    remoteIoTimeoutMs: durationMsConfig
       .default(30_000)
-      .describe("How often the cache is written anew, to find out before an order does whether that works."),
-    hangs: z
-      .strictObject({
-        warningAfterMs: durationMsConfig
-          .default(30_000)
-          .describe("One that takes longer makes its device WARNING, until it is answered."),
-        errorAfterMs: durationMsConfig
-          .default(120_000)
-          .describe("One that takes longer makes its device ERROR, until it is answered."),
-      })
-      .refine(
-        ({ warningAfterMs, errorAfterMs }) => warningAfterMs < errorAfterMs,
-        "warningAfterMs must be below errorAfterMs",
-      )
-      .prefault({})
-      .describe(
-        "Reads, writes, flushes, opens and closes of a device's file that the operating system does not answer.",
-      ),
-    nats: natsConfig.optional(),
-    mbus: groupConfig("Director and agent talk over NATS, where `nats` is given.", {
-      enabled: z.boolean().default(true).describe("False: the host is no VM of a director."),
-      heartbeatIntervalMs: durationMsConfig.default(30_000).describe("How often the director hears of this agent."),
-      maxRunningRequests: z
-        .int()
-        .min(1)
-        .max(10_000)
-        .default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequests)
-        .describe("Requests that are answered when they are done, at once."),
-      maxRunningRequestBytes: z
-        .int()
-        .min(MIB_BYTES)
-        .max(1024 * MIB_BYTES)
-        .default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequestBytes)
-        .describe("What requests that run or wait may take in all, as they travel."),
-      maxWaitingTasks: z
-        .int()
-        .min(1)
-        .max(10_000)
-        .default(DEFAULT_AGENT_SERVER_LIMITS.maxWaitingTasks)
-        .describe("Tasks that wait for the one that runs."),
-      maxKeptResults: z
-        .int()
-        .min(1)
-        .max(1_000_000)
-        .default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResults)
-        .describe("Results of ended tasks that directors may still ask for, and what they may take in all."),
-      maxKeptResultBytes: z
-        .int()
-        .min(MIB_BYTES)
-        .max(1024 * MIB_BYTES)
-        .default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResultBytes)
-        .describe("What these results may take in all."),
-    }),
-    timeouts: groupConfig("How long things may take.", {
-      orderTimeoutMs: durationMsConfig
-        .default(1_000)
-        .describe("How long an order may take to be answered; what is not done by then is `pending` and goes on."),
-      startOpenTimeoutMs: durationMsConfig
-        .default(3_000)
-        .describe("How long the start waits for slow device files; they go on opening behind it."),
-      drainTimeoutMs: durationMsConfig
-        .default(2_000)
-        .describe("How long a stop, and the end of an export, wait for I/O under way."),
-      registerTimeoutMs: durationMsConfig
-        .default(60_000)
-        .describe(
-          "Long enough for its turn among thousands that register at once: giving up sooner costs the registry one more call.",
-        ),
-      heartbeatTimeoutMs: durationMsConfig
-        .default(5_000)
-        .describe("How long the registry may take to answer a heartbeat."),
-      remoteIoTimeoutMs: durationMsConfig
-        .default(30_000)
-        .describe(
-          "How long I/O waits for a device that cannot be used now, or for another host that has it; then EIO.",
-        ),
-      nbdNegotiationTimeoutMs: durationMsConfig
-        .default(10_000)
-        .describe("How long a program that connects to a disk may take to say what it wants."),
-    }),
-    registration: groupConfig("Between two tries to register.", {
-      minDelayMs: durationMsConfig.default(100).describe("The first wait."),
-      maxDelayMs: durationMsConfig.default(5_000).describe("The longest wait: each is about twice the one before."),
-    }),
-    rpc: rpcLimitsConfig(),
+      .describe("How long I/O waits for a device that cannot be used now, or for another host that has it; then EIO."),
+    maxEraseBytesPerSecond: z
+      .int()
+      .min(MIB_BYTES)
+      .max(Number.MAX_SAFE_INTEGER)
+      .default(256 * MIB_BYTES)
+      .describe("Written by all erases of the host together."),
     drivers: driversConfig.describe("Vendors' drivers whose methods this host has."),
-    limits: groupConfig("How much the agent does and holds at once.", {
-      maxDevices: z.int().min(1).max(4_096).default(4_096).describe("Listed and found together."),
-      maxDevicesPerOrder: z.int().min(1).max(100_000).default(10_000).describe("Devices that one order may name."),
-      maxExtentsPerExport: z
-        .int()
-        .min(1)
-        .max(10_000)
-        .default(1_000)
-        .describe("Parts of devices that one disk may be made of."),
-      maxInFlightIoPerDevice: z
-        .int()
-        .min(1)
-        .max(1024)
-        .default(16)
-        .describe("Reads and writes of one device at once; others wait."),
-      maxInFlightPerStream: z
-        .int()
-        .min(1)
-        .max(1024)
-        .default(16)
-        .describe("Requests at once of one disk to a device of another host."),
-      blockIoChunkBytes: z
-        .int()
-        .min(4096)
-        .max(64 * MIB_BYTES)
-        .default(MIB_BYTES)
-        .describe("What a request to a device of another host carries at most."),
-      eraseChunkBytes: z
-        .int()
-        .min(4096)
-        .max(64 * MIB_BYTES)
-        .default(MIB_BYTES)
-        .describe("What one write of an erase covers."),
-      maxConcurrentErases: z
-        .int()
-        .min(1)
-        .max(4_096)
-        .default(4)
-        .describe("Devices erased at once; others wait for their turn."),
-      maxEraseBytesPerSecond: z
-        .int()
-        .min(MIB_BYTES)
-        .max(Number.MAX_SAFE_INTEGER)
-        .default(256 * MIB_BYTES)
-        .describe("Written by all erases of the host together."),
-      maxNbdConnections: z.int().min(1).max(1024).default(16).describe("Programs that have one disk open at once."),
-      maxInFlightNbdRequests: z
-        .int()
-        .min(1)
-        .max(1024)
-        .default(64)
-        .describe("Requests of one such program at once; others wait."),
-      maxInFlightNbdBytes: z
-        .int()
-        .min(4096)
-        .default(64 * MIB_BYTES)
-        .describe("What these requests may carry in all."),
-      maxEndedExports: z
-        .int()
-        .min(1)
-        .max(100_000)
-        .default(1_000)
-        .describe("Disks that were served here of which the end is remembered."),
-    }),
   })
   .refine(({ listen, advertisedAddress }) => advertisedAddress !== undefined || !anywhere.includes(listen.host), {
     path: ["advertisedAddress"],

@@ -10,11 +10,13 @@ import type { Rescan } from "./devices/rescan.js";
 import type { SessionOrders } from "./devices/session-orders.js";
 import type { VendorCalls } from "./drivers/vendor-calls.js";
 import type { ExportTable } from "./exports/export-table.js";
+import type { AgentLimits } from "./limits.js";
 import type { RegistrationDue } from "./registration-due.js";
 
 /** What handlers and workers share; each takes what it uses. */
 export interface AgentContext {
   readonly config: AgentConfig;
+  readonly limits: AgentLimits;
   /** Made anew at each start: orders for an earlier one are refused. */
   readonly bootId: string;
   /** Of the machine under the agent; new when that restarts, which loses what was not flushed. */

@@ -202,7 +202,7 @@ describe("an agent between incarnations", () => {
   ] as const)
     it(`a heartbeat that is ${name} -> registers without a pause, and once for each heartbeat`, async () => {
       const forever = 3_600_000;
-      await scene.start({ registration: { minDelayMs: forever, maxDelayMs: forever } });
+      await scene.start({ tuning: { registration: { minDelayMs: forever, maxDelayMs: forever } } });
       await scene.orders();
       const { length: before } = scene.registry.heartbeats;
       scene.registry.onHeartbeat = () => {

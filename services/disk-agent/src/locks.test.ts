@@ -49,7 +49,7 @@ describe("device files between processes", () => {
       certs,
       registryAddress: registry.address,
       devices,
-      config: { discovery: { rescanIntervalMs: 100 } },
+      config: { tuning: { rescanIntervalMs: 100 } },
     });
     agents.push(agent);
     return agent;

@@ -2,6 +2,7 @@ import { OrderOutcome } from "@diskmesh/api/agent";
 import type { DeviceId } from "@diskmesh/domain";
 import { expect } from "chai";
 import { orderDevices } from "./handlers/order-devices.js";
+import { AGENT_LIMITS } from "./limits.js";
 import type { OrderKind } from "./model/memory.js";
 import { DeviceFixture, LEADER, makeDeviceFile } from "./testing/device-fixture.js";
 
@@ -17,8 +18,7 @@ async function costOf(count: number): Promise<number> {
   );
   makeDeviceFile(fixture.folder, "shared", count * BLOCK);
   const { attachOrders, devices, ledger } = fixture;
-  const config = { limits: { maxDevicesPerOrder: count } } as never;
-  const context = { attachOrders, devices, ledger, config, bootId: BOOT_ID };
+  const context = { attachOrders, devices, ledger, limits: AGENT_LIMITS, bootId: BOOT_ID };
   const order = async (kind: OrderKind, deviceGeneration: number) => {
     const stamp = { ...LEADER, deviceGeneration };
     const request = { bootId: BOOT_ID, devices: ids.map((deviceId) => ({ deviceId, stamp, expected: undefined })) };

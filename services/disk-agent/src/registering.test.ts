@@ -123,7 +123,7 @@ describe("an agent that registers", () => {
 
   it("a later registration that is refused -> heartbeats go on, with what changed; once it is taken, it is registered", async () => {
     const { registry } = scene;
-    await scene.start({ discovery: { rescanIntervalMs: 100 } });
+    await scene.start({ tuning: { rescanIntervalMs: 100 } });
     await registry.registered("host-1");
     const { answer } = registry;
     let refusals = 0;
@@ -148,8 +148,8 @@ describe("an agent that registers", () => {
   it("found files that cannot be registered -> ERROR by themselves; renamed -> devices, without a restart", async () => {
     const { registry, folder } = scene;
     makeDeviceFile(folder, "disk-a\tb", DEVICE_BYTES);
-    const discovery = { rescanIntervalMs: 100, rules: [{ glob: scene.path("disk-*"), idPrefix: "f" }] };
-    await scene.start({ discovery });
+    const discovery = { rules: [{ glob: scene.path("disk-*"), idPrefix: "f" }] };
+    await scene.start({ discovery, tuning: { rescanIntervalMs: 100 } });
     const found = async () => {
       const { devices } = await registry.registered("host-1");
       return devices

@@ -5,6 +5,7 @@ export { configSchema } from "./config.js";
 export type { AgentContext } from "./context.js";
 export type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./devices/open-file.js";
 export type { DiskPart } from "./exports/disk-part.js";
+export { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 export type { AgentMemory } from "./model/memory.js";
 export type { ListenNbd } from "./nbd/server.js";
 export { addServices } from "./services.js";

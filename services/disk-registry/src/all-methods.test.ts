@@ -68,7 +68,7 @@ function failing(context: Context, fail: () => never): Context {
   const work = async () => fail();
   const { id, incarnation, parentIncarnations, generation } = context.tablet;
   const tablet = { id, incarnation, parentIncarnations, generation, read: work, transact: work, backup: fail };
-  const lists = new KeptLists<RegistryTables>({ read: work, watch: () => () => {} }, context.config.paging);
+  const lists = new KeptLists<RegistryTables>({ read: work, watch: () => () => {} }, context.limits.lists);
   const fleet = new Proxy(context.fleet, {
     get(target, name: keyof Context["fleet"]) {
       if (name === "adopt" || name === "raise") return work;

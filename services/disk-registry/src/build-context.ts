@@ -8,6 +8,7 @@ import { Liveness } from "./agents/liveness.js";
 import type { RefusedAgents } from "./agents/refused-agents.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
+import type { RegistryLimits } from "./limits.js";
 import { observeFleet, observeWork } from "./metrics/observe-fleet.js";
 import { observeTroubles } from "./metrics/troubles.js";
 import type { Known } from "./model/cause.js";
@@ -45,38 +46,39 @@ export async function buildContext(
   lifecycle: Lifecycle,
   options: {
     readonly config: Config;
+    readonly limits: RegistryLimits;
     readonly log: Logger;
     readonly tablet: RegistryTablet;
     readonly edges: RegistryEdges;
     readonly refusedAgents: RefusedAgents;
   },
 ): Promise<Context> {
-  const { config, log, tablet, edges, refusedAgents } = options;
+  const { config, limits, log, tablet, edges, refusedAgents } = options;
   const { clock, random } = edges;
   lifecycle.use("tablet", tablet);
   tablet.concludeWith((tx, changed, note) =>
     noteEvents(tx, changed, note as Doing | undefined, eventLimits(config), clock.nowMs()),
   );
   lifecycle.use("metrics of the fleet", await observeFleet(tablet, clock));
-  const fleet = await Fleet.open(tablet, clock, config.fleet, log);
+  const fleet = await Fleet.open(tablet, clock, limits, log);
   const agents = lifecycle.use(
     "connections to agents",
     new AgentClients(edges.connectAgent, fleet, () => tablet.checkMayAct()),
   );
   const liveness = new Liveness(clock, config.heartbeat);
-  const work: WorkContext = { config, log, clock, random, tablet, fleet, agents, liveness, refusedAgents };
+  const work: WorkContext = { config, limits, log, clock, random, tablet, fleet, agents, liveness, refusedAgents };
   const diskChanges = new Changes<DiskId>();
   const unwatch = tablet.watch((changes) => {
     for (const { table, key } of changes) if (table === "disks") diskChanges.touch(key as DiskId);
   });
   lifecycle.use("disk changes", unwatch);
-  const max = config.watch.maxRememberedChanges;
+  const max = limits.maxRememberedChanges;
   const tableChanges = {
     hosts: lifecycle.use("changes of hosts", new TableChanges(tablet, max, hostsSeenOtherwise)),
     devices: lifecycle.use("changes of devices", new TableChanges(tablet, max, devicesSeenOtherwise, devicesOf)),
     disks: lifecycle.use("changes of disks", new TableChanges(tablet, max, disksSeenOtherwise, disksOf)),
   };
-  const lists = lifecycle.use("lists", new KeptLists<RegistryTables>(tablet, config.paging));
+  const lists = lifecycle.use("lists", new KeptLists<RegistryTables>(tablet, limits.lists));
   const workers = lifecycle.use(
     "workers",
     new Workers(work, {

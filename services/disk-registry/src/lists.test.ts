@@ -1,6 +1,7 @@
 import { AttachState } from "@diskmesh/api/registry";
 import { AbortedError, InvalidArgumentError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
+import { LIST_LIMITS } from "@diskmesh/rpc";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 
@@ -78,7 +79,7 @@ describe("lists, page by page", () => {
   });
 
   it("more changes than are kept -> ABORTED; at rest for as long as one likes", async () => {
-    await fleet.startOwn({ paging: { maxKeptChanges: 3 } });
+    await fleet.startOwn({ tuning: { lists: { ...LIST_LIMITS, maxKeptChanges: 3 } } });
     await fleet.readyAgent("h1", IDS);
     const { operator } = fleet.registry;
     await fleet.createDisk("a");
@@ -90,7 +91,7 @@ describe("lists, page by page", () => {
   });
 
   it("a caller that begins many lists -> loses its own, not those of others", async () => {
-    await fleet.startOwn({ paging: { maxKeptLists: 5 } });
+    await fleet.startOwn({ tuning: { lists: { ...LIST_LIMITS, maxKeptLists: 5 } } });
     await fleet.readyAgent("h1", IDS);
     const dispatcher = fleet.registry.client("cpi-dispatcher");
     const { nextPageToken } = await dispatcher.listDevices({ pageSize: 2 });

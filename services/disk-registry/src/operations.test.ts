@@ -38,7 +38,7 @@ describe("disk-registry, as its operators see it", () => {
     eventually(async () => expect((await registry.device(deviceId)).dirty).to.equal(false));
 
   it("a device that fails -> when it is tried again; one that is erased -> how far it is", async () => {
-    registry = await TestRegistry.start({ orders: { backoff: { minDelayMs: 2_000, maxDelayMs: 4_000 } } });
+    registry = await TestRegistry.start({ tuning: { backoff: { minDelayMs: 2_000, maxDelayMs: 4_000 } } });
     const agent = await registry.agent("h1", ["d1"]);
     await agent.register();
     let failing = true;

@@ -7,7 +7,7 @@ import { expect } from "chai";
 import { TestRegistries } from "./testing/test-registries.js";
 
 /** Safe for long beside what happens before the pause, and over before agents take a silent connection for dead. */
-const LEASE = { timeMs: 8_000, safeTimeMs: 7_000, renewIntervalMs: 500 };
+const LEASE_TIME_MS = 8_000;
 /** An order that failed is sent again after half of it to all of it. */
 const ORDER_BACKOFF_MS = 1_500;
 const PATIENCE = { timeoutMs: 60_000 };
@@ -29,8 +29,8 @@ describe("a registry that is paused between having read an order and sending it"
   });
 
   it("sends nothing when it goes on while another one leads", async () => {
-    const orders = { backoff: { minDelayMs: ORDER_BACKOFF_MS, maxDelayMs: ORDER_BACKOFF_MS }, requestTimeoutMs: 3_000 };
-    registries = await TestRegistries.start(url, LEASE, { orders });
+    const backoff = { minDelayMs: ORDER_BACKOFF_MS, maxDelayMs: ORDER_BACKOFF_MS };
+    registries = await TestRegistries.start(url, LEASE_TIME_MS, { backoff });
     const { first, second } = registries;
     const operator = registries.operator();
     const agent = await registries.agent("h1", ["d1"]);

@@ -7,20 +7,27 @@ import { RefusedAgents } from "./agents/refused-agents.js";
 import { buildContext } from "./build-context.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
+import { REGISTRY_LIMITS, type RegistryLimits, RPC_LIMITS } from "./limits.js";
 import { addServices } from "./services.js";
 import type { RegistryTablet } from "./stored-schema.js";
 import { storedSchema } from "./stored-schema.js";
 
 /** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */
-export async function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {
+export async function start(
+  lifecycle: Lifecycle,
+  config: Config,
+  log: Logger,
+  limits = REGISTRY_LIMITS,
+): Promise<void> {
   const tlsFiles = await watchStorageTls(config.tablet.storage, log, (reason) => lifecycle.fail(reason));
   lifecycle.use("TLS files of the database", tlsFiles);
   const refusedAgents = new RefusedAgents(systemClock);
   await startLeadingService(lifecycle, config, log, {
     service: "disk-registry",
+    rpcLimits: RPC_LIMITS,
     databaseName: databaseName(config.tablet.storage),
     addServices: (server, current: () => Context, readiness) => addServices(server, current, () => readiness.report()),
-    lead: (scope, waiting, address) => lead(scope, config, address, waiting, log, refusedAgents),
+    lead: (scope, waiting, address) => lead(scope, config, limits, address, waiting, log, refusedAgents),
     onRefused: (refused) => refusedAgents.connectionRefused(refused),
   });
 }
@@ -28,15 +35,16 @@ export async function start(lifecycle: Lifecycle, config: Config, log: Logger): 
 async function lead(
   scope: Lifecycle,
   config: Config,
+  limits: RegistryLimits,
   address: string,
   waiting: Waiting,
   log: Logger,
   refusedAgents: RefusedAgents,
 ): Promise<Term<Context>> {
   const tablet = await openServiceTablet(config.tablet, storedSchema, address, waiting);
-  const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.requestTimeoutMs });
+  const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: limits.agentTimeoutMs });
   const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
-  const context = await buildContext(scope, { config, log, tablet, edges, refusedAgents });
+  const context = await buildContext(scope, { config, limits, log, tablet, edges, refusedAgents });
   scope.use("metrics of the tablet", observeTablet(tablet));
   const { id: tabletId, incarnation, generation: tabletGeneration, documentsRead } = tablet;
   const stateLoaded = await counts(tablet);

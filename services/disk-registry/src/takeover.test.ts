@@ -11,7 +11,6 @@ import { type RegistryClient, TestRegistries } from "./testing/test-registries.j
 
 /** Long beside what a busy machine makes a renewal wait. */
 const LEASE_TIME_MS = 4_000;
-const LEASE = { timeMs: LEASE_TIME_MS, safeTimeMs: 3_600, renewIntervalMs: 300 };
 
 describe("two disk-registries on one database", () => {
   let serverUrl: string;
@@ -25,8 +24,8 @@ describe("two disk-registries on one database", () => {
   });
   afterEach(() => registries?.stop());
 
-  async function start(lease: object = LEASE): Promise<void> {
-    registries = await TestRegistries.start(serverUrl, lease);
+  async function start(leaseTimeMs = LEASE_TIME_MS): Promise<void> {
+    registries = await TestRegistries.start(serverUrl, leaseTimeMs);
     operator = registries.operator();
   }
   async function device(deviceId: string): Promise<Device> {
@@ -56,7 +55,7 @@ describe("two disk-registries on one database", () => {
 
   it("a standby -> NOT_SERVING, and its caller is sent to the leader", async () => {
     // Long, so that the two cannot change places meanwhile.
-    await start({ timeMs: 120_000, safeTimeMs: 119_000, renewIntervalMs: 1_000 });
+    await start(120_000);
     await add("h9");
     await doesNotServe(registries.addresses[1]);
     const asked = { tls: registries.certificates.files("operator"), serverRole: "disk-registry" } as const;
@@ -189,7 +188,7 @@ describe("two disk-registries on one database", () => {
   it("SIGTERM of the leader -> the standby leads at once, however long the lease is", async function () {
     leaveToVerify(this);
     const leaseTimeMs = 120_000;
-    await start({ timeMs: leaseTimeMs, safeTimeMs: leaseTimeMs - 1_000, renewIntervalMs: 1_000 });
+    await start(leaseTimeMs);
     await add("h9");
     const stopMs = performance.now();
     // Until then it is the leader itself that may answer.
@@ -203,7 +202,7 @@ describe("two disk-registries on one database", () => {
   it("3,000 devices -> all led by the standby, which reads hardly anything after its claim; the time is printed", async function () {
     leaveToVerify(this);
     const leaseTimeMs = 5_000;
-    await start({});
+    await start(leaseTimeMs);
     const perHost = 1_000;
     for (const hostId of ["h1", "h2", "h3"] as const) {
       const deviceIds = Array.from({ length: perHost }, (_, index) => `${hostId}-d${index}`);

@@ -30,7 +30,7 @@ describe("WatchDevices", () => {
   };
 
   before(async () => {
-    registry = await TestRegistry.start({ watch: { maxWatchers: 4 } });
+    registry = await TestRegistry.start({ tuning: { maxWatchers: 4 } });
   });
   afterEach(async () => {
     for (const watcher of watchers.splice(0)) await watcher.end();
@@ -178,7 +178,7 @@ describe("WatchHosts and WatchDisks", () => {
   });
 
   it("the token of another kind of watch -> refused; watchers of all kinds count together", async () => {
-    await fleet.startOwn({ watch: { maxWatchers: 2 } });
+    await fleet.startOwn({ tuning: { maxWatchers: 2 } });
     const hosts = watchHosts();
     await hosts.next(2);
     const mixed = watchDisks({ resumeToken: hosts.lastToken });

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { TaskState } from "@diskmesh/api/director";
 import { TestDirector } from "@diskmesh/director/testing";
+import { endedTask } from "./ended-task.js";
 import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
 
 const AGENTS = 1_000;
@@ -18,7 +19,6 @@ const MANIFEST = `name: web
 update: {canaries: 1, max_in_flight: 32, canary_watch_time: 0-60000, update_watch_time: 0-60000}
 instance_groups: [{name: db, instances: ${AGENTS}, azs: [z1]}]
 `;
-const DEADLINE = { deadlineMs: 1_800_000 };
 
 /**
  * What a director takes that watches over 1,000 VMs, whose agents beat every 30 s from this process, beyond one that has
@@ -27,7 +27,7 @@ const DEADLINE = { deadlineMs: 1_800_000 };
 export async function benchAgents(report: (line: string) => void): Promise<Measurement[]> {
   report(`${AGENTS} agents connect to NATS`);
   const director = await TestDirector.start(
-    { rpc: { maxDeadlineMs: DEADLINE.deadlineMs }, log: { level: "info" }, resurrection: { enabled: true } },
+    { log: { level: "info" }, resurrection: { enabled: true } },
     { hostIds: HOST_IDS },
   );
   try {
@@ -41,8 +41,8 @@ export async function benchAgents(report: (line: string) => void): Promise<Measu
       await agent.start();
     }
     await director.configs.updateConfig({ type: "cloud", content: "azs: [{name: z1}]\n" });
-    const { task } = await director.deployments.deploy({ manifest: MANIFEST, wait: true }, DEADLINE);
-    if (task?.state !== TaskState.DONE) throw new Error(`the deploy ended as ${task?.state}: ${task?.result}`);
+    const task = await endedTask(director, await director.deployments.deploy({ manifest: MANIFEST }));
+    if (task.state !== TaskState.DONE) throw new Error(`the deploy ended as ${task.state}: ${task.result}`);
     await sleep(SETTLE_MS);
     report(`their agents beat every ${BEAT_INTERVAL_MS / 1_000} s, for ${MEASURED_MS / 1_000} s`);
     const cores = await coresOver(director, MEASURED_MS);

@@ -1,5 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
 import { TestDirector } from "@diskmesh/director/testing";
+import { endedTask } from "./ended-task.js";
 import { type Measurement, measurement } from "./measure.js";
 
 const INSTANCES = 200;
@@ -10,7 +11,6 @@ const CLOUD = `
 azs: [{name: z1, cpi: far}, {name: z2, cpi: near}]
 disk_types: [{name: fast, disk_size: 1024}]
 `;
-const DEADLINE = { deadlineMs: 1_800_000 };
 
 function manifest(name: string, az: string, instances: number): string {
   return `name: ${name}\nupdate: {canaries: 1, max_in_flight: ${AT_ONCE}, canary_watch_time: 0-60000, update_watch_time: 0-60000}\ninstance_groups: [{name: db, instances: ${instances}, azs: [${az}], persistent_disk: 1}]\n`;
@@ -24,17 +24,16 @@ export async function benchDeploy(
   report: (line: string) => void,
   { callMs }: { readonly callMs: number },
 ): Promise<Measurement[]> {
-  const director = await TestDirector.start({ rpc: { maxDeadlineMs: DEADLINE.deadlineMs } }, { hostIds: HOST_IDS });
+  const director = await TestDirector.start({}, { hostIds: HOST_IDS });
   const { cpi } = director;
   cpi.capacityMib = 1_000_000;
   cpi.nearCpis.add("near");
   try {
     await director.configs.updateConfig({ type: "cpi", content: CPIS });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
-    const deploy = async (text: string) =>
-      (await director.deployments.deploy({ manifest: text, wait: true }, DEADLINE)).task;
+    const deploy = async (text: string) => endedTask(director, await director.deployments.deploy({ manifest: text }));
     const recreate = async (deployment: string) =>
-      (await director.lifecycle.recreate({ selection: { deployment }, wait: true }, DEADLINE)).task;
+      endedTask(director, await director.lifecycle.recreate({ selection: { deployment } }));
     await timed(() => deploy(manifest("other", "z2", 1)));
     const [other] = (await director.deployments.listInstances({ deployment: "other" })).instances;
     const counted = async (work: () => ReturnType<typeof deploy>): Promise<number> => {
@@ -74,7 +73,7 @@ export async function benchDeploy(
           budget: { atMost: 1 },
         }),
       );
-      await director.deployments.deleteDeployment({ deployment: "one", wait: true }, DEADLINE);
+      await endedTask(director, await director.deployments.deleteDeployment({ deployment: "one" }));
       await deploy(manifest("one", "z1", 1));
     }
     return measurements;

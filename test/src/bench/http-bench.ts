@@ -21,7 +21,7 @@ const GIB_BYTES = 1_024 * MIB_BYTES;
 const STEMCELL_BYTES = 2 * GIB_BYTES;
 const LISTED = 10_000;
 const MEMORY_LIMIT_MIB = 64;
-const WRITE = { rpc: { maxDeadlineMs: 600_000 }, stemcells: { idleTimeoutMs: 600_000 } };
+const WRITE = { stemcells: { idleTimeoutMs: 600_000 } };
 /** A deploy that waits for its CPI is what the CLIs wait for. */
 const PATIENT = { cpi: { callTimeoutMs: 900_000 } };
 /** All tasks of the list are still there when it is asked for. */

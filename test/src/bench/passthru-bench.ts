@@ -17,7 +17,7 @@ const REPORTED_ROUNDS = 10;
 /** A method of a node that does nothing, through the director, the agent and the driver's process, beside a bare RPC. */
 export async function benchPassthru(report: (line: string) => void): Promise<Measurement[]> {
   report("a method of a node");
-  const drivers = { drivers: [{ package: SAMPLE_DRIVER }] };
+  const drivers = [{ package: SAMPLE_DRIVER }];
   await using mesh = await TestMesh.start({
     hosts: 1,
     devicesPerHost: 1,

@@ -46,7 +46,7 @@ export async function benchStorm(
       // Setting the storm up takes longer than any host may be silent.
       heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000, missedUntilSuspected: 900 },
       // All these hosts have one address.
-      rpc: { maxConnectionsPerAddress: 2 * agents + 100, maxHandshakesPerAddress: 500 },
+      rpc: { maxConnectionsPerAddress: 2 * agents + 100 },
       log: { level: "error" },
     },
     folder,

@@ -92,7 +92,7 @@ async function startRegistry(options: {
     config: {
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
-      tablet: { storage: url, name: tabletName, lease: { timeMs: LEASE_TIME_MS } },
+      tablet: { storage: url, name: tabletName, leaseTimeMs: LEASE_TIME_MS },
     },
     folder: temporaryFolder(),
     health: { address, tls: certificates.files("operator"), serverRole: "disk-registry" },

@@ -33,7 +33,7 @@ export async function openStore(name: StoreName, place?: DatabasePlace): Promise
   const [url, prefix] = [databaseUrl(found.url), newTabletName()];
   const names = new Set<string>();
   // Short, so that much is done between one takeover and the next.
-  const lease = { timeMs: 1_500, safeTimeMs: 1_200, renewIntervalMs: 300 };
+  const leaseTimeMs = 1_500;
   return {
     name,
     title: `MongoDB (${found.title})`,
@@ -41,7 +41,7 @@ export async function openStore(name: StoreName, place?: DatabasePlace): Promise
     tablet: (service) => {
       const tabletName = `${prefix}-${service}`;
       names.add(tabletName);
-      return { storage: url, name: tabletName, lease };
+      return { storage: url, name: tabletName, leaseTimeMs };
     },
     database: found.process,
     remove: async () => {

@@ -1,5 +1,6 @@
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { type Device, DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
+import type { AgentLimits } from "@diskmesh/disk-agent/simulation";
 import type { Client, TlsFiles } from "@diskmesh/rpc";
 import type { ServiceProcess, TestCertificates } from "@diskmesh/testkit";
 import { ServiceGroup, type ServicePlan } from "./service-group.js";
@@ -9,7 +10,10 @@ const DEADLINE_MS = 5_000;
 export interface RegistryMeshOptions {
   readonly hostIds: readonly string[];
   /** Laid over the agent's config: its devices, or the rules that find them. */
-  readonly agent: (hostId: string, folder: string) => object;
+  readonly agent: (
+    hostId: string,
+    folder: string,
+  ) => { readonly tuning?: Partial<AgentLimits>; readonly [key: string]: unknown };
   readonly certificates?: TestCertificates;
   /** Laid over the registry's config. */
   readonly registry?: object;
@@ -48,17 +52,19 @@ export class RegistryMesh implements AsyncDisposable {
     const config = {
       tablet: { storage: group.dataFolder("disk-registry") },
       heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },
-      orders: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
-      erase: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
       ...options.registry,
     };
     const waitFor = registries === 1 ? "serving" : "listening";
     const registryPlan = names.map((name): ServicePlan => ({ name, service: "disk-registry", config, waitFor }));
     const registryAddresses = names.map((name) => group.address(name));
     const agentPlan = hostIds.map((name): ServicePlan => {
-      const agent = options.agent(name, group.folder);
+      const { tuning, ...agent } = options.agent(name, group.folder);
       const launcher = options.agentLauncher?.(name, group.folder) ?? [];
-      const config = { ...group.agentConfig(name, registryAddresses), ...agent };
+      const config = {
+        ...group.agentConfig(name, registryAddresses),
+        ...agent,
+        tuning: { registration: { minDelayMs: 50, maxDelayMs: 500 }, ...tuning },
+      };
       return { name, service: "disk-agent", config, launcher };
     });
     try {

@@ -55,7 +55,10 @@ export interface Places {
 export interface ServicePlan {
   readonly name: string;
   readonly service: ServiceName;
-  /** Laid over where it listens and its certificates. */
+  /**
+   * Laid over where it listens and its certificates. A registry or an agent with `tuning` in it takes limits of the test:
+   * the program for tests runs it.
+   */
   readonly config: object;
   /** Of each start; when absent the group's start waits until it serves, and a restart for nobody else. */
   readonly waitFor?: WaitFor;
@@ -75,8 +78,9 @@ export interface HostAgentOptions {
 }
 
 /** What was compiled of this repository's. */
-export function programOf(service: ServiceName): string {
-  return join(repositoryFolder, "services", service, "dist/main.js");
+export function programOf(service: ServiceName, config: object = {}): string {
+  const program = "tuning" in config ? "testing/tuned-main.js" : "main.js";
+  return join(repositoryFolder, "services", service, "dist", program);
 }
 
 /** Real service processes that belong together: one folder, one authority, and an address for each. */
@@ -146,7 +150,6 @@ export class ServiceGroup implements AsyncDisposable {
       rack: `rack-${hostId}`,
       registry: { address: registry },
       baseFolder: this.baseFolder(hostId),
-      registration: { minDelayMs: 50, maxDelayMs: 500 },
     };
   }
 
@@ -236,7 +239,7 @@ export class ServiceGroup implements AsyncDisposable {
     const isAgent = service === "disk-agent";
     return new ServiceProcess({
       name,
-      mainFile: plan.mainFile ?? programOf(service),
+      mainFile: plan.mainFile ?? programOf(service, config),
       folder: this.folder,
       config: {
         listen: this.listen(name),

@@ -1,6 +1,7 @@
 import { LockServiceDefinition, type MethodTarget, VendorPassthruServiceDefinition } from "@diskmesh/api/director";
 import { type HttpAnswer, HttpClient, httpUsers } from "@diskmesh/director/testing";
 import { type JsonObject, MIB_BYTES } from "@diskmesh/domain";
+import { DRIVER_LIMITS } from "@diskmesh/driver/host";
 import type { Client } from "@diskmesh/rpc";
 import { eventually, freePort } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -47,15 +48,15 @@ export class PassthruScene {
   async #start({ hosts, directorDrivers, agentDrivers, methods }: PassthruOptions): Promise<void> {
     this.#port = await freePort();
     const http = { listen: { port: this.#port }, users: await httpUsers(USERS), requestTimeoutMs: 120_000 };
-    const limits = { maxTurnProcessorMs: 300, syncTimeoutMs: 100_000 };
+    const limits = { ...DRIVER_LIMITS, maxTurnProcessorMs: 300, syncTimeoutMs: 100_000, restart: RESTART };
     this.mesh = await TestMesh.start({
       hosts,
       devicesPerHost: 1,
       deviceSizeBytes: MIB_BYTES,
       overrides: {
         "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
-        director: { http, drivers: { drivers: directorDrivers, restart: RESTART } },
-        "disk-agent": { drivers: { drivers: agentDrivers, restart: RESTART, limits } },
+        director: { http, drivers: directorDrivers },
+        "disk-agent": { drivers: agentDrivers, tuning: { drivers: limits } },
       },
     });
     this.vendors = this.mesh.group.client(VendorPassthruServiceDefinition, "director");

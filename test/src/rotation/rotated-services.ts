@@ -94,8 +94,8 @@ function agentOf({ group, nats }: RotatedServices, hostId: string, certificates:
   const config = {
     ...plan.config,
     nats: { servers: [nats.address], tls },
-    mbus: { heartbeatIntervalMs: BEAT_INTERVAL_MS },
-    timeouts: { heartbeatTimeoutMs: PATIENT_MS, remoteIoTimeoutMs: 2 * PATIENT_MS },
+    remoteIoTimeoutMs: 2 * PATIENT_MS,
+    tuning: { mbusHeartbeatIntervalMs: BEAT_INTERVAL_MS, heartbeatTimeoutMs: PATIENT_MS },
   };
   return { ...plan, config };
 }

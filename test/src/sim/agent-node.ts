@@ -1,8 +1,10 @@
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/registry";
 import {
+  AGENT_LIMITS,
   type AgentContext,
   type AgentEdges,
+  type AgentLimits,
   addServices,
   configSchema,
   type ListenNbd,
@@ -44,18 +46,22 @@ function configOf(host: string, devices: readonly DevicePlace[]) {
       sizeBytes: blockCount * BLOCK_BYTES,
       blockSizeBytes: BLOCK_BYTES,
     })),
-    timeouts: {
-      orderTimeoutMs: 400,
-      startOpenTimeoutMs: 800,
-      drainTimeoutMs: 500,
-      registerTimeoutMs: 3_000,
-      heartbeatTimeoutMs: 1_500,
-      remoteIoTimeoutMs: 6_000,
-    },
-    registration: { minDelayMs: 50, maxDelayMs: 1_000 },
-    limits: { eraseChunkBytes: BLOCK_BYTES, blockIoChunkBytes: BLOCK_BYTES, maxInFlightIoPerDevice: 4 },
+    remoteIoTimeoutMs: 6_000,
   });
 }
+
+const limits: AgentLimits = {
+  ...AGENT_LIMITS,
+  orderTimeoutMs: 400,
+  startOpenTimeoutMs: 800,
+  drainTimeoutMs: 500,
+  registerTimeoutMs: 3_000,
+  heartbeatTimeoutMs: 1_500,
+  registration: { minDelayMs: 50, maxDelayMs: 1_000 },
+  eraseChunkBytes: BLOCK_BYTES,
+  blockIoChunkBytes: BLOCK_BYTES,
+  maxInFlightIoPerDevice: 4,
+};
 
 const configs = new Map<string, ReturnType<typeof configOf>>();
 
@@ -102,7 +108,7 @@ export class AgentNode implements AgentRun {
     };
     const edges = this.#edges(run);
     try {
-      const context = await startHolding(this.#lifecycle, config, { folders, edges, log: silentLogger });
+      const context = await startHolding(this.#lifecycle, config, { folders, edges, limits, log: silentLogger });
       this.context = context;
       this.startedAtMs = world.timeline.nowMs;
       world.agentStarted(this);

@@ -4,7 +4,9 @@ import {
   buildContext,
   type Context,
   configSchema,
+  REGISTRY_LIMITS,
   RefusedAgents,
+  type RegistryLimits,
   schema,
 } from "@diskmesh/disk-registry/simulation";
 import { messageOf, silentLogger } from "@diskmesh/domain";
@@ -30,10 +32,16 @@ const config = configSchema.parse({
   tablet: { storage: "unused" },
   heartbeat: { intervalMs: 600, timeoutMs: 1_800 },
   unavailableRemovalTimeoutMs: 5_000,
-  orders: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, requestTimeoutMs: 4_000, maxConcurrent: 4 },
-  publications: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, requestTimeoutMs: 4_000, unexportTimeoutMs: 500 },
-  erase: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, requestTimeoutMs: 4_000, pollIntervalMs: 100 },
 });
+
+const limits: RegistryLimits = {
+  ...REGISTRY_LIMITS,
+  backoff: { minDelayMs: 50, maxDelayMs: 2_000 },
+  agentTimeoutMs: 4_000,
+  maxOrderedHosts: 4,
+  unexportTimeoutMs: 500,
+  erasePollIntervalMs: 100,
+};
 
 export const unavailableRemovalTimeoutMs = config.unavailableRemovalTimeoutMs;
 export const silenceTimeoutMs = config.heartbeat.timeoutMs;
@@ -77,6 +85,7 @@ export class RegistryNode implements RegistryRun {
       });
       const context = await buildContext(this.#lifecycle, {
         config,
+        limits,
         log: silentLogger,
         tablet,
         refusedAgents: new RefusedAgents(process),
@@ -89,7 +98,7 @@ export class RegistryNode implements RegistryRun {
               DiskAgentServiceDefinition,
               { process, identity: { role: "disk-registry", name: "" } },
               address,
-              { defaultDeadlineMs: config.orders.requestTimeoutMs },
+              { defaultDeadlineMs: limits.agentTimeoutMs },
             ),
         },
       });

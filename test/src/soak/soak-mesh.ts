@@ -12,7 +12,7 @@ import { agentClients, operatorClients } from "./clients.js";
 import { Clocks } from "./clocks.js";
 import { Drive } from "./drive.js";
 import type { Measures } from "./measures.js";
-import { agentLimits, directorLimits, registryLimits } from "./service-limits.js";
+import { directorLimits, registryLimits } from "./service-limits.js";
 import { mountSmallDisk, smallDiskProblem } from "./small-disk.js";
 import { SoakNetwork } from "./soak-network.js";
 import { type OwnExit, Supervised } from "./supervised.js";
@@ -208,7 +208,6 @@ export class SoakMesh implements AsyncDisposable {
       ...config,
       devices,
       nats: { servers: [this.#natsAddress], tls: group.certificates.files(`disk-agent-${hostId}`) },
-      ...agentLimits,
     });
   }
 

@@ -26,7 +26,7 @@ export const FREE_MIB = HOSTS - 2;
 const LOGIN = "admin:pw-admin";
 const PATIENCE_MS = 60_000;
 const INFO = `'{"result":{"api_version":2,"needs_vm_spec":false},"error":null,"log":""}'`;
-const MBUS = { heartbeatIntervalMs: 500 };
+const AGENT_TUNING = { mbusHeartbeatIntervalMs: 500 };
 
 /** Longer than an event loop may be late, and shorter than anybody waits for a director. */
 const STANDS_STILL_MS = 800;
@@ -80,7 +80,7 @@ export class StuckMesh implements AsyncDisposable {
           page: { stuckAfterMs: 1_000 },
           agents: { requestTimeoutMs: 1_000, attachTimeoutMs: 1_500, detachTimeoutMs: 500, unresponsiveAfterMs: 4_000 },
         },
-        "disk-agent": { mbus: MBUS },
+        "disk-agent": { tuning: AGENT_TUNING },
       },
     });
     try {
@@ -262,7 +262,7 @@ export class StuckMesh implements AsyncDisposable {
       listen: group.listen(hostId),
       tls,
       nats: { servers: [nats.address], tls },
-      mbus: MBUS,
+      tuning: AGENT_TUNING,
       ...metricsAt(this.metricsPorts.get(hostId)),
       devices: [{ deviceId: `${hostId}-device-1`, path: group.deviceFile(hostId, 0) }],
     };

@@ -12,8 +12,7 @@ export interface TakeoverResult extends StormResult {
 
 /** The storm on a store: two directors where one can take over, else one, which is started again. */
 export async function runTakeovers(store: Store, options: Omit<StormOptions, "mesh">): Promise<TakeoverResult> {
-  const lease = { timeMs: LEASE_MS, safeTimeMs: 3_600, renewIntervalMs: 300 };
-  const tablet = store.tablet && { ...store.tablet("director"), lease };
+  const tablet = store.tablet && { ...store.tablet("director"), leaseTimeMs: LEASE_MS };
   const directors = tablet === undefined ? ["director-1"] : ["director-1", "director-2"];
   await using mesh = await TakeoverMesh.start({ directors, tablet });
   const result = await runStorm({ ...options, mesh });

@@ -104,14 +104,16 @@ export class VersionsMesh implements AsyncDisposable {
     const { group } = this;
     const addresses = (service: keyof typeof SERVICES) => SERVICES[service].map((name) => group.address(name));
     const registry = { address: addresses("disk-registry") };
+    // The last release has another key for the lease.
+    const tablet = (service: string) => ({ ...store.tablet?.(service), leaseTimeMs: undefined });
     const configs = {
       "disk-registry": {
-        tablet: store.tablet?.("disk-registry"),
+        tablet: tablet("disk-registry"),
         heartbeat: { intervalMs: 500, timeoutMs: SILENCE_MS, missedUntilSuspected: 60 },
       },
       "cpi-dispatcher": { registry },
       director: {
-        tablet: store.tablet?.("director"),
+        tablet: tablet("director"),
         dispatcher: { address: addresses("cpi-dispatcher") },
         nats: { servers: [nats.address] },
         dynamicDisks: { enabled: true },

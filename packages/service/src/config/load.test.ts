@@ -5,7 +5,6 @@ import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import * as z from "zod";
 import { ConfigError } from "./config-error.js";
-import { rpcLimitsConfig } from "./limits.js";
 import { loadConfig } from "./load.js";
 import { pathConfig } from "./path.js";
 import { listenConfig, reachableLeader, tabletConfig, tlsConfig } from "./pieces.js";
@@ -15,7 +14,6 @@ const schema = z.strictObject({
   ...serviceConfig,
   listen: listenConfig,
   tls: tlsConfig,
-  limits: rpcLimitsConfig(),
   dataFolder: pathConfig.prefault("data"),
 });
 
@@ -43,17 +41,12 @@ describe("loadConfig", () => {
 
   it("fills in defaults", () => {
     expect(load(GOOD)).to.deep.include({
-      log: { level: "info", maxBacklogBytes: 1024 * 1024 },
-      telemetry: {
-        maxWaitingSpans: 2_048,
-        traceHeartbeats: false,
-        metricsIntervalMs: 60_000,
-      },
-      stopTimeoutMs: 4_500,
+      log: { level: "info" },
+      telemetry: {},
+      rpc: { maxConnectionsPerAddress: 2_000 },
       listen: { host: "127.0.0.1", port: 7030 },
     });
-    expect(load(GOOD).limits).to.include({ maxConcurrentCalls: 1000, drainTimeoutMs: 2_000 });
-    expect(load(`${GOOD}limits: { maxConcurrentCalls: 5 }`).limits.maxConcurrentCalls).to.equal(5);
+    expect(load(`${GOOD}rpc: { maxConnectionsPerAddress: 5 }`).rpc.maxConnectionsPerAddress).to.equal(5);
   });
 
   it("takes paths from the folder of the file, defaults too", () => {
@@ -74,7 +67,7 @@ describe("loadConfig", () => {
     expect(tabletOf("{ storage: state }")).to.deep.equal({
       storage: join(folder, "etc", "state"),
       name: "registry",
-      lease: { timeMs: 5_000, safeTimeMs: 4_000, renewIntervalMs: 1_000 },
+      leaseTimeMs: 5_000,
     });
     const url = "mongodb://ann:secret@db-1:27017,db-2:27017/state?replicaSet=rs";
     expect(tabletOf(`{ storage: "${url}" }`).storage).to.equal(url);
@@ -87,11 +80,10 @@ describe("loadConfig", () => {
         .to.throw(ConfigError, "tablet.storage: name the database, as in mongodb://db-1:27017/diskmesh")
         .with.property("message")
         .that.does.not.contain("secret");
-    for (const lease of ["{ timeMs: 3000 }", "{ safeTimeMs: 500 }", "{ timeMs: 0 }"])
-      expect(() => tabletOf(`{ storage: "${url}", lease: ${lease} }`), lease)
-        .to.throw(ConfigError, "tablet.lease")
-        .with.property("message")
-        .that.does.not.contain("secret");
+    expect(() => tabletOf(`{ storage: "${url}", leaseTimeMs: 999 }`))
+      .to.throw(ConfigError, "tablet.leaseTimeMs")
+      .with.property("message")
+      .that.does.not.contain("secret");
   });
 
   it("wants an address that standbys can send callers to, where there are standbys", () => {
@@ -115,8 +107,8 @@ describe("loadConfig", () => {
     ["an unknown key", `${GOOD}listne: 1`, ["listne: this key is not known; did you mean listen?"]],
     [
       "an unknown key inside",
-      `${GOOD}limits: { concurrentCalls: 1 }`,
-      ["limits.concurrentCalls", "did you mean limits.maxConcurrentCalls?"],
+      `${GOOD}rpc: { connectionsPerAddress: 1 }`,
+      ["rpc.connectionsPerAddress", "did you mean rpc.maxConnectionsPerAddress?"],
     ],
     ["a key one level too high", `${GOOD}level: debug`, ["level: this key is not known; did you mean log.level?"]],
     ["a key that is like no other", `${GOOD}colour: red`, ["colour: this key is not known; remove it"]],

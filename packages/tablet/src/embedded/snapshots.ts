@@ -47,7 +47,8 @@ export class Snapshots {
   makeWhenDue(): void {
     const { clock, journalsBytesMin = JOURNALS_BYTES_MIN } = this.#options;
     const { journals, journalsBytes, snapshotBytes } = this.#sizes;
-    const isDue = this.#hasFailed || journalsBytes > Math.max(journalsBytesMin, snapshotBytes) || journals > JOURNALS_MAX;
+    const isDue =
+      this.#hasFailed || journalsBytes > Math.max(journalsBytesMin, snapshotBytes) || journals > JOURNALS_MAX;
     if (isDue && clock.monotonicMs() >= this.#retryAtMs) this.makeNow();
   }
 

@@ -1,6 +1,6 @@
 import type { GetTaskOutputRequest, GetTaskOutputResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
-import { parsePageSize } from "@diskmesh/rpc";
+import { LIST_LIMITS, parsePageSize } from "@diskmesh/rpc";
 import type { TaskContext } from "../context.js";
 import { hasEnded } from "../model/task.js";
 import { parseTaskId } from "./parse.js";
@@ -19,7 +19,7 @@ export async function getTaskOutput(
     throw new InvalidArgumentError(`from_line is ${from}: it must not be negative`, {
       about: { field: "from_line" },
     });
-  const limit = parsePageSize(request.maxLines, context.config.paging, "max_lines");
+  const limit = parsePageSize(request.maxLines, LIST_LIMITS, "max_lines");
   // Before the lines: a task that has ended has all of them.
   const task = await context.tasks.get(taskId);
   const ended = hasEnded(task);

@@ -1,7 +1,6 @@
 import type { ListEventsRequest, ListEventsResponse, Event as WireEvent } from "@diskmesh/api/director";
 import { InvalidArgumentError } from "@diskmesh/domain";
-import { parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
-import type { DirectorConfig } from "../config.js";
+import { LIST_LIMITS, parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
 import type { NumberedEvent } from "../model/director-event.js";
 import type { Events } from "../workers/events.js";
 
@@ -30,7 +29,7 @@ interface Asking {
 
 /** Throws the signal's reason once nobody waits for the events any more. */
 export async function listEvents(
-  context: { readonly config: DirectorConfig; readonly events: Events },
+  context: { readonly events: Events },
   request: ListEventsRequest,
   { signal, isTold = () => true }: Asking = {},
 ): Promise<ListEventsResponse> {
@@ -40,13 +39,13 @@ export async function listEvents(
     throw new InvalidArgumentError(`before_id is ${beforeId}: it must not be negative`, {
       about: { field: "before_id" },
     });
-  const size = parsePageSize(pageSize, context.config.paging);
+  const size = parsePageSize(pageSize, LIST_LIMITS);
   const { first, next } = await context.events.bounds();
   const place = pageToken === "" ? next : Number(parsePlace(pageToken, filters));
   // An index is one less than the id.
   let index = beforeId === 0 ? place : Math.min(place, beforeId - 1);
   const events: WireEvent[] = [];
-  for (let leftToScan = context.config.paging.maxScannedPerPage; index > first && leftToScan > 0; ) {
+  for (let leftToScan = LIST_LIMITS.maxScannedPerPage; index > first && leftToScan > 0; ) {
     signal?.throwIfAborted();
     const some = await context.events.readBelow(index);
     for (const event of some) {

@@ -1,6 +1,6 @@
 import type { ListTasksRequest, ListTasksResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseOptionalName } from "@diskmesh/domain";
-import { parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
+import { LIST_LIMITS, parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
 import type { TaskContext } from "../context.js";
 import { taskKey } from "../model/schema.js";
 import type { Task, TaskState } from "../model/task.js";
@@ -10,7 +10,7 @@ import { decodeTaskState, encodeTask } from "../wire.js";
 export async function listTasks(context: TaskContext, request: ListTasksRequest): Promise<ListTasksResponse> {
   const states = new Set(request.states.map(parseState));
   const deployment = parseOptionalName("deployment", request.deployment);
-  const size = parsePageSize(request.pageSize, context.config.paging);
+  const size = parsePageSize(request.pageSize, LIST_LIMITS);
   const { pageSize, pageToken, ...filters } = request;
   const after = pageToken === "" ? "" : parsePlace(pageToken, filters);
   const matches = (task: Task): boolean =>

@@ -38,7 +38,6 @@ function teamAsks(count: number, isOwn: (eventId: number) => boolean, signal = n
   const deployments = { entries: () => [{ name: "own", teams: ["a"] }, { name: "other" }] };
   const http = {
     context: {
-      config: { paging: { defaultPageSize: 100, maxPageSize: 1_000, maxScannedPerPage: 10_000 } },
       events,
       tablet: { read: async (look: (tables: object) => unknown) => look({ deployments }) },
     },

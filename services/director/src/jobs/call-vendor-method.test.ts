@@ -22,8 +22,8 @@ describe("a driver's asynchronous method in the director", () => {
   let file: string;
 
   before(async () => {
-    const config = driversConfig.parse({ drivers: [{ package: SAMPLE_DRIVER }] });
-    host = new DriverHost({ config, random: Math.random, log: silentLogger });
+    const drivers = driversConfig.parse([{ package: SAMPLE_DRIVER }]);
+    host = new DriverHost({ drivers, random: Math.random, log: silentLogger });
     await host.settled();
   });
   after(() => host.close());

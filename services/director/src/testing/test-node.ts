@@ -2,7 +2,7 @@ import { AgentDriverServiceDefinition } from "@diskmesh/api/agent";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { VendorCalls } from "@diskmesh/disk-agent/testing";
 import { silentLogger } from "@diskmesh/domain";
-import { driversConfig, noOffers } from "@diskmesh/driver/host";
+import { DRIVER_LIMITS, driversConfig, noOffers } from "@diskmesh/driver/host";
 import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
@@ -16,9 +16,15 @@ export class TestNode {
   readonly #calls: VendorCalls;
 
   private constructor(readonly nodeId: string) {
-    const config = driversConfig.parse({ drivers: [{ package: SAMPLE_DRIVER }] });
+    const drivers = driversConfig.parse([{ package: SAMPLE_DRIVER }]);
     const rest = { offers: noOffers, clock: systemClock, random: Math.random, log: silentLogger };
-    this.#calls = new VendorCalls({ config, hostId: nodeId, bootId: `boot-of-${nodeId}`, ...rest });
+    this.#calls = new VendorCalls({
+      drivers,
+      limits: DRIVER_LIMITS,
+      hostId: nodeId,
+      bootId: `boot-of-${nodeId}`,
+      ...rest,
+    });
   }
 
   static async start(certs: TestCertificates, nodeId: string, registryPort: number): Promise<TestNode> {

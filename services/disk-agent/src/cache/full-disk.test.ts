@@ -62,7 +62,7 @@ describe("an agent's cache on a full disk", () => {
     await registry.start();
     const folder = temporaryFolder();
     const path = makeDeviceFile(folder, "a", 4096);
-    const config = { baseFolder: join(disk.folder, "base"), cacheCheckIntervalMs: 100 };
+    const config = { baseFolder: join(disk.folder, "base"), tuning: { cacheCheckIntervalMs: 100 } };
     const devices = [{ deviceId: "dev-a", path, sizeBytes: 4096 }];
     const { address: registryAddress } = registry;
     const agent = await startTestAgent({ hostId: "host-1", folder, certs, registryAddress, devices, config });

@@ -8,6 +8,7 @@ import type {
 import { AbortedError, type Logger, NotFoundError, OutdatedError, parseId } from "@diskmesh/domain";
 import {
   DriverHost,
+  type DriverLimits,
   type DriverOffers,
   type DriversConfig,
   findMethod,
@@ -18,7 +19,8 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 
 export interface VendorCallsOptions {
-  readonly config: DriversConfig;
+  readonly drivers: DriversConfig;
+  readonly limits: DriverLimits;
   readonly hostId: string;
   readonly bootId: string;
   readonly offers: DriverOffers;
@@ -107,7 +109,7 @@ export class VendorCalls {
     const host = this.#host;
     if (host === undefined || (revision !== "" && revision !== host.revision))
       throw new AbortedError("the methods have changed: list them again", { about: { methods: "changed" } });
-    const { syncTimeoutMs, asyncTimeoutMs } = this.#options.config.limits;
+    const { syncTimeoutMs, asyncTimeoutMs } = this.#options.limits;
     const listing = host.listings().find(({ name }) => name === driver);
     const isAsync = listing !== undefined && findMethod(listing, "node", method)?.async === true;
     return { host, timeoutMs: isAsync ? asyncTimeoutMs : syncTimeoutMs };

@@ -4,14 +4,20 @@ import { serveBlockIo } from "../block-io/serve-stream.js";
 import type { AgentContext } from "../context.js";
 
 export function blockIo(
-  { config, devices, ledger, clock, machineBootId }: AgentContext,
+  {
+    limits: { maxInFlightPerStream, blockIoChunkBytes, orderTimeoutMs },
+    devices,
+    ledger,
+    clock,
+    machineBootId,
+  }: AgentContext,
   requests: AsyncIterable<BlockIoRequest>,
   call: CallContext,
 ): AsyncIterable<BlockIoResponse> {
   const limits = {
-    maxInFlightPerStream: config.limits.maxInFlightPerStream,
-    maxReadBytes: config.limits.blockIoChunkBytes,
-    takeOverTimeoutMs: config.timeouts.orderTimeoutMs,
+    maxInFlightPerStream,
+    maxReadBytes: blockIoChunkBytes,
+    takeOverTimeoutMs: orderTimeoutMs,
   };
   return serveBlockIo(requests, call, { devices, ledger, clock, limits, machineBootId });
 }

@@ -5,7 +5,7 @@ import { encodeOutcome, parseDeviceIds, parseLeaderStamp, parseSessionNumber } f
 
 export async function closeSession(context: AgentContext, request: CloseSessionRequest): Promise<CloseSessionResponse> {
   const stamp = parseLeaderStamp(request.stamp);
-  const deviceIds = parseDeviceIds(request.deviceIds, context.config.limits.maxDevicesPerOrder);
+  const deviceIds = parseDeviceIds(request.deviceIds, context.limits.maxDevicesPerOrder);
   const sessionNumber = parseSessionNumber(request.sessionNumber);
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   const outcomes = await context.sessions.close(deviceIds, sessionNumber, stamp);

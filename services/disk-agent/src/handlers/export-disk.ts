@@ -5,10 +5,10 @@ import { isGranted } from "../devices/outcome.js";
 import { encodeOutcome, parseExportSpec, parseLeaderStamp, parseSomeDeviceIds } from "../wire.js";
 
 export async function exportDisk(context: AgentContext, request: ExportDiskRequest): Promise<ExportDiskResponse> {
-  const { config, sessions, exports } = context;
+  const { config, limits, sessions, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
-  const spec = parseExportSpec(request, config.limits.maxExtentsPerExport);
-  const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, config.limits.maxDevicesPerOrder);
+  const spec = parseExportSpec(request, limits.maxExtentsPerExport);
+  const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, limits.maxDevicesPerOrder);
   const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   accept();
   if (opened.length === 0) return { exportPath: await exports.serve(spec), outcomes: [] };

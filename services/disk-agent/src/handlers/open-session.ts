@@ -6,7 +6,7 @@ import { encodeOutcome, parseDeviceIds, parseLeaderStamp, parseSessionNumber } f
 
 export async function openSession(context: AgentContext, request: OpenSessionRequest): Promise<OpenSessionResponse> {
   const stamp = parseLeaderStamp(request.stamp);
-  const deviceIds = parseDeviceIds(request.deviceIds, context.config.limits.maxDevicesPerOrder);
+  const deviceIds = parseDeviceIds(request.deviceIds, context.limits.maxDevicesPerOrder);
   const wish = {
     number: parseSessionNumber(request.sessionNumber),
     purpose: "disk" as const,

@@ -7,12 +7,12 @@ import { encodeOutcome, parseOrders } from "../wire.js";
 
 /** What AttachDevices and DetachDevices have in common: decide all, remember all with one write, then do each. */
 export async function orderDevices(
-  context: Pick<AgentContext, "attachOrders" | "bootId" | "config" | "devices" | "ledger">,
+  context: Pick<AgentContext, "attachOrders" | "bootId" | "limits" | "devices" | "ledger">,
   kind: OrderKind,
   request: { readonly bootId: string; readonly devices: readonly DeviceOrder[] },
 ): Promise<DeviceOutcome[]> {
-  const { attachOrders, config, devices, ledger } = context;
-  const orders = parseOrders(kind, request.devices, config.limits.maxDevicesPerOrder);
+  const { attachOrders, limits, devices, ledger } = context;
+  const orders = parseOrders(kind, request.devices, limits.maxDevicesPerOrder);
   acceptFrom(context, { bootId: request.bootId, stamps: orders.map(({ stamp }) => stamp) });
   const { memory, verdicts } = decideEach(ledger.memory, orders, (before, order) => {
     const { memory: after, verdict } = decideOrder(before, devices, order);

@@ -5,11 +5,11 @@ import type { AgentContext } from "../context.js";
 import { encodeOutcome, parseLeaderStamp, parseSessionNumber, parseSomeDeviceIds } from "../wire.js";
 
 export async function unexportDisk(context: AgentContext, request: UnexportDiskRequest): Promise<UnexportDiskResponse> {
-  const { config, ledger, sessions, exports } = context;
+  const { limits, ledger, sessions, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
   const diskId = parseDiskId(request.diskId);
   const number = parseSessionNumber(request.sessionNumber);
-  const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, config.limits.maxDevicesPerOrder);
+  const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, limits.maxDevicesPerOrder);
   const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   accept();
   const ended = exports.end(diskId, number);

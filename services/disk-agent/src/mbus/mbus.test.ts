@@ -47,7 +47,7 @@ describe("the agent on mbus", () => {
       devices: [{ deviceId: "dev-a", path: makeDeviceFile(folder, "a", SIZE), sizeBytes: SIZE }],
       config: {
         nats: { servers: [nats.address], tls: certs.files("disk-agent-host-1") },
-        mbus: { heartbeatIntervalMs: 100 },
+        tuning: { mbusHeartbeatIntervalMs: 100 },
       },
     });
     director = await connectNats({ servers: [nats.address], tls: certs.files("director"), name: "director" });

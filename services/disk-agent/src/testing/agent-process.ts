@@ -3,8 +3,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { TlsFiles } from "@diskmesh/rpc";
 import { freePort, type ServiceProcess, spawnService, type TestCertificates } from "@diskmesh/testkit";
+import type { AgentLimits } from "../limits.js";
 
-const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
+const MAIN_FILE = fileURLToPath(new URL("./tuned-main.js", import.meta.url));
+
+/** Parts of the configuration; of `tuning` its parts. */
+export type AgentConfigChange = { readonly [part: string]: unknown } & { readonly tuning?: Partial<AgentLimits> };
 
 export interface TestAgentOptions {
   readonly hostId: string;
@@ -13,7 +17,7 @@ export interface TestAgentOptions {
   readonly registryAddress: string;
   readonly devices: readonly object[];
   /** Merged over the config. */
-  readonly config?: object;
+  readonly config?: AgentConfigChange | undefined;
 }
 
 /** A real agent process, waited for until it listens: whether it registers is for the test's registry to say. */
@@ -34,9 +38,10 @@ export async function startTestAgent(options: TestAgentOptions): Promise<TestAge
       registry: { address: registryAddress },
       baseFolder: join(folder, "base"),
       devices,
-      // Longer than a busy machine takes: what is not done by then is pending.
-      timeouts: { orderTimeoutMs: 30_000, startOpenTimeoutMs: 30_000, remoteIoTimeoutMs: 60_000 },
+      remoteIoTimeoutMs: 60_000,
       ...config,
+      // Longer than a busy machine takes: what is not done by then is pending.
+      tuning: { orderTimeoutMs: 30_000, startOpenTimeoutMs: 30_000, ...config?.tuning },
     },
     folder,
     health: { address, tls: certs.files("operator"), serverRole: "disk-agent", serverName: hostId },

@@ -3,7 +3,7 @@ import { DiskAgentServiceDefinition, type ListDevicesResponse } from "@diskmesh/
 import { AbortedError } from "@diskmesh/domain";
 import { type Client, createClient, waitForHealth } from "@diskmesh/rpc";
 import { type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
-import { countDescriptors, startTestAgent, type TestAgent } from "./agent-process.js";
+import { type AgentConfigChange, countDescriptors, startTestAgent, type TestAgent } from "./agent-process.js";
 import { makeDeviceFile } from "./device-fixture.js";
 import { AgentOrders, TestRegistry } from "./test-registry.js";
 
@@ -51,7 +51,7 @@ export class AgentScene {
     return ["a", "b"].map((name) => ({ deviceId: `dev-${name}`, path: this.path(name), sizeBytes: DEVICE_BYTES }));
   }
 
-  async start(config: object = {}, devices = this.devices): Promise<void> {
+  async start(config: AgentConfigChange = {}, devices = this.devices): Promise<void> {
     const { folder, certs, registry } = this;
     const registryAddress = registry.address;
     this.agent = await startTestAgent({ hostId: "host-1", folder, certs, registryAddress, devices, config });

@@ -63,7 +63,7 @@ export class TwoAgents {
       certs: this.certs,
       registryAddress: this.registry.address,
       devices,
-      config: { timeouts: { orderTimeoutMs: 30_000, remoteIoTimeoutMs: 60_000, drainTimeoutMs: 300 } },
+      config: { tuning: { drainTimeoutMs: 300 } },
     });
   }
 

@@ -145,7 +145,7 @@ export class Heartbeats {
   /** Returns the incarnation of the registry that answered. */
   async #beat({ told }: Registered, tellsChanges: boolean): Promise<string> {
     const { context, client, signal } = this.#options;
-    const { bootId, config, devices, ledger } = context;
+    const { bootId, config, limits, devices, ledger } = context;
     const changed = devices
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device.problemNow) }))
@@ -162,7 +162,7 @@ export class Heartbeats {
       ...highestNumbers(ledger.memory),
       warning: warningOf(ledger),
     };
-    const answer = await client.heartbeat(request, { signal, deadlineMs: config.timeouts.heartbeatTimeoutMs });
+    const answer = await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
     devices.hardwareErrors.told(failed);
     for (const health of changed) told.set(health.deviceId, textOf(health));
     return answer.incarnation;

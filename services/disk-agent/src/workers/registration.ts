@@ -40,7 +40,7 @@ async function register(
   refusals: Refusals,
 ): Promise<Registered> {
   context.registrationDue.reset();
-  const { bootId, config, devices, exports, ledger, rescan } = context;
+  const { bootId, config, limits, devices, exports, ledger, rescan } = context;
   // What is reported as obeyed must be durable. Who cannot write says so, and what it remembered before.
   const memory = await ledger.durable().catch(() => ledger.stored);
   const untold = devices.hardwareErrors.untold(memory);
@@ -61,7 +61,7 @@ async function register(
       registrationNumber,
       warning: warningOf(ledger),
     },
-    { signal, deadlineMs: config.timeouts.registerTimeoutMs },
+    { signal, deadlineMs: limits.registerTimeoutMs },
   );
   devices.hardwareErrors.told(untold);
   refusals.tell(answer.unknownDevices);

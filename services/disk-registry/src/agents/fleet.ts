@@ -8,7 +8,7 @@ import {
   parseId,
 } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { Config } from "../config.js";
+import type { RegistryLimits } from "../limits.js";
 import type { Doing } from "../model/events.js";
 import type { Leader } from "../model/orders.js";
 import {
@@ -62,11 +62,11 @@ export class Fleet {
   private constructor(
     private readonly tablet: RegistryTablet,
     private readonly clock: Clock,
-    private readonly limits: Config["fleet"],
+    private readonly limits: RegistryLimits,
     private readonly log: Logger,
   ) {}
 
-  static async open(tablet: RegistryTablet, clock: Clock, limits: Config["fleet"], log: Logger): Promise<Fleet> {
+  static async open(tablet: RegistryTablet, clock: Clock, limits: RegistryLimits, log: Logger): Promise<Fleet> {
     const fleet = new Fleet(tablet, clock, limits, log);
     await fleet.#begin();
     return fleet;

@@ -11,19 +11,18 @@ import type { ChangeContext } from "../context.js";
 import { createDisk as create } from "../model/disks.js";
 import type { DiskRequest } from "../model/schema.js";
 import { describeDisk } from "../requests/device-description.js";
-import { diskLimits } from "../requests/limits.js";
 import { parseLabels } from "../requests/requests.js";
 
 export async function createDisk(context: ChangeContext, request: CreateDiskRequest): Promise<CreateDiskResponse> {
-  const { tablet, config, clock, liveness } = context;
+  const { tablet, limits, clock, liveness } = context;
   const diskId = parseDiskId(request.diskId);
   const wanted = parseRequest(request);
   const nearHostId: HostId | "" = request.nearHostId === "" ? "" : parseHostId(request.nearHostId, "near_host_id");
   const { whySuspected, mayYetBeHeard } = liveness;
   const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected, mayYetBeHeard, nearHostId };
-  const labels = parseLabels(request.labels, config.limits);
+  const labels = parseLabels(request.labels, limits);
   const disk = await tablet.transact((tx) =>
-    describeDisk(context, tx, create(tx, diskId, wanted, labels, diskLimits(config), now)),
+    describeDisk(context, tx, create(tx, diskId, wanted, labels, limits, now)),
   );
   return { disk };
 }

@@ -11,11 +11,11 @@ import { requireAtMost, requireUnique } from "../requests/requests.js";
 import { transactUnlessDry } from "../requests/run-action.js";
 
 export async function decideUnknownDisks(
-  { tablet, workers, config, unknownExports }: ChangeContext,
+  { tablet, workers, limits, unknownExports }: ChangeContext,
   request: DecideUnknownDisksRequest,
 ): Promise<DecideUnknownDisksResponse> {
   const verdict = parseVerdict(request.verdict);
-  requireAtMost("device_ids", request.deviceIds, config.limits.maxDevicesPerHost);
+  requireAtMost("device_ids", request.deviceIds, limits.maxDevicesPerHost);
   requireUnique("device_ids", request.deviceIds);
   if ((request.deviceIds.length === 0) === (request.hostId === ""))
     throw new InvalidArgumentError("give either device_ids or host_id", { about: { field: "device_ids" } });

@@ -15,9 +15,9 @@ export async function fenceHost(
   request: FenceHostRequest,
   call: CallContext,
 ): Promise<FenceHostResponse> {
-  const { tablet, config, clock, log, workers, doing } = context;
+  const { tablet, limits, clock, log, workers, doing } = context;
   const hostId = parseHostId(request.hostId);
-  const reason = parseReason(request.reason, config.limits.maxTextLength);
+  const reason = parseReason(request.reason, limits.maxTextLength);
   doing.message = reason;
   const word = { by: saidBy(call), atMs: clock.nowMs(), reason };
   const diskIds = await transactUnlessDry(tablet, request.dryRun, (tx) => fence(tx, hostId, word));

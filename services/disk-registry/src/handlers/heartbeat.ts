@@ -20,24 +20,24 @@ export async function heartbeat(
   request: HeartbeatRequest,
   call: CallContext,
 ): Promise<HeartbeatResponse> {
-  const { tablet, liveness, fleet, clock, config, workers } = context;
+  const { tablet, liveness, fleet, clock, config, limits, workers } = context;
   const heardAtMs = clock.nowMs();
   const hostId = parseHostId(request.hostId);
   requireOwnHost(context, call, hostId);
   const bootId = parseId("boot_id", request.bootId);
-  requireAtMost("changed", request.changed, config.limits.maxDevicesPerHost);
+  requireAtMost("changed", request.changed, limits.maxDevicesPerHost);
   const changed = request.changed.map(
     (entry): DeviceHealth => ({
       deviceId: parseDeviceId(entry.deviceId),
       health: healthOf(entry.health, "health"),
-      healthMessage: plainText(entry.healthMessage, config.limits.maxTextLength),
+      healthMessage: plainText(entry.healthMessage, limits.maxTextLength),
     }),
   );
-  requireAtMost("hardware_errors", request.hardwareErrors, config.limits.maxDevicesPerHost);
+  requireAtMost("hardware_errors", request.hardwareErrors, limits.maxDevicesPerHost);
   const failed = request.hardwareErrors.map(
     ({ deviceId, message, ageMs }): HardwareFailure => ({
       deviceId: parseDeviceId(deviceId),
-      message: plainText(message, config.limits.maxTextLength),
+      message: plainText(message, limits.maxTextLength),
       metAtMs: metAtMs(ageMs, heardAtMs),
     }),
   );
@@ -47,7 +47,7 @@ export async function heartbeat(
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
   liveness.hear(hostId);
   // Most heartbeats change nothing, and must cost next to nothing.
-  const warning = plainText(request.warning, config.limits.maxTextLength);
+  const warning = plainText(request.warning, limits.maxTextLength);
   const isWarned = (host.agentWarning ?? "") !== warning;
   if (host.state === "UNAVAILABLE" || changed.length > 0 || failed.length > 0 || isWarned) {
     const { probationMs } = config.heartbeat;

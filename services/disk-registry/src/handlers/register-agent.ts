@@ -62,25 +62,26 @@ async function takeIn(
   hostId: HostId,
   call: CallContext,
 ): Promise<RegisterAgentResponse> {
-  const { tablet, fleet, clock, config, liveness, log, workers } = context;
+  const { tablet, fleet, clock, config, limits, liveness, log, workers } = context;
   const heardAtMs = clock.nowMs();
   await context.registrationTurn();
   // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
   call.signal.throwIfAborted();
-  const registration = parseRegistration(request, hostId, config, heardAtMs);
+  const { serialNumbersOfMany } = config;
+  const registration = parseRegistration(request, hostId, { limits, serialNumbersOfMany }, heardAtMs);
   const { refusedDevices = [] } = registration;
   if (refusedDevices.length > 0)
     log.warn({ hostId, devices: refusedDevices.length, first: refusedDevices[0] }, "devices of a registration refused");
   await fleet.hear(hostId, registration.bootId, registration.remembered);
   // The answer would be orders. Heartbeats are heard all the same: its hosts are not dead.
   fleet.requireLeads();
-  const limits = hostLimits(config);
+  const ofHosts = hostLimits(context);
   const answer = await tablet.transact((tx) => {
     requireNotReplaced(tx, registration, () => liveness.isInPlace(hostId));
     requireInOrder(context.lastRegistrations, registration);
     fleet.requireSettled();
     const leader = fleet.leader();
-    const taken = register(tx, registration, leader, limits, clock.nowMs());
+    const taken = register(tx, registration, leader, ofHosts, clock.nowMs());
     // With the change itself: a look between them would find a host that has registered and is silent.
     liveness.hearRegistration(hostId, registration.bootId);
     noteRegistration(context.lastRegistrations, registration);

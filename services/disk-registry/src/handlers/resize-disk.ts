@@ -3,15 +3,12 @@ import { parseDiskId, parseSizeBytes } from "@diskmesh/domain";
 import type { ChangeContext } from "../context.js";
 import { resizeDisk as resize } from "../model/disks.js";
 import { describeDisk } from "../requests/device-description.js";
-import { diskLimits } from "../requests/limits.js";
 
 export async function resizeDisk(context: ChangeContext, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
-  const { tablet, config, liveness } = context;
+  const { tablet, limits, liveness } = context;
   const now = { draw: context.random(), whySuspected: liveness.whySuspected, mayYetBeHeard: liveness.mayYetBeHeard };
   const diskId = parseDiskId(request.diskId);
   const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
-  const disk = await tablet.transact((tx) =>
-    describeDisk(context, tx, resize(tx, diskId, sizeBytes, diskLimits(config), now)),
-  );
+  const disk = await tablet.transact((tx) => describeDisk(context, tx, resize(tx, diskId, sizeBytes, limits, now)));
   return { disk };
 }

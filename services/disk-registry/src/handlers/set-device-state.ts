@@ -11,14 +11,14 @@ import { healthOf } from "../requests/wire.js";
 const MAX_DEVICES = 1_000;
 
 export async function setDeviceState(
-  { tablet, config, clock, log, workers, doing }: ChangeContext,
+  { tablet, limits, clock, log, workers, doing }: ChangeContext,
   request: SetDeviceStateRequest,
   call: CallContext,
 ): Promise<SetDeviceStateResponse> {
   if (request.health === Health.UNSPECIFIED)
     throw new InvalidArgumentError("health is not given: say what the devices are", { about: { field: "health" } });
   const health = healthOf(request.health, "health");
-  const reason = parseReason(request.reason, config.limits.maxTextLength);
+  const reason = parseReason(request.reason, limits.maxTextLength);
   if (health !== "ONLINE" && reason === "")
     throw new InvalidArgumentError("reason is empty: say what is wrong with the devices", {
       about: { field: "reason" },

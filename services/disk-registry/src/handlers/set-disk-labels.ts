@@ -10,7 +10,7 @@ export async function setDiskLabels(
   request: SetDiskLabelsRequest,
 ): Promise<SetDiskLabelsResponse> {
   const diskId = parseDiskId(request.diskId);
-  const labels = parseLabels(request.labels, context.config.limits);
+  const labels = parseLabels(request.labels, context.limits);
   const disk = await context.tablet.transact((tx) => describeDisk(context, tx, setLabels(tx, diskId, labels)));
   return { disk };
 }

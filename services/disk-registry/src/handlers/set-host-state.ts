@@ -9,12 +9,12 @@ import { transactUnlessDry } from "../requests/run-action.js";
 const MAX_HOSTS = 1_000;
 
 export async function setHostState(
-  { tablet, config, clock, log, workers, doing }: ChangeContext,
+  { tablet, limits, clock, log, workers, doing }: ChangeContext,
   request: SetHostStateRequest,
   call: CallContext,
 ): Promise<SetHostStateResponse> {
   const word = parseWord(request.state);
-  const reason = parseReason(request.reason, config.limits.maxTextLength);
+  const reason = parseReason(request.reason, limits.maxTextLength);
   if (word === "dead" && reason === "")
     throw new InvalidArgumentError("reason is empty: say why the hosts are dead", { about: { field: "reason" } });
   requireAtMost("host_ids", request.hostIds, MAX_HOSTS);

@@ -186,7 +186,7 @@ describe("disks", () => {
     expect(() => create(fleet, { ...wanted, hostId: hostId("h9") })).to.throw(NotFoundError, "h9");
     expect(() => create(fleet, { ...wanted, hostId: hostId("h1"), az: "z2" })).to.throw(InvalidStateError, "z1");
     const full = new TestFleet({ disks: [aDisk("a", []), aDisk("b", []), aDisk("c", [])] });
-    expect(() => create(full)).to.throw(ResourceExhaustedError, "limits.maxDisks");
+    expect(() => create(full)).to.throw(ResourceExhaustedError, "disks that a registry keeps account of: delete some");
   });
 
   it("only a host is named -> its az", () => {

@@ -47,7 +47,7 @@ export function createDisk(
   requirePlace(tx, request);
   if (tx.disks.size >= limits.maxDisks) {
     throw new ResourceExhaustedError(
-      `disk ${diskId} is one more than the ${limits.maxDisks} disks of limits.maxDisks: delete some, or raise the limit`,
+      `disk ${diskId} is one more than the ${limits.maxDisks} disks that a registry keeps account of: delete some`,
     );
   }
   const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, ...choice });

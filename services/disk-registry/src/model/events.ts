@@ -6,7 +6,6 @@ import type { Device, Disk, Host, RegistryTransaction } from "./schema.js";
 export interface EventLimits {
   /** Events that are kept of what is not routine, and of what is. */
   readonly maxCount: number;
-  readonly maxRoutineCount: number;
   readonly maxAgeMs: number;
 }
 
@@ -103,7 +102,7 @@ function append(tx: RegistryTransaction, event: OwnEvent & { readonly atMs: numb
   const eventId = (newest?.eventId ?? 0) + 1;
   tx.events.put({ ...event, eventId });
   const kind: EventKind = event.routine ? "routine" : "other";
-  drop(tx, kind, event.routine ? limits.maxRoutineCount : limits.maxCount, event.atMs - limits.maxAgeMs);
+  drop(tx, kind, limits.maxCount, event.atMs - limits.maxAgeMs);
   return eventId;
 }
 

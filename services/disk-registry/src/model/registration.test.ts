@@ -412,7 +412,9 @@ describe("registration", () => {
 
   it("one host too many -> refused, nothing done", () => {
     const fleet = new TestFleet({ hosts: [aHost("a"), aHost("b"), aHost("c")] });
-    expect(() => register(fleet, registration([reported("d1")]))).to.throw("limits.maxHosts");
+    expect(() => register(fleet, registration([reported("d1")]))).to.throw(
+      "hosts that a registry keeps account of: purge dead hosts",
+    );
     expect(fleet.tables.hosts.size).to.equal(3);
     expect(fleet.tables.devices.size).to.equal(0);
   });

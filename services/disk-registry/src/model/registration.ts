@@ -177,7 +177,7 @@ function putHost(
   const { hostId, address, az, rack, bootId, warning = "" } = registration;
   if (before === undefined && tx.hosts.size >= limits.maxHosts) {
     throw new ResourceExhaustedError(
-      `host ${hostId} is one more than the ${limits.maxHosts} hosts of limits.maxHosts: purge dead hosts, or raise the limit`,
+      `host ${hostId} is one more than the ${limits.maxHosts} hosts that a registry keeps account of: purge dead hosts`,
       { about: { host_id: hostId } },
     );
   }

@@ -1,36 +1,26 @@
 import type { Config } from "../config.js";
-import type { DiskLimits } from "../model/disks.js";
+import type { RegistryLimits } from "../limits.js";
 import type { EventLimits } from "../model/events.js";
 import type { HostLimits } from "../model/registration.js";
 import type { RemovalLimits } from "../model/remove-action.js";
 
 const DAY_MS = 86_400_000;
 
-/** What the model needs of the config. */
-export function removalLimits({ unavailableRemovalTimeoutMs, retryAfter }: Config): RemovalLimits {
-  return {
-    unavailableRemovalTimeoutMs,
-    closingRetryAfterMs: retryAfter.closingMs,
-    erasingRetryAfterMs: retryAfter.erasingMs,
-    waitingRetryAfterMs: retryAfter.waitingMs,
-    maxWaitingRetryAfterMs: retryAfter.maxWaitingMs,
-  };
+interface Settings {
+  readonly config: Config;
+  readonly limits: RegistryLimits;
 }
 
-export function hostLimits({ limits, heartbeat, serialNumbersOfMany }: Config): HostLimits {
-  const { probationMs } = heartbeat;
-  return { maxHosts: limits.maxHosts, probationMs, sharedSerialNumbers: serialNumbersOfMany };
+/** What the model needs of the config and the limits. */
+export function removalLimits({ config, limits }: Settings): RemovalLimits {
+  return { ...limits, unavailableRemovalTimeoutMs: config.unavailableRemovalTimeoutMs };
+}
+
+export function hostLimits({ config, limits }: Settings): HostLimits {
+  const { heartbeat, serialNumbersOfMany } = config;
+  return { maxHosts: limits.maxHosts, probationMs: heartbeat.probationMs, sharedSerialNumbers: serialNumbersOfMany };
 }
 
 export function eventLimits({ events }: Pick<Config, "events">): EventLimits {
-  const { maxCount, maxRoutineCount, maxAgeDays } = events;
-  return { maxCount, maxRoutineCount, maxAgeMs: maxAgeDays * DAY_MS };
-}
-
-export function diskLimits({ limits, retryAfter }: Config): DiskLimits {
-  return {
-    maxDisks: limits.maxDisks,
-    maxDevicesPerDisk: limits.maxDevicesPerDisk,
-    erasingRetryAfterMs: retryAfter.erasingMs,
-  };
+  return { maxCount: events.maxCount, maxAgeMs: events.maxAgeDays * DAY_MS };
 }

@@ -1,17 +1,10 @@
 import { RegisterAgentRequest } from "@diskmesh/api/registry";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { configSchema } from "../config.js";
+import { REGISTRY_LIMITS } from "../limits.js";
 import { hostId } from "../testing/fleet-fixture.js";
 import { parseRegistration } from "./registration-request.js";
 
-const tls = { caFile: "/ca.pem", certFile: "/cert.pem", keyFile: "/key.pem" };
-const config = configSchema.parse({
-  listen: { host: "127.0.0.1", port: 0 },
-  tls,
-  tablet: { storage: "data" },
-  serialNumbersOfMany: ["of-many"],
-});
 const device = (change: object) => ({
   deviceId: "d1",
   path: "/dev/d1",
@@ -25,7 +18,7 @@ const parse = (devices: readonly object[], change: object = {}) => {
   return parseRegistration(
     RegisterAgentRequest.fromPartial({ ...request, devices } as object),
     hostId("h1"),
-    config,
+    { limits: REGISTRY_LIMITS, serialNumbersOfMany: new Set(["of-many"]) },
     0,
   );
 };

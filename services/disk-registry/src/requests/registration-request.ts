@@ -11,6 +11,7 @@ import {
   parseSizeBytes,
 } from "@diskmesh/domain";
 import type { Config } from "../config.js";
+import type { RegistryLimits } from "../limits.js";
 import { metAtMs } from "../model/device-health.js";
 import type { RefusedDevice, Registration } from "../model/registration.js";
 import type { Remembered } from "../model/remembered.js";
@@ -18,7 +19,7 @@ import type { ReportedDevice } from "../model/reported-devices.js";
 import { parseAddress, parseCount, parseCounterValue, plainText, requireAtMost, requireUnique } from "./requests.js";
 import { healthOf } from "./wire.js";
 
-type Rules = Pick<Config, "limits" | "serialNumbersOfMany">;
+type Rules = { readonly limits: RegistryLimits } & Pick<Config, "serialNumbersOfMany">;
 
 /**
  * Narrows a registration. A malformed device is refused by itself, because one file's name must not take its host out; all
@@ -27,17 +28,17 @@ type Rules = Pick<Config, "limits" | "serialNumbersOfMany">;
 export function parseRegistration(
   request: RegisterAgentRequest,
   hostId: HostId,
-  config: Rules,
+  rules: Rules,
   heardAtMs: number,
 ): Registration {
-  const { limits } = config;
+  const { limits } = rules;
   requireAtMost("devices", request.devices, limits.maxDevicesPerHost);
   requireAtMost("exports", request.exports, limits.maxExportsPerHost);
   requireUnique(
     "devices",
     request.devices.map((device) => device.deviceId),
   );
-  const { accepted, devices, refusedDevices } = parseDevices(request, config, heardAtMs);
+  const { accepted, devices, refusedDevices } = parseDevices(request, rules, heardAtMs);
   return {
     hostId,
     address: parseAddress(request.address),
@@ -73,14 +74,14 @@ export function rememberedOf(message: {
   };
 }
 
-function parseDevices({ devices: reported, incarnation }: RegisterAgentRequest, config: Rules, heardAtMs: number) {
+function parseDevices({ devices: reported, incarnation }: RegisterAgentRequest, rules: Rules, heardAtMs: number) {
   const accepted: ReportedDeviceMessage[] = [];
   const devices: ReportedDevice[] = [];
   const refusedDevices: RefusedDevice[] = [];
   for (const device of reported) {
     const deviceId = parseDeviceId(device.deviceId);
     try {
-      devices.push(parseDevice(device, incarnation, config, heardAtMs));
+      devices.push(parseDevice(device, incarnation, rules, heardAtMs));
       accepted.push(device);
     } catch (error) {
       if (!(error instanceof InvalidArgumentError)) throw error;

@@ -29,12 +29,12 @@ export async function waitForPublication(
 }
 
 /** How long the call may wait before it says how far things are. */
-export function answerInMs({ config, clock }: ChangeContext, call: CallContext): number {
+export function answerInMs({ limits, clock }: ChangeContext, call: CallContext): number {
   const leftMs = call.deadlineAtMs - clock.nowMs();
-  return Math.max(0, leftMs - Math.min(config.publications.answerMarginMs, leftMs / 2));
+  return Math.max(0, leftMs - Math.min(limits.answerMarginMs, leftMs / 2));
 }
 
-async function notYet({ tablet, config }: ChangeContext, diskId: DiskId): Promise<Error> {
+async function notYet({ tablet, limits }: ChangeContext, diskId: DiskId): Promise<Error> {
   const disk = await tablet.read((tables) => tables.disks.get(diskId));
   const about = { disk_id: diskId };
   const { publication } = disk ?? ({} as Partial<Disk>);
@@ -43,7 +43,7 @@ async function notYet({ tablet, config }: ChangeContext, diskId: DiskId): Promis
     return new TimeoutError(`disk ${diskId} changed while it was waited for; ask again`, { about });
   const where = `disk ${diskId} is still ${publication.state} (host ${publication.hostId}, session ${publication.sessionNumber})`;
   if (publication.lastError === "") return new TimeoutError(`${where}; ${goesOn}`, { about });
-  const details = { about, retryAfterMs: config.retryAfter.closingMs, outcome: "unknown" } as const;
+  const details = { about, retryAfterMs: limits.closingRetryAfterMs, outcome: "unknown" } as const;
   return new UnavailableError(
     `${where}, after ${publication.attempts} tries: ${publication.lastError}; ${goesOn}`,
     details,

@@ -39,8 +39,8 @@ export async function* watch<Item, Changed, Removed>(
   watched: Watched<Item, Changed, Removed>,
 ): AsyncGenerator<Message<Changed | Removed>> {
   const resumed = parseResumeToken(context, watched.what, resumeToken);
-  const { watchers, config } = context;
-  if (watchers.count >= config.watch.maxWatchers) {
+  const { watchers, limits } = context;
+  if (watchers.count >= limits.maxWatchers) {
     const text = `${watchers.count} callers watch hosts, devices and disks, which is the limit of watch.maxWatchers: end one, or raise the limit`;
     throw new ResourceExhaustedError(text, { retryAfterMs: 1_000 });
   }

@@ -9,6 +9,7 @@ import { RefusedAgents } from "../agents/refused-agents.js";
 import { buildContext } from "../build-context.js";
 import { configSchema } from "../config.js";
 import type { Context } from "../context.js";
+import { REGISTRY_LIMITS, RPC_LIMITS } from "../limits.js";
 import type { Device, Host } from "../model/schema.js";
 import { addServices } from "../services.js";
 import { storedSchema as schema } from "../stored-schema.js";
@@ -74,8 +75,15 @@ export class CountingRegistry implements AsyncDisposable {
     const connectAgent = grpcAgents({ tls, defaultDeadlineMs: 5_000 });
     const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
     const refusedAgents = new RefusedAgents(systemClock);
-    const context = await buildContext(lifecycle, { config, log: silentLogger, tablet, edges, refusedAgents });
-    const server = lifecycle.use("server", new RpcServer({ tls, limits: config.rpc }));
+    const context = await buildContext(lifecycle, {
+      config,
+      limits: REGISTRY_LIMITS,
+      log: silentLogger,
+      tablet,
+      edges,
+      refusedAgents,
+    });
+    const server = lifecycle.use("server", new RpcServer({ tls, limits: RPC_LIMITS }));
     addServices(server, () => context);
     const address = `127.0.0.1:${await server.listen(config.listen)}`;
     return new CountingRegistry(context, storage.commits, certificates, address, lifecycle);

@@ -13,6 +13,7 @@ import {
   temporaryFolder,
   testCertificates,
 } from "@diskmesh/testkit";
+import type { RegistryLimits } from "../limits.js";
 import { TestAgent } from "./test-agent.js";
 
 export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
@@ -34,16 +35,19 @@ export class TestRegistries {
   private constructor(
     readonly certificates: TestCertificates,
     databaseServerUrl: string,
-    private readonly lease: object,
-    private readonly change: object,
+    private readonly leaseTimeMs: number,
+    private readonly tuning: Partial<RegistryLimits>,
   ) {
     this.#url = databaseUrl(databaseServerUrl);
   }
 
-  /** `change` is of the registries' configuration. */
-  static async start(databaseServerUrl: string, lease: object, change: object = {}): Promise<TestRegistries> {
+  static async start(
+    databaseServerUrl: string,
+    leaseTimeMs: number,
+    tuning: Partial<RegistryLimits> = {},
+  ): Promise<TestRegistries> {
     const certificates = await testCertificates({ hostIds: HOST_IDS });
-    const registries = new TestRegistries(certificates, databaseServerUrl, lease, change);
+    const registries = new TestRegistries(certificates, databaseServerUrl, leaseTimeMs, tuning);
     await registries.#startRegistry("serving");
     await registries.#startRegistry("listening");
     return registries;
@@ -65,11 +69,14 @@ export class TestRegistries {
       await this.#spawn("disk-registry", address, name, "disk-registry", waitFor, {
         listen: { host: "127.0.0.1", port },
         tls: this.certificates.files("disk-registry"),
-        tablet: { storage: this.#url, name: this.#tabletName, lease: this.lease },
+        tablet: { storage: this.#url, name: this.#tabletName, leaseTimeMs: this.leaseTimeMs },
         heartbeat: { intervalMs: 200, timeoutMs: 20_000, missedUntilSuspected: 100 },
-        orders: { backoff: { minDelayMs: 20, maxDelayMs: 100 }, requestTimeoutMs: 3_000 },
-        erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
-        ...this.change,
+        tuning: {
+          backoff: { minDelayMs: 20, maxDelayMs: 100 },
+          agentTimeoutMs: 3_000,
+          erasePollIntervalMs: 20,
+          ...this.tuning,
+        },
       }),
     );
     this.addresses.push(address);
@@ -85,7 +92,7 @@ export class TestRegistries {
   ): Promise<ServiceProcess> {
     const process = await spawnService({
       name,
-      mainFile: fileURLToPath(new URL(`../../../${service}/dist/main.js`, import.meta.url)),
+      mainFile: fileURLToPath(new URL(`../../../${service}/dist/testing/tuned-main.js`, import.meta.url)),
       config: { ...config, tls: this.certificates.files(identity) },
       folder: this.#folder,
       waitFor,

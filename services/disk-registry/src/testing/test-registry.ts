@@ -9,14 +9,18 @@ import {
   temporaryFolder,
   testCertificates,
 } from "@diskmesh/testkit";
+import type { RegistryLimits } from "../limits.js";
 import { TestAgent } from "./test-agent.js";
 
 export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
 const HOST_IDS = ["h1", "h2", "h3"] as const;
 
-/** Parts of the configuration, which replace what tests have otherwise; of `heartbeat` its parts. */
-export type ConfigChange = { readonly [part: string]: unknown } & { readonly heartbeat?: object };
+/** Parts of the configuration, which replace what tests have otherwise; of `heartbeat` and `tuning` their parts. */
+export type ConfigChange = { readonly [part: string]: unknown } & {
+  readonly heartbeat?: object;
+  readonly tuning?: Partial<RegistryLimits>;
+};
 
 /** A registry as its own process, with quick timeouts, and agents in this one. */
 export class TestRegistry {
@@ -39,15 +43,15 @@ export class TestRegistry {
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
       tablet: { storage: `${folder}/state` },
-      // Longer than a busy machine takes: what is sent again is seen twice by tests that count.
-      orders: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, requestTimeoutMs: 20_000 },
-      publications: {
-        backoff: { minDelayMs: 20, maxDelayMs: 200 },
-        requestTimeoutMs: 20_000,
-        unexportTimeoutMs: 20_000,
-      },
-      erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
       ...change,
+      tuning: {
+        backoff: { minDelayMs: 20, maxDelayMs: 200 },
+        erasePollIntervalMs: 20,
+        // Longer than a busy machine takes: tests that count would see a repeated call twice.
+        agentTimeoutMs: 20_000,
+        unexportTimeoutMs: 20_000,
+        ...change.tuning,
+      },
       // Agents of many tests do not beat at all, and a busy machine takes its time for them.
       heartbeat: {
         intervalMs: 100,
@@ -59,7 +63,7 @@ export class TestRegistry {
     };
     const process = await spawnService({
       name: "disk-registry",
-      mainFile: fileURLToPath(new URL("../main.js", import.meta.url)),
+      mainFile: fileURLToPath(new URL("./tuned-main.js", import.meta.url)),
       config,
       folder,
       health: { address, tls: certificates.files("operator"), serverRole: "disk-registry" },

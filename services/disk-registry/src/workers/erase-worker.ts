@@ -39,11 +39,11 @@ export class EraseWorker {
   }
 
   async process(deviceId: DeviceId, signal: AbortSignal): Promise<WorkResult> {
-    const { tablet, agents, config, fleet } = this.context;
+    const { tablet, agents, limits, fleet } = this.context;
     const leader = fleet.leader();
     const host = await tablet.read((tables) => hostToErase(tables, deviceId));
     // Before it is given a session: one that the agent remembers already must not pass for one that was given here.
-    if (host !== undefined) await agents.introduce(host, config.erase.requestTimeoutMs);
+    if (host !== undefined) await agents.introduce(host, limits.agentTimeoutMs);
     const order = await tablet.transact((tx) => beginErase(tx, deviceId));
     if (order === undefined) {
       this.#forget(deviceId);
@@ -65,10 +65,10 @@ export class EraseWorker {
   }
 
   async #ask(order: EraseOrder, leader: Leader, signal: AbortSignal): Promise<DeviceOutcome | undefined> {
-    const { agents, config, clock } = this.context;
+    const { agents, limits, clock } = this.context;
     const { host, deviceId, sessionNumber } = order;
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), sessionNumber, deviceId };
-    const deadlineMs = config.erase.requestTimeoutMs;
+    const deadlineMs = limits.agentTimeoutMs;
     const { outcome, erasedBytes } = await agents.order(host, { leader, deadlineMs }, (client) =>
       client.eraseDevice(request, { signal, deadlineMs }),
     );
@@ -79,13 +79,13 @@ export class EraseWorker {
   }
 
   async #settle({ deviceId, sessionNumber }: EraseOrder, outcome: DeviceOutcome | undefined): Promise<WorkResult> {
-    const { tablet, config } = this.context;
+    const { tablet, limits } = this.context;
     if (outcome?.code === "DONE" || outcome?.code === "ALREADY") {
       await tablet.transact((tx) => completeErase(tx, deviceId, sessionNumber));
       this.#forget(deviceId);
       return "done";
     }
-    if (outcome?.code === "PENDING") return { retryAfterMs: config.erase.pollIntervalMs };
+    if (outcome?.code === "PENDING") return { retryAfterMs: limits.erasePollIntervalMs };
     const said = outcome === undefined ? "the agent's answer does not name it" : `${outcome.code}: ${outcome.message}`;
     const text = `device ${deviceId} was not erased: ${said}`;
     // Once a sync has failed, an agent takes no later one in that session for a success.

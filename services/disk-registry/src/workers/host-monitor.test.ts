@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { Liveness } from "../agents/liveness.js";
 import { RefusedAgents } from "../agents/refused-agents.js";
 import { configSchema } from "../config.js";
+import { REGISTRY_LIMITS as limits } from "../limits.js";
 import type { Publication } from "../model/schema.js";
 import { aDevice, aDisk, aHost, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
 import { HostMonitor } from "./host-monitor.js";
@@ -45,7 +46,7 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
   const liveness = new Liveness(clock, config.heartbeat);
   liveness.hear(hostId("h1"));
   const refusedAgents = new RefusedAgents(clock);
-  const work = { config, clock, liveness, log: silentLogger, tablet, refusedAgents, fleet: {} };
+  const work = { config, limits, clock, liveness, log: silentLogger, tablet, refusedAgents, fleet: {} };
   const monitor = new HostMonitor(work as unknown as WorkContext);
   await monitor.begin();
   await ended;
@@ -87,7 +88,16 @@ class Leaders {
     this.#liveness = liveness;
     const refusedAgents = new RefusedAgents(clock);
     this.refusedAgents = refusedAgents;
-    const work = { config, clock, liveness, log: silentLogger, tablet, refusedAgents, fleet: this.registryFleet };
+    const work = {
+      config,
+      limits,
+      clock,
+      liveness,
+      log: silentLogger,
+      tablet,
+      refusedAgents,
+      fleet: this.registryFleet,
+    };
     const fenced = (diskIds: readonly string[]) => this.fenced.push(...diskIds);
     const seenOtherwise = (hostIds: readonly string[]) => this.seenOtherwise.push(...hostIds);
     this.monitor = new HostMonitor(work as unknown as WorkContext, { online: () => {}, fenced, seenOtherwise });

@@ -116,7 +116,7 @@ export class HostMonitor {
   async look(): Promise<void> {
     await this.#noteListened();
     const { tablet, liveness, config, clock } = this.context;
-    const limits = removalLimits(config);
+    const limits = removalLimits(this.context);
     const { timeoutMs } = config.heartbeat;
     const nowMs = clock.nowMs();
     const silentForMs = (hostId: HostId): number => liveness.silentForMs(hostId);
@@ -184,9 +184,9 @@ export class HostMonitor {
   }
 
   async #giveUp(hostId: HostId, nowMs: number): Promise<void> {
-    const { config, liveness, tablet } = this.context;
+    const { liveness, tablet } = this.context;
     const time = { nowMs, listenedMs: liveness.totalListenedMs };
-    const given = await tablet.transact((tx) => giveUpOnHost(tx, hostId, removalLimits(config), time));
+    const given = await tablet.transact((tx) => giveUpOnHost(tx, hostId, removalLimits(this.context), time));
     if (given > 0)
       this.context.log.warn({ hostId, devices: given }, "removal timeout: DETACHED without the agent's word");
   }

@@ -3,6 +3,7 @@ import { silentLogger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/service";
 import { expect } from "chai";
 import { configSchema } from "../config.js";
+import { REGISTRY_LIMITS as limits } from "../limits.js";
 import { stampOf } from "../model/orders.js";
 import { aDevice, aHost, hostId, leader, TestFleet } from "../testing/fleet-fixture.js";
 import { OrderWorker } from "./order-worker.js";
@@ -24,7 +25,10 @@ async function afterOrder(attachState: "ATTACHING" | "CLOSING", meanwhile: (flee
   };
   const edges = { clock: systemClock, random: () => 0.5, log: silentLogger, fleet: { leader: () => leader } };
   const { tablet } = fleet;
-  const worker = new OrderWorker({ config, tablet, agents: { order }, ...edges } as unknown as WorkContext, () => {});
+  const worker = new OrderWorker(
+    { config, limits, tablet, agents: { order }, ...edges } as unknown as WorkContext,
+    () => {},
+  );
   await worker.process(hostId("h1"), new AbortController().signal);
   return fleet.device("d1");
 }

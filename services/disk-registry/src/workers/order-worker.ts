@@ -65,7 +65,7 @@ export class OrderWorker {
   }
 
   async process(hostId: HostId, signal: AbortSignal): Promise<WorkResult> {
-    const { tablet, config } = this.context;
+    const { tablet, limits } = this.context;
     await this.#gather(hostId, signal);
     // Of before the plan: what is planned is not sent under a generation that was claimed since.
     const leader = this.context.fleet.leader();
@@ -73,7 +73,7 @@ export class OrderWorker {
     const isDue = (device: Device): boolean => (this.#triesOf(device)?.dueAtMs ?? 0) <= nowMs;
     // Reading waits until what is read is durable: only then may anything be sent.
     const orders = await tablet.read((tables) =>
-      planOrders(tables, hostId, { maxDevices: config.orders.maxDevicesPerOrder, isDue }),
+      planOrders(tables, hostId, { maxDevices: limits.maxDevicesPerOrder, isDue }),
     );
     if (orders === undefined) return this.#nextLook(hostId);
     const answers = await this.#send(orders, leader, signal);
@@ -110,12 +110,12 @@ export class OrderWorker {
     leader: Leader,
     signal: AbortSignal,
   ): Promise<Answer> {
-    const { agents, config, log } = this.context;
+    const { agents, limits, log } = this.context;
     const request = {
       bootId: host.bootId,
       devices: ordered.map((device) => orderMessage(device, kind, stampOf(device, leader))),
     };
-    const deadlineMs = config.orders.requestTimeoutMs;
+    const deadlineMs = limits.agentTimeoutMs;
     const options = { signal, deadlineMs };
     const [sentAtMs, startedMs] = [this.context.clock.nowMs(), this.context.clock.monotonicMs()];
     for (const { attempts, stateChangedAtMs } of ordered)
@@ -156,7 +156,7 @@ export class OrderWorker {
   }
 
   #countTries(hostId: HostId, answers: readonly Answer[], settled: readonly Settled[]): void {
-    const { clock, config, random } = this.context;
+    const { clock, limits, random } = this.context;
     const unsettled = new Set<string>(settled.flatMap((part) => part.unsettled));
     const tries = this.#tries.get(hostId) ?? new Map<string, Tries>();
     // One draw and one time for the whole order: what failed together is tried again together, in one order.
@@ -165,7 +165,7 @@ export class OrderWorker {
       const count = this.#triesOf(device)?.count ?? 0;
       tries.delete(device.deviceId);
       if (!unsettled.has(device.deviceId)) continue;
-      const dueAtMs = nowMs + backoffMs(count, config.orders.backoff, draw);
+      const dueAtMs = nowMs + backoffMs(count, limits.backoff, draw);
       tries.set(device.deviceId, { generation: device.generation, count: count + 1, dueAtMs });
     }
     if (tries.size > 0) this.#tries.set(hostId, tries);

@@ -179,7 +179,7 @@ export class PublicationWorker {
   }
 
   async #openSession(plan: OrderedSession, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
-    const { agents, config } = this.context;
+    const { agents, limits } = this.context;
     const { host } = group;
     const request = {
       bootId: host.bootId,
@@ -190,7 +190,7 @@ export class PublicationWorker {
       deviceIds: [...group.deviceIds],
     };
     try {
-      const deadlineMs = config.publications.requestTimeoutMs;
+      const deadlineMs = limits.agentTimeoutMs;
       const response = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
         client.openSession(request, { signal, deadlineMs }),
       );
@@ -244,7 +244,7 @@ export class PublicationWorker {
     openDeviceIds: readonly DeviceId[],
     signal: AbortSignal,
   ): Promise<ExportDiskResponse> {
-    const { agents, config } = this.context;
+    const { agents, limits } = this.context;
     const addresses = new Map(plan.groups.map((group) => [group.host.hostId, group.host.address]));
     const request = {
       bootId: host.bootId,
@@ -261,7 +261,7 @@ export class PublicationWorker {
       openDeviceIds: [...openDeviceIds],
     };
     try {
-      const deadlineMs = config.publications.requestTimeoutMs;
+      const deadlineMs = limits.agentTimeoutMs;
       const startedMs = this.context.clock.monotonicMs();
       const send = (client: AgentClient) => client.exportDisk(request, { signal, deadlineMs });
       const answer = await agents.order(host, { leader: plan.leader, deadlineMs }, send);
@@ -283,7 +283,7 @@ export class PublicationWorker {
     openDeviceIds: readonly DeviceId[],
     signal: AbortSignal,
   ): Promise<ReadonlySet<string> | undefined> {
-    const { agents, config, log, liveness } = this.context;
+    const { agents, limits, log, liveness } = this.context;
     const { disk, publication, target: host } = plan;
     if (host === undefined) return new Set();
     if (whyNotToldToLetGo(host) !== undefined) return undefined;
@@ -296,7 +296,7 @@ export class PublicationWorker {
       openDeviceIds: [...openDeviceIds],
     };
     try {
-      const deadlineMs = config.publications.unexportTimeoutMs;
+      const deadlineMs = limits.unexportTimeoutMs;
       const startedMs = this.context.clock.monotonicMs();
       const { outcomes } = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
         client.unexportDisk(request, { signal, deadlineMs }),

@@ -26,7 +26,7 @@ export class UnexportWorker {
   constructor(private readonly context: WorkContext) {}
 
   async process(key: string, signal: AbortSignal): Promise<WorkResult> {
-    const { tablet, agents, config, fleet } = this.context;
+    const { tablet, agents, limits, fleet } = this.context;
     const leader = fleet.leader();
     const { hostId, diskId, sessionNumber } = parseKey(key);
     const host = await tablet.read((tables) => {
@@ -42,7 +42,7 @@ export class UnexportWorker {
       return "done";
     }
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), diskId, sessionNumber };
-    const deadlineMs = config.publications.requestTimeoutMs;
+    const deadlineMs = limits.agentTimeoutMs;
     await agents.order(host, { leader, deadlineMs }, (client) => client.unexportDisk(request, { signal, deadlineMs }));
     return "done";
   }

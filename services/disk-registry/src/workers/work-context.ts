@@ -5,11 +5,13 @@ import type { Fleet } from "../agents/fleet.js";
 import type { Liveness } from "../agents/liveness.js";
 import type { RefusedAgents } from "../agents/refused-agents.js";
 import type { Config } from "../config.js";
+import type { RegistryLimits } from "../limits.js";
 import type { RegistryTablet } from "../stored-schema.js";
 
 /** What workers need. */
 export interface WorkContext {
   readonly config: Config;
+  readonly limits: RegistryLimits;
   readonly log: Logger;
   readonly clock: Clock;
   /** In [0, 1). */

@@ -1,4 +1,4 @@
-import type { BackoffLimits, DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { messageOf } from "@diskmesh/domain";
 import { WorkQueue, type WorkResult } from "@diskmesh/service";
 import { requireRegistration } from "../model/remembered.js";
@@ -25,7 +25,7 @@ export class Workers {
   readonly #monitor: HostMonitor;
 
   constructor(context: WorkContext, { seenOtherwise }: Pick<HostEvents, "seenOtherwise">) {
-    const { orders, publications, erase } = context.config;
+    const { maxOrderedHosts, maxPublications, maxErasingAgents } = context.limits;
     this.#context = context;
     this.#orderWorker = new OrderWorker(context, (devices) => {
       for (const device of devices) {
@@ -36,16 +36,16 @@ export class Workers {
     this.#publicationWorker = new PublicationWorker(context);
     this.#eraseWorker = new EraseWorker(context);
     const unexportWorker = new UnexportWorker(context);
-    this.#orders = this.#queue("orders", orders, (hostId, signal) =>
+    this.#orders = this.#queue("orders", maxOrderedHosts, (hostId, signal) =>
       this.#orderWorker.process(hostId as HostId, signal),
     );
-    this.#publications = this.#queue("publications", publications, (diskId, signal) =>
+    this.#publications = this.#queue("publications", maxPublications, (diskId, signal) =>
       this.#publicationWorker.process(diskId as DiskId, signal),
     );
-    this.#erases = this.#queue("erases", erase, (deviceId, signal) =>
+    this.#erases = this.#queue("erases", maxErasingAgents, (deviceId, signal) =>
       this.#eraseWorker.process(deviceId as DeviceId, signal),
     );
-    this.#unexports = this.#queue("unexports", publications, (key, signal) => unexportWorker.process(key, signal));
+    this.#unexports = this.#queue("unexports", maxPublications, (key, signal) => unexportWorker.process(key, signal));
     this.#monitor = new HostMonitor(context, {
       online: (hostId) => this.wakeHost(hostId),
       fenced: (diskIds) => this.wakeFences(diskIds),
@@ -55,14 +55,14 @@ export class Workers {
 
   #queue(
     name: string,
-    options: { readonly maxConcurrent: number; readonly backoff: BackoffLimits },
+    concurrency: number,
     process: (key: string, signal: AbortSignal) => Promise<WorkResult>,
   ): WorkQueue {
-    const { clock, random, log } = this.#context;
+    const { clock, random, log, limits } = this.#context;
     return new WorkQueue({
       name,
-      concurrency: options.maxConcurrent,
-      backoff: options.backoff,
+      concurrency,
+      backoff: limits.backoff,
       clock,
       random,
       process,

@@ -19,7 +19,7 @@ const CONFIGS = {
     devices: [{ deviceId: "d", path: "d.img", sizeBytes: 4_096 }],
     discovery: { rules: [{ glob: "/dev/x*", pools: [{ pool: "p", deviceSizeBytes: 4_096 }] }] },
     nats: { servers: ["n:1"], tls: TLS },
-    limits: { maxDevices: 10 },
+    remoteIoTimeoutMs: 10_000,
     log: { level: "info" },
   },
   registry: {

@@ -5442,7 +5442,7 @@ export const Event: MessageFns<Event> = {
  *
  * A list is of one moment, that of its first page, however many pages it takes and whatever changes meanwhile; what lives
  * in memory only or is worked out (last_heartbeat_at, suspected, next_attempt_at, a disk's health) is of the moment of the
- * page. ABORTED when the list is not kept any more, because too much has changed since it began (paging.maxKeptChanges),
+ * page. ABORTED when the list is not kept any more, because too much has changed since it began,
  * many others were begun, or another process leads: begin it again, without page_token. Each page has the same filters.
  */
 export type DiskRegistryServiceDefinition = typeof DiskRegistryServiceDefinition;
