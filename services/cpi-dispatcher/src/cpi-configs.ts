@@ -1,16 +1,19 @@
 import { CpiConfigUnknownError } from "@diskmesh/cpi";
-import { AlreadyExistsError, quoted, ResourceExhaustedError } from "@diskmesh/domain";
+import { AlreadyExistsError, MIB_BYTES, quoted, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CpiSet } from "./cpi-set.js";
 
 /** Versions of a director's cpi-config that are kept: calls of the last one may still be on their way. */
 const VERSIONS_KEPT = 2;
 
-export interface CpiConfigLimits {
+interface CpiConfigLimits {
   /** What all kept versions of all directors may take, as they were told. */
   readonly maxCpiConfigBytes: number;
   /** How long a version is kept after the next one was told. */
   readonly formerCpiConfigMs: number;
 }
+
+/** Cpi-configs are kept in memory alone. Calls that name a former version arrive within a minute. */
+const LIMITS: CpiConfigLimits = { maxCpiConfigBytes: 64 * MIB_BYTES, formerCpiConfigMs: 60_000 };
 
 /** Azs by the name of the CPI that the cloud config gives them. */
 export type AzsByCpi = ReadonlyMap<string, readonly string[]>;
@@ -45,7 +48,7 @@ export class CpiConfigs {
 
   constructor(
     readonly own: CpiSet,
-    private readonly limits: CpiConfigLimits,
+    private readonly limits: CpiConfigLimits = LIMITS,
   ) {}
 
   /** The CPIs of a call: the dispatcher's own when it names no version. */
@@ -100,7 +103,7 @@ export class CpiConfigs {
     for (const one of all.values()) for (const { sizeBytes } of one.values()) totalBytes += sizeBytes;
     if (totalBytes > maxCpiConfigBytes)
       throw new ResourceExhaustedError(
-        `the cpi-configs of all directors would have ${totalBytes} bytes, more than ${maxCpiConfigBytes} (limits.maxCpiConfigBytes)`,
+        `the cpi-configs of all directors would have ${totalBytes} bytes, more than ${maxCpiConfigBytes}`,
       );
   }
 

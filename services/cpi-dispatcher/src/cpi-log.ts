@@ -1,4 +1,4 @@
-import { ResourceExhaustedError } from "@diskmesh/domain";
+import { MIB_BYTES, ResourceExhaustedError } from "@diskmesh/domain";
 import { Watch } from "@diskmesh/service";
 
 export interface CpiLogLimits {
@@ -11,6 +11,14 @@ export interface CpiLogLimits {
   /** The same, of all that wait. */
   readonly maxLogBytes: number;
 }
+
+/** A director watches with one stream. Lines wait in memory for a watcher that reads slowly. */
+const LIMITS: CpiLogLimits = {
+  maxLogWatchers: 1_000,
+  maxLogLinesPerReader: 10_000,
+  maxLogBytesPerReader: 4 * MIB_BYTES,
+  maxLogBytes: 64 * MIB_BYTES,
+};
 
 /** Lines of one log id that wait for one reader. */
 class Lines implements Disposable {
@@ -111,7 +119,7 @@ export class CpiLog {
   readonly #waiting = { sizeBytes: 0 };
   #watcherCount = 0;
 
-  constructor(private readonly limits: CpiLogLimits) {}
+  constructor(private readonly limits: CpiLogLimits = LIMITS) {}
 
   /** Runs a call whose lines go to those who watch its log id, or its director. */
   async during<Result>(
@@ -135,7 +143,7 @@ export class CpiLog {
 
   async *watch(watched: WatchedLog, signal: AbortSignal): AsyncGenerator<LogLine> {
     if (this.#watcherCount >= this.limits.maxLogWatchers)
-      throw new ResourceExhaustedError(`${this.#watcherCount} streams watch CPI logs already (limits.maxLogWatchers)`);
+      throw new ResourceExhaustedError(`${this.#watcherCount} streams watch CPI logs already: end some`);
     using watcher = new Watcher(() => this.#newLines());
     const key = keyOf(watched);
     const watchers = this.#watchers.get(key) ?? new Set();

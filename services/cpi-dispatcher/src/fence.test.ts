@@ -23,7 +23,7 @@ class Work {
 describe("the fence", () => {
   let fence: Fence;
   beforeEach(() => {
-    fence = new Fence({ maxDirectors: 2 });
+    fence = new Fence(2);
   });
 
   it("lets calls of the same and of higher generations run", async () => {

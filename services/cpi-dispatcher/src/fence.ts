@@ -30,6 +30,9 @@ const NAMELESS: CallName = { requestId: "", callId: "" };
 /** What overtakes a call does so by seconds at most. */
 const ENDED_CALLS_KEPT = 10_000;
 
+/** Directors that are remembered, each with its generation and calls, until the dispatcher restarts. */
+const MAX_DIRECTORS = 100;
+
 /**
  * Lets only the newest generation of each director act. Kept in memory alone: a new director fences every dispatcher
  * before it acts, so one that has just started learns in time.
@@ -38,7 +41,7 @@ export class Fence {
   readonly #directors = new Map<string, Director>();
   readonly #unfenced = new Set<FencedCall>();
 
-  constructor(private readonly limits: { readonly maxDirectors: number }) {}
+  constructor(private readonly maxDirectors = MAX_DIRECTORS) {}
 
   /**
    * Refuses lower generations from now on, aborts their calls, and returns when these have ended. The signal ends the
@@ -114,10 +117,9 @@ export class Fence {
   #directorOf(directorId: string): Director {
     const known = this.#directors.get(directorId);
     if (known) return known;
-    const { maxDirectors } = this.limits;
-    if (this.#directors.size >= maxDirectors)
+    if (this.#directors.size >= this.maxDirectors)
       throw new ResourceExhaustedError(
-        `this dispatcher serves ${maxDirectors} directors already (limits.maxDirectors)`,
+        `this dispatcher serves ${this.maxDirectors} directors already: restart it to have it forget those that are gone`,
       );
     const director: Director = { highestGeneration: 0, calls: new Set(), endedCallIds: new Set() };
     this.#directors.set(directorId, director);

@@ -41,8 +41,9 @@ describe("a thousand calls of CPI executables", () => {
 
   it("of which a third misbehave, lose no answer and leave no process, descriptor or file", async () => {
     const own = new OfferedCpi("own", "memory", new MemoryCpi());
-    const limits = { maxConcurrentCalls: AT_ONCE, maxAnswerBytes: 100_000 };
-    const dispatcher = await new TestDispatcher(certificates, [own], { executables: limits }).start();
+    const executables = { maxConcurrentCalls: AT_ONCE };
+    const limits = { maxAnswerBytes: 100_000 };
+    const dispatcher = await new TestDispatcher(certificates, [own], { executables, limits }).start();
     const director = dispatcher.client("director");
     await dispatcher.setCpis([dispatcher.scriptCpi("a", SCRIPT)]);
     const context = contextOf(1, { cpi: "a", cpiConfigVersion: "v", logId: "log" });

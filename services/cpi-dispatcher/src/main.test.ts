@@ -153,16 +153,6 @@ describe("the dispatcher's process", () => {
       { executables: { callTimeoutMs: 7_200_001 } },
       "executables.callTimeoutMs",
     ],
-    [
-      "such a time for stemcells",
-      { executables: { createStemcellTimeoutMs: 7_200_001 } },
-      "executables.createStemcellTimeoutMs",
-    ],
-    [
-      "room for calls that one CPI fills",
-      { executables: { maxConcurrentCalls: 100, maxWaitingCalls: 9_900 } },
-      "executables.maxWaitingCalls",
-    ],
   ] as const)
     it(`does not start with ${what}, and says so in one line`, async () => {
       const process = await start(change, "nothing");

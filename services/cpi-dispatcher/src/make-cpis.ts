@@ -7,6 +7,7 @@ import type { DispatcherConfig } from "./config.js";
 import { CpiSet, OfferedCpi } from "./cpi-set.js";
 import { AnswerRoom } from "./executables/answer.js";
 import { ExecutableCpi } from "./executables/executable-cpi.js";
+import { EXECUTABLE_LIMITS } from "./executables/limits.js";
 import type { RunFolder } from "./executables/run-folder.js";
 import { FleetCpi } from "./fleet/fleet-cpi.js";
 import type { RegistryClients } from "./fleet/registry-client.js";
@@ -29,11 +30,12 @@ export class CpiMaker {
   readonly #slots: (key: string) => Slots;
 
   constructor(
-    private readonly config: Pick<DispatcherConfig, "executables" | "registry" | "limits">,
+    private readonly config: Pick<DispatcherConfig, "executables" | "registry">,
     private readonly registries: RegistryClients,
     private readonly runFolder: RunFolder,
+    private readonly limits = EXECUTABLE_LIMITS,
   ) {
-    this.#answerRoom = new AnswerRoom(config.executables.maxAnswersBytes);
+    this.#answerRoom = new AnswerRoom(limits.maxAnswersBytes);
     this.#slots = slotsOfEach(config.executables.maxConcurrentCalls);
   }
 
@@ -42,7 +44,7 @@ export class CpiMaker {
    * wrong otherwise, every call fails, and nothing else.
    */
   makeSet(directorId: string, cpis: readonly CpiConfigMessage[], own: CpiSet): CpiSet {
-    checkCpiNames(cpis, this.config.limits.maxCpis);
+    checkCpiNames(cpis);
     return new CpiSet(
       cpis.map((cpi) => this.#makeOrNot({ ...cpi, properties: cpi.properties ?? {} }, directorId)),
       own.defaultCpi,
@@ -78,13 +80,13 @@ export class CpiMaker {
 
   #executable(description: CpiDescription, directorId: string): ExecutableCpi {
     const { name, type, properties } = description;
-    const { jobsFolder, assumeV1WhenInfoFails, ...limits } = this.config.executables;
+    const { jobsFolder, assumeV1WhenInfoFails, callTimeoutMs, maxConcurrentCalls } = this.config.executables;
     return new ExecutableCpi({
       name,
       execPath: description.execPath === "" ? join(jobsFolder, `${type}_cpi`, "bin", "cpi") : description.execPath,
       jobsFolder,
       properties,
-      limits,
+      limits: { ...this.limits, callTimeoutMs, maxConcurrentCalls },
       runFolder: this.runFolder,
       answerRoom: this.#answerRoom,
       slots: this.#slots(JSON.stringify([directorId, name])),

@@ -14,17 +14,17 @@ import { addServices } from "./services.js";
 /** Starts the dispatcher: ends what its predecessor left, makes its CPIs, then starts the server that offers them. */
 export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherConfig, log: Logger): Promise<void> {
   const runFolder = lifecycle.use("run folder", await RunFolder.open(runFolderOf(config)));
-  const registries = new RegistryClients(config.tls, config.limits);
+  const registries = new RegistryClients(config.tls);
   lifecycle.use("clients of registries", registries);
   const maker = new CpiMaker(config, registries, runFolder);
   const own = config.cpis.map((cpi) =>
     maker.make({ ...describe(cpi), name: cpi.name, type: cpi.type, migratedFrom: [] }),
   );
   const context: DispatcherContext = {
-    configs: new CpiConfigs(new CpiSet(own, own[0] as OfferedCpi, false), config.limits),
+    configs: new CpiConfigs(new CpiSet(own, own[0] as OfferedCpi, false)),
     maker,
-    fence: new Fence(config.limits),
-    log: new CpiLog(config.limits),
+    fence: new Fence(),
+    log: new CpiLog(),
   };
   lifecycle.use("calls of CPIs", () => context.fence.end());
   const readiness = new Readiness({ needs: ["certificate"], log });

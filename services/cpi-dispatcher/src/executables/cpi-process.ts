@@ -123,13 +123,11 @@ function withCpi(error: unknown, cpi: string, method: CpiMethod): unknown {
 }
 
 function limitsOf(method: CpiMethod, limits: CpiLimits): ExecutableLimits {
-  const setting = timeoutSettingOf(method, limits);
-  return { ...limits, timeoutMs: limits[setting], timeoutSetting: `executables.${setting}` };
-}
-
-function timeoutSettingOf(method: CpiMethod, { callTimeoutMs, infoTimeoutMs }: CpiLimits) {
-  if (method === "create_stemcell") return "createStemcellTimeoutMs";
-  return method === "info" && infoTimeoutMs < callTimeoutMs ? "infoTimeoutMs" : "callTimeoutMs";
+  const { callTimeoutMs, infoTimeoutMs, createStemcellTimeoutMs } = limits;
+  const ofMethod = (timeoutMs: number) => ({ ...limits, timeoutMs, timeoutSetting: undefined });
+  if (method === "create_stemcell") return ofMethod(createStemcellTimeoutMs);
+  if (method === "info" && infoTimeoutMs < callTimeoutMs) return ofMethod(infoTimeoutMs);
+  return { ...limits, timeoutMs: callTimeoutMs, timeoutSetting: "executables.callTimeoutMs" };
 }
 
 /** The log is cut to what is passed on, however long it is. */

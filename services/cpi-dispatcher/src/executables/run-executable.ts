@@ -13,8 +13,8 @@ import type { RunFolder, RunRecord } from "./run-folder.js";
 export interface ExecutableLimits extends AnswerLimits {
   /** Longest time of a call. */
   readonly timeoutMs: number;
-  /** What that is called in the config, for messages. */
-  readonly timeoutSetting: string;
+  /** The key of the config that sets it, if one does. */
+  readonly timeoutSetting: string | undefined;
   /** Time to clean up for one that was given up: SIGTERM comes first, SIGKILL then. */
   readonly cancelGraceMs: number;
   readonly maxRequestBytes: number;
@@ -66,7 +66,7 @@ export async function runExecutable(call: ExecutableCall): Promise<Output> {
   const requestBytes = Buffer.byteLength(request);
   if (requestBytes > limits.maxRequestBytes)
     throw new InvalidArgumentError(
-      `the request to the CPI has ${requestBytes} bytes, more than ${limits.maxRequestBytes} (maxRequestBytes)`,
+      `the request to the CPI has ${requestBytes} bytes, more than ${limits.maxRequestBytes}`,
     );
   const program = await installedProgram(execPath, call.jobsFolder).catch((error: Error) => {
     throw error instanceof CpiUnusableError ? error : cannotRun(error, execPath);
@@ -209,9 +209,7 @@ class Run {
     const { maxStderrBytes } = this.call.limits;
     // What others write who hold the pipe is no failure of a CPI that has ended.
     if (this.#logBytes <= maxStderrBytes || this.#hasExited) return;
-    this.fail(
-      invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error (maxStderrBytes) and was killed`),
-    );
+    this.fail(invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error and was killed`));
   }
 
   /** Its time is over. The answer of one that had ended in time, while this process was busy, counts all the same. */
@@ -263,7 +261,9 @@ function cannotRecord(error: unknown, runFolder: RunFolder): Error {
 }
 
 function tooSlow({ limits, execPath }: ExecutableCall): Error {
+  const { timeoutMs, timeoutSetting } = limits;
+  const setting = timeoutSetting === undefined ? "" : ` (${timeoutSetting})`;
   return new TimeoutError(
-    `the CPI ${execPath} took longer than ${limits.timeoutMs} ms (${limits.timeoutSetting}) and was killed; what it has done is not known`,
+    `the CPI ${execPath} took longer than ${timeoutMs} ms${setting} and was killed; what it has done is not known`,
   );
 }

@@ -7,24 +7,23 @@ export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 // Never reached: each call carries the rest of its caller's own deadline.
 const DEFAULT_DEADLINE_MS = 30_000;
 
+/** Registries that fleet CPIs name, in all: each keeps a connection until the dispatcher restarts. */
+const MAX_REGISTRIES = 100;
+
 /** One client for each registry, however many fleet CPIs and versions of their config name it. */
 export class RegistryClients {
   readonly #clients = new Map<string, RegistryClient & { close(): void }>();
 
-  constructor(
-    private readonly tls: TlsFiles,
-    private readonly limits: { readonly maxRegistries: number },
-  ) {}
+  constructor(private readonly tls: TlsFiles) {}
 
   /** Of the registry at an address, or of the one that leads of several. */
   at(address: string | readonly string[]): RegistryClient {
     const key = [address].flat().join(",");
     const known = this.#clients.get(key);
     if (known) return known;
-    const { maxRegistries } = this.limits;
-    if (this.#clients.size >= maxRegistries)
+    if (this.#clients.size >= MAX_REGISTRIES)
       throw new ResourceExhaustedError(
-        `this dispatcher has clients of ${maxRegistries} registries already (limits.maxRegistries): raise it, or restart it`,
+        `this dispatcher has clients of ${MAX_REGISTRIES} registries already: restart it to have it forget those that are gone`,
       );
     const client = createClient(DiskRegistryServiceDefinition, {
       address,

@@ -166,7 +166,7 @@ describe("CPI executables behind the dispatcher", () => {
       ["no answer", info("exit 1"), "exit code 1"],
       ["garbage", info("echo garbage"), "is not JSON"],
       ["a malformed description", recording('{"api_version":"two"}'), "'api_version' of 'info' is no whole number"],
-      ["no end of an answer", info("yes"), "maxAnswerBytes"],
+      ["no end of an answer", info("yes"), "it has more than 67108864 bytes"],
     ] as const)
       it(`with an info of ${what} -> CPI_UNUSABLE, which is not worth a repetition; mended, it is asked again`, async () => {
         const broken = bench.dispatcher.scriptCpi("a", script);
@@ -183,7 +183,7 @@ describe("CPI executables behind the dispatcher", () => {
 
     it("with an info that hangs -> its own time, once for all who wait for it", async () => {
       const hasty = new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
-        executables: { infoTimeoutMs: 4_000 },
+        limits: { infoTimeoutMs: 4_000 },
       });
       await hasty.start();
       try {
@@ -193,7 +193,7 @@ describe("CPI executables behind the dispatcher", () => {
         const has = () => director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" });
         for (const error of await Promise.all([rejection(has()), rejection(has()), rejection(has())])) {
           expect(error).to.include({ name: "UnavailableError", outcome: "not_done" });
-          expect(error.message).to.include("longer than 4000 ms (executables.infoTimeoutMs)");
+          expect(error.message).to.include("longer than 4000 ms");
         }
         expect(requestsOf(hanging)).to.have.length(1);
       } finally {

@@ -79,10 +79,7 @@ describe("running calls of CPIs", () => {
 
     it("have their own time to make a stemcell", async () => {
       const slow = new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
-        executables: {
-          callTimeoutMs: 2_000,
-          createStemcellTimeoutMs: 60_000,
-        },
+        executables: { callTimeoutMs: 2_000 },
       });
       await slow.start();
       try {

@@ -131,14 +131,15 @@ function fitting(offer: Offer, { stemcellFormats, exceptCpis }: Wanted): readonl
   return takers.filter((cpi) => !hasIt(cpi)).map(({ name }) => name);
 }
 
+/** CPIs of one cpi-config. ListCpis asks each of them. */
+const MAX_CPIS = 100;
+
 /** Refuses a cpi-config in which a name, present or former, is malformed or stands for two CPIs. */
-export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis: number): void {
+export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis = MAX_CPIS): void {
   if (cpis.length === 0)
     throw new InvalidArgumentError("the cpi-config has no CPI: name one, or use no cpi-config at all");
   if (cpis.length > maxCpis)
-    throw new InvalidArgumentError(
-      `the cpi-config has ${cpis.length} CPIs: at most ${maxCpis} are allowed (limits.maxCpis)`,
-    );
+    throw new InvalidArgumentError(`the cpi-config has ${cpis.length} CPIs: at most ${maxCpis} are allowed`);
   for (const { name, migratedFrom } of cpis) {
     if (!CPI_NAME_PATTERN.test(name))
       throw new InvalidArgumentError(`the CPI name ${quoted(name)} is malformed: ${CPI_NAME_RULE}`);

@@ -50,8 +50,6 @@ export class ScriptDispatcher {
           maxConcurrentCalls: 4,
           // Longer than a CPI that ends by itself takes on a busy machine.
           callTimeoutMs: 30_000,
-          infoTimeoutMs: 20_000,
-          createStemcellTimeoutMs: 60_000,
         },
       }).start();
       bench.director = bench.dispatcher.client("director");

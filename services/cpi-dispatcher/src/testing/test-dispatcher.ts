@@ -7,6 +7,7 @@ import { dispatcherConfig } from "../config.js";
 import { CpiConfigs } from "../cpi-configs.js";
 import { CpiLog } from "../cpi-log.js";
 import { CpiSet, type OfferedCpi } from "../cpi-set.js";
+import { EXECUTABLE_LIMITS } from "../executables/limits.js";
 import { RunFolder } from "../executables/run-folder.js";
 import { Fence } from "../fence.js";
 import { RegistryClients } from "../fleet/registry-client.js";
@@ -18,6 +19,8 @@ export type CpiClient = Client<typeof CpiServiceDefinition>;
 export interface TestDispatcherOptions {
   /** Settings of `executables`. */
   readonly executables?: object;
+  /** Laid over the limits of calls. */
+  readonly limits?: Partial<typeof EXECUTABLE_LIMITS>;
   /** Where it listens; anywhere by default. */
   readonly port?: number;
   /** Makes the CPIs that cpi-configs describe, instead of executables. */
@@ -32,7 +35,7 @@ export class TestDispatcher {
   readonly runFolder = join(this.folder, "run");
   readonly #clients: CpiClient[] = [];
   readonly #server: RpcServer;
-  readonly #fence = new Fence({ maxDirectors: 10 });
+  readonly #fence = new Fence();
   #registries: RegistryClients | undefined;
   #configs: CpiConfigs | undefined;
   port = 0;
@@ -47,7 +50,7 @@ export class TestDispatcher {
   }
 
   async start(): Promise<this> {
-    const { executables = {}, port = 0, makeCpi, onRequest } = this.options;
+    const { executables = {}, limits, port = 0, makeCpi, onRequest } = this.options;
     const tls = this.certificates.files("cpi-dispatcher");
     const listen = { host: "127.0.0.1", port };
     const config = dispatcherConfig.parse({
@@ -56,12 +59,13 @@ export class TestDispatcher {
       registry: { address: "127.0.0.1:1" },
       executables: { jobsFolder: this.folder, ...executables },
     });
-    this.#registries = new RegistryClients(tls, config.limits);
-    this.#configs = new CpiConfigs(new CpiSet(this.own, this.own[0], false), config.limits);
-    const maker = new CpiMaker(config, this.#registries, await RunFolder.open(this.runFolder));
+    this.#registries = new RegistryClients(tls);
+    this.#configs = new CpiConfigs(new CpiSet(this.own, this.own[0], false));
+    const runFolder = await RunFolder.open(this.runFolder);
+    const maker = new CpiMaker(config, this.#registries, runFolder, { ...EXECUTABLE_LIMITS, ...limits });
     if (makeCpi) maker.make = makeCpi;
     const server = onRequest ? tapped(this.#server, onRequest) : this.#server;
-    const context = { configs: this.#configs, maker, fence: this.#fence, log: new CpiLog(config.limits) };
+    const context = { configs: this.#configs, maker, fence: this.#fence, log: new CpiLog() };
     addServices(server, () => context);
     this.port = await this.#server.listen(listen);
     this.#server.setServing(true);
