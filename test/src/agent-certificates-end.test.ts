@@ -1,10 +1,10 @@
 import { AgentCertificateState } from "@diskmesh/api/director";
 import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { metricsAt } from "./mesh/test-mesh.js";
+import { metricsAt } from "./mesh/plan.js";
 import { AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
-import { done, ProcessVmsMesh, vmsManifest } from "./process-vms/process-vms-mesh.js";
+import { done, ProcessVms, vmsManifest } from "./process-vms/process-vms.js";
 
 /** Long beside what a VM takes to be made and its certificate to be renewed, on a busy machine. */
 const VALID_DAYS = 60 / 86_400;
@@ -18,10 +18,10 @@ describe("an agent that sleeps until its certificate ends", function () {
     const why = AlertWatch.problem();
     if (why !== undefined) skipBecause(this, why);
     const port = await freePort();
-    await using mesh = await ProcessVmsMesh.start({ director: metricsAt(port) });
-    await mesh.restartWithValidDays(VALID_DAYS);
-    const operator = mesh.operator();
-    await mesh.prepare(operator);
+    await using vms = await ProcessVms.start({ director: metricsAt(port) });
+    await vms.restartWithValidDays(VALID_DAYS);
+    const operator = vms.mesh.clients;
+    await vms.prepare();
     await done(operator.deployments.deploy({ manifest: vmsManifest(1), wait: true }));
     const alerts = new AlertWatch([{ job: "diskmesh-director", port }]);
     await alerts.fires([]);
@@ -29,18 +29,18 @@ describe("an agent that sleeps until its certificate ends", function () {
     const [{ vmCid, agentId } = { vmCid: "", agentId: "" }] = (
       await operator.deployments.listInstances({ deployment: "vms" })
     ).instances;
-    mesh.signalVm(vmCid, "SIGSTOP");
+    vms.signalVm(vmCid, "SIGSTOP");
     await eventually(async () => {
-      const { code, out, err } = await mesh.typed("agents", "--deployment", "vms", "--json");
+      const { code, out, err } = await vms.mesh.typed("agents", "--deployment", "vms", "--json");
       expect(code, err).to.equal(0);
       const [agent] = JSON.parse(out) as { agentId: string; state: string; daysLeft: number }[];
       expect(agent).to.include({ agentId, vmCid, state: AgentCertificateState.ENDED });
       expect(agent?.daysLeft).to.be.below(0);
     }, PATIENCE);
-    expect((await mesh.typed("agents")).out).to.match(new RegExp(`${agentId} .* ENDED .* 0\\.0\\n`));
+    expect((await vms.mesh.typed("agents")).out).to.match(new RegExp(`${agentId} .* ENDED .* 0\\.0\\n`));
     const told = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     expect(told).to.match(/^diskmesh_agent_certificates_left_seconds -/m);
     await alerts.fires(FAULT_ALERTS["agent that sleeps until its certificate ends"]);
-    mesh.signalVm(vmCid, "SIGCONT");
+    vms.signalVm(vmCid, "SIGCONT");
   });
 });

@@ -5,7 +5,8 @@ import type { AgentClient } from "@diskmesh/mbus";
 import { programOnPath } from "@diskmesh/process-cpi";
 import { eventually, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { byIndex, done, ProcessVmsMesh, vmsManifest } from "./process-vms/process-vms-mesh.js";
+import type { Clients } from "./mesh/clients.js";
+import { byIndex, done, ProcessVms, vmsManifest } from "./process-vms/process-vms.js";
 
 /** What a director calls its VM, beside what any of its agents may be asked at any time. */
 const LIFE = ["update_settings", "apply", "get_state", "run_script", "start", "stop", "drain"];
@@ -22,22 +23,22 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     const silentAfterMs = 2 * beatIntervalMs + 5_000;
     /** By agents' ids: when their beats came to somebody who listens all the time, as directors take turns. */
     const beats = new Map<string, number[]>();
-    let mesh: ProcessVmsMesh;
-    let operator: ReturnType<ProcessVmsMesh["operator"]>;
+    let vms: ProcessVms;
+    let operator: Clients;
     let agents: AgentClient;
 
     before(async function () {
       const path = programOnPath("bosh-agent");
       if (isStock && path === undefined) skipBecause(this, "bosh-agent is not on PATH");
       const agent = isStock ? { path: path ?? "" } : { heartbeat_interval_ms: beatIntervalMs };
-      mesh = await ProcessVmsMesh.start({ agent, director: resurrecting(silentAfterMs) });
-      operator = mesh.operator();
-      agents = await mesh.agents();
+      vms = await ProcessVms.start({ agent, director: resurrecting(silentAfterMs) });
+      operator = vms.mesh.clients;
+      agents = await vms.mesh.agents();
       agents.onHeartbeat((agentId) => beats.set(agentId, [...(beats.get(agentId) ?? []), performance.now()]));
-      await mesh.prepare(operator);
+      await vms.prepare();
     });
 
-    after(() => mesh?.[Symbol.asyncDispose]());
+    after(() => vms?.[Symbol.asyncDispose]());
 
     it("is told of its instance when its VM was made", async () => {
       await deploy(1);
@@ -49,14 +50,14 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     it("sends its logs, which come as one file", async function () {
       skipWithout(this, "tar");
       const { agentId } = await only();
-      const { code, out, err } = await mesh.typed(
+      const { code, out, err } = await vms.mesh.typed(
         "logs",
         "vms",
         "vm/0",
         "--type",
         "agent,job",
         "--dir",
-        mesh.group.folder,
+        vms.mesh.folder,
         "--json",
       );
       expect(code, err).to.equal(0);
@@ -72,9 +73,9 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       await done(operator.disks.provideDisk({ ...DISK, instanceId }));
       const [provided] = (await operator.disks.listDisks({})).disks;
       expect(provided?.vmCid).to.equal(vmCid);
-      if (!isStock) expect(mesh.linksIn(vmCid)).to.deep.equal([provided?.diskCid]);
+      if (!isStock) expect(vms.linksIn(vmCid)).to.deep.equal([provided?.diskCid]);
       await done(operator.disks.detachDisk({ diskName: "data", wait: true }));
-      expect(mesh.linksIn(vmCid)).to.deep.equal([]);
+      expect(vms.linksIn(vmCid)).to.deep.equal([]);
       await done(operator.disks.deleteDisk({ diskName: "data", wait: true }));
     });
 
@@ -106,7 +107,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     it("is another one once its VM has crashed: made anew by itself, and told of its instance", async () => {
       const before = await only();
       await done(operator.disks.provideDisk({ ...DISK, instanceId: before.instanceId }));
-      await mesh.crashVm(before.vmCid);
+      await vms.crashVm(before.vmCid);
       const now = await eventually(async () => {
         const found = await only();
         expect(found.vmCid).not.to.equal(before.vmCid);
@@ -114,7 +115,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
         return found;
       }, PATIENT);
       await expectIntroduced(now);
-      expect(mesh.linksIn(now.vmCid)).to.deep.equal([]);
+      expect(vms.linksIn(now.vmCid)).to.deep.equal([]);
       const [disk] = (await operator.disks.listDisks({})).disks;
       expect(disk?.vmCid).to.equal("");
       await done(operator.disks.attachDisk({ diskName: "data", instanceId: now.instanceId, wait: true }));
@@ -122,12 +123,12 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     });
 
     it("gets another certificate with what else it is to know NATS by, and keeps its VM and its links", () =>
-      renewed(() => mesh.addNatsAuthority()));
+      renewed(() => vms.addNatsAuthority()));
 
     it("gets another certificate of another authority; the former one is forgotten then", async function () {
       leaveToVerify(this);
       const former = await authorities();
-      await renewed(() => mesh.changeAuthority());
+      await renewed(() => vms.changeAuthority());
       await eventually(async () => expect(await authorities()).to.have.lengthOf(1), PATIENT);
       expect(await authorities()).not.to.deep.equal(former);
       expect((await certificate()).authorityIds).to.deep.equal(await authorities());
@@ -136,8 +137,8 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     it("gets another certificate when a third of its life is over", async function () {
       leaveToVerify(this);
       await renewed(async () => {
-        await mesh.restartWithValidDays(LIFE_DAYS);
-        await mesh.addNatsAuthority();
+        await vms.restartWithValidDays(LIFE_DAYS);
+        await vms.addNatsAuthority();
       });
       expect((await certificate()).daysLeft).to.be.below(LIFE_DAYS);
       await renewed(async () => {});
@@ -146,18 +147,18 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     it("is owed what it could not be told while it stood still, and has no link in the end", async () => {
       const { vmCid } = await only();
       await expectLinked();
-      mesh.signalVm(vmCid, "SIGSTOP");
+      vms.signalVm(vmCid, "SIGSTOP");
       await done(operator.disks.detachDisk({ diskName: "data", wait: true }));
-      mesh.signalVm(vmCid, "SIGCONT");
+      vms.signalVm(vmCid, "SIGCONT");
       await eventually(async () => (await operator.disks.listOwedRemovals({})).owedRemovals.length === 0, PATIENT);
-      expect(mesh.linksIn(vmCid)).to.deep.equal([]);
+      expect(vms.linksIn(vmCid)).to.deep.equal([]);
     });
 
     it("ends with its VM", async () => {
       const { agentId, vmCid } = await only();
       await done(operator.deployments.deleteDeployment({ deployment: "vms", wait: true }));
       await eventually(async () => (await agents.call(agentId, "ping", []).catch(() => "gone")) === "gone");
-      expect(mesh.linksIn(vmCid)).to.deep.equal([]);
+      expect(vms.linksIn(vmCid)).to.deep.equal([]);
     });
 
     const certificate = async () => (await operator.vms.listAgentCertificates({})).certificates[0] as AgentCertificate;
@@ -175,7 +176,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const beatsAtMs = () => beats.get(before.agentId) ?? [];
       await eventually(() => beatsAtMs().length > 0, PATIENT);
       const heardBefore = beatsAtMs().length;
-      const saidBefore = mesh.nats.logs.length;
+      const saidBefore = vms.mesh.nats.logs.length;
       await because();
       await eventually(async () => {
         const now = await certificate();
@@ -186,7 +187,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       // A bosh-agent of the dummy platform forgets with its process what it had started.
       await expectIntroduced(before, isStock ? "unknown" : "running");
       await expectLinked();
-      const errors = mesh.nats.logs
+      const errors = vms.mesh.nats.logs
         .slice(saidBefore)
         .split("\n")
         .filter((line) => line.includes("[ERR]"));
@@ -201,7 +202,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const { vmCid } = await only();
       const [disk] = (await operator.disks.listDisks({})).disks;
       expect(disk?.vmCid).to.equal(vmCid);
-      if (!isStock) await eventually(() => expect(mesh.linksIn(vmCid)).to.deep.equal([disk?.diskCid]), PATIENT);
+      if (!isStock) await eventually(() => expect(vms.linksIn(vmCid)).to.deep.equal([disk?.diskCid]), PATIENT);
     }
 
     async function deploy(instances: number): Promise<void> {
@@ -228,7 +229,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
 
     /** In the words of the protocol, with the scripts' names. */
     function lifeOf({ vmCid }: Instance): string[] {
-      const calls = mesh.asked(vmCid).filter(([method]) => LIFE.includes(String(method)));
+      const calls = vms.asked(vmCid).filter(([method]) => LIFE.includes(String(method)));
       return calls.map(([method, first]) => (method === "run_script" ? `run_script ${first}` : String(method)));
     }
   });

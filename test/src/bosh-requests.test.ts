@@ -6,7 +6,7 @@ import { deploymentSteps, vmsOf } from "./bosh/deployments.js";
 import { upkeepSteps } from "./bosh/upkeep.js";
 import { CLOUD_CONFIG, manifest, type Seen } from "./bosh/walk.js";
 import { openStore, type Store } from "./kill-test/stores.js";
-import { ProcessVmsMesh } from "./process-vms/process-vms-mesh.js";
+import { ProcessVms } from "./process-vms/process-vms.js";
 
 /** All whose requests were recorded, of the stock CLI, without the names that they were given. */
 const RECORDED = [
@@ -29,16 +29,16 @@ const STEPS = [...configSteps, ...deploymentSteps, ...upkeepSteps];
 
 /** Against processes: a director, a dispatcher with a CPI whose VMs are agents in folders, and NATS. */
 describe("the recorded commands of the bosh CLI, request by request", () => {
-  let mesh: ProcessVmsMesh;
+  let vms: ProcessVms;
   let cli: BoshCli;
   const seen: Seen = { instanceIds: [], vmCids: [], diskCids: [], taskId: 0, eventId: 0 };
 
   before(async function () {
     leaveToVerify(this);
-    mesh = await ProcessVmsMesh.start();
-    cli = new BoshCli(mesh.group.certificates, mesh.group.listen("https").port);
+    vms = await ProcessVms.start();
+    cli = new BoshCli(vms.mesh.certificates, vms.mesh.listen("https").port);
   });
-  after(() => mesh?.[Symbol.asyncDispose]());
+  after(() => vms?.[Symbol.asyncDispose]());
 
   it("are all walked below", () => {
     expect([...new Set(STEPS.map(([command]) => command))]).to.have.members(RECORDED);
@@ -53,24 +53,24 @@ describe("the recorded commands of the bosh CLI, request by request", () => {
 
 describe("a deploy of the bosh CLI whose director is killed in the middle", () => {
   let store: Store;
-  let mesh: ProcessVmsMesh;
+  let vms: ProcessVms;
 
   before(async function () {
     leaveToVerify(this);
     const found = await openStore("mongodb", { host: "127.0.0.1", launcher: [] });
     if (typeof found === "string") skipBecause(this, found);
     store = found;
-    mesh = await ProcessVmsMesh.start({ sharedTablet: { ...store.tablet?.("director"), leaseTimeMs: 4_000 } });
+    vms = await ProcessVms.start({ sharedTablet: { ...store.tablet?.("director"), leaseTimeMs: 4_000 } });
   });
   after(async () => {
-    await mesh?.[Symbol.asyncDispose]();
+    await vms?.[Symbol.asyncDispose]();
     await store?.database?.kill();
   });
 
   it("is followed to its end where it was begun, by way of the one that takes over", async () => {
-    const cli = new BoshCli(mesh.group.certificates, mesh.group.listen("https").port);
-    const operator = mesh.operator();
-    await mesh.prepare(operator);
+    const cli = new BoshCli(vms.mesh.certificates, vms.mesh.listen("https").port);
+    const operator = vms.mesh.clients;
+    await vms.prepare();
     await operator.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
     await cli.begin();
     const started = await cli.send("POST", "/deployments", YAML, manifest(3));
@@ -89,7 +89,7 @@ describe("a deploy of the bosh CLI whose director is killed in the middle", () =
         const more = await read(`${location}/output?type=event`, range);
         if (more?.status === 206) events += more.body;
         if (!isKilled && events.includes('"finished"')) {
-          await mesh.group.process("director").kill();
+          await vms.mesh.process("director").kill();
           isKilled = true;
         }
         const task = await read(location);

@@ -4,6 +4,7 @@ import { type Task, TaskState } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { processesOf } from "./multi-cpi/processes.js";
@@ -37,15 +38,17 @@ describe("a mesh with six broken CPIs and one that works", () => {
   before(async function () {
     leaveToVerify(this);
     const executables = { jobsFolder: folder, runFolder: join(folder, "runs") };
-    mesh = await TestMesh.start({
-      hosts: 2,
-      devicesPerHost: 1,
-      deviceSizeBytes: MIB_BYTES,
-      overrides: { "cpi-dispatcher": { registry: { address: "127.0.0.1:1" }, executables } },
-    });
+    mesh = await TestMesh.start(
+      wholeFleet({
+        hosts: 2,
+        devicesPerHost: 1,
+        deviceSizeBytes: MIB_BYTES,
+        overrides: { "cpi-dispatcher": { registry: { address: "127.0.0.1:1" }, executables } },
+      }),
+    );
     await addHosts(mesh);
     await devicesReady(mesh);
-    const registry = mesh.group.address("disk-registry");
+    const registry = mesh.address("disk-registry");
     const cpis = NAMES.map((name) => `- { name: ${name}, type: script, exec_path: ${executableOf(name)} }\n`);
     await update(
       "cpi",

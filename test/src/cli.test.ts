@@ -7,6 +7,7 @@ import { httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testi
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, freePort, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
 import { devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { typeCommand } from "./mesh/type-command.js";
@@ -20,31 +21,23 @@ const overrides = { director: { agents: { unresponsiveAfterMs: 1_000 } } };
 /** What an operator types, against a mesh of real processes. */
 describe("the diskmesh command and a mesh", () => {
   let mesh: TestMesh;
-  let environment: Record<string, string>;
   let feed: PageFeed;
 
   before(async () => {
     const port = await freePort();
     const http = { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) };
     const director = { ...overrides.director, http };
-    mesh = await TestMesh.start({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES, overrides: { director } });
-    const { caFile, certFile, keyFile } = mesh.group.operatorFiles;
-    environment = {
-      DISKMESH_DIRECTOR: mesh.group.address("director"),
-      DISKMESH_DISPATCHER: mesh.group.address("cpi-dispatcher"),
-      DISKMESH_REGISTRY: mesh.group.address("disk-registry"),
-      DISKMESH_CA: caFile,
-      DISKMESH_CERT: certFile,
-      DISKMESH_KEY: keyFile,
-    };
-    feed = await openPageFeed({ port, ca: readFileSync(caFile), login: "admin:pw-admin" });
+    const hosts = { hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES };
+    mesh = await TestMesh.start(wholeFleet({ ...hosts, overrides: { director } }));
+    const ca = readFileSync(mesh.operatorFiles.caFile);
+    feed = await openPageFeed({ port, ca, login: "admin:pw-admin" });
   });
   after(async () => {
     feed?.close();
     await mesh?.[Symbol.asyncDispose]();
   });
 
-  const typed = (...args: string[]) => typeCommand(args, environment, mesh.group.folder);
+  const typed = (...args: string[]) => mesh.typed(...args);
   /** Fails unless it ends with 0. */
   async function done(line: string, ...more: string[]): Promise<string> {
     const { code, out, err } = await typed(...line.split(" "), ...more);
@@ -77,13 +70,13 @@ describe("the diskmesh command and a mesh", () => {
     await done("add-host host-2 --wait");
     await devicesReady(mesh);
 
-    const cloudConfig = join(mesh.group.folder, "cloud.yml");
+    const cloudConfig = join(mesh.folder, "cloud.yml");
     writeFileSync(cloudConfig, CLOUD_CONFIG);
     expect(await done(`update-config cloud ${cloudConfig}`)).to.equal("config 1: cloud, default\n");
     expect(await listed("configs --type cloud")).to.have.length(1);
     expect(await done(`update-config cpi ${cloudConfig} --json`).catch((error) => error.message)).to.match(/cpis/);
-    writeFileSync(join(mesh.group.folder, "demo.yml"), MANIFEST);
-    expect(await done(`deploy ${join(mesh.group.folder, "demo.yml")}`)).to.equal("DONE: /deployments/demo\n");
+    writeFileSync(join(mesh.folder, "demo.yml"), MANIFEST);
+    expect(await done(`deploy ${join(mesh.folder, "demo.yml")}`)).to.equal("DONE: /deployments/demo\n");
     const [instance] = await listed("instances demo");
     await done(`provide scratch ${instance.instanceId} --size 1MiB --pool small`);
     const [disk] = await listed("disks --dynamic");
@@ -201,7 +194,7 @@ describe("the diskmesh command and a mesh", () => {
 
   it("backs up the director, for its owner only, and restores it", async function () {
     leaveToVerify(this);
-    const { folder } = mesh.group;
+    const { folder } = mesh;
     const file = join(folder, "director.backup");
     expect(await done(`backup director ${file}`)).to.match(/^.*director\.backup: \d+ documents of tablet director, /);
     expect(statSync(file).mode & 0o777).to.equal(0o600);
@@ -220,21 +213,27 @@ describe("the diskmesh command and a mesh", () => {
     const stop = new AbortController();
     const out = new PassThrough().once("data", () => stop.abort());
     const err = new PassThrough();
-    const surroundings = { out, err, environment, workingFolder: mesh.group.folder, signal: stop.signal };
+    const surroundings = {
+      out,
+      err,
+      environment: mesh.commandEnvironment,
+      workingFolder: mesh.folder,
+      signal: stop.signal,
+    };
     expect(await runCommandLine(["watch", "hosts"], surroundings)).to.equal(0);
     expect(err.read()).to.equal(null);
   });
 
   it("status tells of each process, and of a service none of whose processes serves by its end", async () => {
-    const dispatcher = mesh.group.address("cpi-dispatcher");
-    environment.DISKMESH_DISPATCHER = `127.0.0.1:1,${dispatcher}`;
-    const one = await typed("status");
+    const dispatcher = mesh.address("cpi-dispatcher");
+    const environment = { ...mesh.commandEnvironment, DISKMESH_DISPATCHER: `127.0.0.1:1,${dispatcher}` };
+    const status = (...args: string[]) => typeCommand(["status", ...args], environment, mesh.folder);
+    const one = await status();
     expect(one.out).to.match(/^cpi-dispatcher +127\.0\.0\.1:1 +does not answer/m);
     expect(one.out).to.match(new RegExp(`^cpi-dispatcher +${dispatcher} +serves$`, "m"));
     expect(one.code).to.equal(0);
     // With --wait each of them counts.
-    expect(await typed("status", "--wait", "1")).to.include({ code: 3 });
-    environment.DISKMESH_DISPATCHER = dispatcher;
+    expect(await status("--wait", "1")).to.include({ code: 3 });
     await mesh.process("cpi-dispatcher").kill();
     expect(await typed("status")).to.include({ code: 3 });
     const waited = done("status --wait 120");

@@ -2,7 +2,6 @@ import { execFile } from "node:child_process";
 import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import {
   type Device,
   DiskRegistryServiceDefinition,
@@ -16,8 +15,8 @@ import type { Client } from "@diskmesh/rpc";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { backUpRegistry } from "./mesh/back-up-registry.js";
-import { makeDeviceFile } from "./mesh/device-files.js";
-import { ServiceGroup, type ServicePlan } from "./mesh/service-group.js";
+import type { ProcessPlan } from "./mesh/plan.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const SIZE = 16 * 4096;
@@ -28,7 +27,7 @@ const AHEAD = 2 ** 20;
 
 /** What somebody does with a registry's folder who has not read how it is backed up, while the agents stay up. */
 describe("a registry's store that was copied, and agents that stay up", () => {
-  let group: ServiceGroup;
+  let mesh: TestMesh;
   let operator: Client<typeof DiskRegistryServiceDefinition>;
   let fleet: Client<typeof FleetServiceDefinition>;
 
@@ -36,21 +35,29 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     leaveToVerify(this);
   });
   beforeEach(async () => {
-    group = await ServiceGroup.prepare({ names: [FIRST, SECOND], hostIds: HOSTS });
+    mesh = await TestMesh.start({
+      processes: [
+        registry(FIRST),
+        ...HOSTS.map(
+          (name): ProcessPlan => ({
+            service: "disk-agent",
+            name,
+            devices: { count: 2, sizeBytes: SIZE },
+            registries: [FIRST],
+          }),
+        ),
+      ],
+      listeners: [SECOND],
+    });
     [operator, fleet] = clients(FIRST);
-    for (const hostId of HOSTS) for (const n of [1, 2]) makeDeviceFile(join(group.folder, hostId, `${n}`), SIZE);
-    const agents = HOSTS.map(
-      (hostId): ServicePlan => ({ name: hostId, service: "disk-agent", config: agentConfig(hostId, FIRST) }),
-    );
-    await group.start([registry(FIRST)], agents);
     for (const hostId of HOSTS) await eventually(() => operator.addHost({ hostId }), PATIENCE);
     await eventually(allReady, PATIENCE);
   });
-  afterEach(() => group?.[Symbol.asyncDispose]());
+  afterEach(() => mesh?.[Symbol.asyncDispose]());
 
   it("copied back -> the disk that it forgot keeps its bytes and its device, until an operator decides", async () => {
-    const folder = join(group.dataFolder(FIRST), "registry");
-    const process = group.process(FIRST);
+    const folder = join(mesh.dataFolder(FIRST), "registry");
+    const process = mesh.process(FIRST);
     await process.stop();
     cpSync(folder, `${folder}-before`, { recursive: true });
     await process.start();
@@ -101,24 +108,17 @@ describe("a registry's store that was copied, and agents that stay up", () => {
   });
 
   it("restored elsewhere while the original runs -> the original stands still once an agent has moved; nobody is ordered by both", async () => {
-    const backup = join(group.folder, "registry.backup");
-    await backUpRegistry(group.address(FIRST), group.operatorFiles, backup);
-    const config = join(group.folder, "restore.json");
-    writeFileSync(
-      config,
-      JSON.stringify({
-        listen: group.listen(SECOND),
-        tls: group.certificates.files("disk-registry"),
-        ...registry(SECOND).config,
-      }),
-    );
+    const backup = join(mesh.folder, "registry.backup");
+    await backUpRegistry(mesh.address(FIRST), mesh.operatorFiles, backup);
+    const config = join(mesh.folder, "restore.json");
+    writeFileSync(config, JSON.stringify(mesh.configOf(registry(SECOND))));
     await run("services/disk-registry/dist/restore.js", ["--config", config, "--from", backup]);
-    await group.start([registry(SECOND)]);
+    await mesh.add(registry(SECOND));
     const [operator2, fleet2] = clients(SECOND);
 
     // Nobody has registered with the second yet: it orders nobody, gives nothing away, and says when to ask again.
     await rejection(operator2.createDisk(aDisk("early")), UnavailableError, "does not fit");
-    await group.process("host-2").restart(agentConfig("host-2", SECOND));
+    await move("host-2", SECOND);
     await eventually(async () => expect((await devices(operator2)).filter(isReady)).to.have.length(4), PATIENCE);
     expect((await fleet.getFleet({})).standsStill, "nobody has told it").to.equal("");
 
@@ -131,39 +131,37 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     }, PATIENCE);
     await rejection(operator.removeDevice(remove), InvalidStateError, "another registry leads this fleet");
     await rejection(operator.createDisk(aDisk("lost")), InvalidStateError, "another registry leads this fleet");
-    const agent = group.client(DiskAgentServiceDefinition, "disk-agent", { names: ["host-2"] });
+    const agent = mesh.agentClient("host-2");
     const listed = (await agent.listDevices({})).devices.find(({ deviceId }) => deviceId === "host-2-device-1");
     expect(listed?.attached, "what the original ordered was not done").to.equal(true);
     expect((await fleet2.getFleet({})).standsStill).to.equal("");
 
-    await group.process("host-1").restart(agentConfig("host-1", SECOND));
+    await move("host-1", SECOND);
     await eventually(() => operator2.createDisk(aDisk("moved")), PATIENCE);
     const disk = await nbdOf(await publish(operator2, "moved"));
     await disk.write(0, Buffer.alloc(SIZE, 1), { fua: true });
     await disk.disconnect();
   });
 
-  function registry(name: string): ServicePlan {
+  function registry(name: string): ProcessPlan {
     const config = {
-      tablet: { storage: group.dataFolder(name) },
       // No host is UNAVAILABLE before the test has seen what it looks for.
       heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 500 },
     };
     return { name, service: "disk-registry", config };
   }
 
-  function agentConfig(hostId: string, of: string): object {
-    const found = [1, 2].map((n) => ({ deviceId: `${hostId}-device-${n}`, path: join(group.folder, hostId, `${n}`) }));
-    const listen = group.listen(hostId);
-    const tls = group.certificates.files(`disk-agent-${hostId}`);
-    return { listen, tls, ...group.agentConfig(hostId, group.address(of)), devices: found };
+  /** Has an agent ask that registry from now on. */
+  async function move(hostId: string, to: string): Promise<void> {
+    const agent = mesh.process(hostId);
+    await agent.restart({ ...agent.config, registry: { address: mesh.address(to) } });
   }
 
   function clients(name: string) {
     const limits = { names: [name], defaultDeadlineMs: 20_000 };
     return [
-      group.client(DiskRegistryServiceDefinition, "disk-registry", limits),
-      group.client(FleetServiceDefinition, "disk-registry", limits),
+      mesh.client(DiskRegistryServiceDefinition, "disk-registry", limits),
+      mesh.client(FleetServiceDefinition, "disk-registry", limits),
     ] as const;
   }
 
@@ -180,7 +178,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
 
   async function nbdOf(socketPath: string): Promise<NbdClient> {
     const client = await NbdClient.connect({ socketPath });
-    group.closeLater({ close: () => client.disconnect().catch(() => {}) });
+    mesh.closeLater({ close: () => client.disconnect().catch(() => {}) });
     return client;
   }
 

@@ -7,6 +7,7 @@ import { freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { logIn } from "./browser-login.js";
+import { wholeFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -52,9 +53,9 @@ describe("a page of another site in a browser", function () {
     const port = await freePort();
     address = `https://127.0.0.1:${port}`;
     const overrides = { director: { http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) } } };
-    mesh = await TestMesh.start({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, overrides });
-    http = new HttpClient(mesh.group.certificates, port, "admin:pw-admin");
-    const { certFile, keyFile } = mesh.group.certificates.files("director");
+    mesh = await TestMesh.start(wholeFleet({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, overrides }));
+    http = new HttpClient(mesh.certificates, port, "admin:pw-admin");
+    const { certFile, keyFile } = mesh.certificates.files("director");
     elsewhere = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }, (_request, response) =>
       response.setHeader("content-type", "text/html").end("<!doctype html><title>elsewhere</title>"),
     );

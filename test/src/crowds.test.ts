@@ -4,10 +4,11 @@ import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { connect as connectTcp, type Socket } from "node:net";
 import { join } from "node:path";
 import { HostState, ListHostsRequest } from "@diskmesh/api/registry";
-import { eventually, leaveToVerify, type ServiceProcess, skipWithout } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
-import { RegistryMesh } from "./mesh/registry-mesh.js";
+import { registryFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
 const PATIENT_CALL = { deadlineMs: 60_000 };
@@ -16,20 +17,22 @@ const SIZE_BYTES = 1024 * 1024;
 const IDLE_CONNECTIONS = 400;
 
 describe("crowds before real services", () => {
-  let mesh: RegistryMesh;
+  let mesh: TestMesh;
   const open: { destroy(): void }[] = [];
 
   before(async function () {
     leaveToVerify(this);
-    mesh = await RegistryMesh.start({
-      hostIds: ["h1", "h2"],
-      agent: (hostId, folder) => {
-        const path = join(folder, "files", `${hostId}-device`);
-        makeDeviceFile(path, SIZE_BYTES);
-        return { devices: [{ deviceId: `${hostId}-device`, path }] };
-      },
-    });
-    for (const hostId of ["h1", "h2"]) await mesh.operator.addHost({ hostId });
+    mesh = await TestMesh.start(
+      registryFleet({
+        hostIds: ["h1", "h2"],
+        agent: (hostId, folder) => {
+          const path = join(folder, "files", `${hostId}-device`);
+          makeDeviceFile(path, SIZE_BYTES);
+          return { devices: [{ deviceId: `${hostId}-device`, path }] };
+        },
+      }),
+    );
+    for (const hostId of ["h1", "h2"]) await mesh.clients.registry.addHost({ hostId });
     for (const hostId of ["h1", "h2"])
       await eventually(async () => !(await mesh.device(`${hostId}-device`)).dirty, PATIENCE);
   });
@@ -39,7 +42,7 @@ describe("crowds before real services", () => {
   after(() => mesh?.[Symbol.asyncDispose]());
 
   function session(name: string, process: string): ClientHttp2Session {
-    const { caFile, certFile, keyFile } = mesh.files(name);
+    const { caFile, certFile, keyFile } = mesh.certificates.files(name);
     const opened = connectHttp2(`https://${mesh.address(process)}`, {
       ca: readFileSync(caFile),
       cert: readFileSync(certFile),
@@ -59,15 +62,15 @@ describe("crowds before real services", () => {
 
   it("a thousand silent streams of one agent at another -> a disk there is published, written and taken away", async () => {
     silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.agent.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
-    await mesh.operator.createDisk({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" });
-    const { disk } = await mesh.operator.publishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
+    await mesh.clients.registry.createDisk({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" });
+    const { disk } = await mesh.clients.registry.publishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
     expect(disk?.diskId).to.equal("d");
-    await mesh.operator.unpublishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
+    await mesh.clients.registry.unpublishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
   });
 
   it("more connections than there are descriptors -> refused and said so; who is connected is served; then as before", async function () {
     skipWithout(this, "prlimit");
-    const [registry] = mesh.registries as [ServiceProcess];
+    const registry = mesh.process("disk-registry-1");
     const used = () => readdirSync(`/proc/${registry.pid}/fd`).length;
     const before = used();
     execFileSync("prlimit", ["--pid", String(registry.pid), `--nofile=${before + 160}:${before + 160}`]);
@@ -87,7 +90,7 @@ describe("crowds before real services", () => {
     }, PATIENCE);
     // Their heartbeats may have been late: the machine is busy with the crowd, too.
     await eventually(async () => {
-      const { hosts } = await mesh.operator.listHosts(ListHostsRequest.create());
+      const { hosts } = await mesh.clients.registry.listHosts(ListHostsRequest.create());
       expect(hosts.map(({ state }) => state)).to.deep.equal([HostState.ONLINE, HostState.ONLINE]);
     }, PATIENCE);
     for (const socket of crowd) socket.destroy();

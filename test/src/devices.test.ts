@@ -5,10 +5,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import { ActionCode, AttachState, Health, HostState } from "@diskmesh/api/registry";
 import { NbdClient, NbdRequestError } from "@diskmesh/disk-agent/nbd-client";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, leaveToVerify, type ServiceProcess, skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile, openFiles } from "./mesh/device-files.js";
-import { RegistryMesh } from "./mesh/registry-mesh.js";
+import { registryFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 import { Drive } from "./soak/drive.js";
 
 const SIZE = 256 * 4096;
@@ -17,20 +18,22 @@ const PATIENCE = { timeoutMs: 120_000 };
 const NEVER_MS = 3_600_000;
 
 describe("the devices of a host, from its files to the registry", () => {
-  let mesh: RegistryMesh;
+  let mesh: TestMesh;
   let files = "";
   let drive: Drive | undefined;
 
   const start = async (agent: object, prepare: () => void = () => {}): Promise<void> => {
-    mesh = await RegistryMesh.start({
-      hostIds: ["h1"],
-      agent: (_, folder) => {
-        files = join(folder, "files");
-        makeDeviceFile(join(files, "list-1"), SIZE);
-        prepare();
-        return JSON.parse(JSON.stringify(agent).replaceAll("FILES", files));
-      },
-    });
+    mesh = await TestMesh.start(
+      registryFleet({
+        hostIds: ["h1"],
+        agent: (_, folder) => {
+          files = join(folder, "files");
+          makeDeviceFile(join(files, "list-1"), SIZE);
+          prepare();
+          return JSON.parse(JSON.stringify(agent).replaceAll("FILES", files));
+        },
+      }),
+    );
   };
   afterEach(async () => {
     await mesh?.[Symbol.asyncDispose]();
@@ -40,7 +43,7 @@ describe("the devices of a host, from its files to the registry", () => {
   });
 
   const path = (name: string) => join(files, name);
-  const held = (name: string) => openFiles(mesh.agent("h1").pid).filter((file) => file === path(name)).length;
+  const held = (name: string) => openFiles(mesh.process("h1").pid).filter((file) => file === path(name)).length;
   /** How often files are open. Whoever looks what is there holds it for a moment, too, and does so again and again. */
   const holds = (counts: Readonly<Record<string, number>>) =>
     eventually(() =>
@@ -48,11 +51,12 @@ describe("the devices of a host, from its files to the registry", () => {
     );
   const rescan = () => mesh.agentClient("h1").rescanDevices({});
   /** Loop devices, and files on FUSE, have nothing that identifies them. */
-  const add = (deviceId: string) => mesh.operator.addDevice({ hostId: "h1", deviceId, acceptUnidentified: true });
+  const add = (deviceId: string) =>
+    mesh.clients.registry.addDevice({ hostId: "h1", deviceId, acceptUnidentified: true });
   /** One that hangs never is; on a busy machine a heartbeat may come late. */
   const isOnline = () =>
     eventually(async () => {
-      expect((await mesh.operator.getHost({ hostId: "h1" })).host?.state).to.equal(HostState.ONLINE);
+      expect((await mesh.clients.registry.getHost({ hostId: "h1" })).host?.state).to.equal(HostState.ONLINE);
     }, PATIENCE);
   const until = (deviceId: string, fields: object) =>
     eventually(async () => {
@@ -81,7 +85,7 @@ describe("the devices of a host, from its files to the registry", () => {
       execFileSync("mkfifo", [path("disk-fifo")]);
     });
     await eventually(() => mesh.device("h1-disk-b-3"), PATIENCE);
-    await mesh.operator.addHost({ hostId: "h1" });
+    await mesh.clients.registry.addHost({ hostId: "h1" });
     for (const deviceId of ["listed", "h1-disk-a", "h1-disk-b-1", "h1-disk-b-2", "h1-disk-b-3"])
       await until(deviceId, ready);
     expect(await mesh.device("h1-disk-b-2")).to.include({ pool: "cut", offsetBytes: SIZE, sizeBytes: SIZE });
@@ -108,7 +112,7 @@ describe("the devices of a host, from its files to the registry", () => {
     await eventually(() => mesh.device("listed"), PATIENCE);
     await add("listed");
     const before = await until("listed", ready);
-    const { pid } = mesh.agent("h1");
+    const { pid } = mesh.process("h1");
     renameSync(path("list-1"), path("pulled"));
     await until("listed", { health: "HEALTH_ERROR" });
     makeDeviceFile(path("list-1"), 2 * SIZE);
@@ -122,7 +126,7 @@ describe("the devices of a host, from its files to the registry", () => {
     const after = await until("listed", { ...ready, sizeBytes: 2 * SIZE });
     expect(after.fileIdentity).not.to.equal(before.fileIdentity);
     await holds({ pulled: 0, "list-1": 1 });
-    expect(mesh.agent("h1").pid).to.equal(pid);
+    expect(mesh.process("h1").pid).to.equal(pid);
     // Also with the same size, and with nothing but the inode to tell them apart.
     makeDeviceFile(path("same"), 2 * SIZE);
     renameSync(path("same"), path("list-1"));
@@ -139,8 +143,8 @@ describe("the devices of a host, from its files to the registry", () => {
     await eventually(() => mesh.device("listed"), PATIENCE);
     await add("listed");
     await until("listed", ready);
-    await mesh.operator.createDisk({ diskId: "x", sizeBytes: SIZE, az: "z1" });
-    await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    await mesh.clients.registry.createDisk({ diskId: "x", sizeBytes: SIZE, az: "z1" });
+    await mesh.clients.registry.publishDisk({ diskId: "x", hostId: "h1" });
     renameSync(path("list-1"), path("pulled"));
     makeDeviceFile(path("list-1"), SIZE);
     await until("listed", { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
@@ -148,7 +152,7 @@ describe("the devices of a host, from its files to the registry", () => {
     const kept = await mesh.device("listed");
     expect(kept.replacement, "a disk's device is not given to other hardware").not.to.equal(undefined);
     await holds({ pulled: 1, "list-1": 0 });
-    await mesh.agent("h1").restart();
+    await mesh.process("h1").restart();
     await eventually(async () => {
       const { devices } = await mesh.agentClient("h1").listDevices({});
       expect(devices[0]?.healthMessage).to.match(/is not what was registered/);
@@ -172,10 +176,10 @@ describe("the devices of a host, from its files to the registry", () => {
     await eventually(() => mesh.device("drive"), PATIENCE);
     await add("drive");
     await until("drive", ready);
-    await mesh.operator.createDisk({ diskId: "x", sizeBytes: SIZE, az: "z1" });
-    const { disk } = await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    await mesh.clients.registry.createDisk({ diskId: "x", sizeBytes: SIZE, az: "z1" });
+    const { disk } = await mesh.clients.registry.publishDisk({ diskId: "x", hostId: "h1" });
     const socketPath = disk?.publication?.exportPath ?? "";
-    const [registry, agent] = [mesh.registries[0] as ServiceProcess, mesh.agent("h1")];
+    const [registry, agent] = [mesh.process("disk-registry-1"), mesh.process("h1")];
     const fails = async () => {
       const client = await eventually(() => NbdClient.connect({ socketPath }), PATIENCE);
       failing.fail();
@@ -195,7 +199,7 @@ describe("the devices of a host, from its files to the registry", () => {
     // An agent that was killed knows to the second when it met an error, and nobody knows how long it takes to be told.
     const noLaterMs = 1_000 + registerTimeoutMs;
     await eventually(() => expect(performance.now() - failedAtMs).to.be.above(noLaterMs), PATIENCE);
-    const word = await mesh.operator.setDeviceState({ deviceIds: ["drive"], health: Health.ONLINE });
+    const word = await mesh.clients.registry.setDeviceState({ deviceIds: ["drive"], health: Health.ONLINE });
     expect(word.changedDeviceIds, "no error was heard of").to.deep.equal([]);
     await agent.start();
     await agent.waitFor("serving");
@@ -213,7 +217,7 @@ describe("the devices of a host, from its files to the registry", () => {
       makeDeviceFile(path("other"), SIZE);
     });
     await eventually(() => mesh.device("other"), PATIENCE);
-    await mesh.operator.addHost({ hostId: "h1" });
+    await mesh.clients.registry.addHost({ hostId: "h1" });
     for (const deviceId of ["listed", "other"]) await until(deviceId, ready);
     rmSync(path("other"));
     execFileSync("mkfifo", [path("other")]);
@@ -223,13 +227,13 @@ describe("the devices of a host, from its files to the registry", () => {
     await isOnline();
     await until("listed", ready);
     // An agent that starts on it: nothing hangs on the open.
-    await mesh.agent("h1").restart();
+    await mesh.process("h1").restart();
     await until("other", { attachState: AttachState.ATTACHING, health: "HEALTH_ERROR" });
     await until("listed", ready);
     const remove = { hostId: "h1", deviceId: "other" };
-    const stuck = (await mesh.operator.removeDevice(remove)).result;
+    const stuck = (await mesh.clients.registry.removeDevice(remove)).result;
     expect(stuck?.message).to.contain("1 device cannot be erased: other (ERROR: ");
-    await mesh.operator.removeDevice({ ...remove, keepData: true });
+    await mesh.clients.registry.removeDevice({ ...remove, keepData: true });
     await until("other", { attachState: AttachState.DETACHED });
     rmSync(path("other"));
     makeDeviceFile(path("other"), SIZE);
@@ -243,7 +247,7 @@ describe("the devices of a host, from its files to the registry", () => {
     const devices = [...LISTED, { deviceId: "twin", path: "FILES/twin" }];
     await start({ devices }, () => symlinkSync(path("list-1"), path("twin")));
     await eventually(() => mesh.device("twin"), PATIENCE);
-    const { result } = await mesh.operator.addHost({ hostId: "h1" });
+    const { result } = await mesh.clients.registry.addHost({ hostId: "h1" });
     expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
     expect(result?.message).to.match(/1 of its 2 devices; .*twin of host h1 .*same bytes as device listed of host h1/);
     await until("listed", ready);
@@ -254,34 +258,36 @@ describe("the devices of a host, from its files to the registry", () => {
 
   it("two agents on one file -> one host's device is in operation, the other's is refused until that is removed", async function () {
     leaveToVerify(this);
-    mesh = await RegistryMesh.start({
-      hostIds: ["h1", "h2"],
-      agent: (hostId, folder) => {
-        files = join(folder, "files");
-        makeDeviceFile(join(files, "list-1"), SIZE);
-        return { devices: [{ deviceId: `${hostId}-file`, path: join(files, "list-1") }] };
-      },
-    });
+    mesh = await TestMesh.start(
+      registryFleet({
+        hostIds: ["h1", "h2"],
+        agent: (hostId, folder) => {
+          files = join(folder, "files");
+          makeDeviceFile(join(files, "list-1"), SIZE);
+          return { devices: [{ deviceId: `${hostId}-file`, path: join(files, "list-1") }] };
+        },
+      }),
+    );
     for (const hostId of ["h1", "h2"]) await eventually(() => mesh.device(`${hostId}-file`), PATIENCE);
     // Not before the other agent, which may have come to the file first, was told to let go of it.
     const added = (hostId: string) =>
       eventually(async () => {
-        const { result } = await mesh.operator.addHost({ hostId });
+        const { result } = await mesh.clients.registry.addHost({ hostId });
         expect(result?.code, result?.message).to.be.oneOf([ActionCode.S_OK, ActionCode.S_ALREADY]);
       }, PATIENCE);
     await added("h1");
     await until("h1-file", ready);
-    const { result } = await mesh.operator.addHost({ hostId: "h2" });
+    const { result } = await mesh.clients.registry.addHost({ hostId: "h2" });
     expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
     expect(result?.message).to.match(/device h2-file of host h2 lies on the same bytes as device h1-file of host h1/);
     expect((await mesh.device("h2-file")).trouble?.sentence).to.contain("device h1-file of host h1");
-    expect([held("list-1"), openFiles(mesh.agent("h2").pid).includes(path("list-1"))]).to.deep.equal([1, false]);
+    expect([held("list-1"), openFiles(mesh.process("h2").pid).includes(path("list-1"))]).to.deep.equal([1, false]);
     await eventually(async () => {
-      expect((await mesh.operator.removeHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.S_OK);
+      expect((await mesh.clients.registry.removeHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.S_OK);
     }, PATIENCE);
     await added("h2");
     await until("h2-file", ready);
-    expect((await mesh.operator.addHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.E_INVALID_STATE);
+    expect((await mesh.clients.registry.addHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.E_INVALID_STATE);
   });
 
   describe("block devices", () => {
@@ -322,12 +328,12 @@ describe("the devices of a host, from its files to the registry", () => {
         symlinkSync(loopOf("drive-1"), path("slot"));
       });
       await eventually(() => mesh.device("r2"), PATIENCE);
-      const refused = await mesh.operator.addHost({ hostId: "h1" });
+      const refused = await mesh.clients.registry.addHost({ hostId: "h1" });
       expect(refused.result?.message).to.match(/0 of its 2 devices; .*device r1 of host h1 has no serial number/);
       for (const deviceId of ["r1", "r2"]) await add(deviceId);
       for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
       expect((await mesh.device("r1")).identifiedBy).to.equal("IDENTIFIED_BY_NONE");
-      const { pid } = mesh.agent("h1");
+      const { pid } = mesh.process("h1");
       const [first = ""] = loops;
       const count = (loop: string) => openFiles(pid).filter((file) => file === loop).length;
       await eventually(() => expect(count(first)).to.equal(1));
@@ -336,7 +342,7 @@ describe("the devices of a host, from its files to the registry", () => {
       const second = loops.at(-1) ?? "";
       for (const deviceId of ["r1", "r2"])
         await until(deviceId, { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
-      await mesh.operator.addDevice({ hostId: "h1", path: path("slot"), acceptUnidentified: true });
+      await mesh.clients.registry.addDevice({ hostId: "h1", path: path("slot"), acceptUnidentified: true });
       for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
       await eventually(() => expect([count(first), count(second)]).to.deep.equal([0, 1]));
     });
@@ -366,11 +372,11 @@ describe("the devices of a host, from its files to the registry", () => {
         // A frozen file system holds every write up in the kernel, as a drive does that has stopped to answer.
         execFileSync("fsfreeze", ["--freeze", path("mount")]);
         frozen = true;
-        await mesh.operator.addHost({ hostId: "h1" });
+        await mesh.clients.registry.addHost({ hostId: "h1" });
         await until("listed", ready);
         const erasing = await until("stalled", { attachState: AttachState.ATTACHED, dirty: true });
         expect(erasing.eraseSessionNumber).to.be.above(0);
-        const { result } = await mesh.operator.removeDevice({
+        const { result } = await mesh.clients.registry.removeDevice({
           hostId: "h1",
           deviceId: "stalled",
           // Its erase will not end: it leaves as it is.
@@ -379,7 +385,7 @@ describe("the devices of a host, from its files to the registry", () => {
         expect(result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
         // Longer than the heartbeat timeout, with orders to the other device in between.
         for (let round = 0; round < 3; round++) {
-          await mesh.operator.removeDevice({
+          await mesh.clients.registry.removeDevice({
             hostId: "h1",
             deviceId: "listed",
           });

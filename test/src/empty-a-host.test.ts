@@ -6,31 +6,35 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
-import { RegistryMesh } from "./mesh/registry-mesh.js";
+import { registryFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const HOSTS = ["host-1", "host-2", "host-3"];
 
 describe("docs/operate/empty-a-host.md", function () {
   this.timeout(240_000);
-  let mesh: RegistryMesh | undefined;
+  let mesh: TestMesh | undefined;
 
   before(async function () {
     skipWithout(this, "grpcurl", "nbdcopy", "qemu-img", "qemu-io");
-    mesh = await RegistryMesh.start({
-      hostIds: HOSTS,
-      agent: (hostId, folder) => {
-        const path = join(folder, hostId, "drive");
-        makeDeviceFile(path, MIB_BYTES);
-        return { devices: [{ deviceId: `${hostId}-drive`, path }] };
-      },
-    });
-    for (const hostId of HOSTS) await eventually(() => mesh?.operator.addHost({ hostId }));
+    mesh = await TestMesh.start(
+      registryFleet({
+        hostIds: HOSTS,
+        agent: (hostId, folder) => {
+          const path = join(folder, hostId, "drive");
+          makeDeviceFile(path, MIB_BYTES);
+          return { devices: [{ deviceId: `${hostId}-drive`, path }] };
+        },
+      }),
+    );
+    for (const hostId of HOSTS) await eventually(() => mesh?.clients.registry.addHost({ hostId }));
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
   it("its commands move a disk with its bytes, and the host leaves", async () => {
-    const { operator, folder } = mesh as RegistryMesh;
+    const { folder } = mesh as TestMesh;
+    const operator = (mesh as TestMesh).clients.registry;
     const disk = { diskId: "walk", sizeBytes: MIB_BYTES, hostId: "host-3" };
     await eventually(() => operator.createDisk(disk));
     await operator.publishDisk({ diskId: "walk", hostId: "host-2" });
@@ -58,14 +62,14 @@ describe("docs/operate/empty-a-host.md", function () {
   const nbd = (socket: string): string => `nbd+unix:///?socket=${socket}`;
 
   async function exportPath(diskId: string): Promise<string> {
-    const { disk } = await (mesh as RegistryMesh).operator.getDisk({ diskId });
+    const { disk } = await (mesh as TestMesh).clients.registry.getDisk({ diskId });
     return disk?.publication?.exportPath ?? "";
   }
 
   /** What README's tour sets, and the command, of this mesh. */
   function surroundings(): string {
-    const { caFile, certFile, keyFile } = (mesh as RegistryMesh).files("operator");
-    const registry = (mesh as RegistryMesh).address("disk-registry-1");
+    const { caFile, certFile, keyFile } = (mesh as TestMesh).operatorFiles;
+    const registry = (mesh as TestMesh).address("disk-registry-1");
     return `
 g() { grpcurl -cacert '${caFile}' -cert '${certFile}' -key '${keyFile}' "$@"; }
 diskmesh() { '${process.execPath}' '${join(repositoryFolder, "packages/cli/bin/diskmesh.mjs")}' "$@"; }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
 import {
   addHosts,
   deleteDisk,
@@ -24,7 +25,7 @@ describe("the mesh when a part of it dies", () => {
   let two = "";
 
   before(async () => {
-    mesh = await TestMesh.start({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES });
+    mesh = await TestMesh.start(wholeFleet({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES }));
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 

@@ -5,7 +5,8 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
-import { RegistryMesh } from "./mesh/registry-mesh.js";
+import { registryFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 
 const SIZE = MIB_BYTES;
 const BLOCK = 4_096;
@@ -16,26 +17,28 @@ const PATIENCE = { timeoutMs: 60_000, everyMs: 20 };
 const TIMEOUT_MS = 5_000;
 
 describe("disks of hosts that are gone", () => {
-  let mesh: RegistryMesh;
+  let mesh: TestMesh;
 
   beforeEach(async () => {
-    mesh = await RegistryMesh.start({
-      hostIds: ["h1", "h2", "h3"],
-      agent: (hostId, folder) => ({
-        devices: [{ deviceId: `${hostId}-d`, path: makeDeviceFile(join(folder, "files", hostId), SIZE) }],
+    mesh = await TestMesh.start(
+      registryFleet({
+        hostIds: ["h1", "h2", "h3"],
+        agent: (hostId, folder) => ({
+          devices: [{ deviceId: `${hostId}-d`, path: makeDeviceFile(join(folder, "files", hostId), SIZE) }],
+        }),
+        registry: { heartbeat: { intervalMs: 500, timeoutMs: TIMEOUT_MS, probationMs: 0, missedUntilSuspected: 6 } },
       }),
-      registry: { heartbeat: { intervalMs: 500, timeoutMs: TIMEOUT_MS, probationMs: 0, missedUntilSuspected: 6 } },
-    });
+    );
     for (const hostId of ["h1", "h2", "h3"]) {
-      await eventually(() => mesh.operator.addHost({ hostId }), PATIENCE);
+      await eventually(() => mesh.clients.registry.addHost({ hostId }), PATIENCE);
       await eventually(async () => expect((await mesh.device(`${hostId}-d`)).dirty).to.equal(false), PATIENCE);
     }
-    await eventually(() => mesh.operator.createDisk({ diskId: "x", sizeBytes: SIZE, hostId: "h2" }), PATIENCE);
+    await eventually(() => mesh.clients.registry.createDisk({ diskId: "x", sizeBytes: SIZE, hostId: "h2" }), PATIENCE);
   });
   afterEach(() => mesh?.[Symbol.asyncDispose]());
 
   const diskX = async (): Promise<Disk> => {
-    const { disk } = await mesh.operator.getDisk({ diskId: "x" });
+    const { disk } = await mesh.clients.registry.getDisk({ diskId: "x" });
     if (disk === undefined) throw new Error("the answer has no disk");
     return disk;
   };
@@ -54,7 +57,7 @@ describe("disks of hosts that are gone", () => {
     onHostSilence: OnHostSilence = OnHostSilence.UNSPECIFIED,
   ): Promise<NbdClient> => {
     const { disk } = await eventually(
-      () => mesh.operator.publishDisk({ diskId: "x", hostId, onHostSilence }),
+      () => mesh.clients.registry.publishDisk({ diskId: "x", hostId, onHostSilence }),
       PATIENCE,
     );
     const socketPath = disk?.publication?.exportPath ?? "";
@@ -68,26 +71,26 @@ describe("disks of hosts that are gone", () => {
       () => "refused",
     );
 
-  const stateOf = async (hostId: string) => (await mesh.operator.getHost({ hostId })).host?.state;
+  const stateOf = async (hostId: string) => (await mesh.clients.registry.getHost({ hostId })).host?.state;
 
   it("a host stands still, and is fenced -> written elsewhere at once; it returns -> its late write is refused, it serves nothing", async () => {
     const first = await publish("h1");
     await first.write(0, FIRST, { fua: true });
-    mesh.agent("h1").signal("SIGSTOP");
+    mesh.process("h1").signal("SIGSTOP");
     try {
       const late = outcomeOf(first.write(0, LATE, { fua: true }));
       expect(
-        (await mesh.operator.fenceHost({ hostId: "h1", dryRun: true })).disks.map((disk) => disk.diskId),
+        (await mesh.clients.registry.fenceHost({ hostId: "h1", dryRun: true })).disks.map((disk) => disk.diskId),
       ).to.deep.equal(["x"]);
       const startedMs = performance.now();
-      const { disks } = await mesh.operator.fenceHost({ hostId: "h1", reason: "it stands still" });
+      const { disks } = await mesh.clients.registry.fenceHost({ hostId: "h1", reason: "it stands still" });
       expect(disks).to.deep.equal([{ diskId: "x", complete: true, unaskedDeviceCount: 0, unaskedDevices: [] }]);
       expect((await diskX()).fence).to.deep.include({ hostId: "h1", by: "operator", reason: "it stands still" });
       const second = await publish("h3");
       await second.write(0, SECOND, { fua: true });
       console.log(`      written elsewhere ${Math.round(performance.now() - startedMs)} ms after FenceHost was called`);
       expect((await diskX()).fence).to.equal(undefined);
-      mesh.agent("h1").signal("SIGCONT");
+      mesh.process("h1").signal("SIGCONT");
       expect(await late).to.equal("refused");
       await eventually(async () => expect(await stateOf("h1")).to.equal(HostState.ONLINE), PATIENCE);
       // Whoever is still connected is let go of; nobody connects again.
@@ -95,7 +98,7 @@ describe("disks of hosts that are gone", () => {
       expect(await second.read(0, BLOCK)).to.deep.equal(SECOND);
       await second.disconnect();
     } finally {
-      mesh.agent("h1").signal("SIGCONT");
+      mesh.process("h1").signal("SIGCONT");
     }
   });
 
@@ -104,8 +107,8 @@ describe("disks of hosts that are gone", () => {
     const first = await publish("h1", OnHostSilence.FENCE);
     await first.write(0, FIRST, { fua: true });
     expect((await diskX()).publication?.onHostSilence).to.equal(OnHostSilence.FENCE);
-    const { host } = await mesh.operator.getHost({ hostId: "h1" });
-    await mesh.agent("h1").kill();
+    const { host } = await mesh.clients.registry.getHost({ hostId: "h1" });
+    await mesh.process("h1").kill();
     await eventually(async () => expect((await diskX()).publication).to.equal(undefined), PATIENCE);
     const silentMs = Date.now() - (host?.lastHeartbeatAt?.getTime() ?? 0);
     console.log(
@@ -117,7 +120,7 @@ describe("disks of hosts that are gone", () => {
     const second = await publish("h3");
     expect(await second.read(0, BLOCK)).to.deep.equal(FIRST);
     await second.write(0, SECOND, { fua: true });
-    await mesh.agent("h1").start();
+    await mesh.process("h1").start();
     await eventually(async () => expect(await stateOf("h1")).to.equal(HostState.ONLINE), PATIENCE);
     expect((await diskX()).publication?.hostId).to.equal("h3");
     await second.disconnect();
@@ -127,17 +130,19 @@ describe("disks of hosts that are gone", () => {
     leaveToVerify(this);
     const client = await publish("h1");
     await client.disconnect();
-    await mesh.agent("h2").kill();
-    await mesh.operator.setHostState({ hostIds: ["h2"], state: HostState.DEAD, reason: "gone" });
-    const { disks } = await mesh.operator.fenceHost({ hostId: "h1" });
+    await mesh.process("h2").kill();
+    await mesh.clients.registry.setHostState({ hostIds: ["h2"], state: HostState.DEAD, reason: "gone" });
+    const { disks } = await mesh.clients.registry.fenceHost({ hostId: "h1" });
     expect(disks.map(({ diskId, complete }) => [diskId, complete])).to.deep.equal([["x", false]]);
     expect(disks[0]?.unaskedDevices.map(({ deviceId, hostId }) => [deviceId, hostId])).to.deep.equal([["h2-d", "h2"]]);
     expect(disks[0]?.unaskedDevices[0]?.reason).to.contain("DEAD");
-    expect((await mesh.operator.fenceHost({ hostId: "h1" })).disks.length, "asked again").to.equal(1);
-    await mesh.agent("h2").start();
+    expect((await mesh.clients.registry.fenceHost({ hostId: "h1" })).disks.length, "asked again").to.equal(1);
+    await mesh.process("h2").start();
     await eventually(async () => expect((await diskX()).publication).to.equal(undefined), PATIENCE);
     // A DEAD host was asked, and is not published with.
-    const error = await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" }).catch((reason: Error) => reason);
+    const error = await mesh.clients.registry
+      .publishDisk({ diskId: "x", hostId: "h1" })
+      .catch((reason: Error) => reason);
     expect((error as Error).message)
       .to.contain("h2-d")
       .and.to.contain("DEAD");

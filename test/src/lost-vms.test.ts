@@ -1,6 +1,7 @@
 import { HostState } from "@diskmesh/api/registry";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, devicesReady, provideDisk, runTask } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
@@ -11,12 +12,14 @@ describe("a VM whose host has died", () => {
 
   before(async function () {
     leaveToVerify(this);
-    mesh = await TestMesh.start({
-      hosts: 2,
-      devicesPerHost: 1,
-      deviceSizeBytes: 1024 * 1024,
-      overrides: { director: { agents: { lostAfterMs: 3_000, readyTimeoutMs: 20_000 } } },
-    });
+    mesh = await TestMesh.start(
+      wholeFleet({
+        hosts: 2,
+        devicesPerHost: 1,
+        deviceSizeBytes: 1024 * 1024,
+        overrides: { director: { agents: { lostAfterMs: 3_000, readyTimeoutMs: 20_000 } } },
+      }),
+    );
     await addHosts(mesh);
     await devicesReady(mesh);
     await mesh.clients.configs.updateConfig({

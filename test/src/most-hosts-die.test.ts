@@ -5,7 +5,8 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
-import { RegistryMesh } from "./mesh/registry-mesh.js";
+import { registryFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 
 const BLOCK = 4_096;
 const PATIENCE = { timeoutMs: 60_000, everyMs: 50 };
@@ -20,7 +21,7 @@ const contents = (text: string) => Buffer.alloc(BLOCK, text);
 
 /** What an operator does whose fleet loses most of its hosts at once, in README's order. */
 describe("seven of twelve hosts die", () => {
-  let mesh: RegistryMesh;
+  let mesh: TestMesh;
 
   /** The disk of each lost host is on a device of a host that is left; one more is the other way round. */
   const placeOf = (host: string) => LEFT[LOST.indexOf(host) % LEFT.length] as string;
@@ -29,26 +30,31 @@ describe("seven of twelve hosts die", () => {
 
   before(async function () {
     leaveToVerify(this);
-    mesh = await RegistryMesh.start({
-      hostIds: HOSTS,
-      agent: (hostId, folder) => ({
-        devices: [{ deviceId: `${hostId}-d`, path: makeDeviceFile(join(folder, "files", hostId), MIB_BYTES) }],
+    mesh = await TestMesh.start(
+      registryFleet({
+        hostIds: HOSTS,
+        agent: (hostId, folder) => ({
+          devices: [{ deviceId: `${hostId}-d`, path: makeDeviceFile(join(folder, "files", hostId), MIB_BYTES) }],
+        }),
+        registry: { heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 0 } },
       }),
-      registry: { heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 0 } },
-    });
-    for (const hostId of HOSTS) await eventually(() => mesh.operator.addHost({ hostId }), PATIENCE);
+    );
+    for (const hostId of HOSTS) await eventually(() => mesh.clients.registry.addHost({ hostId }), PATIENCE);
     for (const { diskId, device } of [...DISKS, CUT_OFF])
-      await eventually(() => mesh.operator.createDisk({ diskId, sizeBytes: MIB_BYTES, hostId: device }), PATIENCE);
+      await eventually(
+        () => mesh.clients.registry.createDisk({ diskId, sizeBytes: MIB_BYTES, hostId: device }),
+        PATIENCE,
+      );
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
   const publish = async (diskId: string, hostId: string): Promise<NbdClient> => {
-    const { disk } = await eventually(() => mesh.operator.publishDisk({ diskId, hostId }), PATIENCE);
+    const { disk } = await eventually(() => mesh.clients.registry.publishDisk({ diskId, hostId }), PATIENCE);
     return NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
   };
-  const hosts = async () => (await mesh.operator.listHosts({})).hosts;
+  const hosts = async () => (await mesh.clients.registry.listHosts({})).hosts;
   const publishedTo = async (hostId: string) =>
-    (await mesh.operator.listDisks({ hostId })).disks
+    (await mesh.clients.registry.listDisks({ hostId })).disks
       .filter(({ publication }) => publication?.hostId === hostId)
       .map(({ diskId }) => diskId);
 
@@ -59,7 +65,7 @@ describe("seven of twelve hosts die", () => {
       await client.write(0, contents(`first of ${diskId}`), { fua: true });
       first.set(host, client);
     }
-    for (const hostId of STANDING_STILL) mesh.agent(hostId).signal("SIGSTOP");
+    for (const hostId of STANDING_STILL) mesh.process(hostId).signal("SIGSTOP");
     try {
       const late = STANDING_STILL.map((host) =>
         (first.get(host) as NbdClient).write(0, contents("too late"), { fua: true }).then(
@@ -67,7 +73,7 @@ describe("seven of twelve hosts die", () => {
           () => "refused",
         ),
       );
-      await Promise.all(LOST.filter((host) => !STANDING_STILL.includes(host)).map((host) => mesh.agent(host).kill()));
+      await Promise.all(LOST.filter((host) => !STANDING_STILL.includes(host)).map((host) => mesh.process(host).kill()));
 
       // What is wrong: more than half are silent, and nobody is made UNAVAILABLE by that alone.
       await eventually(async () => {
@@ -79,20 +85,20 @@ describe("seven of twelve hosts die", () => {
 
       // What the word would touch, then the word.
       const word = { hostIds: LOST, state: HostState.DEAD, reason: REASON };
-      const would = await mesh.operator.setHostState({ ...word, dryRun: true });
+      const would = await mesh.clients.registry.setHostState({ ...word, dryRun: true });
       expect(would.changedHostIds).to.have.members(LOST);
       expect([would.devices, would.disksOnDevices, would.publications]).to.deep.equal([LOST.length, 1, DISKS.length]);
-      await mesh.operator.setHostState(word);
+      await mesh.clients.registry.setHostState(word);
 
       // A word is no grant: until the hosts are fenced, nobody else writes.
-      const tooSoon = await mesh.operator.publishDisk({ diskId: "disk-of-h1", hostId: "h9" }).then(
+      const tooSoon = await mesh.clients.registry.publishDisk({ diskId: "disk-of-h1", hostId: "h9" }).then(
         () => "published",
         (error: Error) => error.message,
       );
       expect(tooSoon).to.contain("host h1 is DEAD").and.to.contain("FenceHost");
       const second = new Map<string, NbdClient>();
       for (const { diskId, host } of DISKS) {
-        const { disks } = await mesh.operator.fenceHost({ hostId: host, reason: REASON });
+        const { disks } = await mesh.clients.registry.fenceHost({ hostId: host, reason: REASON });
         expect(disks.map((disk) => [disk.diskId, disk.complete])).to.deep.equal([[diskId, true]]);
         const client = await publish(diskId, "h9");
         expect(await client.read(0, BLOCK)).to.deep.equal(contents(`first of ${diskId}`));
@@ -101,14 +107,16 @@ describe("seven of twelve hosts die", () => {
       }
 
       // The hosts return. They stay dead until somebody says otherwise, and serve nothing that they held.
-      for (const hostId of STANDING_STILL) mesh.agent(hostId).signal("SIGCONT");
+      for (const hostId of STANDING_STILL) mesh.process(hostId).signal("SIGCONT");
       expect(await Promise.all(late)).to.deep.equal(STANDING_STILL.map(() => "refused"));
-      await Promise.all(LOST.filter((host) => !STANDING_STILL.includes(host)).map((host) => mesh.agent(host).start()));
+      await Promise.all(
+        LOST.filter((host) => !STANDING_STILL.includes(host)).map((host) => mesh.process(host).start()),
+      );
       await eventually(async () => {
         const back = (await hosts()).filter(({ hostId }) => LOST.includes(hostId));
         expect(back.every(({ state, suspected }) => state === HostState.DEAD && !suspected)).to.equal(true);
       }, PATIENCE);
-      await mesh.operator.setHostState({ hostIds: LOST, state: HostState.ONLINE });
+      await mesh.clients.registry.setHostState({ hostIds: LOST, state: HostState.ONLINE });
       await eventually(async () => {
         expect((await hosts()).every(({ state }) => state === HostState.ONLINE)).to.equal(true);
       }, PATIENCE);
@@ -125,7 +133,7 @@ describe("seven of twelve hosts die", () => {
         await client.disconnect();
       }, PATIENCE);
     } finally {
-      for (const hostId of STANDING_STILL) mesh.agent(hostId).signal("SIGCONT");
+      for (const hostId of STANDING_STILL) mesh.process(hostId).signal("SIGCONT");
     }
   });
 });

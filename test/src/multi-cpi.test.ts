@@ -6,9 +6,10 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import type { AgentClient } from "@diskmesh/mbus";
 import { eventually, leaveToVerify, skipBecause, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
+import type { Clients } from "./mesh/clients.js";
 import { AZS, type AzName, CPIS, type CpiConfigInput, cloudConfig, cpiConfig, manifest } from "./multi-cpi/configs.js";
 import { type DiskInVm, openDisk } from "./multi-cpi/disk-in-vm.js";
-import { CELLS, type CellName, HOSTS, MultiCpiMesh } from "./multi-cpi/multi-cpi-mesh.js";
+import { CELLS, type CellName, FiveCpis, HOSTS } from "./multi-cpi/five-cpis.js";
 import { processesOf } from "./multi-cpi/processes.js";
 
 const PATIENCE_MS = 60_000;
@@ -16,8 +17,8 @@ const STEMCELL = { name: "ubuntu", version: "1.10" };
 
 /** One story: each step goes on where the one before it ended. */
 describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cells", () => {
-  let mesh: MultiCpiMesh;
-  let operator: ReturnType<MultiCpiMesh["operator"]>;
+  let five: FiveCpis;
+  let operator: Clients;
   let agents: AgentClient;
   let failed = false;
   let cpis = CPIS;
@@ -27,9 +28,9 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   before(async function () {
     leaveToVerify(this);
-    mesh = await MultiCpiMesh.start();
-    operator = mesh.operator();
-    agents = await mesh.agents();
+    five = await FiveCpis.start();
+    operator = five.mesh.clients;
+    agents = await five.mesh.agents();
   });
 
   function step(title: string, run: () => Promise<void>): void {
@@ -42,8 +43,8 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   }
 
   after(async () => {
-    await mesh?.[Symbol.asyncDispose]();
-    if (mesh) await eventually(() => expect(processesOf(mesh.folder)).to.deep.equal([]));
+    await five?.[Symbol.asyncDispose]();
+    if (five) await eventually(() => expect(processesOf(five.mesh.folder)).to.deep.equal([]));
   });
 
   step("a cpi-config and a cloud config make five CPIs, each with its az", async () => {
@@ -104,11 +105,11 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     "an agent of version 1 has its settings from the bosh-registry alone, and finds its persistent disk there",
     async () => {
       for (const { vmCid, agentId } of inAz("z1")) {
-        const userData = readFileSync(join(mesh.installed[0].vmFolder(vmCid), "user-data.json"), "utf8");
+        const userData = readFileSync(join(five.installed[0].vmFolder(vmCid), "user-data.json"), "utf8");
         expect(Object.keys(JSON.parse(userData)).sort()).to.deep.equal(["ip", "registryUrl"]);
         expect(await agents.call(agentId, "list_disk", [])).to.have.length(1);
       }
-      const { endpoint } = mesh.vmRegistry;
+      const { endpoint } = five.vmRegistry;
       // From an address that no VM has, and without credentials.
       const answer = await fetch(`${endpoint}/instances/${inAz("z1")[0]?.vmCid}/settings`);
       expect(answer.status).to.equal(401);
@@ -142,7 +143,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   step("a CPI that was renamed keeps its VMs and disks, and new ones are made by the new name", async () => {
     const before = inAz("z2");
-    const pids = before.map(({ vmCid }) => mesh.installed[1].pidOf(vmCid));
+    const pids = before.map(({ vmCid }) => five.installed[1].pidOf(vmCid));
     cpis = { ...CPIS, z2: "renamed" };
     await configure();
     await move("z2");
@@ -153,7 +154,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     expect(late.cpi).to.equal("renamed");
     const kept = inAz("z2").filter(({ group }) => group !== "late");
     expect(kept.map(({ vmCid }) => vmCid)).to.deep.equal(before.map(({ vmCid }) => vmCid));
-    expect(kept.map(({ vmCid }) => mesh.installed[1].pidOf(vmCid))).to.deep.equal(pids);
+    expect(kept.map(({ vmCid }) => five.installed[1].pidOf(vmCid))).to.deep.equal(pids);
     // From a VM of the old name to one of the new name: the CPI is the same.
     await move("z2", late);
     expect(await read("z2")).to.equal(bytesOf("z2"));
@@ -170,35 +171,35 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     {
       az: "z3",
       how: "an executable that is gone",
-      breakIt: () => mesh.installed[2].uninstall(),
+      breakIt: () => five.installed[2].uninstall(),
       reason: /the CPI's executable \S+ cannot be run \(ENOENT\): install it there/,
-      repair: () => mesh.installed[2].install(),
+      repair: () => five.installed[2].install(),
     },
     {
       az: "z2",
       how: "an executable that crashes",
-      breakIt: () => mesh.installed[1].misbehave({ "*": "crash" }),
+      breakIt: () => five.installed[1].misbehave({ "*": "crash" }),
       reason: /the CPI ended with signal SIGKILL/,
-      repair: () => mesh.installed[1].misbehave({}),
+      repair: () => five.installed[1].misbehave({}),
     },
     {
       az: "z1",
       how: "an executable that fails and tells all it knows",
-      breakIt: () => mesh.installed[0].misbehave({ detach_disk: "tells" }),
+      breakIt: () => five.installed[0].misbehave({ detach_disk: "tells" }),
       reason: /Bosh::Clouds::CloudError.*<redacted>/s,
-      repair: () => mesh.installed[0].misbehave({}),
+      repair: () => five.installed[0].misbehave({}),
     },
     {
       az: "z5",
       how: "a cell whose registry was killed",
-      breakIt: () => mesh.process("cell-2").kill(),
+      breakIt: () => five.mesh.process("cell-2").kill(),
       reason: /DiskRegistryService/,
-      repair: () => mesh.process("cell-2").start(),
+      repair: () => five.mesh.process("cell-2").start(),
     },
     {
       az: "z4",
       how: "a cell whose registry has no address",
-      breakIt: () => configure({ cells: ["nowhere", mesh.cpiConfigInput.cells[1]] }),
+      breakIt: () => configure({ cells: ["nowhere", five.cpiConfigInput.cells[1]] }),
       reason: /CPI cell-1 cannot be used, since its description is wrong: .*registry_address/,
       repair: () => configure(),
     },
@@ -217,7 +218,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     });
 
   step("an executable that hangs holds up its own az alone", async () => {
-    mesh.installed[0].misbehave({ create_disk: "hangs" });
+    five.installed[0].misbehave({ create_disk: "hangs" });
     const names = ["waits-1", "waits-2", "waits-3"];
     const place = { deployment: "everywhere", az: "z1", diskPoolName: "small", sizeBytes: MIB_BYTES };
     const making = names.map((diskName) =>
@@ -226,7 +227,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     await eventually(async () => (await tasksIn(TaskState.PROCESSING)).length === 2, { timeoutMs: PATIENCE_MS });
     await Promise.all((["z2", "z3", "z4", "z5"] as const).map((az) => move(az)));
     expect(await tasksIn(TaskState.PROCESSING, TaskState.QUEUED)).to.have.length(names.length);
-    mesh.installed[0].misbehave({});
+    five.installed[0].misbehave({});
     await Promise.all(making.map((task) => done("create", task)));
     for (const diskName of names) await done("delete", operator.disks.deleteDisk({ diskName, wait: true }));
     await move("z1");
@@ -241,21 +242,21 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       await done("delete stemcell", operator.stemcells.deleteStemcell({ ...STEMCELL, version, wait: true }));
     expect((await operator.deployments.listPersistentDisks({})).disks).to.deep.equal([]);
     expect((await operator.disks.listDisks({})).disks).to.deep.equal([]);
-    for (const installed of mesh.installed) expect(installed.things(), installed.execPath).to.deep.equal([]);
+    for (const installed of five.installed) expect(installed.things(), installed.execPath).to.deep.equal([]);
     for (const cell of Object.keys(CELLS) as CellName[]) {
-      const { disks } = await operator[cell].listDisks({ pageSize: 100 });
-      const { hosts } = await operator[cell].listHosts({ pageSize: 100 });
+      const { disks } = await five.cell(cell).listDisks({ pageSize: 100 });
+      const { hosts } = await five.cell(cell).listHosts({ pageSize: 100 });
       expect([disks.length, hosts.filter(({ assignment }) => assignment).length], cell).to.deep.equal([0, 0]);
     }
-    const services = [mesh.nats.pid, ...[...mesh.processes.values()].map(({ pid }) => pid)].sort();
+    const services = [five.mesh.nats.pid, ...[...five.mesh.processes.values()].map(({ pid }) => pid)].sort();
     await eventually(() =>
       expect(
-        processesOf(mesh.folder)
+        processesOf(five.mesh.folder)
           .map(({ pid }) => pid)
           .sort(),
       ).to.deep.equal(services),
     );
-    expect(readdirSync(join(mesh.folder, "run"))).to.deep.equal([]);
+    expect(readdirSync(join(five.mesh.folder, "run"))).to.deep.equal([]);
   });
 
   const diskOf = (az: AzName): string => `data-${az}`;
@@ -263,7 +264,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   const inAz = (az: AzName): readonly Instance[] => instances.filter((instance) => instance.az === az);
 
   async function configure(change: Partial<CpiConfigInput> = {}): Promise<void> {
-    const content = cpiConfig({ ...mesh.cpiConfigInput, nameInZ2: cpis.z2, ...change });
+    const content = cpiConfig({ ...five.cpiConfigInput, nameInZ2: cpis.z2, ...change });
     await operator.configs.updateConfig({ type: "cpi", content });
     await operator.configs.updateConfig({ type: "cloud", content: cloudConfig(cpis) });
   }
@@ -289,13 +290,13 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   async function addHosts(cell: CellName): Promise<void> {
     for (const [hostId] of [...HOSTS].filter(([, of]) => of === cell)) {
-      const { result } = await operator[cell].addHost({ hostId });
+      const { result } = await five.cell(cell).addHost({ hostId });
       expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
     }
     const all = { pageSize: 100 };
     await eventually(
       async () => {
-        const { devices } = await operator[cell].listDevices(all);
+        const { devices } = await five.cell(cell).listDevices(all);
         return devices.every(({ attachState, dirty }) => attachState === AttachState.ATTACHED && !dirty);
       },
       { timeoutMs: PATIENCE_MS },
@@ -340,7 +341,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     const { disk } = await operator.disks.getDisk({ diskName: diskOf(az) });
     const holder = holders.get(az) as Instance;
     expect(disk).to.include({ vmCid: holder.vmCid, az });
-    return openDisk(mesh, agents, holder, disk?.diskCid ?? "");
+    return openDisk(five, agents, holder, disk?.diskCid ?? "");
   }
 
   /** All of them without states. */

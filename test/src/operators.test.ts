@@ -3,6 +3,7 @@ import { promisify } from "node:util";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
 import { devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
@@ -20,7 +21,7 @@ describe("an operator with grpcurl", () => {
 
   before(async function () {
     await run("grpcurl", ["--version"]).catch(() => skipBecause(this, "grpcurl is not on PATH"));
-    mesh = await TestMesh.start({ hosts: 1, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES });
+    mesh = await TestMesh.start(wholeFleet({ hosts: 1, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES }));
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
@@ -82,7 +83,7 @@ describe("an operator with grpcurl", () => {
   });
 
   it("is refused without a certificate, with its own name for a wrong one", async () => {
-    const bare = await run("grpcurl", ["-insecure", "-max-time", "5", mesh.group.address("director"), "list"]).then(
+    const bare = await run("grpcurl", ["-insecure", "-max-time", "5", mesh.address("director"), "list"]).then(
       () => "answered",
       (error: { stderr?: string }) => error.stderr ?? "",
     );
@@ -104,8 +105,8 @@ describe("an operator with grpcurl", () => {
 
   function grpcurl(name: string, ...args: string[]): Promise<{ stdout: string; stderr: string }> {
     const verbs = args.slice(0, -1);
-    const { caFile, certFile, keyFile } = mesh.group.operatorFiles;
+    const { caFile, certFile, keyFile } = mesh.operatorFiles;
     const tls = ["-cacert", caFile, "-cert", certFile, "-key", keyFile, "-max-time", "30"];
-    return run("grpcurl", [...tls, ...verbs, mesh.group.address(name), args.at(-1) ?? ""]);
+    return run("grpcurl", [...tls, ...verbs, mesh.address(name), args.at(-1) ?? ""]);
   }
 });

@@ -7,6 +7,7 @@ import axe, { type AxeResults } from "axe-core";
 import { expect } from "chai";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { logIn } from "./browser-login.js";
+import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, deployInstances, detachDisk, devicesReady, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
@@ -32,7 +33,7 @@ describe("the page in a browser", function () {
     const port = await freePort();
     const users = await httpUsers({ admin: ["bosh.admin"] });
     const overrides = { director: { http: { listen: { port }, users } } };
-    mesh = await TestMesh.start({ hosts: 5, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides });
+    mesh = await TestMesh.start(wholeFleet({ hosts: 5, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides }));
     await addHosts(mesh);
     await devicesReady(mesh);
     instances = await deployInstances(mesh, 3);

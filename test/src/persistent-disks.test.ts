@@ -4,6 +4,7 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, devicesReady, runTask } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
@@ -14,7 +15,7 @@ describe("a persistent disk on hosts", () => {
   let mesh: TestMesh;
 
   before(async () => {
-    mesh = await TestMesh.start({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES });
+    mesh = await TestMesh.start(wholeFleet({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES }));
     await addHosts(mesh);
     await devicesReady(mesh);
     const content = "azs: [{name: z1}]\n";
@@ -32,7 +33,7 @@ describe("a persistent disk on hosts", () => {
     return (await mesh.clients.deployments.listPersistentDisks(all)).disks;
   };
   const linkOf = async (diskCid: string) =>
-    join(mesh.group.baseFolder((await instance())?.agentId ?? ""), "data/persistent_disks", diskCid);
+    join(mesh.baseFolder((await instance())?.agentId ?? ""), "data/persistent_disks", diskCid);
   const open = async (diskCid: string) => NbdClient.connect({ socketPath: await linkOf(diskCid) });
 
   it("deployed -> linked to its export; it moves along when its VM is made anew; larger; left over; deleted", async () => {

@@ -6,7 +6,8 @@ import { databaseUrl, documentDatabase, withDatabase } from "@diskmesh/tablet/te
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
-import { RegistryMesh } from "./mesh/registry-mesh.js";
+import { registryFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
@@ -18,7 +19,7 @@ type Database = Parameters<Parameters<typeof withDatabase>[1]>[0];
 type Found = Record<string, unknown>;
 
 describe("README's plain queries, against what a registry wrote into MongoDB", () => {
-  let mesh: RegistryMesh | undefined;
+  let mesh: TestMesh | undefined;
   let url = "";
   const queries = queriesOfReadme();
 
@@ -28,22 +29,24 @@ describe("README's plain queries, against what a registry wrote into MongoDB", (
     // Of its own, because the queries name the tablet.
     url = databaseUrl(found.url, "diskmesh_plain_queries");
     await withDatabase(url, (database) => database.dropDatabase());
-    mesh = await RegistryMesh.start({
-      hostIds: HOSTS,
-      agent: (hostId, folder) => {
-        const devices = [1, 2, 4].map((n) => ({
-          deviceId: `${hostId}-device-${n}`,
-          path: join(folder, hostId, `${n}`),
-        }));
-        for (const { path } of devices.slice(0, 2)) makeDeviceFile(path, SIZE);
-        return { devices };
-      },
-      registry: {
-        tablet: { storage: url },
-        heartbeat: { intervalMs: 500, timeoutMs: 10_000, missedUntilSuspected: 20 },
-      },
-    });
-    for (const hostId of HOSTS) await eventually(() => mesh?.operator.addHost({ hostId }), PATIENCE);
+    mesh = await TestMesh.start(
+      registryFleet({
+        hostIds: HOSTS,
+        agent: (hostId, folder) => {
+          const devices = [1, 2, 4].map((n) => ({
+            deviceId: `${hostId}-device-${n}`,
+            path: join(folder, hostId, `${n}`),
+          }));
+          for (const { path } of devices.slice(0, 2)) makeDeviceFile(path, SIZE);
+          return { devices };
+        },
+        registry: {
+          tablet: { storage: url },
+          heartbeat: { intervalMs: 500, timeoutMs: 10_000, missedUntilSuspected: 20 },
+        },
+      }),
+    );
+    for (const hostId of HOSTS) await eventually(() => mesh?.clients.registry.addHost({ hostId }), PATIENCE);
     await eventually(async () => {
       expect((await deviceOf("host-3-device-1")).attachState).to.equal("ATTACH_STATE_ATTACHED");
       expect((await deviceOf("host-3-device-2")).attachState).to.equal("ATTACH_STATE_ATTACHED");
@@ -55,7 +58,7 @@ describe("README's plain queries, against what a registry wrote into MongoDB", (
     if (url !== "") await withDatabase(url, (database) => database.dropDatabase());
   });
 
-  const deviceOf = (deviceId: string): Promise<Device> => (mesh as RegistryMesh).device(deviceId);
+  const deviceOf = (deviceId: string): Promise<Device> => (mesh as TestMesh).device(deviceId);
   /** Asks a query as README has it, by one connection, until what it finds passes the check. */
   const finds = (query: string, check: (found: Found[]) => unknown): Promise<unknown> =>
     withDatabase(url, (database) =>
@@ -91,9 +94,9 @@ describe("README's plain queries, against what a registry wrote into MongoDB", (
 
   it("hosts that are UNAVAILABLE -> the one whose agent is dead", async () => {
     await finds(queries[3], (found) => expect(found).to.deep.equal([]));
-    await mesh?.agent("host-2").kill();
+    await mesh?.process("host-2").kill();
     await finds(queries[3], async ([host, ...others]) => {
-      const known = (await mesh?.operator.getHost({ hostId: "host-2" }))?.host;
+      const known = (await mesh?.clients.registry.getHost({ hostId: "host-2" }))?.host;
       expect(known?.state).to.equal(HostState.UNAVAILABLE);
       expect(host).to.include({ _id: "host-2", stateMessage: known?.stateMessage });
       expect(others).to.deep.equal([]);

@@ -6,7 +6,8 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
-import { RegistryMesh } from "./mesh/registry-mesh.js";
+import { registryFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 
 const SIZE = 2 * MIB_BYTES;
 const SECRET = Buffer.alloc(SIZE, "a former user's secret ");
@@ -14,22 +15,24 @@ const ZEROS = Buffer.alloc(SIZE);
 const PATIENCE = { timeoutMs: 60_000, everyMs: 50 };
 
 describe("devices that leave operation, and what is on them", () => {
-  let mesh: RegistryMesh;
+  let mesh: TestMesh;
 
   beforeEach(async () => {
-    mesh = await RegistryMesh.start({
-      hostIds: ["h1"],
-      agent: (_, folder) => ({
-        devices: ["d1", "d2"].map((deviceId) => ({
-          deviceId,
-          path: makeDeviceFile(join(folder, "files", deviceId), SIZE),
-        })),
-        maxEraseBytesPerSecond: MIB_BYTES,
-        tuning: { eraseChunkBytes: 65_536, maxConcurrentErases: 1 },
+    mesh = await TestMesh.start(
+      registryFleet({
+        hostIds: ["h1"],
+        agent: (_, folder) => ({
+          devices: ["d1", "d2"].map((deviceId) => ({
+            deviceId,
+            path: makeDeviceFile(join(folder, "files", deviceId), SIZE),
+          })),
+          maxEraseBytesPerSecond: MIB_BYTES,
+          tuning: { eraseChunkBytes: 65_536, maxConcurrentErases: 1 },
+        }),
       }),
-    });
+    );
     await eventually(() => mesh.device("d2"), PATIENCE);
-    await mesh.operator.addHost({ hostId: "h1" });
+    await mesh.clients.registry.addHost({ hostId: "h1" });
     for (const deviceId of ["d1", "d2"]) await until(deviceId, { attachState: AttachState.ATTACHED, dirty: false });
   });
   afterEach(() => mesh?.[Symbol.asyncDispose]());
@@ -42,11 +45,12 @@ describe("devices that leave operation, and what is on them", () => {
     }, PATIENCE);
   const remove = async (deviceId: string, keepData = false): Promise<ActionResult> => {
     const request = { hostId: "h1", deviceId, keepData };
-    const { result } = await mesh.operator.removeDevice(request);
+    const { result } = await mesh.clients.registry.removeDevice(request);
     if (result === undefined) throw new Error("the answer has no result");
     return result;
   };
-  const removeHost = async (keepData = false) => (await mesh.operator.removeHost({ hostId: "h1", keepData })).result;
+  const removeHost = async (keepData = false) =>
+    (await mesh.clients.registry.removeHost({ hostId: "h1", keepData })).result;
   /** Asks until it is done; all answers. */
   const untilRemoved = async (ask: () => Promise<ActionResult | undefined>): Promise<ActionResult[]> => {
     const answers: ActionResult[] = [];
@@ -60,8 +64,8 @@ describe("devices that leave operation, and what is on them", () => {
 
   /** A disk on every device, written full. */
   const useAll = async () => {
-    await mesh.operator.createDisk({ diskId: "x", sizeBytes: 2 * SIZE, az: "z1" });
-    const { disk } = await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    await mesh.clients.registry.createDisk({ diskId: "x", sizeBytes: 2 * SIZE, az: "z1" });
+    const { disk } = await mesh.clients.registry.publishDisk({ diskId: "x", hostId: "h1" });
     const client = await NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
     await client.write(0, SECRET);
     await client.write(SIZE, SECRET);
@@ -70,8 +74,8 @@ describe("devices that leave operation, and what is on them", () => {
     for (const deviceId of ["d1", "d2"]) expect(bytesOf(deviceId).equals(SECRET), deviceId).to.equal(true);
   };
   const deleteDisk = async () => {
-    await mesh.operator.unpublishDisk({ diskId: "x" });
-    await mesh.operator.deleteDisk({ diskId: "x" });
+    await mesh.clients.registry.unpublishDisk({ diskId: "x" });
+    await mesh.clients.registry.deleteDisk({ diskId: "x" });
   };
 
   it("RemoveHost of devices with a former user's data -> zeros on the files before it is S_OK, and it says how far it is", async () => {
@@ -112,7 +116,7 @@ describe("devices that leave operation, and what is on them", () => {
       expect(removed?.message).to.contain("not erased, and what was on them still is: d1");
       expect(bytesOf("d1").equals(SECRET)).to.equal(true);
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
-      await mesh.operator.addDevice({ hostId: "h1", deviceId: "d1" });
+      await mesh.clients.registry.addDevice({ hostId: "h1", deviceId: "d1" });
       await until("d1", { attachState: AttachState.ATTACHED, dirty: false, keepData: false, removalRequested: false });
       expect(bytesOf("d1").equals(ZEROS)).to.equal(true);
     });
@@ -122,10 +126,10 @@ describe("devices that leave operation, and what is on them", () => {
       await remove("d2");
       await deleteDisk();
       await eventually(async () => expect((await mesh.device("d2")).erasedBytes).to.be.above(0), PATIENCE);
-      await mesh.agent("h1").kill();
-      await mesh.registries[0]?.kill();
+      await mesh.process("h1").kill();
+      await mesh.process("disk-registry-1").kill();
       expect(bytesOf("d2").equals(ZEROS), "it was in the middle").to.equal(false);
-      await Promise.all([mesh.registries[0]?.start(), mesh.agent("h1").start()]);
+      await Promise.all([mesh.process("disk-registry-1").start(), mesh.process("h1").start()]);
       await untilRemoved(() => remove("d2"));
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
     });
@@ -134,9 +138,9 @@ describe("devices that leave operation, and what is on them", () => {
       await useAll();
       await deleteDisk();
       // Held files can be removed; a new start of the agent finds nothing there.
-      await mesh.agent("h1").kill();
+      await mesh.process("h1").kill();
       rmSync(join(mesh.folder, "files", "d1"));
-      await mesh.agent("h1").start();
+      await mesh.process("h1").start();
       await until("d1", { health: "HEALTH_ERROR", dirty: true });
       const stuck = await eventually(async () => {
         const result = await remove("d1");

@@ -5,7 +5,7 @@ import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { shownSerial } from "./operations/tls-asked.js";
 import { ReplacedFiles } from "./rotation/replaced-files.js";
-import { RotatedMesh } from "./rotation/rotated-mesh.js";
+import { RotatedFleet } from "./rotation/rotated-fleet.js";
 import { ROTATED_HOSTS } from "./rotation/rotated-services.js";
 
 describe("certificates that are renewed under load", function () {
@@ -19,7 +19,7 @@ describe("certificates that are renewed under load", function () {
     certificates.trust(former);
     certificates.revokeFormer();
     await certificates.issueAll(former);
-    await using rotated = await RotatedMesh.start(certificates);
+    await using rotated = await RotatedFleet.start(certificates);
     await rotated.step(() => certificates.issueAll(former));
     await rotated.step(() => certificates.trust(former, next));
     await rotated.step(() => certificates.issueAll(next));

@@ -6,7 +6,8 @@ import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { backUpRegistry } from "./mesh/back-up-registry.js";
 import { makeDeviceFile } from "./mesh/device-files.js";
-import { RegistryMesh } from "./mesh/registry-mesh.js";
+import { registryFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const SIZE = 16 * 4096;
@@ -18,7 +19,7 @@ const run = (file: string, args: readonly string[]) =>
 
 for (const store of ["a folder", "MongoDB"]) {
   describe(`a registry on ${store} that is restored from a backup, while its agents stay up`, () => {
-    let mesh: RegistryMesh | undefined;
+    let mesh: TestMesh | undefined;
     let url = "";
 
     before(async function () {
@@ -29,21 +30,23 @@ for (const store of ["a folder", "MongoDB"]) {
         url = databaseUrl(found.url, "diskmesh_restore");
         await withDatabase(url, (database) => database.dropDatabase());
       }
-      mesh = await RegistryMesh.start({
-        hostIds: HOSTS,
-        agent: (hostId, folder) => {
-          const devices = [1, 2].map((n) => ({
-            deviceId: `${hostId}-device-${n}`,
-            path: join(folder, hostId, `${n}`),
-          }));
-          for (const { path } of devices) makeDeviceFile(path, SIZE);
-          return { devices };
-        },
-        registry: {
-          ...(url === "" ? {} : { tablet: { storage: url } }),
-          heartbeat: { intervalMs: 500, timeoutMs: 10_000, missedUntilSuspected: 20 },
-        },
-      });
+      mesh = await TestMesh.start(
+        registryFleet({
+          hostIds: HOSTS,
+          agent: (hostId, folder) => {
+            const devices = [1, 2].map((n) => ({
+              deviceId: `${hostId}-device-${n}`,
+              path: join(folder, hostId, `${n}`),
+            }));
+            for (const { path } of devices) makeDeviceFile(path, SIZE);
+            return { devices };
+          },
+          registry: {
+            ...(url === "" ? {} : { tablet: { storage: url } }),
+            heartbeat: { intervalMs: 500, timeoutMs: 10_000, missedUntilSuspected: 20 },
+          },
+        }),
+      );
     });
     after(async () => {
       await mesh?.[Symbol.asyncDispose]();
@@ -51,8 +54,9 @@ for (const store of ["a folder", "MongoDB"]) {
     });
 
     it("has what was there at the backup, knows nothing of later, and is obeyed", async () => {
-      const { operator, registries, folder, files, address } = mesh as RegistryMesh;
-      const [registry] = registries;
+      const started = mesh as TestMesh;
+      const { folder } = started;
+      const [operator, registry] = [started.clients.registry, started.process("disk-registry-1")];
       const attachStates = async () => {
         const { devices } = await operator.listDevices({});
         return Object.fromEntries(devices.map((device) => [device.deviceId, device.attachState]));
@@ -64,7 +68,7 @@ for (const store of ["a folder", "MongoDB"]) {
       };
       await eventually(allAttached, PATIENCE);
       const file = join(folder, "registry.backup");
-      const stdout = await backUpRegistry(address.call(mesh, "disk-registry-1"), files.call(mesh, "operator"), file);
+      const stdout = await backUpRegistry(started.address("disk-registry-1"), started.operatorFiles, file);
       expect(stdout).to.match(/documents of tablet registry, [0-9a-f-]{36}, generation 1/);
 
       const device = { hostId: "host-1", deviceId: "host-1-device-1", keepData: true };
@@ -73,7 +77,7 @@ for (const store of ["a folder", "MongoDB"]) {
       }, PATIENCE);
       const before = (await operator.getDevice({ deviceId: device.deviceId })).device;
       expect(before?.attachState).to.equal("ATTACH_STATE_DETACHED");
-      await registry?.stop();
+      await registry.stop();
 
       const config = join(folder, "disk-registry-1.yaml");
       const restored = await run("services/disk-registry/dist/restore.js", [
@@ -84,7 +88,7 @@ for (const store of ["a folder", "MongoDB"]) {
         "--replace",
       ]);
       expect(restored.stdout).to.contain("restored ").and.to.contain("incarnation ");
-      await registry?.start();
+      await registry.start();
       // As it was at the backup: its agent, which stayed up and had let go of the device, holds it again.
       await eventually(allAttached, PATIENCE);
       const after = (await operator.getDevice({ deviceId: device.deviceId })).device;

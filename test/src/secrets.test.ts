@@ -1,19 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { CpiServiceDefinition } from "@diskmesh/api/cpi";
-import {
-  ConfigServiceDefinition,
-  DeploymentServiceDefinition,
-  DynamicDiskServiceDefinition,
-  StemcellServiceDefinition,
-  type Task,
-  TaskServiceDefinition,
-} from "@diskmesh/api/director";
-import { identityUri, MIB_BYTES } from "@diskmesh/domain";
+import type { Task } from "@diskmesh/api/director";
+import { MIB_BYTES } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { ServiceGroup } from "./mesh/service-group.js";
+import type { PlacedMesh } from "./mesh/plan.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 import { uploadOf } from "./mesh/upload-of.js";
 import { mbusOf } from "./multi-cpi/configs.js";
 import { processesOf } from "./multi-cpi/processes.js";
@@ -21,7 +14,6 @@ import { ReferenceCpi } from "./reference-cpi/install.js";
 import { canariesOf, formsOf } from "./secrets/canaries.js";
 import { TraceCollector } from "./secrets/trace-collector.js";
 
-const VM_AGENTS = "vm-agents";
 const PATIENCE_MS = 120_000;
 
 const CPI = canariesOf("cpi", 1);
@@ -46,67 +38,48 @@ instance_groups:
 
 describe("secrets in a mesh whose CPI and agents tell all they know, in every form", function () {
   this.timeout(600_000);
-  let group: ServiceGroup;
+  let mesh: TestMesh;
   let traces: TraceCollector;
   let cpi: ReferenceCpi;
   /** What somebody could read, by where it was. */
   const seen = new Map<string, string>();
 
   before(async () => {
-    group = await ServiceGroup.prepare({
-      names: ["director", "cpi-dispatcher", "vm-registry"],
-      hostIds: [],
-      moreAgents: [VM_AGENTS],
-    });
     traces = await TraceCollector.start();
-    cpi = new ReferenceCpi(join(group.folder, "cpi"));
-    const user = identityUri({ role: "disk-agent", name: VM_AGENTS });
-    const nats = await group.startNats([{ user, publish: ["hm.agent.*.*", "director.>"], subscribe: ["agent.*"] }]);
-    const mbus = mbusOf(nats.address, group.certificates.files(`disk-agent-${VM_AGENTS}`));
     const everything = { log: { level: "trace" }, telemetry: { otlpEndpoint: traces.url } };
-    const director = {
+    const director = (prepared: PlacedMesh) => ({
       ...everything,
-      tablet: { storage: group.dataFolder("director") },
-      dispatcher: { address: group.address("cpi-dispatcher") },
-      nats: { servers: [nats.address] },
-      dynamicDisks: { enabled: true },
       cpi: { retryTimeoutMs: 2_000 },
-      agents: { settings: { mbus }, attachTimeoutMs: 10_000 },
-      boshRegistry: { listen: group.listen("vm-registry"), user: "cpi", password: REGISTRY.quoted },
+      agents: {
+        settings: { mbus: mbusOf(prepared.address("nats"), prepared.vmAgentFiles) },
+        attachTimeoutMs: 10_000,
+      },
+      boshRegistry: { listen: prepared.listen("vm-registry"), user: "cpi", password: REGISTRY.quoted },
+    });
+    const dispatcher = ({ folder }: PlacedMesh) => {
+      cpi = new ReferenceCpi(join(folder, "cpi"));
+      const properties = { ...OWN, state_folder: cpi.stateFolder };
+      return { ...everything, cpis: [{ name: "own", type: "reference", execPath: cpi.execPath, properties }] };
     };
-    const dispatcher = {
-      ...everything,
-      registry: { address: "127.0.0.1:1" },
-      cpis: [
-        {
-          name: "own",
-          type: "reference",
-          execPath: cpi.execPath,
-          properties: { ...OWN, state_folder: cpi.stateFolder },
-        },
+    mesh = await TestMesh.start({
+      processes: [
+        { service: "cpi-dispatcher", config: dispatcher },
+        { service: "director", config: director },
       ],
-      executables: { jobsFolder: group.folder, runFolder: join(group.folder, "run") },
-    };
-    await group.start([
-      { name: "cpi-dispatcher", service: "cpi-dispatcher", config: dispatcher },
-      { name: "director", service: "director", config: director },
-    ]);
+      listeners: ["vm-registry"],
+      vmAgents: true,
+      deadlineMs: PATIENCE_MS,
+    });
   });
 
   after(async () => {
     await cpi?.stopVms();
-    await group?.[Symbol.asyncDispose]();
+    await mesh?.[Symbol.asyncDispose]();
     await traces?.close();
   });
 
   it("are in no log, task, trace, error, list, file or argument", async () => {
-    const options = { defaultDeadlineMs: PATIENCE_MS };
-    const configs = group.client(ConfigServiceDefinition, "director", options);
-    const deployments = group.client(DeploymentServiceDefinition, "director", options);
-    const disks = group.client(DynamicDiskServiceDefinition, "director", options);
-    const stemcells = group.client(StemcellServiceDefinition, "director", options);
-    const tasks = group.client(TaskServiceDefinition, "director", options);
-    const cpis = group.client(CpiServiceDefinition, "cpi-dispatcher", options);
+    const { configs, deployments, disks, stemcells, tasks, cpis } = mesh.clients;
     const see = (where: string, what: unknown) =>
       seen.set(
         `${seen.size} ${where}`,
@@ -152,10 +125,10 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     cpi.misbehave({ create_disk: "hangs" });
     const providing = disks.provideDisk(disk);
     const looking = () => {
-      const run = join(group.folder, "run");
+      const run = join(mesh.folder, "run");
       const [running, files] = [processesOf(run), filesBelow(run)];
       expect([running.length, files.length]).not.to.include(0);
-      for (const { pid } of processesOf(group.folder)) see(`process ${pid}`, argumentsOf(pid));
+      for (const { pid } of processesOf(mesh.folder)) see(`process ${pid}`, argumentsOf(pid));
       for (const [file, text] of files) see(file, text);
     };
     await eventually(looking, { timeoutMs: PATIENCE_MS });
@@ -169,9 +142,9 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     for (const task of (await tasks.listTasks({})).tasks)
       for (const type of ["event", "result", "debug", "cpi"])
         see(`${type} of ${task.taskId}`, await tasks.getTaskOutput({ taskId: task.taskId, type, maxLines: 1_000 }));
-    for (const name of ["director", "cpi-dispatcher"]) await group.process(name).stop();
+    for (const name of ["director", "cpi-dispatcher"]) await mesh.process(name).stop();
     see("traces", traces.received);
-    for (const [file, text] of filesBelow(group.folder).filter(([file]) => file.endsWith(".log"))) see(file, text);
+    for (const [file, text] of filesBelow(mesh.folder).filter(([file]) => file.endsWith(".log"))) see(file, text);
 
     // What proves that there was something to hide, and that it was looked for where it was.
     const places = [...seen.keys()].join("\n");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { HttpClient } from "@diskmesh/director/testing";
 import { eventually, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { ProcessVmsMesh } from "./process-vms/process-vms-mesh.js";
+import { ProcessVms } from "./process-vms/process-vms.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 /** Stands in for the bosh CLI: notes how it was called, in which folder all of it happens. */
@@ -19,17 +19,17 @@ interface ListedVm {
 /** The agent is our own, and of the bosh CLI what it asks of a director: `http/real-bosh-cli.test.ts` holds the two together. */
 describe("README's lines for stock agents on this machine", function () {
   this.timeout(600_000);
-  let mesh: ProcessVmsMesh;
+  let vms: ProcessVms;
   let http: HttpClient;
   let folder: string;
 
   before(async () => {
     // As `npm start` has it: the fleet's first.
-    mesh = await ProcessVmsMesh.start({ moreCpis: [{ name: "fleet", type: "fleet" }] });
-    http = new HttpClient(mesh.group.certificates, mesh.group.listen("https").port, "admin:pw-admin");
+    vms = await ProcessVms.start({ moreCpis: [{ name: "fleet", type: "fleet" }] });
+    http = new HttpClient(vms.mesh.certificates, vms.mesh.listen("https").port, "admin:pw-admin");
     folder = temporaryFolder();
   });
-  after(() => mesh?.[Symbol.asyncDispose]());
+  after(() => vms?.[Symbol.asyncDispose]());
 
   const send = async (path: string, file: string, type: string) => {
     const request = { headers: { "content-type": type }, body: readFileSync(join(folder, file)) };

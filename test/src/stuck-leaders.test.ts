@@ -10,9 +10,8 @@ import { systemClock } from "@diskmesh/service";
 import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { openStore, type Store } from "./kill-test/stores.js";
-import { makeDeviceFile } from "./mesh/device-files.js";
-import { ServiceGroup } from "./mesh/service-group.js";
-import { metricsAt } from "./mesh/test-mesh.js";
+import { metricsAt, type ProcessPlan } from "./mesh/plan.js";
+import { TestMesh } from "./mesh/test-mesh.js";
 import { typeCommand } from "./mesh/type-command.js";
 import { type AlertTarget, AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
@@ -26,50 +25,61 @@ const STANDS_STILL_MS = 1_500;
 const LEASE_TIME_MS = 20_000;
 
 describe("why, while no registry leads", () => {
-  let group: ServiceGroup;
+  let mesh: TestMesh;
   let store: Store;
   const targets: AlertTarget[] = [];
   /** What a director has of the registry on its page. */
   const board = new Board();
   const looking = new AbortController();
+  const tabletOf = (service: string) => ({ ...store.tablet?.(service), leaseTimeMs: LEASE_TIME_MS });
 
   before(async function () {
     leaveToVerify(this);
     const found = await openStore("mongodb", { host: "127.0.0.1", launcher: [] });
     if (typeof found === "string") skipBecause(this, found);
     store = found;
-    group = await ServiceGroup.prepare({ names: [...NAMES, "director"], hostIds: ["host-1"] });
-    const config = { tablet: { ...store.tablet?.("disk-registry"), leaseTimeMs: LEASE_TIME_MS } };
-    for (const name of NAMES) {
-      const port = await freePort();
-      targets.push({ job: "diskmesh-disk-registry", port });
-      const own = { ...config, ...metricsAt(port) };
-      await group.start([{ name, service: "disk-registry", config: own, waitFor: "listening" }]);
-    }
+    const ports: number[] = [];
+    for (const _ of NAMES) ports.push(await freePort());
+    for (const port of ports) targets.push({ job: "diskmesh-disk-registry", port });
+    mesh = await TestMesh.start({
+      processes: [
+        ...NAMES.map(
+          (name, index): ProcessPlan => ({
+            service: "disk-registry",
+            name,
+            config: { tablet: tabletOf("disk-registry"), ...metricsAt(ports[index]) },
+            waitFor: "listening",
+          }),
+        ),
+        { service: "disk-agent", name: "host-1", devices: { count: 1, sizeBytes: MIB_BYTES } },
+      ],
+      listeners: ["director"],
+      nats: true,
+    });
     const options = {
-      address: NAMES.map((name) => group.address(name)),
-      tls: group.certificates.files("director"),
+      address: NAMES.map((name) => mesh.address(name)),
+      tls: mesh.certificates.files("director"),
       serverRole: "disk-registry",
       defaultDeadlineMs: 10_000,
     } as const;
     const registry = createClient(DiskRegistryServiceDefinition, options);
     const admin = createClient(AdminServiceDefinition, options);
-    for (const client of [registry, admin]) group.closeLater(client);
+    for (const client of [registry, admin]) mesh.closeLater(client);
     new Fleet("disk-registry", { registry, admin }, board, systemClock, looking.signal).start();
   });
   after(async () => {
     looking.abort();
-    await group?.[Symbol.asyncDispose]();
+    await mesh?.[Symbol.asyncDispose]();
     await store?.database?.kill();
   });
 
   /** Its exit code, then what it says. */
   async function why(kind: string, name: string): Promise<string> {
-    const { caFile, certFile, keyFile } = group.operatorFiles;
-    const addresses = NAMES.map((each) => group.address(each)).join(",");
+    const { caFile, certFile, keyFile } = mesh.operatorFiles;
+    const addresses = NAMES.map((each) => mesh.address(each)).join(",");
     const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
     const environment = { DISKMESH_DIRECTOR: addresses, DISKMESH_REGISTRY: addresses, ...files };
-    const { code, out, err } = await typeCommand(["why", kind, name], environment, group.folder);
+    const { code, out, err } = await typeCommand(["why", kind, name], environment, mesh.folder);
     return `${code} ${out}${err}`;
   }
   const says = (kind: string, name: string, expected: RegExp) =>
@@ -81,7 +91,7 @@ describe("why, while no registry leads", () => {
     eventually(async () => {
       const told = await why("service", "disk-registry");
       const standby = NAMES.find((name) =>
-        told.includes(`${group.address(name)}: the disk-registry that was asked stands by`),
+        told.includes(`${mesh.address(name)}: the disk-registry that was asked stands by`),
       );
       if (standby === undefined) throw new Error(told);
       return NAMES.find((name) => name !== standby) as string;
@@ -89,9 +99,9 @@ describe("why, while no registry leads", () => {
 
   it("the leader is dead -> who stands by, whose the lease is, and until when; it is started again", async () => {
     const name = await leader();
-    const address = group.address(name);
+    const address = mesh.address(name);
     await isLive();
-    await group.process(name).kill();
+    await mesh.process(name).kill();
     const stands = `stands by: the lease is that of the one at ${address}, and it takes over when`;
     await says(
       "pool",
@@ -103,7 +113,7 @@ describe("why, while no registry leads", () => {
     await shows(
       new RegExp(`"state":"silent","trouble":"shown is what it said last; the .*${stands}.*","sinceMs":\\d+`),
     );
-    await group.process(name).start();
+    await mesh.process(name).start();
     await says("service", "disk-registry", /^0 disk-registry is served/);
     await isLive();
   });
@@ -131,12 +141,8 @@ describe("why, while no registry leads", () => {
     const problem = AlertWatch.problem();
     if (problem !== undefined) skipBecause(this, problem);
     const deviceId = "host-1-device-1";
-    const path = makeDeviceFile(group.deviceFile("host-1", 0), MIB_BYTES);
-    const addresses = NAMES.map((name) => group.address(name));
-    const config = { ...group.agentConfig("host-1", addresses), devices: [{ deviceId, path }] };
-    await group.start([{ name: "host-1", service: "disk-agent", config }]);
     const leads = await leader();
-    const registry = group.client(DiskRegistryServiceDefinition, "disk-registry", { names: NAMES });
+    const { registry } = mesh.clients;
     const alerts = new AlertWatch(targets, "diskmesh-disk-registry");
     await alerts.fires([]);
     let words = 0;
@@ -150,16 +156,15 @@ describe("why, while no registry leads", () => {
   });
 
   it("the director's own database is dead -> its page says which, since when, and what to do, or ends its events", async () => {
-    const [port, nats] = [await freePort(), await group.startNats()];
+    const port = await freePort();
     const config = {
-      tablet: { ...store.tablet?.("director"), leaseTimeMs: LEASE_TIME_MS },
+      tablet: tabletOf("director"),
       http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) },
       dispatcher: { address: "127.0.0.1:1" },
-      nats: { servers: [nats.address] },
     };
-    await group.start([{ name: "director", service: "director", config, waitFor: "leading" }]);
-    const http = new HttpClient(group.certificates, port, LOGIN);
-    const ca = readFileSync(group.operatorFiles.caFile);
+    await mesh.add({ service: "director", config, waitFor: "leading" });
+    const http = new HttpClient(mesh.certificates, port, LOGIN);
+    const ca = readFileSync(mesh.operatorFiles.caFile);
     let feed = await openPageFeed({ port, ca, login: LOGIN });
     const own = () => feed.rows.get("source director");
     await eventually(() => expect(own()).to.include({ state: "live" }), PATIENCE);

@@ -6,17 +6,17 @@ import { AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS, type Fault } from "./metrics/fault-alerts.js";
 import type { Stuck } from "./stuck/situation.js";
 import { SITUATIONS } from "./stuck/situations.js";
-import { StuckMesh } from "./stuck/stuck-mesh.js";
+import { StuckFleet } from "./stuck/stuck-fleet.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
 
 /** What an operator sees who knows nothing, and does nothing but what is said. */
 describe("stuck things on a mesh", () => {
-  let mesh: StuckMesh;
+  let mesh: StuckFleet;
 
   before(async function () {
     leaveToVerify(this);
-    mesh = await StuckMesh.start();
+    mesh = await StuckFleet.start();
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 

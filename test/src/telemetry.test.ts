@@ -2,9 +2,9 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
 import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
-import { typeCommand } from "./mesh/type-command.js";
 import { AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 import { runbookSections } from "./metrics/monitoring.js";
@@ -31,7 +31,9 @@ describe("what a mesh tells of itself", () => {
     const overrides = Object.fromEntries(
       Object.entries(ports).map(([name, port]) => [name, { telemetry, metrics: { listen: { port } } }]),
     );
-    mesh = await TestMesh.start({ hosts: 1, devicesPerHost: 2, deviceSizeBytes: 2 * MIB_BYTES, overrides, env });
+    mesh = await TestMesh.start(
+      wholeFleet({ hosts: 1, devicesPerHost: 2, deviceSizeBytes: 2 * MIB_BYTES, overrides, env }),
+    );
     await addHosts(mesh);
     await devicesReady(mesh);
     [instanceId = ""] = await deployInstances(mesh);
@@ -142,13 +144,6 @@ describe("what a mesh tells of itself", () => {
   });
 
   it("the runbook's commands can be typed as they stand there", async () => {
-    const { caFile: DISKMESH_CA, certFile: DISKMESH_CERT, keyFile: DISKMESH_KEY } = mesh.group.operatorFiles;
-    const environment = {
-      DISKMESH_DIRECTOR: mesh.group.address("director"),
-      DISKMESH_DISPATCHER: mesh.group.address("cpi-dispatcher"),
-      DISKMESH_REGISTRY: mesh.group.address("disk-registry"),
-      ...{ DISKMESH_CA, DISKMESH_CERT, DISKMESH_KEY },
-    };
     const names = {
       HOST: "host-1",
       DEVICE: "host-1-device-1",
@@ -165,7 +160,7 @@ describe("what a mesh tells of itself", () => {
       const [, , ...args] = typed.split(" ");
       // A part that is busy may seem away for a moment, which is what they are to tell.
       await eventually(async () => {
-        const { code, out, err } = await typeCommand(args, environment, mesh.group.folder);
+        const { code, out, err } = await mesh.typed(...args);
         expect(code, `${typed}: ${out}${err}`).to.equal(0);
       });
     }

@@ -8,7 +8,7 @@ export { runFolder, temporaryFolder } from "./folders.js";
 export { COLLECTS_ON_SIGUSR2, collectGarbage, type Held, heldFile, tellsHeldIn } from "./garbage.js";
 export { Gate } from "./gate.js";
 export { methodsOfRole, methodsThatLook } from "./methods-of-role.js";
-export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.js";
+export { type NatsOptions, NatsServer, startNats } from "./nats.js";
 export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";
 export { wrongAnswers } from "./retriable-causes.js";

@@ -7,7 +7,7 @@ import { eventually } from "./eventually.js";
 import { freePort } from "./ports.js";
 
 /** What one certificate may do. `user` is its identity URI, which nats-server maps certificates to users by. */
-export interface NatsUser {
+interface NatsUser {
   readonly user: string;
   readonly publish: readonly string[];
   readonly subscribe: readonly string[];

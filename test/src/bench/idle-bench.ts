@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
+import { wholeFleet } from "../mesh/fleets.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
 
@@ -12,13 +13,15 @@ const MAX_PERCENT = 0.5;
 /** What an agent takes whose devices are in operation, and of which nobody wants anything. */
 export async function benchIdle(report: (line: string) => void): Promise<Measurement[]> {
   report(`an idle agent with ${DEVICES} devices, for ${MEASURED_MS / 1_000} s`);
-  await using mesh = await TestMesh.start({
-    hosts: 1,
-    devicesPerHost: DEVICES,
-    deviceSizeBytes: MIB_BYTES,
-    // As often as by default.
-    overrides: { "disk-registry": { heartbeat: {} } },
-  });
+  await using mesh = await TestMesh.start(
+    wholeFleet({
+      hosts: 1,
+      devicesPerHost: DEVICES,
+      deviceSizeBytes: MIB_BYTES,
+      // As often as by default.
+      overrides: { "disk-registry": { heartbeat: {} } },
+    }),
+  );
   const [hostId = ""] = mesh.hostIds;
   await mesh.clients.registry.addHost({ hostId });
   await eventually(async () => {

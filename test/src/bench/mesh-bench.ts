@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
+import { wholeFleet } from "../mesh/fleets.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { bareCommitRate } from "./floors.js";
 import { cpuTimeMs, drainRatePerSecond, type Measurement, measurement, median, ratePerSecond } from "./measure.js";
@@ -36,17 +37,18 @@ interface Round extends Pairs {
 /** The whole mesh: provide a disk to a VM and detach it again. */
 export async function benchMesh(report: (line: string) => void): Promise<Measurement[]> {
   report(`a mesh of ${HOSTS} hosts`);
-  await using mesh = await TestMesh.start({
-    hosts: HOSTS,
-    devicesPerHost: DEVICES_PER_HOST,
-    deviceSizeBytes: MIB_BYTES,
-  });
-  const { group } = mesh;
-  await using noop = await startNoopServer(group.certificates.files("disk-registry"), group.operatorFiles);
+  await using mesh = await TestMesh.start(
+    wholeFleet({
+      hosts: HOSTS,
+      devicesPerHost: DEVICES_PER_HOST,
+      deviceSizeBytes: MIB_BYTES,
+    }),
+  );
+  await using noop = await startNoopServer(mesh.certificates.files("disk-registry"), mesh.operatorFiles);
   const provideAndDetach = pairsOf(mesh, await deploy(mesh));
   let bare = 0;
   const measured = async (concurrency: number, pairs: number): Promise<Round> => {
-    const commitRate = await bareCommitRate(join(group.folder, "bare", String(bare++)));
+    const commitRate = await bareCommitRate(join(mesh.folder, "bare", String(bare++)));
     const noopsPerSecond = await ratePerSecond(NOOP_LOAD, () => noop.call());
     const round = await pairsRound(mesh, provideAndDetach, concurrency, pairs);
     report(`  ${roundText(round)}; ${noopsPerSecond.toFixed(0)} no-ops/s`);

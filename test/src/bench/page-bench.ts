@@ -6,6 +6,7 @@ import { programOnPath } from "@diskmesh/process-cpi";
 import { freePort, temporaryFolder } from "@diskmesh/testkit";
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { logIn } from "../browser-login.js";
+import { wholeFleet } from "../mesh/fleets.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { type Measurement, measurement, median } from "./measure.js";
 import { stormHostId } from "./storm-agents.js";
@@ -37,7 +38,7 @@ export async function benchPage(report: (line: string) => void): Promise<Measure
   // Its hosts have no agents: none is to be missed meanwhile.
   const heartbeat = { intervalMs: 10_000, timeoutMs: 3_600_000, missedUntilSuspected: 360 };
   const overrides = { director: { http }, "disk-registry": { tablet: { storage }, heartbeat } };
-  await using mesh = await TestMesh.start({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, overrides });
+  await using mesh = await TestMesh.start(wholeFleet({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, overrides }));
   // It runs as root where benches do.
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
   try {

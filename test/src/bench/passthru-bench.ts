@@ -1,5 +1,6 @@
 import { MIB_BYTES } from "@diskmesh/domain";
 import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { type Measurement, measurement, median } from "./measure.js";
@@ -18,22 +19,23 @@ const REPORTED_ROUNDS = 10;
 export async function benchPassthru(report: (line: string) => void): Promise<Measurement[]> {
   report("a method of a node");
   const drivers = [{ package: SAMPLE_DRIVER }];
-  await using mesh = await TestMesh.start({
-    hosts: 1,
-    devicesPerHost: 1,
-    deviceSizeBytes: MIB_BYTES,
-    // As services log and beat by default.
-    overrides: { "disk-agent": { drivers }, "disk-registry": { heartbeat: {} } },
-  });
-  const { group } = mesh;
+  await using mesh = await TestMesh.start(
+    wholeFleet({
+      hosts: 1,
+      devicesPerHost: 1,
+      deviceSizeBytes: MIB_BYTES,
+      // As services log and beat by default.
+      overrides: { "disk-agent": { drivers }, "disk-registry": { heartbeat: {} } },
+    }),
+  );
   await addHosts(mesh);
-  await using noop = await startNoopServer(group.certificates.files("disk-registry"), group.operatorFiles);
+  await using noop = await startNoopServer(mesh.certificates.files("disk-registry"), mesh.operatorFiles);
   let reported = 0;
   const rounds = await callInTurns(
     {
-      tls: group.operatorFiles,
+      tls: mesh.operatorFiles,
       nodeId: HOST,
-      director: { address: group.address("director"), pids: [mesh.process("director").pid, mesh.process(HOST).pid] },
+      director: { address: mesh.address("director"), pids: [mesh.process("director").pid, mesh.process(HOST).pid] },
       noop: { address: noop.address, pids: [noop.pid] },
       rounds: WARM_UP_ROUNDS + ROUNDS,
       calls: CALLS,

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { wholeFleet } from "../mesh/fleets.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { repositoryFolder } from "../repository-folder.js";
 import { compared, type Measurement, measurement, median } from "./measure.js";
@@ -12,18 +13,9 @@ const MAX_MS = 300;
 /** How long `diskmesh status` takes, from the start of its process to its end. */
 export async function benchStatus(report: (line: string) => void): Promise<Measurement[]> {
   report("diskmesh status, beside a program that makes one call");
-  await using mesh = await TestMesh.start({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0 });
-  const { group } = mesh;
-  const { caFile, certFile, keyFile } = group.operatorFiles;
-  const env = {
-    ...process.env,
-    DISKMESH_DIRECTOR: group.address("director"),
-    DISKMESH_DISPATCHER: group.address("cpi-dispatcher"),
-    DISKMESH_REGISTRY: group.address("disk-registry"),
-    DISKMESH_CA: caFile,
-    DISKMESH_CERT: certFile,
-    DISKMESH_KEY: keyFile,
-  };
+  await using mesh = await TestMesh.start(wholeFleet({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0 }));
+  const { caFile, certFile, keyFile } = mesh.operatorFiles;
+  const env = { ...process.env, ...mesh.commandEnvironment };
   const tookMs = async (...args: string[]): Promise<number> => {
     const startedMs = performance.now();
     await promisify(execFile)(process.execPath, args, { env });
@@ -31,7 +23,7 @@ export async function benchStatus(report: (line: string) => void): Promise<Measu
   };
   const status = () => tookMs(join(repositoryFolder, "packages/cli/bin/diskmesh.mjs"), "status");
   const oneCallFile = fileURLToPath(new URL("one-call.js", import.meta.url));
-  const oneCall = () => tookMs(oneCallFile, group.address("director"), caFile, certFile, keyFile);
+  const oneCall = () => tookMs(oneCallFile, mesh.address("director"), caFile, certFile, keyFile);
   await status();
   const [statusMs, oneCallMs] = await compared(ROUNDS, status, oneCall);
   const bare: number[] = [];

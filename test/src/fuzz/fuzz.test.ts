@@ -76,7 +76,7 @@ describe("fuzz", function () {
   });
 
   it("of a service that stands still -> its clients wait too long", async () => {
-    const paused = fuzzed.mesh.group.process("cpi-dispatcher");
+    const paused = fuzzed.target.mesh.process("cpi-dispatcher");
     const running = fuzz({ seed: SEED, surfaces: ["mbus"], minutes: 1, report: silent }, fuzzed);
     paused.signal("SIGSTOP");
     await sleep(PAUSE_MS);
@@ -88,7 +88,7 @@ describe("fuzz", function () {
 
   it("of a process that ends -> says which, and what was sent last", async () => {
     const running = fuzz({ seed: SEED, surfaces: ["mbus"], minutes: 1, report: silent }, fuzzed);
-    await fuzzed.mesh.group.process("host-2").kill();
+    await fuzzed.target.mesh.process("host-2").kill();
     const result = await running;
     expect(result.finds.map(({ what }) => what).join()).to.match(/host-2 ended with SIGKILL/);
     expect(resultLines(result).join("\n")).to.match(new RegExp(`--seed ${SEED} --surface mbus --at \\d+`));

@@ -2,7 +2,7 @@ import { createConnection } from "node:net";
 import { eventually } from "@diskmesh/testkit";
 import { startNoopServer } from "../bench/noop.js";
 import { Bystanders, type TooLate, type Waited, type Watched } from "./bystanders.js";
-import { FuzzMesh, HOST } from "./fuzz-mesh.js";
+import { FuzzTarget, HOST } from "./fuzz-target.js";
 import { MeshCheck } from "./mesh-check.js";
 import { VICTIM_HOST } from "./vocabulary.js";
 import { type Usage, usages } from "./watched-processes.js";
@@ -13,7 +13,7 @@ const PATIENCE_MS = 60_000;
 
 /** A mesh that is ready to be fuzzed, with those who watch it. */
 export interface FuzzedMesh extends AsyncDisposable {
-  readonly mesh: FuzzMesh;
+  readonly target: FuzzTarget;
   readonly check: MeshCheck;
   readonly nbdSocketPath: string;
   readonly waits: readonly Waited[];
@@ -23,36 +23,36 @@ export interface FuzzedMesh extends AsyncDisposable {
 
 /** Starts all of it. That somebody waits longer than the limit, beyond what the machine makes him wait, will be told. */
 export async function fuzzedMesh(report: (line: string) => void, limitMs = WAIT_LIMIT_MS): Promise<FuzzedMesh> {
-  const mesh = await FuzzMesh.start();
+  const target = await FuzzTarget.start();
   try {
-    return await watched(mesh, report, limitMs);
+    return await watched(target, report, limitMs);
   } catch (error) {
-    await mesh[Symbol.asyncDispose]();
+    await target[Symbol.asyncDispose]();
     throw error;
   }
 }
 
-async function watched(mesh: FuzzMesh, report: (line: string) => void, limitMs: number): Promise<FuzzedMesh> {
-  const check = new MeshCheck(mesh);
+async function watched(target: FuzzTarget, report: (line: string) => void, limitMs: number): Promise<FuzzedMesh> {
+  const check = new MeshCheck(target);
   await check.prepare();
   const nbdSocketPath = await check.keepDisk("fuzzed");
   const watchedSocketPath = await check.keepDisk("watched");
-  await mesh.needVmRegistry();
-  await eventually(() => accepts(mesh.vmRegistryPort), { timeoutMs: PATIENCE_MS });
-  const tls = mesh.bystanderFiles;
-  const control = await startNoopServer(mesh.filesOf("disk-registry"), tls);
-  mesh.group.closeLater({ close: async () => control[Symbol.asyncDispose]() });
+  await target.needVmRegistry();
+  await eventually(() => accepts(target.vmRegistryPort), { timeoutMs: PATIENCE_MS });
+  const tls = target.bystanderFiles;
+  const control = await startNoopServer(target.filesOf("disk-registry"), tls);
+  target.mesh.closeLater({ close: async () => control[Symbol.asyncDispose]() });
   const work = {
-    watched: watchedOf(mesh, watchedSocketPath),
+    watched: watchedOf(target, watchedSocketPath),
     control: { address: control.address, pid: control.pid, tls },
     tls,
     limitMs,
   };
   let hear: (late: TooLate) => void = () => {};
   const bystanders = await Bystanders.start(work, (late) => hear(late));
-  report(`the mesh in ${mesh.group.folder} serves: ${[...mesh.processes.keys()].join(", ")}`);
+  report(`the mesh in ${target.mesh.folder} serves: ${[...target.mesh.processes.keys()].join(", ")}`);
   return {
-    mesh,
+    target,
     check,
     nbdSocketPath,
     get waits() {
@@ -61,19 +61,19 @@ async function watched(mesh: FuzzMesh, report: (line: string) => void, limitMs: 
     onLate(listener) {
       hear = listener;
     },
-    usages: () => usages(mesh.processes, mesh.group.folder),
+    usages: () => usages(target.mesh.processes, target.mesh.folder),
     async [Symbol.asyncDispose]() {
       await bystanders[Symbol.asyncDispose]();
-      await mesh[Symbol.asyncDispose]();
+      await target[Symbol.asyncDispose]();
     },
   };
 }
 
-function watchedOf(mesh: FuzzMesh, socketPath: string): Watched[] {
-  const { group } = mesh;
-  const pidOf = (name: string): number => group.process(name).pid;
+function watchedOf(target: FuzzTarget, socketPath: string): Watched[] {
+  const { mesh } = target;
+  const pidOf = (name: string): number => mesh.process(name).pid;
   const services = (["director", "cpi-dispatcher", "disk-registry"] as const).map(
-    (target): Watched => ({ kind: "grpc", name: target, pid: pidOf(target), target, address: group.address(target) }),
+    (target): Watched => ({ kind: "grpc", name: target, pid: pidOf(target), target, address: mesh.address(target) }),
   );
   const agents = [HOST, VICTIM_HOST].map(
     (serverName): Watched => ({
@@ -82,16 +82,16 @@ function watchedOf(mesh: FuzzMesh, socketPath: string): Watched[] {
       pid: pidOf(serverName),
       target: "disk-agent",
       serverName,
-      address: group.address(serverName),
+      address: mesh.address(serverName),
     }),
   );
-  const director = { tls: mesh.filesOf("director"), pid: pidOf(VICTIM_HOST) };
+  const director = { tls: target.filesOf("director"), pid: pidOf(VICTIM_HOST) };
   return [
     ...services,
     ...agents,
     { kind: "nbd", name: "NBD", pid: pidOf(HOST), socketPath },
     { kind: "mbus", name: "mbus", address: mesh.nats.address, hostId: VICTIM_HOST, ...director },
-    { kind: "http", name: "v1 bosh-registry", pid: pidOf("director"), port: mesh.vmRegistryPort },
+    { kind: "http", name: "v1 bosh-registry", pid: pidOf("director"), port: target.vmRegistryPort },
   ];
 }
 

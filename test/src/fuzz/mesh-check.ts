@@ -10,7 +10,7 @@ import {
   retrying,
   runTask,
 } from "../mesh/steps.js";
-import { CLOUD_CONFIG, type FuzzMesh, HOST } from "./fuzz-mesh.js";
+import { CLOUD_CONFIG, type FuzzTarget, HOST } from "./fuzz-target.js";
 
 const DEPLOYMENT = "mesh";
 const DATA_BYTES = 256 * 1024;
@@ -24,11 +24,11 @@ export class MeshCheck {
   readonly #kept = new Set<string>();
   #round = 0;
 
-  constructor(private readonly mesh: FuzzMesh) {}
+  constructor(private readonly target: FuzzTarget) {}
 
   /** Takes the host into operation and gives it an instance. */
   async prepare(): Promise<void> {
-    const { mesh } = this;
+    const mesh = this.target.well;
     await addHosts(mesh);
     await this.#configure();
     const manifest = `name: ${DEPLOYMENT}\ninstance_groups:\n- {name: ${DEPLOYMENT}, instances: 1, azs: [z1]}\n`;
@@ -40,14 +40,14 @@ export class MeshCheck {
 
   /** Provides a disk that stays, and answers where its socket is. */
   async keepDisk(name: string): Promise<string> {
-    const diskCid = await provideDisk(this.mesh, name, this.#instanceId);
+    const diskCid = await provideDisk(this.target.well, name, this.#instanceId);
     this.#kept.add(name).add(diskCid);
-    return this.mesh.socketPath(diskCid);
+    return this.target.mesh.dynamicDisk(HOST, diskCid);
   }
 
   /** Provides a disk, writes and reads it, and takes it away. Throws when any of it does not come about. */
   async provide(): Promise<void> {
-    const { mesh } = this;
+    const mesh = this.target.well;
     const name = `check-${++this.#round}`;
     const diskCid = await this.#provideDisk(name);
     const disk = await openDisk(mesh, HOST, diskCid);
@@ -67,10 +67,10 @@ export class MeshCheck {
   async #provideDisk(name: string): Promise<string> {
     for (let tries = 1; ; tries++) {
       await this.#configure();
-      await addHosts(this.mesh);
+      await addHosts(this.target.well);
       await this.#deleteOthers();
       try {
-        return await provideDisk(this.mesh, name, this.#instanceId);
+        return await provideDisk(this.target.well, name, this.#instanceId);
       } catch (error) {
         if (tries === TRIES || !CONFIG_CHANGED.test(messageOf(error))) throw error;
       }
@@ -79,20 +79,20 @@ export class MeshCheck {
 
   /** The configs as they should be. */
   async #configure(): Promise<void> {
-    const { configs } = this.mesh.clients;
+    const { configs } = this.target.mesh.clients;
     const { configs: found } = await retrying("ListConfigs", () => configs.listConfigs({}));
     for (const { type, name } of found)
       if (name !== "default") await trying(() => configs.deleteConfig({ type, name }));
     const put = (type: string, content: string) =>
       retrying("UpdateConfig", () => configs.updateConfig({ type, content }));
     // The cpi-config first: the cloud config's azs name its CPIs.
-    await put("cpi", this.mesh.cpiConfig);
+    await put("cpi", this.target.cpiConfig);
     await put("cloud", CLOUD_CONFIG);
   }
 
   /** Disks that fuzz made of devices that are needed here. */
   async #deleteOthers(): Promise<void> {
-    const { registry, disks } = this.mesh.clients;
+    const { registry, disks } = this.target.mesh.clients;
     const dynamic = await retrying("ListDisks", () => disks.listDisks({}));
     for (const { diskName } of dynamic.disks)
       if (!this.#kept.has(diskName)) {

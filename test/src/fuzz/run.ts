@@ -152,7 +152,7 @@ class FuzzRun {
   }
 
   #lookAtProcesses(): void {
-    for (const [name, process] of this.fuzzed?.mesh.processes ?? []) {
+    for (const [name, process] of this.fuzzed?.target.mesh.processes ?? []) {
       if (process.exit !== undefined) {
         const { code, signal } = process.exit;
         this.#found(`${name} ended with ${signal ?? `exit code ${code}`}:\n${lastWords(process)}`);

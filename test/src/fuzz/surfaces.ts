@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { connect } from "node:tls";
-import type { FuzzMesh } from "./fuzz-mesh.js";
-import { HTTPS_LOGIN, VM_REGISTRY } from "./fuzz-mesh.js";
+import type { FuzzTarget } from "./fuzz-target.js";
+import { HTTPS_LOGIN, VM_REGISTRY } from "./fuzz-target.js";
 import { PARSER_NAMES } from "./parsers.js";
 import { ProtoMessages } from "./proto-messages.js";
 import type { Surface } from "./surface.js";
@@ -18,28 +18,30 @@ import { StemcellsSurface } from "./surfaces/stemcells.js";
 import { TlsSurface } from "./surfaces/tls.js";
 
 export interface SurfaceParts {
-  readonly mesh: FuzzMesh;
+  readonly target: FuzzTarget;
   /** Of the disk that is there to be hurt. */
   readonly nbdSocketPath: string;
 }
 
 /** Surfaces of the mesh, by name. */
 const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise<Surface>>> = {
-  grpc: ({ mesh }) => new GrpcSurface(mesh.targets, new ProtoMessages()),
-  http2: ({ mesh }) => new Http2Surface(mesh.targets),
-  tls: async ({ mesh }) => new TlsSurface(mesh.targets, await clientHello()),
+  grpc: ({ target }) => new GrpcSurface(target.targets, new ProtoMessages()),
+  http2: ({ target }) => new Http2Surface(target.targets),
+  tls: async ({ target }) => new TlsSurface(target.targets, await clientHello()),
   nbd: ({ nbdSocketPath }) => new NbdSurface(nbdSocketPath),
-  mbus: ({ mesh }) =>
+  mbus: ({ target }) =>
     MbusSurface.connect({
-      address: mesh.nats.address,
-      director: mesh.filesOf("director"),
-      agent: mesh.filesOf("disk-agent"),
+      address: target.mesh.nats.address,
+      director: target.filesOf("director"),
+      agent: target.filesOf("disk-agent"),
     }),
-  "registry-http": ({ mesh }) => new RegistryHttpSurface(mesh.targets, { port: mesh.vmRegistryPort, ...VM_REGISTRY }),
-  https: ({ mesh }) => new HttpsSurface(mesh.targets, { port: mesh.httpsPort, login: HTTPS_LOGIN, uaa: mesh.uaa }),
-  configs: ({ mesh }) => new ConfigsSurface(mesh.clients),
-  stemcells: ({ mesh }) => new StemcellsSurface(mesh.clients.stemcells),
-  "cpi-answers": ({ mesh }) => new CpiAnswersSurface(mesh),
+  "registry-http": ({ target }) =>
+    new RegistryHttpSurface(target.targets, { port: target.vmRegistryPort, ...VM_REGISTRY }),
+  https: ({ target }) =>
+    new HttpsSurface(target.targets, { port: target.httpsPort, login: HTTPS_LOGIN, uaa: target.uaa }),
+  configs: ({ target }) => new ConfigsSurface(target.mesh.clients),
+  stemcells: ({ target }) => new StemcellsSurface(target.mesh.clients.stemcells),
+  "cpi-answers": ({ target }) => new CpiAnswersSurface(target),
 };
 
 const MESH_SURFACE_NAMES = Object.keys(MAKERS);

@@ -1,7 +1,7 @@
 import { ActionCode, type ActionResult, AttachState, type Device } from "@diskmesh/api/registry";
 import { DomainError, NotFoundError } from "@diskmesh/domain";
 import { fillRange, isZero } from "../mesh/device-files.js";
-import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { TestMesh } from "../mesh/test-mesh.js";
 import type { Random } from "../random.js";
 import type { Account, DeviceAccount } from "./account.js";
 import type { Truce } from "./truce.js";
@@ -44,7 +44,7 @@ const PURGED = { told: "unsettled", purged: true } as const;
  */
 export class HostCaller {
   constructor(
-    private readonly mesh: Pick<RegistryMesh, "operator" | "device">,
+    private readonly mesh: Pick<TestMesh, "clients" | "device">,
     private readonly account: Account,
     private readonly hostId: string,
     private readonly random: Random,
@@ -71,30 +71,30 @@ export class HostCaller {
 
   addHost(): Promise<void> {
     const { hostId } = this;
-    return this.#add(this.account.of(hostId), () => this.mesh.operator.addHost({ hostId }));
+    return this.#add(this.account.of(hostId), () => this.mesh.clients.registry.addHost({ hostId }));
   }
 
   /** `patient`: asks until it is done. What is erased first leaves only when it is asked for again. */
   removeHost(isOver: () => boolean, patient = this.#isPatient()): Promise<void> {
     const { hostId } = this;
-    const call = () => this.mesh.operator.removeHost({ hostId });
+    const call = () => this.mesh.clients.registry.removeHost({ hostId });
     return this.#remove(this.account.of(hostId), call, patient, isOver);
   }
 
   #addDevices(): Promise<void> {
     const { devices, request } = this.#chosen();
-    return this.#add(devices, () => this.mesh.operator.addDevice(request));
+    return this.#add(devices, () => this.mesh.clients.registry.addDevice(request));
   }
 
   #removeDevices(isOver: () => boolean): Promise<void> {
     const { devices, request } = this.#chosen();
-    return this.#remove(devices, () => this.mesh.operator.removeDevice(request), this.#isPatient(), isOver);
+    return this.#remove(devices, () => this.mesh.clients.registry.removeDevice(request), this.#isPatient(), isOver);
   }
 
   async #purgeDevices(): Promise<void> {
     const { devices, request } = this.#chosen();
     for (const device of devices) Object.assign(device, PURGED);
-    const result = await this.#answer(() => this.mesh.operator.purgeDevice(request), devices);
+    const result = await this.#answer(() => this.mesh.clients.registry.purgeDevice(request), devices);
     // What others write onto it after a backup, the registry that was restored cannot know.
     if (result?.code === ActionCode.S_OK && !this.account.hasBackup) for (const device of devices) fillRange(device);
   }
@@ -103,7 +103,7 @@ export class HostCaller {
     const { hostId } = this;
     const devices = this.account.of(hostId);
     for (const device of devices) Object.assign(device, PURGED);
-    await this.#answer(() => this.mesh.operator.purgeHost({ hostId }), devices);
+    await this.#answer(() => this.mesh.clients.registry.purgeHost({ hostId }), devices);
   }
 
   /** One device by id, or all on its path. */
@@ -216,7 +216,7 @@ export class HostCaller {
   }
 
   async #isToBeRemoved(): Promise<boolean> {
-    const { host } = await persistently(this.calls, () => this.mesh.operator.getHost({ hostId: this.hostId }));
+    const { host } = await persistently(this.calls, () => this.mesh.clients.registry.getHost({ hostId: this.hostId }));
     return host?.removalRequested ?? false;
   }
 }

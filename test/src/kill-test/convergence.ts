@@ -1,12 +1,12 @@
 import { AttachState, HostState } from "@diskmesh/api/registry";
 import { eventually } from "@diskmesh/testkit";
 import { openFiles } from "../mesh/device-files.js";
-import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { TestMesh } from "../mesh/test-mesh.js";
 import type { Account } from "./account.js";
 import { type HostCaller, PATIENCE_MS } from "./callers.js";
 
 /** A mesh, as far as it is looked at. */
-export type LookedAt = Pick<RegistryMesh, "operator" | "device" | "agent" | "agentClient">;
+export type LookedAt = Pick<TestMesh, "clients" | "device" | "process" | "agentClient">;
 
 const LOOK_EVERY_MS = 10;
 
@@ -30,7 +30,7 @@ export function watchDescriptors(
 }
 
 function openFilesOf(mesh: LookedAt, hostId: string): string[] {
-  return openFiles(mesh.agent(hostId).pid);
+  return openFiles(mesh.process(hostId).pid);
 }
 
 /** No more kills: every second host is added, the others are removed, and all of it must come true. */
@@ -47,7 +47,7 @@ export async function converge(
       const isAdded = index % 2 === 0;
       try {
         await eventually(async () => {
-          const { host } = await mesh.operator.getHost({ hostId });
+          const { host } = await mesh.clients.registry.getHost({ hostId });
           return host?.state === HostState.ONLINE;
         }, patience);
         // A purged host is known again once its agent has registered.

@@ -2,7 +2,7 @@ import { AttachState, type Device } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { DomainError, messageOf, NotFoundError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
-import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { TestMesh } from "../mesh/test-mesh.js";
 import type { Random } from "../random.js";
 import { BLOCK_BYTES, DiskContent } from "../soak/disk-content.js";
 import type { Account } from "./account.js";
@@ -24,7 +24,7 @@ interface KnownDisk {
 }
 
 export interface DiskUserOptions {
-  readonly mesh: Pick<RegistryMesh, "operator">;
+  readonly mesh: Pick<TestMesh, "clients">;
   readonly account: Account;
   readonly calls: Calls;
   readonly hostId: string;
@@ -58,7 +58,7 @@ export class DiskUser {
   /** Makes the first disks, which are there at any backup. */
   async prepare(): Promise<void> {
     const { hostId } = this.options;
-    await this.#persistently(() => this.options.mesh.operator.addHost({ hostId }));
+    await this.#persistently(() => this.options.mesh.clients.registry.addHost({ hostId }));
     for (const _ of [1, 2]) {
       await eventually(() => this.#hasRoom(), PATIENCE);
       await this.#create();
@@ -121,7 +121,7 @@ export class DiskUser {
     const tryOne = async (disk: KnownDisk): Promise<void> => {
       await this.#try(disk, disk.exportPath);
       const request = { diskId: disk.diskId, hostId };
-      const published = await mesh.operator.publishDisk(request, { deadlineMs: TRY_MS }).catch(() => undefined);
+      const published = await mesh.clients.registry.publishDisk(request, { deadlineMs: TRY_MS }).catch(() => undefined);
       const { exportPath = "" } = published?.disk?.publication ?? {};
       if (exportPath !== "") disk.exportPath = exportPath;
       await this.#try(disk, exportPath);
@@ -167,7 +167,7 @@ export class DiskUser {
     this.#disks.push(disk);
     const { hostId } = this.options;
     const request = { diskId, sizeBytes: diskBytes, az: AZ, hostId };
-    await this.#persistently(() => mesh.operator.createDisk(request));
+    await this.#persistently(() => mesh.clients.registry.createDisk(request));
     disk.told = "there";
     await this.#verify(disk);
     const data = Array.from({ length: content.blocks }, (_, block) => content.begin(block));
@@ -176,14 +176,14 @@ export class DiskUser {
   }
 
   async #unpublish({ diskId }: KnownDisk): Promise<void> {
-    await this.#persistently(() => this.options.mesh.operator.unpublishDisk({ diskId }));
+    await this.#persistently(() => this.options.mesh.clients.registry.unpublishDisk({ diskId }));
   }
 
   async #delete(disk: KnownDisk): Promise<void> {
     const { diskId } = disk;
     disk.told = "unsettled";
     await this.#unpublish(disk);
-    await this.#persistently(() => this.options.mesh.operator.deleteDisk({ diskId }));
+    await this.#persistently(() => this.options.mesh.clients.registry.deleteDisk({ diskId }));
     disk.told = "gone";
   }
 
@@ -234,7 +234,7 @@ export class DiskUser {
 
   async #isThere({ diskId }: KnownDisk): Promise<boolean> {
     try {
-      await this.#persistently(() => this.options.mesh.operator.getDisk({ diskId }));
+      await this.#persistently(() => this.options.mesh.clients.registry.getDisk({ diskId }));
       return true;
     } catch (error) {
       if (error instanceof NotFoundError) return false;
@@ -246,7 +246,7 @@ export class DiskUser {
   async #hasRoom(): Promise<boolean> {
     const { mesh, hostId } = this.options;
     const all = { hostId, attachState: AttachState.ATTACHED, pageSize: 100 };
-    const { devices } = await this.#persistently(() => mesh.operator.listDevices(all));
+    const { devices } = await this.#persistently(() => mesh.clients.registry.listDevices(all));
     return devices.some((device: Device) => !device.dirty && device.diskId === "");
   }
 
@@ -255,7 +255,7 @@ export class DiskUser {
     const { diskId } = disk;
     const { mesh, hostId } = this.options;
     for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
-      const { disk: published } = await this.#persistently(() => mesh.operator.publishDisk({ diskId, hostId }));
+      const { disk: published } = await this.#persistently(() => mesh.clients.registry.publishDisk({ diskId, hostId }));
       disk.exportPath = published?.publication?.exportPath ?? "";
       try {
         const client = await NbdClient.connect({ socketPath: disk.exportPath });

@@ -1,6 +1,6 @@
 import type { DatabaseProcess } from "@diskmesh/tablet/testing";
 import { eventually, type ServiceProcess } from "@diskmesh/testkit";
-import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { TestMesh } from "../mesh/test-mesh.js";
 import { Random } from "../random.js";
 import type { Account } from "./account.js";
 import { type Calls, PATIENCE_MS } from "./callers.js";
@@ -14,7 +14,7 @@ export interface KillCounts {
 }
 
 export interface Killing {
-  readonly mesh: RegistryMesh;
+  readonly mesh: TestMesh;
   readonly registries: readonly KilledRegistry[];
   readonly store: Store;
   readonly account: Account;
@@ -74,9 +74,10 @@ export async function kill(killing: Killing): Promise<void> {
     await registry.comeUp();
   });
   // That of the disks' host stays up: what is written there is looked at through it.
-  const killed = [...mesh.agents].filter(([hostId]) => account.of(hostId).length > 0);
-  const agents = killed.map(([hostId, process], index) =>
+  const killed = mesh.hostIds.filter((hostId) => account.of(hostId).length > 0);
+  const agents = killed.map((hostId, index) =>
     killer(1 + index, PAUSES, async () => {
+      const process = mesh.process(hostId);
       if (process.exit !== undefined) account.violated(`the agent of ${hostId} ended by itself`);
       const before = process.logs.length;
       await process.restart();

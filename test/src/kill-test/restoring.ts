@@ -5,7 +5,7 @@ import { AttachState, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { backUpRegistry } from "../mesh/back-up-registry.js";
-import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { TestMesh } from "../mesh/test-mesh.js";
 import { repositoryFolder } from "../repository-folder.js";
 import type { Account, DeviceAccount, Told } from "./account.js";
 import { type Calls, PATIENCE_MS, persistently } from "./callers.js";
@@ -16,7 +16,7 @@ import type { Truce } from "./truce.js";
 const PATIENCE = { timeoutMs: PATIENCE_MS, everyMs: 100 };
 
 export interface Restoring {
-  readonly mesh: RegistryMesh;
+  readonly mesh: TestMesh;
   readonly registries: readonly KilledRegistry[];
   readonly account: Account;
   readonly calls: Calls;
@@ -34,9 +34,9 @@ export function backUp({ mesh, registries, account, disks, killers }: Restoring)
     await Promise.all(registries.map((registry) => registry.comeUp()));
     await eventually(async () => {
       // Which of them leads, a backup finds out.
-      const address = mesh.address(`disk-registry-${(tries++ % mesh.registries.length) + 1}`);
+      const address = mesh.address(`disk-registry-${(tries++ % registries.length) + 1}`);
       const [mark, diskMark] = [account.mark(), disks.mark()];
-      await backUpRegistry(address, mesh.files("operator"), file);
+      await backUpRegistry(address, mesh.certificates.files("operator"), file);
       account.backedUp(mark);
       disks.backedUp(diskMark);
       // Callers were at everything meanwhile: the next one will do.
@@ -63,7 +63,7 @@ export function restore(restoring: Restoring, file: string): Promise<number> {
       );
       const told = account.restored();
       await Promise.all(registries.map((registry) => registry.restart()));
-      for (const hostId of mesh.agents.keys()) await decideUnknown(restoring, hostId);
+      for (const hostId of mesh.hostIds) await decideUnknown(restoring, hostId);
       await Promise.all(Array.from(told, ([device, then]) => compareRestored(restoring, device, then)));
       for (const device of account.devices) device.leftUnerased = await isLeftUnerased(restoring, device);
       await disks.lookAfterRestore();
@@ -79,13 +79,13 @@ export function restore(restoring: Restoring, file: string): Promise<number> {
 async function decideUnknown({ mesh, calls }: Restoring, hostId: string): Promise<void> {
   // Once its agent has registered anew, its devices are marked.
   await eventually(async () => {
-    const { host } = await persistently(calls, () => mesh.operator.getHost({ hostId }));
+    const { host } = await persistently(calls, () => mesh.clients.registry.getHost({ hostId }));
     if (host !== undefined && host.lastHeartbeatAt === undefined)
       throw new Error(`host ${hostId} was not heard since the restore`);
   }, PATIENCE);
   const decided = { hostId };
   for (const verdict of [UnknownDiskVerdict.AGENT, UnknownDiskVerdict.REGISTRY])
-    await persistently(calls, () => mesh.fleet.decideUnknownDisks({ verdict, ...decided }));
+    await persistently(calls, () => mesh.clients.fleet.decideUnknownDisks({ verdict, ...decided }));
 }
 
 async function compareRestored(
@@ -117,7 +117,7 @@ async function isLeftUnerased({ mesh, calls }: Restoring, { deviceId }: DeviceAc
 }
 
 /** What its agent holds follows upon the registry's state as soon as it has registered anew. */
-async function isAsRestored(mesh: RegistryMesh, { hostId, deviceId }: DeviceAccount, told: Told): Promise<void> {
+async function isAsRestored(mesh: TestMesh, { hostId, deviceId }: DeviceAccount, told: Told): Promise<void> {
   const { attachState, detachConfirmed, lastError } = await mesh.device(deviceId).catch((error) => {
     if (error instanceof NotFoundError && told === "out")
       return { attachState: AttachState.UNKNOWN, detachConfirmed: true, lastError: "" };

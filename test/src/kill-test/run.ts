@@ -2,7 +2,8 @@ import { join } from "node:path";
 import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
-import { RegistryMesh } from "../mesh/registry-mesh.js";
+import { registryFleet } from "../mesh/fleets.js";
+import { TestMesh } from "../mesh/test-mesh.js";
 import { Random } from "../random.js";
 import { Account, type DevicePlace } from "./account.js";
 import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
@@ -75,17 +76,17 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
     random: new Random(seed * 1_000 + 999),
   });
   for (const hostId of [...hostIds, DISK_HOST])
-    await eventually(() => mesh.operator.getHost({ hostId }), { timeoutMs: PATIENCE_MS });
+    await eventually(() => mesh.clients.registry.getHost({ hostId }), { timeoutMs: PATIENCE_MS });
   await disks.prepare();
   report(`${store.title}: killing for ${seconds} s, seed ${seed}`);
   const untilMs = performance.now() + seconds * 1_000;
   using watching = watchDescriptors(mesh, account, hostIds);
   const [killers, automation, users] = [new Truce(), new Truce(), new Truce()];
-  const registries = mesh.registries.map(
-    (process) => new KilledRegistry(process, store.database !== undefined, account),
-  );
+  const registries = mesh
+    .all("disk-registry")
+    .map((process) => new KilledRegistry(process, store.database !== undefined, account));
   const outsider = new Outsider({
-    agent: mesh.agent(DISK_HOST),
+    agent: mesh.process(DISK_HOST),
     devices: devicesOf(DISK_HOST, mesh.folder, DISK_HOST_DEVICES),
     folder: mesh.folder,
     hostId: DISK_HOST,
@@ -164,24 +165,26 @@ async function restoreInTheMiddle(
   return devices;
 }
 
-function startMesh(options: KillTestOptions, hostIds: readonly string[]): Promise<RegistryMesh> {
+function startMesh(options: KillTestOptions, hostIds: readonly string[]): Promise<TestMesh> {
   const { store } = options;
-  return RegistryMesh.start({
-    hostIds: [...hostIds, DISK_HOST],
-    agentLauncher: (hostId, folder) => (hostId === DISK_HOST ? rebootable(folder, hostId) : []),
-    agent: (hostId, folder) => {
-      const places = devicesOf(hostId, folder, hostId === DISK_HOST ? DISK_HOST_DEVICES : options.devicesPerHost);
-      for (const { path } of places) makeDeviceFile(path, 2 * DEVICE_BYTES);
-      for (const place of places) fillRange(place);
-      return { devices: places.map(({ hostId: _, ...device }) => device) };
-    },
-    // An agent that is started again is not silent for that long, however loaded the machine is.
-    registry: {
-      heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 0 },
-      ...(store.tablet === undefined ? {} : { tablet: store.tablet("disk-registry") }),
-    },
-    registries: store.registries,
-  });
+  return TestMesh.start(
+    registryFleet({
+      hostIds: [...hostIds, DISK_HOST],
+      agentLauncher: (hostId, folder) => (hostId === DISK_HOST ? rebootable(folder, hostId) : []),
+      agent: (hostId, folder) => {
+        const places = devicesOf(hostId, folder, hostId === DISK_HOST ? DISK_HOST_DEVICES : options.devicesPerHost);
+        for (const { path } of places) makeDeviceFile(path, 2 * DEVICE_BYTES);
+        for (const place of places) fillRange(place);
+        return { devices: places.map(({ hostId: _, ...device }) => device) };
+      },
+      // An agent that is started again is not silent for that long, however loaded the machine is.
+      registry: {
+        heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 0 },
+      },
+      registries: store.registries,
+      tablet: store.tablet,
+    }),
+  );
 }
 
 function devicesOf(hostId: string, folder: string, count: number): DevicePlace[] {

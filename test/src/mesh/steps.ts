@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import type { Task } from "@diskmesh/api/director";
 import { AttachState, type Device } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
@@ -12,7 +11,7 @@ const PATIENCE_MS = 60_000;
 const RETRY_MS = 200;
 
 /** What the steps need of a mesh. */
-type Mesh = Pick<TestMesh, "clients" | "group" | "hostIds">;
+type Mesh = Pick<TestMesh, "clients" | "hostIds">;
 
 /** Repeats a call while it fails as retryable. */
 export async function retrying<T>(what: string, call: () => Promise<T>): Promise<T> {
@@ -53,7 +52,7 @@ export async function addHosts(mesh: Mesh): Promise<void> {
   }
 }
 
-export async function listDevices(mesh: Mesh): Promise<Device[]> {
+async function listDevices(mesh: Mesh): Promise<Device[]> {
   const all = { pageSize: 1_000 };
   const { devices } = await retrying("ListDevices", () => mesh.clients.registry.listDevices(all));
   return devices;
@@ -108,8 +107,12 @@ export async function deleteDisk(mesh: Mesh, diskName: string): Promise<void> {
 }
 
 /** Opens a disk where an instance's programs find it, as often as it takes. */
-export async function openDisk(mesh: Mesh, hostId: string, diskCid: string): Promise<NbdClient> {
-  const socketPath = join(mesh.group.baseFolder(hostId), "data/dynamic_disks", diskCid);
+export async function openDisk(
+  mesh: Pick<TestMesh, "dynamicDisk">,
+  hostId: string,
+  diskCid: string,
+): Promise<NbdClient> {
+  const socketPath = mesh.dynamicDisk(hostId, diskCid);
   let client: NbdClient | undefined;
   await eventually(
     async () => {

@@ -1,114 +1,309 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import type { Device } from "@diskmesh/api/registry";
+import { identityUri, parseHostId } from "@diskmesh/domain";
+import { AgentClient, connectNats, mbusPermissions } from "@diskmesh/mbus";
+import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import {
-  ConfigServiceDefinition,
-  DeploymentServiceDefinition,
-  DynamicDiskServiceDefinition,
-  TaskServiceDefinition,
-} from "@diskmesh/api/director";
-import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
-import type { NatsServer, ServiceProcess } from "@diskmesh/testkit";
-import { ServiceGroup, type ServiceName, type ServicePlan } from "./service-group.js";
+  freePort,
+  type NatsServer,
+  ServiceProcess,
+  startNats,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+  type WaitFor,
+} from "@diskmesh/testkit";
+import { type Clients, DEFINITIONS } from "./clients.js";
+import {
+  type MeshPlan,
+  type NatsUsers,
+  nameOf,
+  type PlacedMesh,
+  type ProcessPlan,
+  programOf,
+  type ServiceName,
+  usualConfig,
+} from "./plan.js";
+import { type Ended, typeCommand } from "./type-command.js";
 
-export interface TestMeshOptions {
-  readonly hosts: number;
-  readonly devicesPerHost: number;
-  readonly deviceSizeBytes: number;
-  /** Laid over the config of each service of that name. */
-  readonly overrides?: Partial<Record<ServiceName, object>>;
-  /** Where processes tell their metrics, by name. */
-  readonly metricsPorts?: ReadonlyMap<string, number>;
-  /** Of every process, beside its own. */
-  readonly env?: Readonly<Record<string, string>>;
-}
+/** Many start at once, and the machine may have other things to do. */
+const START_TIMEOUT_MS = 300_000;
+/** Starting is all processor time. */
+const STARTED_TOGETHER = 4;
+const DEADLINE_MS = 30_000;
+/** The name in the certificate of all agents of VMs. */
+const VM_AGENTS = "vm-agents";
 
-/** A whole mesh of real processes in a temporary folder, all hosts in az z1, which tests may kill and restart. */
-export class TestMesh implements AsyncDisposable {
-  /** An operator's. */
-  readonly clients;
+/** What a process can do by itself, when whatever it needs may have been killed as well. */
+const RESTART_WAITS_FOR: Readonly<Record<ServiceName, WaitFor>> = {
+  director: "leading",
+  "cpi-dispatcher": "serving",
+  "disk-registry": "serving",
+  "disk-agent": "listening",
+};
+
+/** Real processes that belong together: one folder, one authority, and an address for each. Tests may kill and restart them. */
+export class TestMesh implements PlacedMesh, AsyncDisposable {
+  readonly folder = temporaryFolder();
+  readonly processes = new Map<string, ServiceProcess>();
+  /** An operator's, of the services that the plan has. */
+  readonly clients: Clients;
+  readonly #agentClients = new Map<string, Client<typeof DiskAgentServiceDefinition>>();
+  readonly #open: { close(): void | Promise<void> }[] = [];
+  #nats: NatsServer | undefined;
 
   private constructor(
-    readonly group: ServiceGroup,
-    readonly nats: NatsServer,
+    readonly plan: MeshPlan,
+    readonly certificates: TestCertificates,
+    private readonly places: ReadonlyMap<string, string>,
   ) {
-    this.clients = {
-      registry: group.client(DiskRegistryServiceDefinition, "disk-registry"),
-      configs: group.client(ConfigServiceDefinition, "director"),
-      deployments: group.client(DeploymentServiceDefinition, "director"),
-      disks: group.client(DynamicDiskServiceDefinition, "director"),
-      tasks: group.client(TaskServiceDefinition, "director"),
-    };
+    mkdirSync(join(this.folder, "data"));
+    const clients = Object.entries(DEFINITIONS).flatMap(([service, definitions]) =>
+      this.names(service as ServiceName).length === 0
+        ? []
+        : Object.entries(definitions).map(([name, definition]) => [
+            name,
+            this.client(definition, service as ServiceName),
+          ]),
+    );
+    this.clients = Object.fromEntries(clients);
   }
 
   /** Starts everything and waits until all of it serves. */
-  static async start(options: TestMeshOptions): Promise<TestMesh> {
-    const hostIds = Array.from({ length: options.hosts }, (_, index) => `host-${index + 1}`);
-    const names = ["director", "cpi-dispatcher", "disk-registry"];
-    const group = await ServiceGroup.prepare({ names, hostIds });
+  static async start(plan: MeshPlan): Promise<TestMesh> {
+    const names = ["nats", ...plan.processes.map(nameOf), ...(plan.listeners ?? [])];
+    const places = new Map<string, string>();
+    for (const name of names) places.set(name, `${plan.places?.host(name) ?? "127.0.0.1"}:${await freePort()}`);
+    const agents = plan.processes.filter(({ service }) => service === "disk-agent").map(nameOf);
+    const hostIds = plan.vmAgents ? [...agents, VM_AGENTS] : agents;
+    const mesh = new TestMesh(plan, plan.certificates ?? (await testCertificates({ hostIds })), places);
     try {
-      const mesh = new TestMesh(group, await group.startNats());
-      const agents = hostIds.map((hostId) => mesh.#agent(hostId, options));
-      await group.start(mesh.#services(options), agents);
+      const users = await plan.prepare?.(mesh);
+      if (mesh.hasNats) mesh.#nats = await mesh.#startNats(users);
+      await mesh.add(...plan.processes);
       return mesh;
     } catch (error) {
-      await group[Symbol.asyncDispose]();
+      await mesh[Symbol.asyncDispose]();
       throw error;
     }
   }
 
   get hostIds(): readonly string[] {
-    return this.group.hostIds;
+    return this.names("disk-agent");
   }
 
-  /** The process of a service, or of the agent of a host. */
+  /** Directors are of no use without it. */
+  get hasNats(): boolean {
+    return this.plan.nats ?? this.names("director").length > 0;
+  }
+
+  get nats(): NatsServer {
+    if (this.#nats === undefined) throw new Error("the mesh has no NATS");
+    return this.#nats;
+  }
+
+  get operatorFiles(): TlsFiles {
+    return this.certificates.files("operator");
+  }
+
+  get vmAgentFiles(): TlsFiles {
+    return this.certificates.files(`disk-agent-${VM_AGENTS}`);
+  }
+
+  /** What tells the `diskmesh` command where the mesh is, and who asks. */
+  get commandEnvironment(): Readonly<Record<string, string>> {
+    const { caFile, certFile, keyFile } = this.operatorFiles;
+    const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
+    const variables = { director: "DIRECTOR", "cpi-dispatcher": "DISPATCHER", "disk-registry": "REGISTRY" } as const;
+    const services = Object.entries(variables) as [ServiceName, string][];
+    const addresses = services.map(([service, variable]) => [
+      `DISKMESH_${variable}`,
+      this.addresses(service).join(","),
+    ]);
+    return { ...files, ...Object.fromEntries(addresses.filter(([, address]) => address !== "")) };
+  }
+
+  /** Types a command line of `diskmesh`, as an operator, in the folder of the mesh. */
+  typed(...args: readonly string[]): Promise<Ended> {
+    return typeCommand(args, this.commandEnvironment, this.folder);
+  }
+
+  /** The plan's processes of a service. */
+  names(service: ServiceName): string[] {
+    return this.plan.processes.filter((plan) => plan.service === service).map(nameOf);
+  }
+
+  address(name: string): string {
+    const address = this.places.get(name);
+    if (address === undefined) throw new Error(`no address of ${name}`);
+    return address;
+  }
+
+  addresses(service: ServiceName): string[] {
+    return this.names(service).map((name) => this.address(name));
+  }
+
+  listen(name: string): { host: string; port: number } {
+    const [host = "", port] = this.address(name).split(":");
+    return { host, port: Number(port) };
+  }
+
+  dataFolder(name: string): string {
+    return join(this.folder, "data", name);
+  }
+
+  baseFolder(hostId: string): string {
+    return join(this.folder, "agents", hostId);
+  }
+
+  /** Where the agent of a host links a dynamic disk. */
+  dynamicDisk(hostId: string, diskCid: string): string {
+    return join(this.baseFolder(hostId), "data/dynamic_disks", diskCid);
+  }
+
+  deviceFile(hostId: string, index: number): string {
+    return join(this.folder, "devices", hostId, `${index + 1}.img`);
+  }
+
+  /** The processes of a service, by the plan; which of them leads is for them to decide. */
+  all(service: ServiceName): ServiceProcess[] {
+    return this.names(service).map((name) => this.process(name));
+  }
+
   process(name: string): ServiceProcess {
-    return this.group.process(name);
+    const process = this.processes.get(name);
+    if (process === undefined) throw new Error(`no process ${name}`);
+    return process;
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.group[Symbol.asyncDispose]();
+  /** Starts processes in this order, agents last, and waits until they serve, agents that they are registered too. */
+  async add(...plans: readonly ProcessPlan[]): Promise<void> {
+    for (const plan of plans) this.processes.set(nameOf(plan), this.#process(plan));
+    const isAgent = ({ service }: ProcessPlan) => service === "disk-agent";
+    for (const stage of [plans.filter((plan) => !isAgent(plan)), plans.filter(isAgent)])
+      for (let first = 0; first < stage.length; first += STARTED_TOGETHER)
+        await Promise.all(stage.slice(first, first + STARTED_TOGETHER).map((one) => this.#start(one)));
   }
 
-  #services({ overrides, metricsPorts, env = {} }: TestMeshOptions): ServicePlan[] {
-    const { group, nats } = this;
-    const configs = {
-      "disk-registry": {
-        tablet: { storage: group.dataFolder("disk-registry") },
-        heartbeat: { intervalMs: 500, timeoutMs: 3_000, missedUntilSuspected: 6 },
-      },
-      "cpi-dispatcher": {
-        registry: { address: group.address("disk-registry") },
-        executables: { jobsFolder: group.folder },
-      },
-      director: {
-        tablet: { storage: group.dataFolder("director") },
-        dispatcher: { address: group.address("cpi-dispatcher") },
-        nats: { servers: [nats.address] },
-        nodes: {
-          registries: [{ address: group.address("disk-registry") }],
-          requestTimeoutMs: 60_000,
-          callTimeoutMs: 120_000,
-        },
-        dynamicDisks: { enabled: true },
-      },
+  /** The whole config of a process of the plan, as it was at first. */
+  configOf(plan: ProcessPlan): object {
+    const { service } = plan;
+    const name = nameOf(plan);
+    return {
+      listen: this.listen(name),
+      tls: this.certificates.files(service === "disk-agent" ? `disk-agent-${name}` : service),
+      ...usualConfig(this, plan),
+      ...(typeof plan.config === "function" ? plan.config(this) : plan.config),
     };
-    return (Object.keys(configs) as (keyof typeof configs)[]).map((service) => ({
-      name: service,
-      service,
-      config: { ...configs[service], ...metricsAt(metricsPorts?.get(service)), ...overrides?.[service] },
-      env,
-    }));
   }
 
-  #agent(hostId: string, options: TestMeshOptions): ServicePlan {
-    const { group, nats } = this;
-    const { devicesPerHost, deviceSizeBytes, overrides, metricsPorts, env } = options;
-    const registry = group.address("disk-registry");
-    const plan = group.hostAgent(hostId, { registry, devices: devicesPerHost, deviceSizeBytes, nats });
-    const config = { ...plan.config, ...metricsAt(metricsPorts?.get(hostId)), ...overrides?.["disk-agent"] };
-    return { ...plan, env: { ...plan.env, ...env }, config };
+  /** An operator's client of a service, or of some processes of it, of which one leads. */
+  client<Definition extends ServiceDefinition>(
+    definition: Definition,
+    service: ServiceName,
+    { names = this.names(service), defaultDeadlineMs = this.plan.deadlineMs ?? DEADLINE_MS }: ClientOptions = {},
+  ): Client<Definition> {
+    const client = createClient(definition, {
+      address: names.map((name) => this.address(name)),
+      tls: this.operatorFiles,
+      serverRole: service,
+      ...(service === "disk-agent" ? { serverName: names[0] ?? "" } : {}),
+      defaultDeadlineMs,
+    });
+    this.closeLater(client);
+    return client;
+  }
+
+  /** An operator's client of a host's agent. */
+  agentClient(hostId: string): Client<typeof DiskAgentServiceDefinition> {
+    const known = this.#agentClients.get(hostId);
+    const client = known ?? this.client(DiskAgentServiceDefinition, "disk-agent", { names: [hostId] });
+    this.#agentClients.set(hostId, client);
+    return client;
+  }
+
+  /** A director's way to agents, in VMs and on hosts. */
+  async agents(): Promise<AgentClient> {
+    const tls = this.certificates.files("director");
+    const nats = await connectNats({ servers: [this.nats.address], tls, name: "director" });
+    await nats.whenConnected(AbortSignal.timeout(60_000));
+    const limits = { requestTimeoutMs: 10_000, callTimeoutMs: 60_000, taskPollIntervalMs: 20 };
+    const agents = new AgentClient({ nats, directorId: "the-test", ...limits });
+    this.closeLater(nats);
+    this.closeLater(agents);
+    return agents;
+  }
+
+  async device(deviceId: string): Promise<Device> {
+    const { device } = await this.clients.registry.getDevice({ deviceId });
+    if (device === undefined) throw new Error("the answer has no device");
+    return device;
+  }
+
+  closeLater(one: { close(): void | Promise<void> }): void {
+    this.#open.unshift(one);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.processes.values()].map((process) => process.kill()));
+    for (const one of this.#open) await one.close();
+  }
+
+  async #start({ waitFor, ...plan }: ProcessPlan): Promise<void> {
+    const process = this.process(nameOf(plan));
+    await process.start();
+    if (waitFor === undefined) await process.waitFor("serving");
+  }
+
+  async #startNats(users: NatsUsers | undefined): Promise<NatsServer> {
+    const identities = [
+      { role: "director", name: "" } as const,
+      ...this.hostIds.map((hostId) => ({ role: "disk-agent", name: parseHostId(hostId) }) as const),
+    ];
+    const inVms = { publish: ["hm.agent.*.*", "director.>"], subscribe: ["agent.*"] };
+    const nats = await startNats({
+      folder: this.folder,
+      certs: this.certificates,
+      users: [
+        ...identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) })),
+        ...(this.plan.vmAgents ? [{ user: identityUri({ role: "disk-agent", name: VM_AGENTS }), ...inVms }] : []),
+      ],
+      ...users,
+      ...this.listen("nats"),
+      launcher: this.plan.places?.launcher("nats"),
+    });
+    this.closeLater({ close: () => nats.kill() });
+    return nats;
+  }
+
+  #process(plan: ProcessPlan): ServiceProcess {
+    const { service, waitFor = RESTART_WAITS_FOR[service], env, launcher } = plan;
+    const config = this.configOf(plan);
+    const name = nameOf(plan);
+    const isAgent = service === "disk-agent";
+    return new ServiceProcess({
+      name,
+      mainFile: plan.mainFile ?? programOf(service, config),
+      folder: this.folder,
+      config,
+      // As deploy/local does: a hung device file holds a thread of the pool.
+      env: { ...(isAgent ? { UV_THREADPOOL_SIZE: "64" } : {}), ...(typeof env === "function" ? env(this) : env) },
+      launcher: (typeof launcher === "function" ? launcher(this) : launcher) ?? this.plan.places?.launcher(name),
+      health: {
+        address: this.address(name),
+        tls: this.operatorFiles,
+        serverRole: service,
+        ...(isAgent ? { serverName: name } : {}),
+      },
+      waitFor,
+      startTimeoutMs: START_TIMEOUT_MS,
+    });
   }
 }
 
-/** The part of a config by which a process tells its metrics there. */
-export function metricsAt(port: number | undefined): { readonly metrics?: object } {
-  return port === undefined ? {} : { metrics: { listen: { port } } };
+interface ClientOptions {
+  readonly names?: readonly string[];
+  readonly defaultDeadlineMs?: number;
 }

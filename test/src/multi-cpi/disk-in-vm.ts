@@ -4,7 +4,7 @@ import type { Instance } from "@diskmesh/api/director";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import type { AgentClient } from "@diskmesh/mbus";
 import { eventually } from "@diskmesh/testkit";
-import { HOSTS, type MultiCpiMesh } from "./multi-cpi-mesh.js";
+import { type FiveCpis, HOSTS } from "./five-cpis.js";
 
 /** A dynamic disk as the programs in a VM find it. */
 export interface DiskInVm extends AsyncDisposable {
@@ -14,13 +14,13 @@ export interface DiskInVm extends AsyncDisposable {
 
 /** On a host it is an NBD export; in a VM of the reference CPI a file, to which its agent made a link. */
 export async function openDisk(
-  mesh: MultiCpiMesh,
+  five: FiveCpis,
   agents: AgentClient,
   { az, agentId, vmCid, usesRegistry }: Instance,
   diskCid: string,
 ): Promise<DiskInVm> {
-  if (HOSTS.has(agentId)) return exportedDisk(mesh.dynamicDisk(agentId, diskCid));
-  const installed = mesh.installed[{ z1: 0, z2: 1, z3: 2 }[az] as 0 | 1 | 2];
+  if (HOSTS.has(agentId)) return exportedDisk(five.mesh.dynamicDisk(agentId, diskCid));
+  const installed = five.installed[{ z1: 0, z2: 1, z3: 2 }[az] as 0 | 1 | 2];
   if (!usesRegistry) return fileDisk(join(installed.vmFolder(vmCid), "dynamic_disks", diskCid));
   // In version 1 no agent is told of dynamic disks: it finds in its settings at the bosh-registry where the disk is.
   await agents.call(agentId, "mount_disk", [diskCid]);

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
-import type { Places } from "../mesh/service-group.js";
+import type { Places } from "../mesh/plan.js";
 
 const BRIDGE = "mesh0";
 const INTERFACE = "eth0";

@@ -116,11 +116,11 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     it("the director -> a call that waits, and has secret arguments, is not made", async () => {
       const { mesh } = scene;
       const holder = await scene.sleeping(3_600_000);
-      const file = join(mesh.group.folder, "noted");
+      const file = join(mesh.folder, "noted");
       const args = { file, password: "hunter2-secret" };
       const taskId = taskOf(await scene.send("POST", `${B}/login_async?wait=true`, args));
       await mesh.process("director").kill();
-      const stored = await textsIn(mesh.group.dataFolder("director"));
+      const stored = await textsIn(mesh.dataFolder("director"));
       expect(stored).to.contain(file).and.not.to.contain("hunter2");
       await mesh.process("director").start();
       await mesh.clients.tasks.cancelTask({ taskId: holder });

@@ -5,6 +5,7 @@ import { DRIVER_LIMITS } from "@diskmesh/driver/host";
 import type { Client } from "@diskmesh/rpc";
 import { eventually, freePort } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { B, NODE } from "./rows.js";
@@ -49,18 +50,20 @@ export class PassthruScene {
     this.#port = await freePort();
     const http = { listen: { port: this.#port }, users: await httpUsers(USERS), requestTimeoutMs: 120_000 };
     const limits = { ...DRIVER_LIMITS, maxTurnProcessorMs: 300, syncTimeoutMs: 100_000, restart: RESTART };
-    this.mesh = await TestMesh.start({
-      hosts,
-      devicesPerHost: 1,
-      deviceSizeBytes: MIB_BYTES,
-      overrides: {
-        "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
-        director: { http, drivers: directorDrivers },
-        "disk-agent": { drivers: agentDrivers, tuning: { drivers: limits } },
-      },
-    });
-    this.vendors = this.mesh.group.client(VendorPassthruServiceDefinition, "director");
-    this.locks = this.mesh.group.client(LockServiceDefinition, "director");
+    this.mesh = await TestMesh.start(
+      wholeFleet({
+        hosts,
+        devicesPerHost: 1,
+        deviceSizeBytes: MIB_BYTES,
+        overrides: {
+          "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
+          director: { http, drivers: directorDrivers },
+          "disk-agent": { drivers: agentDrivers, tuning: { drivers: limits } },
+        },
+      }),
+    );
+    this.vendors = this.mesh.client(VendorPassthruServiceDefinition, "director");
+    this.locks = this.mesh.client(LockServiceDefinition, "director");
     await eventually(() => addHosts(this.mesh), PATIENCE);
     for (const nodeId of this.mesh.hostIds)
       await eventually(async () => {
@@ -70,8 +73,7 @@ export class PassthruScene {
   }
 
   http(user: User): HttpClient {
-    const known =
-      this.#clients.get(user) ?? new HttpClient(this.mesh.group.certificates, this.#port, `${user}:pw-${user}`);
+    const known = this.#clients.get(user) ?? new HttpClient(this.mesh.certificates, this.#port, `${user}:pw-${user}`);
     this.#clients.set(user, known);
     return known;
   }

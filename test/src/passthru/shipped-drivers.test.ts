@@ -74,7 +74,7 @@ describe("vendor passthru, drivers for any host", () => {
       OS_USERNAME: "admin",
       OS_PASSWORD: "pw-admin",
       OS_ENDPOINT: `https://127.0.0.1:${scene.http("admin").port}`,
-      OS_CACERT: scene.mesh.group.certificates.files("operator").caFile,
+      OS_CACERT: scene.mesh.certificates.files("operator").caFile,
     };
     const shown = shownCommands(readFileSync(join(repositoryFolder, "README.md"), "utf8"));
     expect(shown.map(({ command }) => command.split(" ").slice(0, 3).join(" "))).to.include.members([

@@ -8,6 +8,7 @@ import { programOnPath } from "@diskmesh/process-cpi";
 import { eventually, freePort } from "@diskmesh/testkit";
 import { type Browser, chromium } from "playwright-core";
 import { logIn } from "../browser-login.js";
+import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady, provideDisk } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { repositoryFolder } from "../repository-folder.js";
@@ -55,18 +56,9 @@ async function picturesOfPage(browser: Browser, address: string): Promise<void> 
 /** What is typed, and what it prints on a terminal. */
 async function printed(mesh: TestMesh, line: string): Promise<readonly [string, string]> {
   const [out, err] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
-  const { caFile, certFile, keyFile } = mesh.group.operatorFiles;
-  const environment = {
-    TERM: "xterm",
-    DISKMESH_DIRECTOR: mesh.group.address("director"),
-    DISKMESH_DISPATCHER: mesh.group.address("cpi-dispatcher"),
-    DISKMESH_REGISTRY: mesh.group.address("disk-registry"),
-    DISKMESH_CA: caFile,
-    DISKMESH_CERT: certFile,
-    DISKMESH_KEY: keyFile,
-  };
+  const environment = { TERM: "xterm", ...mesh.commandEnvironment };
   const signal = new AbortController().signal;
-  await runCommandLine(line.split(" "), { out, err, environment, workingFolder: mesh.group.folder, signal });
+  await runCommandLine(line.split(" "), { out, err, environment, workingFolder: mesh.folder, signal });
   return [`diskmesh ${line}`, String(out.read() ?? "").replace(TIMES, TIME_SHOWN)];
 }
 
@@ -76,12 +68,14 @@ async function main(): Promise<void> {
   mkdirSync(FOLDER, { recursive: true });
   const port = await freePort();
   const http = { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) };
-  await using mesh = await TestMesh.start({
-    hosts: 6,
-    devicesPerHost: 4,
-    deviceSizeBytes: MIB_BYTES,
-    overrides: { director: { http } },
-  });
+  await using mesh = await TestMesh.start(
+    wholeFleet({
+      hosts: 6,
+      devicesPerHost: 4,
+      deviceSizeBytes: MIB_BYTES,
+      overrides: { director: { http } },
+    }),
+  );
   await story(mesh);
   // It runs as root in containers.
   const browser = await chromium.launch({

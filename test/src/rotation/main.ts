@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import { messageOf } from "@diskmesh/domain";
 import { createAuthority } from "@diskmesh/pki";
 import { ReplacedFiles } from "./replaced-files.js";
-import { RotatedMesh } from "./rotated-mesh.js";
+import { RotatedFleet } from "./rotated-fleet.js";
 import { ROTATED_HOSTS } from "./rotated-services.js";
 
 const USAGE = "npm run rotation -- [--minutes N] [--valid-seconds N]";
@@ -28,7 +28,7 @@ async function rotate(minutes: number, validSeconds: number): Promise<readonly s
   certificates.revokeFormer();
   await certificates.issueAll(authority);
   let issuedAtMs = performance.now();
-  await using rotated = await RotatedMesh.start(certificates);
+  await using rotated = await RotatedFleet.start(certificates);
   const beganAtMs = performance.now();
   for (let rotation = 1; performance.now() - beganAtMs < minutes * 60_000; rotation++) {
     await delay(Math.max(0, issuedAtMs + validSeconds * 1_000 * REPLACED_AFTER - performance.now()));

@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { type AgentAccess, agentAccess } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { installCpi, powerOffAll } from "@diskmesh/process-cpi";
-import type { NatsServer } from "@diskmesh/testkit";
-import { ServiceGroup, type ServiceName, type ServicePlan } from "../mesh/service-group.js";
+import type { PlacedMesh, ProcessPlan } from "../mesh/plan.js";
+import { TestMesh } from "../mesh/test-mesh.js";
 import type { ReplacedFiles } from "./replaced-files.js";
 
 export const ROTATED_HOSTS = ["h1", "h2"] as const;
@@ -12,70 +12,65 @@ export const BEAT_INTERVAL_MS = 1_000;
 const DEVICES_PER_HOST = 2;
 /** Long enough for a machine that has no time: what fails does not fail for that. */
 const PATIENT_MS = 60_000;
+const DEADLINE_MS = 120_000;
 
 /** A service of each kind and two agents, on one NATS server that asks the director whom to let in. */
 export interface RotatedServices {
-  readonly group: ServiceGroup;
-  readonly nats: NatsServer;
+  readonly mesh: TestMesh;
   /** How NATS and the director agree on whom to let in. */
   readonly access: AgentAccess;
-  /** Where the CPI has its VMs. */
-  readonly vmsFolder: string;
 }
 
 /** Starts all of them and waits until they serve. */
 export async function startRotatedServices(certificates: ReplacedFiles): Promise<RotatedServices> {
-  const names = ["director", "cpi-dispatcher", "disk-registry"];
-  const group = await ServiceGroup.prepare({ names, hostIds: ROTATED_HOSTS, certificates });
-  try {
-    const access = await agentAccess(group.folder, group.certificates);
-    const nats = await group.startNats([], access.nats);
-    const services = { group, nats, access, vmsFolder: join(group.folder, "vms") };
-    group.closeLater({ close: () => powerOffAll(services.vmsFolder) });
-    const plans = [registryOf(group), dispatcherOf(services), directorOf(services, certificates)];
-    await group.start(
-      plans,
-      ROTATED_HOSTS.map((hostId) => agentOf(services, hostId, certificates)),
-    );
-    return services;
-  } catch (error) {
-    await group[Symbol.asyncDispose]();
-    throw error;
-  }
-}
-
-function registryOf(group: ServiceGroup): ServicePlan {
-  return planOf("disk-registry", {
-    tablet: { storage: group.dataFolder("disk-registry") },
-    heartbeat: { intervalMs: 500, timeoutMs: PATIENT_MS, probationMs: 500 },
+  let access: AgentAccess | undefined;
+  const mesh = await TestMesh.start({
+    processes: [
+      REGISTRY,
+      { service: "cpi-dispatcher", config: dispatcherOf },
+      { service: "director", config: (prepared) => directorOf(prepared, access as AgentAccess, certificates) },
+      ...ROTATED_HOSTS.map((hostId) => agentOf(hostId, certificates)),
+    ],
+    certificates,
+    deadlineMs: DEADLINE_MS,
+    prepare: async (prepared) => {
+      installCpi(execPathOf(prepared));
+      prepared.closeLater({ close: () => powerOffAll(vmsFolderOf(prepared)) });
+      access = await agentAccess(prepared.folder, certificates);
+      return access.nats;
+    },
   });
+  return { mesh, access: access as AgentAccess };
 }
 
-function dispatcherOf({ group, vmsFolder }: RotatedServices): ServicePlan {
-  const execPath = join(group.folder, "bin", "cpi");
-  installCpi(execPath);
-  const properties = { state_folder: vmsFolder, agent: { heartbeat_interval_ms: BEAT_INTERVAL_MS } };
-  return planOf("cpi-dispatcher", {
-    registry: { address: group.address("disk-registry") },
+/** Where the CPI has its VMs. */
+const vmsFolderOf = ({ folder }: PlacedMesh) => join(folder, "vms");
+const execPathOf = ({ folder }: PlacedMesh) => join(folder, "bin", "cpi");
+
+const REGISTRY: ProcessPlan = {
+  service: "disk-registry",
+  config: { heartbeat: { intervalMs: 500, timeoutMs: PATIENT_MS, probationMs: 500 } },
+};
+
+function dispatcherOf(mesh: PlacedMesh): object {
+  const properties = { state_folder: vmsFolderOf(mesh), agent: { heartbeat_interval_ms: BEAT_INTERVAL_MS } };
+  return {
     cpis: [
       { name: "fleet", type: "fleet" },
-      { name: "process", type: "process", execPath, properties },
+      { name: "process", type: "process", execPath: execPathOf(mesh), properties },
     ],
-    executables: { jobsFolder: group.folder, runFolder: join(group.folder, "run") },
-  });
+  };
 }
 
-function directorOf({ group, nats, access }: RotatedServices, certificates: ReplacedFiles): ServicePlan {
-  return planOf("director", {
-    tablet: { storage: group.dataFolder("director") },
-    dispatcher: { address: group.address("cpi-dispatcher") },
-    nats: { servers: [nats.address], tls: certificates.mbusFiles("director") },
-    nodes: { registries: [{ address: group.address("disk-registry") }] },
-    dynamicDisks: { enabled: true },
+function directorOf(mesh: PlacedMesh, access: AgentAccess, certificates: ReplacedFiles): object {
+  const nats = mesh.address("nats");
+  return {
+    nats: { servers: [nats], tls: certificates.mbusFiles("director") },
+    nodes: { registries: [{ address: mesh.address("disk-registry") }] },
     agents: {
       // An agent that takes other settings restarts rather than answers: half of this is waited for it.
       requestTimeoutMs: 10_000,
-      settings: { mbus: { urls: [`nats://${nats.address}`] } },
+      settings: { mbus: { urls: [`nats://${nats}`] } },
       natsIssuerSeedFile: access.config.agents.natsIssuerSeedFile,
       certificates: {
         authority: access.config.agents.certificates.authority,
@@ -84,22 +79,18 @@ function directorOf({ group, nats, access }: RotatedServices, certificates: Repl
         checkIntervalMs: 1_000,
       },
     },
-  });
-}
-
-function agentOf({ group, nats }: RotatedServices, hostId: string, certificates: ReplacedFiles): ServicePlan {
-  const registry = group.address("disk-registry");
-  const plan = group.hostAgent(hostId, { registry, devices: DEVICES_PER_HOST, deviceSizeBytes: MIB_BYTES, nats });
-  const tls = certificates.mbusFiles(`disk-agent-${hostId}`);
-  const config = {
-    ...plan.config,
-    nats: { servers: [nats.address], tls },
-    remoteIoTimeoutMs: 2 * PATIENT_MS,
-    tuning: { mbusHeartbeatIntervalMs: BEAT_INTERVAL_MS, heartbeatTimeoutMs: PATIENT_MS },
   };
-  return { ...plan, config };
 }
 
-function planOf(service: ServiceName, config: object): ServicePlan {
-  return { name: service, service, config };
+function agentOf(hostId: string, certificates: ReplacedFiles): ProcessPlan {
+  return {
+    service: "disk-agent",
+    name: hostId,
+    devices: { count: DEVICES_PER_HOST, sizeBytes: MIB_BYTES },
+    config: (mesh) => ({
+      nats: { servers: [mesh.address("nats")], tls: certificates.mbusFiles(`disk-agent-${hostId}`) },
+      remoteIoTimeoutMs: 2 * PATIENT_MS,
+      tuning: { mbusHeartbeatIntervalMs: BEAT_INTERVAL_MS, heartbeatTimeoutMs: PATIENT_MS },
+    }),
+  };
 }

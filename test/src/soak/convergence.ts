@@ -3,24 +3,24 @@ import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { repairDevices } from "./operations/index.js";
 import { PATIENCE_MS, type Soak } from "./soak.js";
-import type { SoakMesh } from "./soak-mesh.js";
+import type { SoakFleet } from "./soak-fleet.js";
 import { underWay } from "./under-way.js";
 
 const LOOK = { timeoutMs: PATIENCE_MS, everyMs: 500 };
 
 /** No more faults and no more work: everything must be as if there had been none. */
 export async function mustConverge(soak: Soak): Promise<void> {
-  const { mesh, violations } = soak;
+  const { fleet, violations } = soak;
   const checks: Readonly<Record<string, () => Promise<string[]>>> = {
     "every process is up": async () =>
-      [...mesh.supervised.values()].filter((one) => !one.isUp).map(({ name }) => `${name} is not up`),
-    "every host is ONLINE": () => hostsNotOnline(mesh),
+      [...fleet.supervised.values()].filter((one) => !one.isUp).map(({ name }) => `${name} is not up`),
+    "every host is ONLINE": () => hostsNotOnline(fleet),
     "every device of a work host is ATTACHED and clean": async () => {
       await repairDevices(soak);
-      return devicesNotReady(mesh);
+      return devicesNotReady(fleet);
     },
-    "no disk is left": () => disksLeft(mesh),
-    "no task is left": () => tasksLeft(mesh),
+    "no disk is left": () => disksLeft(fleet),
+    "no task is left": () => tasksLeft(fleet),
   };
   for (const [name, check] of Object.entries(checks)) {
     try {
@@ -38,14 +38,14 @@ export async function mustConverge(soak: Soak): Promise<void> {
   }
 }
 
-async function hostsNotOnline({ quietClients, hostIds }: SoakMesh): Promise<string[]> {
-  const hosts = await Promise.all(hostIds.map((hostId) => quietClients.registry.getHost({ hostId })));
+async function hostsNotOnline({ mesh }: SoakFleet): Promise<string[]> {
+  const hosts = await Promise.all(mesh.hostIds.map((hostId) => mesh.clients.registry.getHost({ hostId })));
   return hosts.flatMap(({ host }) => (host?.state === HostState.ONLINE ? [] : [`${host?.hostId} is ${host?.state}`]));
 }
 
-async function devicesNotReady({ quietClients, workHosts }: SoakMesh): Promise<string[]> {
+async function devicesNotReady({ mesh, workHosts }: SoakFleet): Promise<string[]> {
   const all = { pageSize: 1_000 };
-  const lists = await Promise.all(workHosts.map((hostId) => quietClients.registry.listDevices({ hostId, ...all })));
+  const lists = await Promise.all(workHosts.map((hostId) => mesh.clients.registry.listDevices({ hostId, ...all })));
   return lists
     .flatMap(({ devices }) => devices)
     .filter(
@@ -54,11 +54,11 @@ async function devicesNotReady({ quietClients, workHosts }: SoakMesh): Promise<s
     .map((one) => `${one.deviceId} ${one.attachState} ${one.health} dirty=${one.dirty} ${one.lastError}`);
 }
 
-async function disksLeft({ quietClients }: SoakMesh): Promise<string[]> {
+async function disksLeft({ mesh }: SoakFleet): Promise<string[]> {
   const all = { pageSize: 1_000 };
-  const { disks } = await quietClients.registry.listDisks(all);
-  const { disks: dynamic } = await quietClients.disks.listDisks(all);
-  const persistent = await quietClients.deployments.listPersistentDisks(all);
+  const { disks } = await mesh.clients.registry.listDisks(all);
+  const { disks: dynamic } = await mesh.clients.disks.listDisks(all);
+  const persistent = await mesh.clients.deployments.listPersistentDisks(all);
   return [
     ...disks.map(({ diskId }) => `disk ${diskId}`),
     ...dynamic.map(({ diskName }) => `dynamic disk ${diskName}`),
@@ -66,9 +66,9 @@ async function disksLeft({ quietClients }: SoakMesh): Promise<string[]> {
   ];
 }
 
-async function tasksLeft({ quietClients }: SoakMesh): Promise<string[]> {
+async function tasksLeft({ mesh }: SoakFleet): Promise<string[]> {
   const states = ["TASK_STATE_QUEUED", "TASK_STATE_PROCESSING", "TASK_STATE_CANCELLING"] as const;
-  const { tasks } = await quietClients.tasks.listTasks({
+  const { tasks } = await mesh.clients.tasks.listTasks({
     states: [...states],
     pageSize: 100,
   });

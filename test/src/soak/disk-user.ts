@@ -96,8 +96,8 @@ export class DiskUser {
 
   /** Where faults are restarts alone, nobody's I/O fails but that of programs on the host whose agent restarts. */
   #check(name: string, error: unknown): void {
-    const { mesh, violations, hasOnlyRestarts } = this.soak;
-    const upForMs = mesh.supervised.get(this.hostId)?.upForMs ?? 0;
+    const { fleet, violations, hasOnlyRestarts } = this.soak;
+    const upForMs = fleet.supervised.get(this.hostId)?.upForMs ?? 0;
     if (hasOnlyRestarts && upForMs > EXPORTED_AGAIN_MS)
       violations.add(
         `I/O fails where an agent restarts alone: ${name} through ${this.socketPath}, whose agent of ${this.hostId} is up for ${Math.round(upForMs)} ms: ${messageOf(error)}`,

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
-import type { Fault } from "./faults/fault.js";
+import type { Fault } from "./faults.js";
 import type { Planned } from "./schedule.js";
-import type { SoakMesh } from "./soak-mesh.js";
+import type { SoakFleet } from "./soak-fleet.js";
 import type { OwnExit } from "./supervised.js";
 import type { Violations } from "./violations.js";
 
@@ -25,7 +25,7 @@ export class FaultRunner {
   readonly #last = new Map<string, Promise<void>>();
 
   constructor(
-    private readonly mesh: SoakMesh,
+    private readonly fleet: SoakFleet,
     private readonly faults: readonly Fault[],
     private readonly violations: Violations,
     private readonly report: (line: string) => void,
@@ -51,7 +51,7 @@ export class FaultRunner {
     const felt = this.had.filter(({ endMs }) => endMs === undefined || endMs + FELT_AFTER_MS > this.#nowMs());
     if (felt.some(({ fault, target }) => fault === "full disk" && target === exit.name))
       return "its disk was full when it started";
-    const { name, database } = this.mesh.store;
+    const { name, database } = this.fleet.store;
     const usesDatabase = name === "mongodb" && /^(?:director|disk-registry)-/.test(exit.name);
     const wasWithout = felt.some(({ target }) => /\bdatabase\b/.test(target));
     return usesDatabase && database !== undefined && wasWithout ? "it found no database when it started" : undefined;
@@ -62,7 +62,7 @@ export class FaultRunner {
     const had: Had = { fault: name, target, beginMs: this.#nowMs(), endMs: undefined };
     this.had.push(had);
     try {
-      const end = await fault?.begin(this.mesh, target);
+      const end = await fault?.act(this.fleet, target);
       this.report(`${name}: ${target}, for ${(lengthMs / 1_000).toFixed(1)} s`);
       await delay(lengthMs);
       await end?.();

@@ -4,8 +4,7 @@ import { fetchDocumentDatabase } from "@diskmesh/tablet/testing";
 import { STORE_NAMES, type StoreName } from "../kill-test/stores.js";
 import { isIsolated, isolationProblem } from "../namespaces/isolation.js";
 import { repositoryFolder } from "../repository-folder.js";
-import { FAULTS } from "./faults/index.js";
-import { buildLastRelease, otherVersion } from "./faults/other-version.js";
+import { buildLastRelease, FAULTS, OTHER_VERSION } from "./faults.js";
 import { runIsolated } from "./isolated-soak.js";
 import { tables } from "./report.js";
 import { runSoak, writeReport } from "./run.js";
@@ -66,7 +65,7 @@ const print = (line: string) => void process.stdout.write(`soak: ${new Date().to
 /** Each store on its own, one after the other, in namespaces of its own where the machine gives them. */
 async function runAll(options: Options): Promise<boolean> {
   if (options.stores.includes("mongodb")) await fetchDocumentDatabase();
-  if (options.faults.includes(otherVersion.name)) await buildLastRelease();
+  if (options.faults.includes(OTHER_VERSION)) await buildLastRelease();
   const problem = isolationProblem();
   let wentWell = true;
   for (const store of options.stores) {

@@ -87,6 +87,12 @@ function kindOf(error: unknown): string {
   return typeof error;
 }
 
+/** The clients, with every call measured under the names of client and method. */
+export function measuredClients<Clients extends object>(clients: Clients, measures: Measures): Clients {
+  const each = Object.entries(clients).map(([name, client]) => [name, measured(client, name, measures)]);
+  return Object.fromEntries(each);
+}
+
 /** The client, with every call measured under the name of its method. */
 export function measured<Client extends object>(client: Client, service: string, measures: Measures): Client {
   return new Proxy(client, {

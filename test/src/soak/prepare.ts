@@ -2,7 +2,7 @@ import { AttachState } from "@diskmesh/api/registry";
 import { eventually } from "@diskmesh/testkit";
 import { DISK_TYPE, WORK_DEPLOYMENT } from "./operations/deployment-names.js";
 import { PATIENCE_MS, persistently, runTask, type Soak } from "./soak.js";
-import { DEVICE_BYTES, WORK_AZ } from "./soak-mesh.js";
+import { DEVICE_BYTES, WORK_AZ } from "./soak-fleet.js";
 
 const MIB_BYTES = 1024 * 1024;
 /** One host is left for the deployment that comes and goes. */
@@ -10,7 +10,7 @@ const WORK_INSTANCES = 2;
 
 /** Attaches the devices that disks are made of, and deploys the instances that dynamic disks go to. */
 export async function prepare(soak: Soak): Promise<void> {
-  const { clients, workHosts } = soak.mesh;
+  const { clients, workHosts } = soak.fleet;
   for (const hostId of workHosts) await persistently(`AddHost ${hostId}`, () => clients.registry.addHost({ hostId }));
   // Drives that fail are files on FUSE, which have no birth time.
   const unidentified = await clients.registry.listDevices({ attachState: AttachState.UNKNOWN, pageSize: 1_000 });

@@ -9,9 +9,7 @@ import type { StoreName } from "../kill-test/stores.js";
 import { Random } from "../random.js";
 import { mustConverge } from "./convergence.js";
 import { FaultRunner } from "./fault-runner.js";
-import type { Fault } from "./faults/fault.js";
-import { FAULTS } from "./faults/index.js";
-import { otherVersion } from "./faults/other-version.js";
+import { FAULTS, type Fault, OTHER_VERSION } from "./faults.js";
 import { Measures } from "./measures.js";
 import { cms, OPERATIONS, repairs } from "./operations/index.js";
 import { prepare } from "./prepare.js";
@@ -19,7 +17,7 @@ import type { ProcessReport, SoakReport } from "./report.js";
 import { growth, Resources, type Sample } from "./resources.js";
 import { planFaults } from "./schedule.js";
 import type { Operation, Soak } from "./soak.js";
-import { SoakMesh } from "./soak-mesh.js";
+import { SoakFleet } from "./soak-fleet.js";
 import type { OwnExit } from "./supervised.js";
 import { triedFor, underWay } from "./under-way.js";
 import { Violations } from "./violations.js";
@@ -58,35 +56,35 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     if (excuse === undefined)
       violations.add(`no service exits by itself: ${exit.name}: ${exit.how}\n${exit.lastLines}`);
   };
-  const mesh = await SoakMesh.start({ store: options.store, measures, onOwnExit });
-  if (typeof mesh === "string") throw new Error(`${options.store} was not tested: ${mesh}`);
+  const fleet = await SoakFleet.start({ store: options.store, measures, onOwnExit });
+  if (typeof fleet === "string") throw new Error(`${options.store} was not tested: ${fleet}`);
   let [isOver, isDone] = [false, false];
-  const hasOnlyRestarts =
-    options.onlyFaults.length > 0 && options.onlyFaults.every((name) => name === otherVersion.name);
-  const soak: Soak = { mesh, measures, violations, hasOnlyRestarts, isOver: () => isOver };
+  const hasOnlyRestarts = options.onlyFaults.length > 0 && options.onlyFaults.every((name) => name === OTHER_VERSION);
+  const soak: Soak = { fleet, measures, violations, hasOnlyRestarts, isOver: () => isOver };
   try {
     await prepare(soak);
-    using resources = new Resources(() => mesh.pids());
+    using resources = new Resources(() => fleet.pids());
     await delay(Math.min(REST_MS, totalMs / 10));
     const atFirst = resources.look();
-    const faults = chosenFaults(mesh, options.onlyFaults);
+    const faults = chosenFaults(fleet, options.onlyFaults);
     for (const { name, skipped } of faults) if (skipped !== undefined) report(`skipped: ${name}: ${skipped}`);
     const plan = planFaults({
       faults: faults
         .filter(({ skipped }) => skipped === undefined)
-        .map(({ fault }) => ({ name: fault.name, lengthMs: fault.lengthMs, targets: fault.targets(mesh) })),
+        .map(({ fault }) => ({ name: fault.name, lengthMs: fault.lengthMs, targets: fault.targets(fleet) })),
       totalMs,
       lanes: options.lanes,
       random: new Random(seed + SEEDS.schedule),
     });
-    runner = new FaultRunner(mesh, FAULTS, violations, report);
-    const account = new Account(mesh.cmsDevices);
+    runner = new FaultRunner(fleet, FAULTS, violations, report);
+    const account = new Account(fleet.cmsDevices);
     const calls = new Calls();
-    const callers = mesh.cmsHosts.map(
-      (hostId, index) => new HostCaller(mesh, account, hostId, new Random(seed * SEEDS.callers + index), calls),
+    const automation = { clients: fleet.clients, device: (id: string) => fleet.mesh.device(id) };
+    const callers = fleet.cmsHosts.map(
+      (hostId, index) => new HostCaller(automation, account, hostId, new Random(seed * SEEDS.callers + index), calls),
     );
-    using watching = watchDescriptors(mesh, account, mesh.cmsHosts);
-    report(`${mesh.store.title}: ${plan.length} faults in ${Math.round(totalMs / 1_000)} s, seed ${seed}`);
+    using watching = watchDescriptors(fleet.mesh, account, fleet.cmsHosts);
+    report(`${fleet.store.title}: ${plan.length} faults in ${Math.round(totalMs / 1_000)} s, seed ${seed}`);
     const work = Promise.all(operate(soak, [...OPERATIONS, cms(callers, account)], seed * SEEDS.operations));
     // Drives are seen to as long as work that was begun may wait for one of them.
     const repairing = Promise.all(operate({ ...soak, isOver: () => isDone }, [repairs], seed));
@@ -101,7 +99,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
       await work;
       isDone = true;
       await repairing;
-      await underWay("convergence of CMS hosts", () => converge(mesh, account, mesh.cmsHosts, callers));
+      await underWay("convergence of CMS hosts", () => converge(fleet.mesh, account, fleet.cmsHosts, callers));
       await mustConverge(soak);
     } finally {
       clearInterval(telling);
@@ -113,7 +111,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     for (const text of growth(atFirst, inTheEnd)) violations.add(`memory and descriptors: ${text}`);
     return {
       startedAt,
-      store: mesh.store.title,
+      store: fleet.store.title,
       seed,
       totalMs,
       convergedMs,
@@ -124,12 +122,12 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
       exits,
       descriptorChecks: watching.checks,
       violations: violations.all,
-      processes: processReports(mesh, resources, atFirst, inTheEnd),
+      processes: processReports(fleet, resources, atFirst, inTheEnd),
       samples: resources.samples,
     };
   } finally {
-    if (violations.all.length > 0) keepLogs(mesh.group.folder, options.folder);
-    await mesh[Symbol.asyncDispose]();
+    if (violations.all.length > 0) keepLogs(fleet.mesh.folder, options.folder);
+    await fleet[Symbol.asyncDispose]();
   }
 }
 
@@ -139,11 +137,11 @@ interface Chosen {
   readonly skipped: string | undefined;
 }
 
-function chosenFaults(mesh: SoakMesh, only: readonly string[]): Chosen[] {
+function chosenFaults(fleet: SoakFleet, only: readonly string[]): Chosen[] {
   return FAULTS.map((fault) => ({
     name: fault.name,
     fault,
-    skipped: only.length > 0 && !only.includes(fault.name) ? "not asked for" : fault.possible(mesh),
+    skipped: only.length > 0 && !only.includes(fault.name) ? "not asked for" : fault.possible(fleet),
   }));
 }
 
@@ -172,9 +170,9 @@ function operate(soak: Soak, operations: readonly Operation[], seed: number): Pr
   );
 }
 
-function processReports(mesh: SoakMesh, resources: Resources, first: Sample, last: Sample): ProcessReport[] {
+function processReports(fleet: SoakFleet, resources: Resources, first: Sample, last: Sample): ProcessReport[] {
   const { peaks } = resources;
-  return [...mesh.supervised].map(([name, { starts }]) => ({
+  return [...fleet.supervised].map(([name, { starts }]) => ({
     name,
     starts,
     atFirst: first.processes[name],

@@ -39,7 +39,7 @@ describe("a short soak", function () {
     const report: SoakReport = JSON.parse(readFileSync(join(folder, "embedded/report.json"), "utf8"));
     expect(report.violations).to.deep.equal([]);
     const done = new Map(report.operations.map((one) => [one.name, one.done]));
-    for (const name of ["NBD write", "registry.PublishDisk", "registry.RemoveDevice", "dynamic disks.ProvideDisk"])
+    for (const name of ["NBD write", "registry.PublishDisk", "registry.RemoveDevice", "disks.ProvideDisk"])
       expect(done.get(name), name).to.be.above(0);
     expect(report.hadFaults, "faults").not.to.deep.equal([]);
     expect(report.faults.find(({ name }) => name === "full disk")?.skipped).to.equal("not asked for");

@@ -3,13 +3,13 @@ import type { Task } from "@diskmesh/api/director";
 import { DomainError, InvalidStateError, messageOf, NotFoundError } from "@diskmesh/domain";
 import type { Random } from "../random.js";
 import type { Measures } from "./measures.js";
-import type { SoakMesh } from "./soak-mesh.js";
+import type { SoakFleet } from "./soak-fleet.js";
 import { underWay } from "./under-way.js";
 import type { Violations } from "./violations.js";
 
 /** What operations work with. */
 export interface Soak {
-  readonly mesh: SoakMesh;
+  readonly fleet: SoakFleet;
   readonly measures: Measures;
   readonly violations: Violations;
   /** Whether all that happens to it is that processes are replaced. */
@@ -109,7 +109,7 @@ export function endOf(soak: Soak, { taskId, type }: Task): Promise<Task> {
   const what = `task ${taskId} (${type})`;
   return underWay(`the end of ${what}`, async (wentWrong) => {
     for (;;) {
-      const { task } = await persistently(what, () => soak.mesh.clients.tasks.getTask({ taskId }));
+      const { task } = await persistently(what, () => soak.fleet.clients.tasks.getTask({ taskId }));
       if (task?.endedAt !== undefined) return task;
       wentWrong(`it is ${task?.state}`);
       if (performance.now() > untilMs) throw new Error(`${what} has not ended for ${2 * PATIENCE_MS} ms`);

@@ -1,5 +1,5 @@
 import type { Fault } from "../metrics/fault-alerts.js";
-import type { StuckMesh } from "./stuck-mesh.js";
+import type { StuckFleet } from "./stuck-fleet.js";
 
 /** A way in which something is stuck, made on a mesh that is well, and by its cure well again. */
 export interface Situation {
@@ -7,7 +7,7 @@ export interface Situation {
   readonly title: Fault;
   /** Why it cannot be made here; undefined when it can. */
   readonly problem?: () => string | undefined;
-  make(mesh: StuckMesh): Promise<Stuck>;
+  make(mesh: StuckFleet): Promise<Stuck>;
 }
 
 /** What is stuck, and what must be said of it. */

@@ -8,7 +8,7 @@ import { expect } from "chai";
 import { deleteDisk, detachDisk, provideDisk } from "../mesh/steps.js";
 import { Drive } from "../soak/drive.js";
 import type { Situation } from "./situation.js";
-import { FREE_MIB, NOT_ADDED, type StuckMesh } from "./stuck-mesh.js";
+import { FREE_MIB, NOT_ADDED, type StuckFleet } from "./stuck-fleet.js";
 
 /** An alert is told of calls and tasks that fail again and again. */
 const FAILURES = 3;
@@ -16,7 +16,7 @@ const PATIENCE = { timeoutMs: 60_000 };
 
 const MOST = ["host-1", "host-2", "host-3", "host-4", "host-5", "host-6"] as const;
 
-const instanceOn = ({ instanceIds, mesh }: StuckMesh, hostId: string): string =>
+const instanceOn = ({ instanceIds, mesh }: StuckFleet, hostId: string): string =>
   instanceIds[mesh.hostIds.indexOf(hostId)] ?? "";
 
 /** For which any authority may be asked. */
@@ -26,8 +26,8 @@ function certificateOf(hostId: string, authority: KeyPair): Promise<KeyPair> {
   return issueCertificate(authority, { identity, ...names, validDays: 1, usages: ["server", "client"] });
 }
 
-function rightCertificate({ mesh }: StuckMesh, hostId: string): KeyPair {
-  const { certFile, keyFile } = mesh.group.certificates.files(`disk-agent-${hostId}`);
+function rightCertificate({ mesh }: StuckFleet, hostId: string): KeyPair {
+  const { certFile, keyFile } = mesh.certificates.files(`disk-agent-${hostId}`);
   return { certPem: readFileSync(certFile, "utf8"), keyPem: readFileSync(keyFile, "utf8") };
 }
 

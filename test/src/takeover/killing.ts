@@ -1,7 +1,7 @@
 import { TaskServiceDefinition } from "@diskmesh/api/director";
 import type { ServiceProcess } from "@diskmesh/testkit";
 import type { Random } from "../random.js";
-import type { TakeoverMesh } from "./takeover-mesh.js";
+import type { FileFleet } from "./file-fleet.js";
 
 export interface Kills {
   readonly directors: number;
@@ -38,15 +38,15 @@ export interface Answers {
 }
 
 /** Asks each director something small, again and again: the answer of the one that leads counts. */
-export function watchAnswers(mesh: TakeoverMesh): Answers {
+export function watchAnswers(fleet: FileFleet): Answers {
   let isOver = false;
   let waiting: { readonly sinceMs: number; readonly resolve: (ms: number) => void }[] = [];
   const ask = async (name: string) => {
-    const client = mesh.group.client(TaskServiceDefinition, "director", { names: [name] });
+    const client = fleet.mesh.client(TaskServiceDefinition, "director", { names: [name] });
     while (!isOver) {
       const askedMs = performance.now();
       // A client of one that stands by would follow it to the leader that it knows.
-      const leads = (await mesh.leads(name)) && (await answers(client.listTasks({ pageSize: 1 }, LOOK)));
+      const leads = (await fleet.leads(name)) && (await answers(client.listTasks({ pageSize: 1 }, LOOK)));
       const nowMs = performance.now();
       if (leads) {
         const served = waiting.filter(({ sinceMs }) => sinceMs <= askedMs);
@@ -56,7 +56,7 @@ export function watchAnswers(mesh: TakeoverMesh): Answers {
       await sleep(ASK_MS);
     }
   };
-  for (const name of mesh.options.directors) void ask(name);
+  for (const name of fleet.mesh.names("director")) void ask(name);
   return {
     next: () => new Promise((resolve) => waiting.push({ sinceMs: performance.now(), resolve })),
     stop: () => {
@@ -67,7 +67,7 @@ export function watchAnswers(mesh: TakeoverMesh): Answers {
 
 /** Kills and pauses whichever director leads; a paused one goes on when another has answered. */
 export async function killDirectors(
-  mesh: TakeoverMesh,
+  fleet: FileFleet,
   asked: Answers,
   { kills, pauses, random, report }: Killing,
 ): Promise<{ readonly directors: number; readonly pauses: number; readonly unansweredMs: number[] }> {
@@ -79,13 +79,13 @@ export async function killDirectors(
   }
   for (const isPause of order) {
     await rest(random);
-    const leader = await leaderOf(mesh);
+    const leader = await leaderOf(fleet);
     const beginMs = performance.now();
     if (isPause) leader.signal("SIGSTOP");
     else await leader.kill();
     const answered = asked.next();
     // Alone it is what the answer waits for.
-    const [single] = mesh.directors.length === 1 ? [leader] : [];
+    const [single] = fleet.mesh.all("director").length === 1 ? [leader] : [];
     if (!isPause) await single?.start();
     else if (single !== undefined) await sleep(REST_MS.most).then(() => single.signal("SIGCONT"));
     unansweredMs.push(Math.round((await answered) - beginMs));
@@ -98,12 +98,12 @@ export async function killDirectors(
 
 /** Kills a dispatcher, and starts it again, so many times. */
 export async function killDispatchers(
-  mesh: TakeoverMesh,
+  fleet: FileFleet,
   { dispatcherKills, random }: Pick<Killing, "dispatcherKills" | "random">,
 ): Promise<number> {
   for (let done = 0; done < dispatcherKills; done++) {
     await rest(random);
-    const { dispatchers } = mesh;
+    const dispatchers = fleet.mesh.all("cpi-dispatcher");
     const killed = dispatchers[Math.floor(random.next() * dispatchers.length)];
     await killed?.kill();
     await rest(random);
@@ -112,11 +112,11 @@ export async function killDispatchers(
   return dispatcherKills;
 }
 
-async function leaderOf(mesh: TakeoverMesh): Promise<ServiceProcess> {
+async function leaderOf(fleet: FileFleet): Promise<ServiceProcess> {
   for (;;) {
-    for (const [index, name] of mesh.options.directors.entries()) {
-      const found = mesh.directors[index];
-      if (found !== undefined && (await mesh.leads(name))) return found;
+    for (const [index, name] of fleet.mesh.names("director").entries()) {
+      const found = fleet.mesh.all("director")[index];
+      if (found !== undefined && (await fleet.leads(name))) return found;
     }
     await sleep(ASK_MS);
   }

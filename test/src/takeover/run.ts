@@ -1,6 +1,6 @@
 import type { Store } from "../kill-test/stores.js";
+import { FileFleet } from "./file-fleet.js";
 import { runStorm, type StormOptions, type StormResult } from "./storm.js";
-import { TakeoverMesh } from "./takeover-mesh.js";
 
 /** Long beside what a busy machine makes a renewal wait. */
 const LEASE_MS = 4_000;
@@ -11,10 +11,10 @@ export interface TakeoverResult extends StormResult {
 }
 
 /** The storm on a store: two directors where one can take over, else one, which is started again. */
-export async function runTakeovers(store: Store, options: Omit<StormOptions, "mesh">): Promise<TakeoverResult> {
+export async function runTakeovers(store: Store, options: Omit<StormOptions, "fleet">): Promise<TakeoverResult> {
   const tablet = store.tablet && { ...store.tablet("director"), leaseTimeMs: LEASE_MS };
   const directors = tablet === undefined ? ["director-1"] : ["director-1", "director-2"];
-  await using mesh = await TakeoverMesh.start({ directors, tablet });
-  const result = await runStorm({ ...options, mesh });
+  await using fleet = await FileFleet.start({ directors, tablet });
+  const result = await runStorm({ ...options, fleet });
   return { ...result, leaseMs: tablet === undefined ? undefined : LEASE_MS };
 }

@@ -3,12 +3,12 @@ import { DomainError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { Random } from "../random.js";
+import type { FileFleet } from "./file-fleet.js";
 import { type Kills, killDirectors, killDispatchers, watchAnswers } from "./killing.js";
-import type { TakeoverMesh } from "./takeover-mesh.js";
 import { violationsOf } from "./verdict.js";
 
 export interface StormOptions {
-  readonly mesh: TakeoverMesh;
+  readonly fleet: FileFleet;
   /** What runs at once, again and again until all kills are done. */
   readonly provides: number;
   readonly detaches: number;
@@ -47,26 +47,26 @@ class Callers {
   readonly repeated = { calls: 0, requests: 0 };
 
   constructor(
-    private readonly mesh: TakeoverMesh,
+    private readonly fleet: FileFleet,
     private readonly targets: readonly string[],
   ) {}
 
   provide(diskName: string, target: number): Promise<void> {
     const instanceId = this.targets[target % this.targets.length] ?? "";
     const request = { diskName, instanceId, diskPoolName: "fast", sizeBytes: 1024 * 1024 };
-    return this.#ask(`provide ${diskName}`, () => this.mesh.clients.disks.provideDisk(request));
+    return this.#ask(`provide ${diskName}`, () => this.fleet.mesh.clients.disks.provideDisk(request));
   }
 
   detach(diskName: string): Promise<void> {
-    return this.#ask(`detach ${diskName}`, () => this.mesh.clients.disks.detachDisk({ diskName }));
+    return this.#ask(`detach ${diskName}`, () => this.fleet.mesh.clients.disks.detachDisk({ diskName }));
   }
 
   deploy(name: string, instances: number): Promise<void> {
-    return this.#ask(`deploy ${name}`, () => this.mesh.deploy(name, instances));
+    return this.#ask(`deploy ${name}`, () => this.fleet.deploy(name, instances));
   }
 
   deleteDeployment(deployment: string): Promise<void> {
-    const ask = () => this.mesh.clients.deployments.deleteDeployment({ deployment });
+    const ask = () => this.fleet.mesh.clients.deployments.deleteDeployment({ deployment });
     return this.#ask(`delete ${deployment}`, ask);
   }
 
@@ -86,7 +86,7 @@ class Callers {
       if (seen === undefined || seen.endedAt !== undefined) return seen;
       const { taskId } = seen;
       await pause(LOOK_MS);
-      seen = (await this.#answered(untilMs, () => this.mesh.clients.tasks.getTask({ taskId }))).task;
+      seen = (await this.#answered(untilMs, () => this.fleet.mesh.clients.tasks.getTask({ taskId }))).task;
     }
   }
 
@@ -109,12 +109,12 @@ class Callers {
  * is recorded is what the infrastructure has, and nothing was done twice.
  */
 export async function runStorm(options: StormOptions): Promise<StormResult> {
-  const { mesh, seed, report } = options;
-  const { deployments } = mesh.clients;
-  await new Callers(mesh, []).deploy("base", options.targets);
+  const { fleet, seed, report } = options;
+  const { deployments } = fleet.mesh.clients;
+  await new Callers(fleet, []).deploy("base", options.targets);
   const { instances } = await deployments.listInstances({ deployment: "base" });
   const targets = instances.map(({ instanceId }) => instanceId);
-  const callers = new Callers(mesh, targets);
+  const callers = new Callers(fleet, targets);
   const named = (kind: string, round: number, count: number) =>
     Array.from({ length: count }, (_, index) => `${kind}-${round}-${index}`);
   let leaving = named("disk", 0, options.detaches);
@@ -122,10 +122,10 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
   const wanted = new Map(leaving.map((name) => [name, true]));
   report(`${options.targets} VMs, ${leaving.length} disks; killing, seed ${seed}`);
 
-  const answers = watchAnswers(mesh);
+  const answers = watchAnswers(fleet);
   const killing = Promise.all([
-    killDirectors(mesh, answers, { ...options, random: new Random(seed) }),
-    killDispatchers(mesh, { ...options, random: new Random(seed + 1) }),
+    killDirectors(fleet, answers, { ...options, random: new Random(seed) }),
+    killDispatchers(fleet, { ...options, random: new Random(seed + 1) }),
   ]).then(([{ unansweredMs, ...ofDirectors }, dispatchers]) => ({
     unansweredMs,
     kills: { ...ofDirectors, dispatchers },
@@ -155,14 +155,14 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
   const { kills, unansweredMs } = await killing;
   answers.stop();
 
-  const violations = await eventually(() => settledViolations(mesh, wanted), { timeoutMs: PATIENCE_MS });
+  const violations = await eventually(() => settledViolations(fleet, wanted), { timeoutMs: PATIENCE_MS });
   const { length: possibleOrphans } = (await deployments.listPossibleOrphans({})).possibleOrphans;
   return { violations, kills, unansweredMs, rounds, repeated: callers.repeated, possibleOrphans };
 }
 
 /** Once nothing is under way any more. */
-async function settledViolations(mesh: TakeoverMesh, wanted: ReadonlyMap<string, boolean>): Promise<string[]> {
-  const { tasks, disks } = mesh.clients;
+async function settledViolations(fleet: FileFleet, wanted: ReadonlyMap<string, boolean>): Promise<string[]> {
+  const { tasks, disks } = fleet.mesh.clients;
   const live = await allPages(async (pageToken) => {
     const page = await tasks.listTasks({ states: LIVE, pageToken });
     return { items: page.tasks, nextPageToken: page.nextPageToken };
@@ -170,7 +170,7 @@ async function settledViolations(mesh: TakeoverMesh, wanted: ReadonlyMap<string,
   if (live.length > 0) throw new Error(`${live.length} tasks are under way: ${live[0]?.description}`);
   const { owedRemovals } = await disks.listOwedRemovals({});
   if (owedRemovals.length > 0) throw new Error(`${owedRemovals.length} agents have yet to be told to let go of a disk`);
-  return violationsOf(mesh, wanted);
+  return violationsOf(fleet, wanted);
 }
 
 const LIVE = [TaskState.QUEUED, TaskState.PROCESSING, TaskState.CANCELLING];

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import type { TakeoverMesh } from "./takeover-mesh.js";
+import type { FileFleet } from "./file-fleet.js";
 import { violationsOf } from "./verdict.js";
 
 /** One VM with one attached disk, and one disk that was detached: all is well but for what a test changes. */
@@ -27,7 +27,7 @@ function world() {
     ["a", true],
     ["b", false],
   ]);
-  const mesh = {
+  const fleet = {
     cloud: {
       vms: () => cloudOf.vms,
       disks: () => cloudOf.disks,
@@ -35,16 +35,18 @@ function world() {
       violations: () => cloudOf.violations,
     },
     agents: new Map([["agent-1", { links: agentLinks }]]),
-    clients: {
-      deployments: {
-        listDeployments: async () => ({ deployments: [{ name: "base" }] }),
-        listInstances: async () => ({ instances }),
-        listPossibleOrphans: async () => ({ possibleOrphans, nextPageToken: "" }),
+    mesh: {
+      clients: {
+        deployments: {
+          listDeployments: async () => ({ deployments: [{ name: "base" }] }),
+          listInstances: async () => ({ instances }),
+          listPossibleOrphans: async () => ({ possibleOrphans, nextPageToken: "" }),
+        },
+        disks: { listDisks: async () => ({ disks, nextPageToken: "" }) },
       },
-      disks: { listDisks: async () => ({ disks, nextPageToken: "" }) },
     },
-  } as unknown as TakeoverMesh;
-  return { cloud: cloudOf, agentLinks, instances, disks, possibleOrphans, wanted, mesh };
+  } as unknown as FileFleet;
+  return { cloud: cloudOf, agentLinks, instances, disks, possibleOrphans, wanted, fleet };
 }
 
 describe("what the test of takeovers takes for a violation", () => {
@@ -106,6 +108,6 @@ describe("what the test of takeovers takes for a violation", () => {
     it(`${what} -> ${violations.join("; ") || "none"}`, async () => {
       const changed = world();
       change(changed);
-      expect(await violationsOf(changed.mesh, changed.wanted)).to.deep.equal(violations);
+      expect(await violationsOf(changed.fleet, changed.wanted)).to.deep.equal(violations);
     });
 });

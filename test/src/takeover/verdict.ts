@@ -1,10 +1,10 @@
 import type { DynamicDisk, Instance, PossibleOrphan } from "@diskmesh/api/director";
 import { allPages } from "@diskmesh/rpc";
-import type { TakeoverMesh } from "./takeover-mesh.js";
+import type { FileFleet } from "./file-fleet.js";
 
 /** What differs between what callers were told, what is recorded, and what the infrastructure and the agents have. */
-export async function violationsOf(mesh: TakeoverMesh, wanted: ReadonlyMap<string, boolean>): Promise<string[]> {
-  const { deployments, disks } = mesh.clients;
+export async function violationsOf(fleet: FileFleet, wanted: ReadonlyMap<string, boolean>): Promise<string[]> {
+  const { deployments, disks } = fleet.mesh.clients;
   const names = (await deployments.listDeployments({})).deployments.map(({ name }) => name);
   const listed = await Promise.all(names.map((deployment) => deployments.listInstances({ deployment })));
   const instances = listed.flatMap((page) => page.instances);
@@ -17,15 +17,15 @@ export async function violationsOf(mesh: TakeoverMesh, wanted: ReadonlyMap<strin
     return { items: page.possibleOrphans, nextPageToken: page.nextPageToken };
   });
   return [
-    ...mesh.cloud.violations(),
-    ...ofVms(mesh, instances, orphans),
-    ...ofDisks(mesh, recorded, orphans),
+    ...fleet.cloud.violations(),
+    ...ofVms(fleet, instances, orphans),
+    ...ofDisks(fleet, recorded, orphans),
     ...ofWishes(recorded, wanted),
-    ...ofLinks(mesh, instances, recorded),
+    ...ofLinks(fleet, instances, recorded),
   ];
 }
 
-function ofVms({ cloud }: TakeoverMesh, instances: readonly Instance[], orphans: readonly PossibleOrphan[]): string[] {
+function ofVms({ cloud }: FileFleet, instances: readonly Instance[], orphans: readonly PossibleOrphan[]): string[] {
   const vms = cloud.vms();
   const known = new Set(instances.map(({ vmCid }) => vmCid));
   const tokens = new Set(orphans.map(({ token }) => token));
@@ -38,7 +38,7 @@ function ofVms({ cloud }: TakeoverMesh, instances: readonly Instance[], orphans:
 }
 
 /** What the CPI made for a disk twice is listed, so many times at least. */
-function ofDisks({ cloud }: TakeoverMesh, recorded: readonly DynamicDisk[], orphans: readonly PossibleOrphan[]) {
+function ofDisks({ cloud }: FileFleet, recorded: readonly DynamicDisk[], orphans: readonly PossibleOrphan[]) {
   const [there, attached] = [cloud.disks(), cloud.attached()];
   const violations: string[] = [];
   const known = new Set(recorded.map(({ diskCid }) => diskCid));
@@ -65,9 +65,9 @@ function ofWishes(recorded: readonly DynamicDisk[], wanted: ReadonlyMap<string, 
   });
 }
 
-function ofLinks(mesh: TakeoverMesh, instances: readonly Instance[], recorded: readonly DynamicDisk[]): string[] {
+function ofLinks(fleet: FileFleet, instances: readonly Instance[], recorded: readonly DynamicDisk[]): string[] {
   return instances.flatMap(({ vmCid, agentId }) => {
-    const agent = mesh.agents.get(agentId);
+    const agent = fleet.agents.get(agentId);
     if (agent === undefined) return [`VM ${vmCid} has no agent`];
     const expected = new Set(recorded.filter((disk) => disk.vmCid === vmCid).map(({ diskCid }) => diskCid));
     const links = [...agent.links.keys()];

@@ -9,7 +9,7 @@ import { Load } from "../mesh/load.js";
 import { addHosts, deployInstances, devicesReady, retrying } from "../mesh/steps.js";
 import { repositoryFolder } from "../repository-folder.js";
 import { DiskLoad } from "./disk-load.js";
-import { type Versions, VersionsMesh, versionsIn } from "./versions-mesh.js";
+import { lastLines, PROCESSES, replace, startVersions, type Versions, versionsIn } from "./versions.js";
 
 const PATIENCE = { timeoutMs: 120_000 };
 const DISK_BYTES = 1_048_576;
@@ -42,7 +42,7 @@ describe("this version and the last release side by side", function () {
   after(() => store?.remove());
 
   it("upgraded one by one, and taken back in the same order -> no failed call, and I/O fails only where the agent restarts", async () => {
-    await using mesh = await VersionsMesh.start(store, versions);
+    await using mesh = await startVersions(store, versions);
     const { registry, tasks } = mesh.clients;
     await addHosts(mesh);
     await devicesReady(mesh);
@@ -103,11 +103,11 @@ describe("this version and the last release side by side", function () {
 
     try {
       for (const version of ["present", "last"] as const)
-        for (const { name, service } of mesh.processes) {
+        for (const { name, service } of PROCESSES) {
           const step = `${name} became ${version}`;
           const servedAnew = service === "disk-agent" ? await sessionsAt(name) : async () => {};
           if (service === "disk-agent") restarting.add(name);
-          await mesh.replace(name, service, version);
+          await replace(mesh, name, service, versions[version](service));
           await eventually(servedAnew, PATIENCE);
           const before = new Map(done);
           await eventually(() => {
@@ -117,7 +117,7 @@ describe("this version and the last release side by side", function () {
           restarting.delete(name);
           await Promise.all(calls.map((load) => load.anotherRound())).catch((error) => {
             const failures = calls.flatMap((load) => load.failures).join("\n");
-            throw new Error(`calls do not go on when ${step}: ${messageOf(error)}\n${failures}\n${mesh.lastLines()}`);
+            throw new Error(`calls do not go on when ${step}: ${messageOf(error)}\n${failures}\n${lastLines(mesh)}`);
           });
         }
     } finally {
@@ -126,6 +126,6 @@ describe("this version and the last release side by side", function () {
     }
     const failures = [...io, ...calls].flatMap((load) => load.failures);
     expect(failures, failures.join("\n")).to.deep.equal([]);
-    for (const load of [...io, ...calls]) expect(load.rounds).to.be.above(mesh.processes.length);
+    for (const load of [...io, ...calls]) expect(load.rounds).to.be.above(PROCESSES.length);
   });
 });

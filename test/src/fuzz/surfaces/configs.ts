@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
+import type { Clients } from "../../mesh/clients.js";
 import type { Random } from "../../random.js";
-import type { FuzzMesh } from "../fuzz-mesh.js";
 import { jsonText, spoilBytes, spoilJson, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 
@@ -114,7 +114,7 @@ export class ConfigsSurface implements Surface {
   readonly atOnce = 2;
   readonly counts = new Counts();
 
-  constructor(private readonly clients: Pick<FuzzMesh["clients"], "configs" | "deployments">) {}
+  constructor(private readonly clients: Pick<Clients, "configs" | "deployments">) {}
 
   next(random: Random): Buffer {
     const type = random.pick(["cloud", "cpi", "manifest"] as const);

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { CallContext, CpiConfig } from "@diskmesh/api/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { Random } from "../../random.js";
-import type { FuzzMesh } from "../fuzz-mesh.js";
+import type { FuzzTarget } from "../fuzz-target.js";
 import { jsonText, randomBytes, spoilJson, strangeJson, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 
@@ -60,9 +60,9 @@ export class CpiAnswersSurface implements Surface {
   readonly #execPath: string;
   #told = { info: "", version: 0 };
 
-  constructor(mesh: FuzzMesh) {
-    this.#dispatcher = mesh.dispatcherClient();
-    this.#execPath = mesh.executable(CPI, SCRIPT);
+  constructor(target: FuzzTarget) {
+    this.#dispatcher = target.dispatcherClient();
+    this.#execPath = target.executable(CPI, SCRIPT);
   }
 
   next(random: Random): Buffer {

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { messageOf } from "@diskmesh/domain";
+import type { Clients } from "../../mesh/clients.js";
 import type { Random } from "../../random.js";
-import type { FuzzMesh } from "../fuzz-mesh.js";
 import { jsonText, randomBytes, spoilBytes, spoilJson, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 
@@ -40,7 +40,7 @@ export class StemcellsSurface implements Surface {
   readonly atOnce = 3;
   readonly counts = new Counts();
 
-  constructor(private readonly stemcells: FuzzMesh["clients"]["stemcells"]) {}
+  constructor(private readonly stemcells: Clients["stemcells"]) {}
 
   next(random: Random): Buffer {
     const tgz = archive(random);

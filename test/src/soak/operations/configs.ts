@@ -5,7 +5,7 @@ export const configs: Operation = {
   name: "config: update, read, delete",
   workers: 1,
   async run(soak, { slot, round, random }) {
-    const client = soak.mesh.clients.configs;
+    const client = soak.fleet.clients.configs;
     const [type, name] = ["cloud", `soak-${slot}`];
     const content = `vm_types: [{name: soak-${slot}-${round}}]\n`;
     const update = () => client.updateConfig({ type, name, content });
@@ -23,7 +23,7 @@ export const configs: Operation = {
       // An answer was lost, and the repeated call found nothing any more: known by what is there now.
       if (!(error instanceof Error) || !/NotFound/.test(error.message)) throw error;
     }
-    if (await exists(`GetConfig ${name}`, () => soak.mesh.quietClients.configs.getConfig({ type, name })))
+    if (await exists(`GetConfig ${name}`, () => soak.fleet.mesh.clients.configs.getConfig({ type, name })))
       soak.violations.add(`acknowledged is there: config ${name} was deleted, and is there`);
   },
 };

@@ -3,7 +3,7 @@ import type { Instance, PersistentDisk } from "@diskmesh/api/director";
 import { BLOCK_BYTES, DiskContent } from "../disk-content.js";
 import { DiskUser } from "../disk-user.js";
 import { type Operation, persistently, runTask, type Soak, type Worker } from "../soak.js";
-import { DEVICE_BYTES, WORK_AZ } from "../soak-mesh.js";
+import { DEVICE_BYTES, WORK_AZ } from "../soak-fleet.js";
 import { CHURN_DEPLOYMENT } from "./deployment-names.js";
 
 const MOST_UPDATES = 2;
@@ -13,7 +13,7 @@ export const deployments: Operation = {
   name: "deployment: deploy, update, delete",
   workers: 1,
   async run(soak, worker) {
-    const client = soak.mesh.clients.deployments;
+    const client = soak.fleet.clients.deployments;
     const content = new DiskContent(`persistent-${worker.round}`, DEVICE_BYTES / BLOCK_BYTES);
     let diskCid = "";
     for (let version = 0; version <= 1 + worker.random.below(MOST_UPDATES); version++) {
@@ -38,12 +38,12 @@ async function deploy(soak: Soak, round: number, version: number): Promise<void>
   const group = `instances: 1, persistent_disk: 1, env: {round: ${round}, version: ${version}}`;
   const manifest = `name: ${CHURN_DEPLOYMENT}\ninstance_groups: [{name: db, azs: [${WORK_AZ}], ${group}}]\n`;
   await runTask(soak, `Deploy ${CHURN_DEPLOYMENT}`, () =>
-    soak.mesh.clients.deployments.deploy({ manifest, wait: true }),
+    soak.fleet.clients.deployments.deploy({ manifest, wait: true }),
   );
 }
 
 async function onlyInstance(soak: Soak): Promise<Instance> {
-  const list = () => soak.mesh.clients.deployments.listInstances({ deployment: CHURN_DEPLOYMENT });
+  const list = () => soak.fleet.clients.deployments.listInstances({ deployment: CHURN_DEPLOYMENT });
   const { instances } = await persistently("ListInstances", list);
   const [instance] = instances;
   if (instance === undefined || instances.length > 1)
@@ -53,7 +53,7 @@ async function onlyInstance(soak: Soak): Promise<Instance> {
 
 async function onlyDisk(soak: Soak): Promise<PersistentDisk> {
   const all = { deployment: CHURN_DEPLOYMENT };
-  const list = () => soak.mesh.clients.deployments.listPersistentDisks(all);
+  const list = () => soak.fleet.clients.deployments.listPersistentDisks(all);
   const { disks } = await persistently("ListPersistentDisks", list);
   const [disk] = disks;
   if (disk === undefined || disks.length > 1)
@@ -62,6 +62,6 @@ async function onlyDisk(soak: Soak): Promise<PersistentDisk> {
 }
 
 async function use(soak: Soak, worker: Worker, { agentId }: Instance, diskCid: string, content: DiskContent) {
-  const socketPath = join(soak.mesh.group.baseFolder(agentId), "data/persistent_disks", diskCid);
+  const socketPath = join(soak.fleet.mesh.baseFolder(agentId), "data/persistent_disks", diskCid);
   await DiskUser.once(soak, { hostId: agentId, socketPath }, content, worker);
 }

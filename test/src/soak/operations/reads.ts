@@ -11,7 +11,7 @@ export const reads: Operation = {
   name: "list and watch",
   workers: 1,
   async run(soak) {
-    const { registry, disks, cpis, locks } = soak.mesh.clients;
+    const { registry, disks, cpis, locks } = soak.fleet.clients;
     const [hosts, devices] = [new Set<string>(), new Set<string>()];
     // A process that ends between two pages has the whole list begin again.
     const pageOfHosts = async (pageToken: string) => {
@@ -24,7 +24,7 @@ export const reads: Operation = {
       return { items: page.devices, nextPageToken: page.nextPageToken };
     };
     for (const { deviceId } of await persistently("ListDevices", () => allPages(pageOfDevices))) devices.add(deviceId);
-    for (const hostId of soak.mesh.workHosts) {
+    for (const hostId of soak.fleet.workHosts) {
       if (!hosts.has(hostId)) soak.violations.add(`acknowledged is there: host ${hostId} is not listed`);
       if (!devices.has(`${hostId}-d1`)) soak.violations.add(`acknowledged is there: ${hostId}-d1 is not listed`);
     }
@@ -42,7 +42,7 @@ export const reads: Operation = {
 async function watch(soak: Soak, listed: ReadonlySet<string>): Promise<void> {
   let seen = new Set<string>();
   try {
-    for await (const { update } of soak.mesh.clients.registry.watchDevices({}, { deadlineMs: WATCH_MS })) {
+    for await (const { update } of soak.fleet.clients.registry.watchDevices({}, { deadlineMs: WATCH_MS })) {
       if (update?.$case === "snapshotBegin") seen = new Set();
       if (update?.$case === "device") seen.add(update.value.deviceId);
       if (update?.$case === "snapshotEnd")

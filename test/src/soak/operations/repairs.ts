@@ -15,9 +15,9 @@ export const repairs: Operation = {
 };
 
 /** Those that can be repaired now; everything else heals by itself. */
-export async function repairDevices({ mesh }: Soak): Promise<void> {
-  const { registry } = mesh.clients;
-  for (const hostId of mesh.workHosts) {
+export async function repairDevices({ fleet }: Soak): Promise<void> {
+  const { registry } = fleet.clients;
+  for (const hostId of fleet.workHosts) {
     const { devices } = await persistently("ListDevices", () => registry.listDevices({ hostId, pageSize: 1_000 }));
     const deviceIds = devices
       .filter(({ hardwareError }) => hardwareError !== undefined)

@@ -1,6 +1,6 @@
 import { DomainError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { endOf, type Operation, persistently, runTask, type Soak } from "../soak.js";
-import { DEVICE_BYTES, WORK_AZ } from "../soak-mesh.js";
+import { DEVICE_BYTES, WORK_AZ } from "../soak-fleet.js";
 import { DISK_TYPE, WORK_DEPLOYMENT } from "./deployment-names.js";
 
 /** A task that is cancelled and watched to its end, its output, and what it may have made, deleted. */
@@ -8,7 +8,7 @@ export const tasks: Operation = {
   name: "task: start, cancel, watch, list",
   workers: 1,
   async run(soak, { slot, round, random }) {
-    const { clients } = soak.mesh;
+    const { clients } = soak.fleet;
     const diskName = `soak-task-${slot}-${round}`;
     const wanted = { diskName, deployment: WORK_DEPLOYMENT, az: WORK_AZ, diskPoolName: DISK_TYPE };
     const create = () => clients.disks.createDisk({ ...wanted, sizeBytes: DEVICE_BYTES });
@@ -30,7 +30,7 @@ export const tasks: Operation = {
 
 async function cancel(soak: Soak, taskId: number): Promise<void> {
   try {
-    await persistently(`CancelTask ${taskId}`, () => soak.mesh.clients.tasks.cancelTask({ taskId }));
+    await persistently(`CancelTask ${taskId}`, () => soak.fleet.clients.tasks.cancelTask({ taskId }));
   } catch (error) {
     // It was quicker.
     if (!(error instanceof Error && error.cause instanceof InvalidStateError)) throw error;
@@ -42,7 +42,7 @@ async function watch(soak: Soak, taskId: number): Promise<void> {
   let last = -1;
   try {
     const request = { taskId };
-    for await (const { update } of soak.mesh.clients.tasks.watchTask(request, { deadlineMs: 10_000 })) {
+    for await (const { update } of soak.fleet.clients.tasks.watchTask(request, { deadlineMs: 10_000 })) {
       if (update?.$case !== "event") continue;
       const event = update.value;
       if (event.index <= last) soak.violations.add(`events of task ${taskId} in order: ${event.index} after ${last}`);

@@ -3,7 +3,7 @@ import { persistently, type Soak } from "../soak.js";
 import { WORK_DEPLOYMENT } from "./deployment-names.js";
 
 /** Those that stay, each on a host of its own. */
-export async function workInstances({ mesh }: Soak): Promise<Instance[]> {
-  const list = () => mesh.clients.deployments.listInstances({ deployment: WORK_DEPLOYMENT });
+export async function workInstances({ fleet }: Soak): Promise<Instance[]> {
+  const list = () => fleet.clients.deployments.listInstances({ deployment: WORK_DEPLOYMENT });
   return (await persistently("ListInstances", list)).instances;
 }

@@ -1,27 +1,18 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import {
-  AgentCertificateState,
-  ConfigServiceDefinition,
-  DeploymentServiceDefinition,
-  DynamicDiskServiceDefinition,
-  StemcellServiceDefinition,
-  TaskServiceDefinition,
-  VmServiceDefinition,
-} from "@diskmesh/api/director";
-import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import { AgentCertificateState } from "@diskmesh/api/director";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, type ServiceProcess, stemcellFile } from "@diskmesh/testkit";
+import type { Clients } from "../mesh/clients.js";
 import { Load } from "../mesh/load.js";
 import { uploadOf } from "../mesh/upload-of.js";
-import { done } from "../process-vms/process-vms-mesh.js";
+import { done } from "../process-vms/process-vms.js";
 import { Beats } from "./beats.js";
 import type { ReplacedFiles } from "./replaced-files.js";
 import { ROTATED_HOSTS, type RotatedServices, startRotatedServices } from "./rotated-services.js";
 
 const BLOCK_BYTES = 4_096;
 const PATIENCE = { timeoutMs: 120_000 };
-const LIMITS = { defaultDeadlineMs: 120_000 };
 const LAST_LINES = 5;
 /** Sets of TLS files of a process: whoever is on NATS has others there. */
 const SETS: Readonly<Record<string, number>> = { "cpi-dispatcher": 1, "disk-registry": 1 };
@@ -44,14 +35,14 @@ instance_groups:
  * A whole mesh, a VM whose agent has a certificate of the director's, and work without a pause: reads and writes of a disk
  * from one host to the other, calls of registry and director, and disks that are given to a host and to a VM and taken again.
  */
-export class RotatedMesh implements AsyncDisposable {
+export class RotatedFleet implements AsyncDisposable {
   private readonly loads: ReadonlyMap<string, Load>;
   readonly #operator;
 
   private constructor(
     private readonly services: RotatedServices,
     private readonly certificates: ReplacedFiles,
-    operator: ReturnType<typeof operatorOf>,
+    operator: Clients,
     private readonly nbd: NbdClient,
     instanceIds: readonly string[],
     private readonly beats: Beats,
@@ -68,38 +59,38 @@ export class RotatedMesh implements AsyncDisposable {
     ]);
   }
 
-  static async start(certificates: ReplacedFiles): Promise<RotatedMesh> {
+  static async start(certificates: ReplacedFiles): Promise<RotatedFleet> {
     const services = await startRotatedServices(certificates);
-    const { group } = services;
+    const { mesh } = services;
     try {
-      const operator = operatorOf(services);
+      const operator = mesh.clients;
       for (const hostId of ROTATED_HOSTS) await eventually(() => operator.registry.addHost({ hostId }), PATIENCE);
       // Its bytes are on the other host: each read and write goes over a stream between two agents.
       const disk = { diskId: "x", sizeBytes: MIB_BYTES, hostId: "h2" };
       await eventually(() => operator.registry.createDisk(disk), PATIENCE);
       const published = await eventually(() => operator.registry.publishDisk({ diskId: "x", hostId: "h1" }), PATIENCE);
       const nbd = await NbdClient.connect({ socketPath: published.disk?.publication?.exportPath ?? "" });
-      group.closeLater({ close: () => nbd.disconnect().catch(() => {}) });
-      const beats = await Beats.listen(services.nats.address, certificates.mbusFiles("director"));
-      group.closeLater(beats);
+      mesh.closeLater({ close: () => nbd.disconnect().catch(() => {}) });
+      const beats = await Beats.listen(mesh.nats.address, certificates.mbusFiles("director"));
+      mesh.closeLater(beats);
       await operator.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
       await done(operator.stemcells.uploadStemcell(uploadOf(stemcellFile())));
       await done(operator.deployments.deploy({ manifest: MANIFEST, wait: true }));
       const { instances } = await operator.deployments.listInstances({ deployment: "rotated" });
       const ids = ["z1", "z2"].map((az) => instances.find((one) => one.az === az)?.instanceId ?? "");
-      return new RotatedMesh(services, certificates, operator, nbd, ids, beats);
+      return new RotatedFleet(services, certificates, operator, nbd, ids, beats);
     } catch (error) {
-      await group[Symbol.asyncDispose]();
+      await mesh[Symbol.asyncDispose]();
       throw error;
     }
   }
 
   process(name: string): ServiceProcess {
-    return this.services.group.process(name);
+    return this.services.mesh.process(name);
   }
 
   get natsPlace(): { readonly host: string; readonly port: number } {
-    return { host: "127.0.0.1", port: this.services.nats.port };
+    return { host: "127.0.0.1", port: this.services.mesh.nats.port };
   }
 
   /** Resolves when each process has taken up what was changed, and each load and heartbeat has gone on with it. */
@@ -122,12 +113,12 @@ export class RotatedMesh implements AsyncDisposable {
 
   /** What failed so far: calls, reads and writes, heartbeats and registrations, and processes that ended. */
   get failures(): string[] {
-    const ended = [...this.services.group.processes]
+    const ended = [...this.services.mesh.processes]
       .filter(([, process]) => process.exit !== undefined)
       .map(([name, { logs }]) => `${name} ended: ${logs.trimEnd().split("\n").slice(-LAST_LINES).join("\n")}`);
     const loads = [...this.loads].flatMap(([what, { failures }]) => failures.map((failure) => `${what}: ${failure}`));
     const lost = ROTATED_HOSTS.flatMap((hostId) =>
-      this.services.group
+      this.services.mesh
         .process(hostId)
         .logs.split("\n")
         .filter((line) => line.includes("a heartbeat failed") || line.includes("not registered")),
@@ -144,11 +135,11 @@ export class RotatedMesh implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.loads.values()].map((load) => load.stop()));
-    await this.services.group[Symbol.asyncDispose]();
+    await this.services.mesh[Symbol.asyncDispose]();
   }
 
   get #processes(): { readonly process: ServiceProcess; readonly sets: number }[] {
-    return [...this.services.group.processes].map(([name, process]) => ({ process, sets: SETS[name] ?? 2 }));
+    return [...this.services.mesh.processes].map(([name, process]) => ({ process, sets: SETS[name] ?? 2 }));
   }
 
   /** All authorities of the mesh. */
@@ -158,7 +149,8 @@ export class RotatedMesh implements AsyncDisposable {
 
   /** It takes up certificates and authorities when it is told to, as by an operator. */
   async #natsKnows(): Promise<void> {
-    const { nats, access } = this.services;
+    const { access } = this.services;
+    const { nats } = this.services.mesh;
     const { certFile } = access.config.agents.certificates.authority;
     writeFileSync(access.nats.caFile, this.#trusted() + readFileSync(certFile, "utf8"));
     const reloads = () => nats.logs.split("Reloaded server configuration").length;
@@ -194,18 +186,6 @@ export class RotatedMesh implements AsyncDisposable {
     const { hosts } = await this.#operator.registry.listHosts({});
     return hosts.map(({ lastHeartbeatAt }) => lastHeartbeatAt?.getTime() ?? 0);
   }
-}
-
-function operatorOf({ group }: RotatedServices) {
-  return {
-    registry: group.client(DiskRegistryServiceDefinition, "disk-registry", LIMITS),
-    configs: group.client(ConfigServiceDefinition, "director", LIMITS),
-    deployments: group.client(DeploymentServiceDefinition, "director", LIMITS),
-    disks: group.client(DynamicDiskServiceDefinition, "director", LIMITS),
-    stemcells: group.client(StemcellServiceDefinition, "director", LIMITS),
-    tasks: group.client(TaskServiceDefinition, "director", LIMITS),
-    vms: group.client(VmServiceDefinition, "director", LIMITS),
-  };
 }
 
 function changesOf({ logs }: ServiceProcess): number {

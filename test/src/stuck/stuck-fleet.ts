@@ -8,9 +8,10 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { WhyAnswer } from "@diskmesh/page/rows";
 import { eventually, freePort } from "@diskmesh/testkit";
+import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
-import { metricsAt, TestMesh } from "../mesh/test-mesh.js";
-import { type Ended, typeCommand } from "../mesh/type-command.js";
+import { TestMesh } from "../mesh/test-mesh.js";
+import type { Ended } from "../mesh/type-command.js";
 import { AlertWatch } from "../metrics/alert-watch.js";
 import { Drive } from "../soak/drive.js";
 
@@ -51,7 +52,7 @@ function answered(port: number, path: string): Promise<void> {
 }
 
 /** A mesh of ten hosts with three CPIs, whose operator has the command and the page. */
-export class StuckMesh implements AsyncDisposable {
+export class StuckFleet implements AsyncDisposable {
   #feed: PageFeed | undefined;
   #drive: Drive | undefined;
 
@@ -63,32 +64,39 @@ export class StuckMesh implements AsyncDisposable {
     readonly instanceIds: readonly string[],
   ) {}
 
-  static async start(): Promise<StuckMesh> {
+  static async start(): Promise<StuckFleet> {
     const port = await freePort();
     const users = await httpUsers({ admin: ["bosh.admin"] });
     const hostIds = Array.from({ length: HOSTS }, (_, index) => `host-${index + 1}`);
     const metricsPorts = new Map<string, number>();
     for (const name of [...SERVICES, ...hostIds]) metricsPorts.set(name, await freePort());
-    const mesh = await TestMesh.start({
-      hosts: HOSTS,
-      devicesPerHost: 1,
-      deviceSizeBytes: MIB_BYTES,
-      metricsPorts,
-      overrides: {
-        director: {
-          http: { listen: { port }, users },
-          page: { stuckAfterMs: 1_000 },
-          agents: { requestTimeoutMs: 1_000, attachTimeoutMs: 1_500, detachTimeoutMs: 500, unresponsiveAfterMs: 4_000 },
+    const mesh = await TestMesh.start(
+      wholeFleet({
+        hosts: HOSTS,
+        devicesPerHost: 1,
+        deviceSizeBytes: MIB_BYTES,
+        metricsPorts,
+        overrides: {
+          director: {
+            http: { listen: { port }, users },
+            page: { stuckAfterMs: 1_000 },
+            agents: {
+              requestTimeoutMs: 1_000,
+              attachTimeoutMs: 1_500,
+              detachTimeoutMs: 500,
+              unresponsiveAfterMs: 4_000,
+            },
+          },
+          "disk-agent": { tuning: AGENT_TUNING },
         },
-        "disk-agent": { tuning: AGENT_TUNING },
-      },
-    });
+      }),
+    );
     try {
       const added = { ...mesh, hostIds: mesh.hostIds.filter((hostId) => hostId !== NOT_ADDED) };
       await addHosts(added);
       await devicesReady(added);
-      const http = new HttpClient(mesh.group.certificates, port, LOGIN);
-      const stuck = new StuckMesh(mesh, metricsPorts, http, await deployInstances(mesh));
+      const http = new HttpClient(mesh.certificates, port, LOGIN);
+      const stuck = new StuckFleet(mesh, metricsPorts, http, await deployInstances(mesh));
       await stuck.#configure();
       // What the VM of the first host is given lies on others, which answer when that host does not.
       await mesh.clients.registry.createDisk({ diskId: "filler", hostId: FULL_HOST, sizeBytes: MIB_BYTES });
@@ -121,17 +129,7 @@ export class StuckMesh implements AsyncDisposable {
 
   /** What an operator types, with or without the command's name. */
   async typed(line: string): Promise<Ended> {
-    const { group } = this.mesh;
-    const { caFile, certFile, keyFile } = group.operatorFiles;
-    const environment = {
-      DISKMESH_DIRECTOR: group.address("director"),
-      DISKMESH_DISPATCHER: group.address("cpi-dispatcher"),
-      DISKMESH_REGISTRY: group.address("disk-registry"),
-      DISKMESH_CA: caFile,
-      DISKMESH_CERT: certFile,
-      DISKMESH_KEY: keyFile,
-    };
-    return typeCommand(line.replace(/^diskmesh /, "").split(" "), environment, group.folder);
+    return this.mesh.typed(...line.replace(/^diskmesh /, "").split(" "));
   }
 
   /** Once it ends well. */
@@ -157,7 +155,7 @@ export class StuckMesh implements AsyncDisposable {
   /** As a browser has it that was opened before and is told of changes. */
   async pageRow(key: string): Promise<Readonly<Record<string, unknown>> | null | undefined> {
     if (this.#feed === undefined || this.#feed.isEnded()) {
-      const ca = readFileSync(this.mesh.group.operatorFiles.caFile);
+      const ca = readFileSync(this.mesh.operatorFiles.caFile);
       this.#feed = await openPageFeed({ port: this.http.port, ca, login: LOGIN });
     }
     return this.#feed.rows.get(key);
@@ -184,7 +182,7 @@ export class StuckMesh implements AsyncDisposable {
   }
 
   cpiFile(name: string): string {
-    return join(this.mesh.group.folder, `cpi-${name}`);
+    return join(this.mesh.folder, `cpi-${name}`);
   }
 
   /** A CPI that says what it is, and then does that. */
@@ -196,13 +194,14 @@ export class StuckMesh implements AsyncDisposable {
 
   /** Has a host's agent run with another certificate; returns where that lies. */
   async withCertificate(hostId: string, certificate: { readonly certPem: string; readonly keyPem: string }) {
-    const { group } = this.mesh;
-    const { caFile } = group.certificates.files(`disk-agent-${hostId}`);
-    const [certFile, keyFile] = [join(group.folder, `${hostId}-cert.pem`), join(group.folder, `${hostId}-key.pem`)];
+    const { mesh } = this;
+    const { caFile } = mesh.certificates.files(`disk-agent-${hostId}`);
+    const [certFile, keyFile] = [join(mesh.folder, `${hostId}-cert.pem`), join(mesh.folder, `${hostId}-key.pem`)];
     const tls = { caFile, certFile, keyFile };
     this.writeCertificate(tls, certificate);
     // Nobody can ask it for its health.
-    await this.mesh.process(hostId).restart({ ...this.#agentConfig(hostId), tls }, "nothing");
+    const agent = mesh.process(hostId);
+    await agent.restart({ ...agent.config, tls }, "nothing");
     return tls;
   }
 
@@ -224,10 +223,11 @@ export class StuckMesh implements AsyncDisposable {
   async withDrive(): Promise<DriveOfHost> {
     const deviceId = `${DRIVE_HOST}-drive`;
     if (this.#drive === undefined) {
-      this.#drive = await Drive.open(join(this.mesh.group.folder, "drive"), MIB_BYTES);
-      const { devices, ...config } = this.#agentConfig(DRIVE_HOST);
+      this.#drive = await Drive.open(join(this.mesh.folder, "drive"), MIB_BYTES);
       const onDrive = { deviceId, path: this.#drive.path, pool: DRIVE_POOL };
-      await this.mesh.process(DRIVE_HOST).restart({ ...config, devices: [...devices, onDrive] });
+      const agent = this.mesh.process(DRIVE_HOST);
+      const { devices } = agent.config as { readonly devices: readonly object[] };
+      await agent.restart({ ...agent.config, devices: [...devices, onDrive] });
       await this.done(`why device ${deviceId}`);
       // No file on FUSE has a birth time.
       await this.done(`add-device ${DRIVE_HOST} ${deviceId} --accept-unidentified --wait`);
@@ -254,20 +254,6 @@ export class StuckMesh implements AsyncDisposable {
     await this.#drive?.close();
   }
 
-  #agentConfig(hostId: string) {
-    const { group, nats } = this.mesh;
-    const tls = group.certificates.files(`disk-agent-${hostId}`);
-    return {
-      ...group.agentConfig(hostId, group.address("disk-registry")),
-      listen: group.listen(hostId),
-      tls,
-      nats: { servers: [nats.address], tls },
-      tuning: AGENT_TUNING,
-      ...metricsAt(this.metricsPorts.get(hostId)),
-      devices: [{ deviceId: `${hostId}-device-1`, path: group.deviceFile(hostId, 0) }],
-    };
-  }
-
   /** Beside the fleet's own, a CPI that answers nothing but what it is, and one that is not there. */
   async #configure(): Promise<void> {
     const { configs } = this.mesh.clients;
@@ -275,7 +261,7 @@ export class StuckMesh implements AsyncDisposable {
       (name) => `- { name: ${name}, type: script, exec_path: ${this.cpiFile(name)} }\n`,
     );
     this.writeCpi("hangs", "sleep 600");
-    const address = this.mesh.group.address("disk-registry");
+    const address = this.mesh.address("disk-registry");
     const fleet = `- { name: fleet, type: fleet, properties: { registry_address: "${address}" } }\n`;
     await configs.updateConfig({ type: "cpi", content: `cpis:\n${fleet}${scripts.join("")}` });
     const azs = ["hangs", "gone"].map((name) => `- { name: az-${name}, cpi: ${name} }\n`).join("");

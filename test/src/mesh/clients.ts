@@ -1,0 +1,43 @@
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
+import {
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  EventServiceDefinition,
+  LifecycleServiceDefinition,
+  LockServiceDefinition,
+  StemcellServiceDefinition,
+  TaskServiceDefinition,
+  VendorPassthruServiceDefinition,
+  VmServiceDefinition,
+} from "@diskmesh/api/director";
+import { DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
+import type { Client } from "@diskmesh/rpc";
+import type { ServiceName } from "./plan.js";
+
+const OF_REGISTRY = { registry: DiskRegistryServiceDefinition, fleet: FleetServiceDefinition };
+const OF_DISPATCHER = { cpis: CpiServiceDefinition };
+const OF_DIRECTOR = {
+  configs: ConfigServiceDefinition,
+  deployments: DeploymentServiceDefinition,
+  disks: DynamicDiskServiceDefinition,
+  events: EventServiceDefinition,
+  lifecycle: LifecycleServiceDefinition,
+  locks: LockServiceDefinition,
+  stemcells: StemcellServiceDefinition,
+  tasks: TaskServiceDefinition,
+  vendors: VendorPassthruServiceDefinition,
+  vms: VmServiceDefinition,
+};
+
+/** What an operator may call, by service. */
+export const DEFINITIONS = {
+  "disk-registry": OF_REGISTRY,
+  "cpi-dispatcher": OF_DISPATCHER,
+  director: OF_DIRECTOR,
+} satisfies Partial<Record<ServiceName, object>>;
+
+type All = typeof OF_REGISTRY & typeof OF_DISPATCHER & typeof OF_DIRECTOR;
+
+/** An operator's clients, each of whichever process of its service leads. */
+export type Clients = { readonly [Name in keyof All]: Client<All[Name]> };

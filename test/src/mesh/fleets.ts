@@ -1,0 +1,93 @@
+import type { AgentLimits } from "@diskmesh/disk-agent/simulation";
+import { type MeshPlan, metricsAt, type ProcessPlan, type ServiceName } from "./plan.js";
+
+export interface WholeFleet {
+  readonly hosts: number;
+  readonly devicesPerHost: number;
+  readonly deviceSizeBytes: number;
+  /** Laid over the config of each service of that name. */
+  readonly overrides?: Partial<Record<ServiceName, object>>;
+  /** Where processes tell their metrics, by name. */
+  readonly metricsPorts?: ReadonlyMap<string, number>;
+  /** Of every process, beside its own. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** One process of each service, and an agent for each host, all of them in az z1. */
+export function wholeFleet(options: WholeFleet): MeshPlan {
+  const { hosts, devicesPerHost, deviceSizeBytes, overrides = {}, metricsPorts, env = {} } = options;
+  const usual: Partial<Record<ServiceName, object>> = {
+    "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 3_000, missedUntilSuspected: 6 } },
+  };
+  const planOf = (service: ServiceName, name: string = service): ProcessPlan => ({
+    service,
+    name,
+    env,
+    devices: { count: devicesPerHost, sizeBytes: deviceSizeBytes },
+    config: (mesh) => ({
+      ...usual[service],
+      ...(service === "director" && {
+        nodes: {
+          registries: [{ address: mesh.address("disk-registry") }],
+          requestTimeoutMs: 60_000,
+          callTimeoutMs: 120_000,
+        },
+      }),
+      ...metricsAt(metricsPorts?.get(name)),
+      ...overrides[service],
+    }),
+  });
+  const hostIds = Array.from({ length: hosts }, (_, index) => `host-${index + 1}`);
+  return {
+    processes: [
+      ...(["disk-registry", "cpi-dispatcher", "director"] as const).map((service) => planOf(service)),
+      ...hostIds.map((hostId) => planOf("disk-agent", hostId)),
+    ],
+  };
+}
+
+export interface RegistryFleet extends Omit<MeshPlan, "processes"> {
+  readonly hostIds: readonly string[];
+  /** Laid over the agent's config: its devices, or the rules that find them. */
+  readonly agent: (
+    hostId: string,
+    folder: string,
+  ) => { readonly tuning?: Partial<AgentLimits>; readonly [key: string]: unknown };
+  /** Laid over the registry's config. */
+  readonly registry?: object;
+  /** Processes of the registry, of which one leads; more than 1 needs storage that several can have. */
+  readonly registries?: number;
+  /** Runs the agent of a host and becomes it. */
+  readonly agentLauncher?: (hostId: string, folder: string) => readonly string[];
+}
+
+/** Registries and agents, and nothing else: what attaches and detaches devices. */
+export function registryFleet(options: RegistryFleet): MeshPlan {
+  const { hostIds, agent, registry, registries = 1, agentLauncher = () => [], ...plan } = options;
+  const config = {
+    heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },
+    ...registry,
+  };
+  const waitFor = registries === 1 ? "serving" : "listening";
+  return {
+    deadlineMs: 5_000,
+    ...plan,
+    processes: [
+      ...Array.from(
+        { length: registries },
+        (_, index): ProcessPlan => ({ service: "disk-registry", name: `disk-registry-${index + 1}`, config, waitFor }),
+      ),
+      ...hostIds.map(
+        (name): ProcessPlan => ({
+          service: "disk-agent",
+          name,
+          config: ({ folder }) => {
+            const { tuning, ...config } = agent(name, folder);
+            return { ...config, tuning: { registration: { minDelayMs: 50, maxDelayMs: 500 }, ...tuning } };
+          },
+          launcher: ({ folder }) => agentLauncher(name, folder),
+        }),
+      ),
+    ],
+  };
+}

@@ -1,0 +1,115 @@
+import { join } from "node:path";
+import type { Task } from "@diskmesh/api/director";
+import { HealthDefinition } from "@diskmesh/api/grpc-health";
+import { TestAgent } from "@diskmesh/director/testing";
+import type { Client } from "@diskmesh/rpc";
+import type { PlacedMesh } from "../mesh/plan.js";
+import { TestMesh } from "../mesh/test-mesh.js";
+import { FileCloud } from "./file-cloud.js";
+
+const DISPATCHERS = ["dispatcher-1", "dispatcher-2"];
+const CLOUD_CONFIG = "azs:\n- name: z1\ndisk_types:\n- {name: fast, disk_size: 1024}\n";
+const AGENT_LOOK_MS = 50;
+const LEADS_TIMEOUT_MS = 2_000;
+
+export interface FileFleetOptions {
+  /** Names of the directors. */
+  readonly directors: readonly string[];
+  /** The `tablet` part of their config; a folder when absent. */
+  readonly tablet?: object | undefined;
+  /** Laid over the rest of it. */
+  readonly director?: object;
+}
+
+/** Directors and two dispatchers, as processes that tests kill; the infrastructure is a folder, its VMs' agents are here. */
+export class FileFleet implements AsyncDisposable {
+  /** By agent id. */
+  readonly agents = new Map<string, TestAgent>();
+  readonly #healths = new Map<string, Client<typeof HealthDefinition>>();
+  #closing = false;
+  readonly #lookingAfterAgents: Promise<void>;
+
+  private constructor(
+    readonly mesh: TestMesh,
+    readonly cloud: FileCloud,
+  ) {
+    this.#lookingAfterAgents = this.#lookAfterAgents();
+  }
+
+  static async start({ directors, tablet, director }: FileFleetOptions): Promise<FileFleet> {
+    let cloud: FileCloud | undefined;
+    const dispatcher = ({ folder }: PlacedMesh) => {
+      cloud ??= new FileCloud(join(folder, "cloud"));
+      const cpis = [{ name: "files", type: "files", execPath: cloud.execPath }];
+      return { cpis, executables: { jobsFolder: folder, maxConcurrentCalls: 20 } };
+    };
+    // Which of them leads nobody knows.
+    const waitFor = directors.length === 1 ? "serving" : "listening";
+    const mesh = await TestMesh.start({
+      processes: [
+        ...DISPATCHERS.map((name) => ({ service: "cpi-dispatcher", name, config: dispatcher }) as const),
+        ...directors.map(
+          (name) =>
+            ({
+              service: "director",
+              name,
+              config: { cpi: { retryTimeoutMs: 120_000 }, ...director },
+              waitFor,
+            }) as const,
+        ),
+      ],
+      vmAgents: true,
+      tablet: tablet && (() => tablet),
+      deadlineMs: 60_000,
+    });
+    const fleet = new FileFleet(mesh, cloud as FileCloud);
+    try {
+      await mesh.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+      return fleet;
+    } catch (error) {
+      await fleet[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Asks for a deployment of a group of so many VMs. */
+  deploy(name: string, instances: number, wait = false): Promise<{ readonly task?: Task | undefined }> {
+    const manifest = `name: ${name}\ninstance_groups:\n- {name: db, instances: ${instances}, azs: [z1]}\n`;
+    return this.mesh.clients.deployments.deploy({ manifest, wait });
+  }
+
+  /** Whether a director leads, as it says itself. One that does not answer does not. */
+  async leads(name: string): Promise<boolean> {
+    const client = this.#healths.get(name) ?? this.mesh.client(HealthDefinition, "director", { names: [name] });
+    this.#healths.set(name, client);
+    const answer = await client.check({ service: "leader" }, { deadlineMs: LEADS_TIMEOUT_MS }).catch(() => undefined);
+    return answer?.status === "SERVING";
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing = true;
+    await this.#lookingAfterAgents;
+    await Promise.all([...this.agents.values()].map((agent) => agent.stop()));
+    await this.mesh[Symbol.asyncDispose]();
+  }
+
+  /** Each VM has its agent while it is there. */
+  async #lookAfterAgents(): Promise<void> {
+    const files = () => this.mesh.vmAgentFiles;
+    while (!this.#closing) {
+      const wanted = new Set(this.cloud.vms().values());
+      for (const agentId of wanted) {
+        if (agentId === "" || this.agents.has(agentId)) continue;
+        const agent = new TestAgent(agentId, this.mesh.nats.address, { files });
+        this.agents.set(agentId, agent);
+        await agent.start();
+      }
+      for (const [agentId, agent] of this.agents) {
+        if (wanted.has(agentId)) continue;
+        this.agents.delete(agentId);
+        await agent.stop();
+      }
+      await new Promise((resolve) => setTimeout(resolve, AGENT_LOOK_MS));
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import { join } from "node:path";
+import { MIB_BYTES } from "@diskmesh/domain";
+import type { Store } from "../kill-test/stores.js";
+import { type ProcessPlan, programOf, type ServiceName } from "../mesh/plan.js";
+import { TestMesh } from "../mesh/test-mesh.js";
+
+/** Long beside a start, so that a host whose agent is replaced is not taken for lost. */
+const SILENCE_MS = 60_000;
+const LAST_LINES = 4;
+
+const CONFIGS: Partial<Record<ServiceName, object>> = {
+  "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: SILENCE_MS, missedUntilSuspected: 60 } },
+  director: { cpi: { retryTimeoutMs: 120_000 } },
+};
+
+/**
+ * Two of each service, and three agents: what a fleet has that is upgraded without a pause; in the order in which they are
+ * upgraded, each after those that it calls.
+ */
+export const PROCESSES: readonly { readonly name: string; readonly service: ServiceName }[] = [
+  ...(["disk-registry", "cpi-dispatcher", "director"] as const).flatMap((service) =>
+    [1, 2].map((number) => ({ name: `${service}-${number}`, service })),
+  ),
+  ...["h1", "h2", "h3"].map((name) => ({ name, service: "disk-agent" as const })),
+];
+
+/** By version: where its programs are. */
+export interface Versions {
+  readonly last: (service: ServiceName) => string;
+  readonly present: (service: ServiceName) => string;
+}
+
+export function versionsIn(lastReleaseFolder: string): Versions {
+  return {
+    last: (service) => join(lastReleaseFolder, "services", service, "bundle/main.js"),
+    present: programOf,
+  };
+}
+
+/** Starts all of it, each process of the last release. */
+export function startVersions(store: Store, { last }: Versions): Promise<TestMesh> {
+  const processes = PROCESSES.map(
+    (one): ProcessPlan => ({
+      ...one,
+      config: CONFIGS[one.service] ?? {},
+      devices: { count: 3, sizeBytes: MIB_BYTES },
+      // Which of them leads nobody knows.
+      waitFor: "listening",
+      mainFile: last(one.service),
+    }),
+  );
+  // The last release has another key for the lease.
+  const tablet = (service: string) => ({ ...store.tablet?.(service), leaseTimeMs: undefined });
+  return TestMesh.start({ processes, tablet, deadlineMs: 60_000 });
+}
+
+/** Stops a process as its supervisor would, and starts it as another version. */
+export async function replace(mesh: TestMesh, name: string, service: ServiceName, mainFile: string): Promise<void> {
+  const process = mesh.process(name);
+  const { code, signal } = await process.stop();
+  if (code !== 0) throw new Error(`${name} ended with ${signal ?? code} when it was told to stop`);
+  process.mainFile = mainFile;
+  await process.start();
+  // An agent also until it is registered: only then is what it serves complete.
+  if (service === "disk-agent" || service === "cpi-dispatcher") await process.waitFor("serving");
+}
+
+/** What each process said last, for a failure. */
+export function lastLines(mesh: TestMesh): string {
+  const lines = (name: string) => mesh.process(name).logs.trimEnd().split("\n").slice(-LAST_LINES).join("\n");
+  return PROCESSES.map(({ name }) => `${name}:\n${lines(name)}`).join("\n");
+}
