@@ -102,6 +102,18 @@ describe("disks of hosts that are gone", () => {
     }
   });
 
+  it("the host dies -> the disk can be taken from it, and is found unharmed on another one", async () => {
+    const first = await publish("h1");
+    await first.write(0, FIRST, { fua: true });
+    const session = (await diskX()).publication?.sessionNumber ?? 0;
+    await mesh.process("h1").kill();
+    await eventually(() => mesh.clients.registry.unpublishDisk({ diskId: "x" }), PATIENCE);
+    const second = await publish("h3");
+    expect((await diskX()).publication?.sessionNumber).to.be.above(session);
+    expect(await second.read(0, BLOCK)).to.deep.equal(FIRST);
+    await second.disconnect();
+  });
+
   it("on_host_silence: FENCE, and the host dies -> fenced by itself, writable elsewhere; it returns -> nothing is served there", async function () {
     leaveToVerify(this);
     const first = await publish("h1", OnHostSilence.FENCE);

@@ -131,7 +131,7 @@ export class DiskUser {
 
   /** Reads all of each disk, however long it takes until it is served. */
   async verifyAll(): Promise<void> {
-    for (const disk of this.#there) await this.#verify(disk);
+    await Promise.all(this.#there.map((disk) => this.#verify(disk)));
   }
 
   async #try(disk: KnownDisk, socketPath: string): Promise<void> {
