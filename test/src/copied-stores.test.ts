@@ -14,8 +14,8 @@ import { rejection } from "@diskmesh/domain/testing";
 import type { Client } from "@diskmesh/rpc";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { backUpRegistry } from "./mesh/back-up-registry.js";
 import type { ProcessPlan } from "./mesh/plan.js";
+import { backUpRegistry } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
@@ -109,7 +109,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
 
   it("restored elsewhere while the original runs -> the original stands still once an agent has moved; nobody is ordered by both", async () => {
     const backup = join(mesh.folder, "registry.backup");
-    await backUpRegistry(mesh.address(FIRST), mesh.operatorFiles, backup);
+    await backUpRegistry(mesh, backup);
     const config = join(mesh.folder, "restore.json");
     writeFileSync(config, JSON.stringify(mesh.configOf(registry(SECOND))));
     await run("services/disk-registry/dist/restore.js", ["--config", config, "--from", backup]);

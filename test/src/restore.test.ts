@@ -4,9 +4,9 @@ import { promisify } from "node:util";
 import { databaseUrl, documentDatabase, withDatabase } from "@diskmesh/tablet/testing";
 import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { backUpRegistry } from "./mesh/back-up-registry.js";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { registryFleet } from "./mesh/fleets.js";
+import { backUpRegistry } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
@@ -68,7 +68,7 @@ for (const store of ["a folder", "MongoDB"]) {
       };
       await eventually(allAttached, PATIENCE);
       const file = join(folder, "registry.backup");
-      const stdout = await backUpRegistry(started.address("disk-registry-1"), started.operatorFiles, file);
+      const stdout = await backUpRegistry(started, file);
       expect(stdout).to.match(/documents of tablet registry, [0-9a-f-]{36}, generation 1/);
 
       const device = { hostId: "host-1", deviceId: "host-1-device-1", keepData: true };

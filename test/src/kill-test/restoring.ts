@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { AttachState, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
-import { backUpRegistry } from "../mesh/back-up-registry.js";
+import { backUpRegistry } from "../mesh/steps.js";
 import type { TestMesh } from "../mesh/test-mesh.js";
 import { repositoryFolder } from "../repository-folder.js";
 import type { Account, DeviceAccount, Told } from "./account.js";
@@ -29,14 +29,11 @@ export interface Restoring {
 /** As an operator does, while callers go on: calls that are under way may be in the backup or not. Answers the file. */
 export function backUp({ mesh, registries, account, disks, killers }: Restoring): Promise<string> {
   const file = join(mesh.folder, "registry.backup");
-  let tries = 0;
   return killers.hold(async () => {
     await Promise.all(registries.map((registry) => registry.comeUp()));
     await eventually(async () => {
-      // Which of them leads, a backup finds out.
-      const address = mesh.address(`disk-registry-${(tries++ % registries.length) + 1}`);
       const [mark, diskMark] = [account.mark(), disks.mark()];
-      await backUpRegistry(address, mesh.certificates.files("operator"), file);
+      await backUpRegistry(mesh, file);
       account.backedUp(mark);
       disks.backedUp(diskMark);
       // Callers were at everything meanwhile: the next one will do.

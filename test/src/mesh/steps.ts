@@ -106,6 +106,13 @@ export async function deleteDisk(mesh: Mesh, diskName: string): Promise<void> {
   await runTask(`delete ${diskName}`, () => mesh.clients.disks.deleteDisk({ diskName, wait: true }));
 }
 
+/** With the command, which finds out who leads; answers what it prints. */
+export async function backUpRegistry(mesh: Pick<TestMesh, "typed">, file: string): Promise<string> {
+  const { code, out, err } = await mesh.typed("backup", "registry", file);
+  if (code !== 0) throw new Error(`the backup ended with ${code}: ${err}`);
+  return out;
+}
+
 /** Opens a disk where an instance's programs find it, as often as it takes. */
 export async function openDisk(
   mesh: Pick<TestMesh, "dynamicDisk">,
