@@ -5,7 +5,7 @@ import { configSteps } from "./bosh/configs.js";
 import { deploymentSteps, vmsOf } from "./bosh/deployments.js";
 import { upkeepSteps } from "./bosh/upkeep.js";
 import { CLOUD_CONFIG, manifest, type Seen } from "./bosh/walk.js";
-import { openStore, type Store } from "./kill-test/stores.js";
+import { openStore, type Store } from "./mesh/stores.js";
 import { ProcessVms } from "./process-vms/process-vms.js";
 
 /** All whose requests were recorded, of the stock CLI, without the names that they were given. */

@@ -10,7 +10,7 @@ import { expect } from "chai";
 import { makeDeviceFile, openFiles } from "./mesh/device-files.js";
 import { registryFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
-import { Drive } from "./soak/drive.js";
+import { Drive } from "./mesh/drive.js";
 
 const SIZE = 256 * 4096;
 const PATIENCE = { timeoutMs: 120_000 };

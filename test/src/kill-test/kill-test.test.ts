@@ -1,10 +1,10 @@
 import { AttachState, Device } from "@diskmesh/api/registry";
 import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { openStore, STORE_NAMES } from "../mesh/stores.js";
 import { isolationProblem } from "../namespaces/isolation.js";
 import { Account, type DeviceAccount, type Told } from "./account.js";
 import { runKillTest } from "./run.js";
-import { openStore, STORE_NAMES } from "./stores.js";
 
 describe("registry, agents and database, killed at random moments during adds and removes", function () {
   this.timeout(600_000);

@@ -1,10 +1,10 @@
 import type { DatabaseProcess } from "@diskmesh/tablet/testing";
 import { eventually, type ServiceProcess } from "@diskmesh/testkit";
+import type { Store } from "../mesh/stores.js";
 import type { TestMesh } from "../mesh/test-mesh.js";
 import { Random } from "../random.js";
 import type { Account } from "./account.js";
 import { type Calls, PATIENCE_MS } from "./callers.js";
-import type { Store } from "./stores.js";
 import type { Truce } from "./truce.js";
 
 export interface KillCounts {

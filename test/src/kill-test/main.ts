@@ -1,8 +1,8 @@
 import { parseArgs } from "node:util";
+import { openStore, STORE_NAMES, type Store, type StoreName } from "../mesh/stores.js";
 import { runTakeovers } from "../takeover/run.js";
 import type { StormOptions } from "../takeover/storm.js";
 import { runKillTest } from "./run.js";
-import { openStore, STORE_NAMES, type Store, type StoreName } from "./stores.js";
 
 /** What is killed: registries and agents under adds and removes, or directors and dispatchers under tasks. */
 const KILLED = ["registries", "directors"] as const;

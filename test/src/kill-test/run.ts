@@ -3,6 +3,7 @@ import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
 import { registryFleet } from "../mesh/fleets.js";
+import type { Store } from "../mesh/stores.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { Random } from "../random.js";
 import { Account, type DevicePlace } from "./account.js";
@@ -12,7 +13,6 @@ import { DiskUser } from "./disks.js";
 import { type KillCounts, KilledRegistry, kill } from "./kill.js";
 import { Outsider, rebootable } from "./outsider.js";
 import { backUp, type Restoring, restore } from "./restoring.js";
-import type { Store } from "./stores.js";
 import { Truce } from "./truce.js";
 
 export interface KillTestOptions {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { NbdClient, NbdRequestError } from "@diskmesh/disk-agent/nbd-client";
 import { messageOf } from "@diskmesh/domain";
-import { BLOCK_BYTES, type DiskContent } from "./disk-content.js";
+import { BLOCK_BYTES, type DiskContent } from "../mesh/disk-content.js";
 import { PATIENCE_MS, type Soak, type Worker } from "./soak.js";
 import { underWay } from "./under-way.js";
 

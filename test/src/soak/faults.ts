@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { Drive } from "../mesh/drive.js";
 import { repositoryFolder } from "../repository-folder.js";
-import { Drive } from "./drive.js";
 import { sharedBecause } from "./isolated-soak.js";
 import { smallDiskProblem } from "./small-disk.js";
 import type { SoakFleet } from "./soak-fleet.js";

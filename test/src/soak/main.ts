@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { fetchDocumentDatabase } from "@diskmesh/tablet/testing";
-import { STORE_NAMES, type StoreName } from "../kill-test/stores.js";
+import { STORE_NAMES, type StoreName } from "../mesh/stores.js";
 import { isIsolated, isolationProblem } from "../namespaces/isolation.js";
 import { repositoryFolder } from "../repository-folder.js";
 import { buildLastRelease, FAULTS, OTHER_VERSION } from "./faults.js";

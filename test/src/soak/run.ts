@@ -5,7 +5,7 @@ import { messageOf } from "@diskmesh/domain";
 import { Account } from "../kill-test/account.js";
 import { Calls, HostCaller } from "../kill-test/callers.js";
 import { converge, watchDescriptors } from "../kill-test/convergence.js";
-import type { StoreName } from "../kill-test/stores.js";
+import type { StoreName } from "../mesh/stores.js";
 import { Random } from "../random.js";
 import { mustConverge } from "./convergence.js";
 import { FaultRunner } from "./fault-runner.js";

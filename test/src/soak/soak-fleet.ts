@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, type ServiceProcess, type SmallDisk } from "@diskmesh/testkit";
-import { openStore, type Store, type StoreName } from "../kill-test/stores.js";
 import type { Clients } from "../mesh/clients.js";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
+import { Drive } from "../mesh/drive.js";
 import type { PlacedMesh, ProcessPlan } from "../mesh/plan.js";
+import { openStore, type Store, type StoreName } from "../mesh/stores.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { isIsolated } from "../namespaces/isolation.js";
 import { Clocks } from "./clocks.js";
-import { Drive } from "./drive.js";
 import { type Measures, measuredClients } from "./measures.js";
 import { directorLimits, registryLimits } from "./service-limits.js";
 import { mountSmallDisk, smallDiskProblem } from "./small-disk.js";

@@ -5,8 +5,8 @@ import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { Drive } from "../mesh/drive.js";
 import { deleteDisk, detachDisk, provideDisk } from "../mesh/steps.js";
-import { Drive } from "../soak/drive.js";
 import type { Situation } from "./situation.js";
 import { FREE_MIB, NOT_ADDED, type StuckFleet } from "./stuck-fleet.js";
 

@@ -8,12 +8,12 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { WhyAnswer } from "@diskmesh/page/rows";
 import { eventually, freePort } from "@diskmesh/testkit";
+import { Drive } from "../mesh/drive.js";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import type { Ended } from "../mesh/type-command.js";
 import { AlertWatch } from "../metrics/alert-watch.js";
-import { Drive } from "../soak/drive.js";
 
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry"] as const;
 const HOSTS = 10;

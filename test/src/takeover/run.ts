@@ -1,4 +1,4 @@
-import type { Store } from "../kill-test/stores.js";
+import type { Store } from "../mesh/stores.js";
 import { FileFleet } from "./file-fleet.js";
 import { runStorm, type StormOptions, type StormResult } from "./storm.js";
 

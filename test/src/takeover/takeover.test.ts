@@ -1,6 +1,6 @@
 import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { openStore, STORE_NAMES } from "../kill-test/stores.js";
+import { openStore, STORE_NAMES } from "../mesh/stores.js";
 import { runTakeovers } from "./run.js";
 
 describe("directors and dispatchers, killed while disks are provided and detached and VMs are made", function () {

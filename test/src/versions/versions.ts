@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
-import type { Store } from "../kill-test/stores.js";
 import { type ProcessPlan, programOf, type ServiceName } from "../mesh/plan.js";
+import type { Store } from "../mesh/stores.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 
 /** Long beside a start, so that a host whose agent is replaced is not taken for lost. */

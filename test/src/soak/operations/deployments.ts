@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Instance, PersistentDisk } from "@diskmesh/api/director";
-import { BLOCK_BYTES, DiskContent } from "../disk-content.js";
+import { BLOCK_BYTES, DiskContent } from "../../mesh/disk-content.js";
 import { DiskUser } from "../disk-user.js";
 import { type Operation, persistently, runTask, type Soak, type Worker } from "../soak.js";
 import { DEVICE_BYTES, WORK_AZ } from "../soak-fleet.js";

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { BLOCK_BYTES, DiskContent } from "../disk-content.js";
+import { BLOCK_BYTES, DiskContent } from "../../mesh/disk-content.js";
 import { DiskUser } from "../disk-user.js";
 import { exists, type Operation, persistently, type Soak, type Worker } from "../soak.js";
 import { DEVICE_BYTES, WORK_AZ } from "../soak-fleet.js";
