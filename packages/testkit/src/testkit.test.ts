@@ -49,27 +49,6 @@ describe("spawnService", () => {
     return service;
   }
 
-  it("waits until the process serves, and stops it cleanly", async () => {
-    const given = await options("listen");
-    const service = await spawn(given);
-    expect(service.logs).to.contain("started");
-    expect(await service.stop()).to.deep.equal({ code: 0, signal: null });
-    expect(service.logs).to.contain("stopped first");
-    expect(service.exit).to.deep.equal({ code: 0, signal: null });
-    expect(existsSync(join(given.folder, "sample.log"))).to.equal(true);
-  });
-
-  it("kills and restarts it, as another process on the same port", async () => {
-    const service = await spawn(await options("listen"));
-    const { pid } = service;
-    await service.kill();
-    expect(isAlive(pid)).to.equal(false);
-    expect(service.exit).to.deep.equal({ code: null, signal: "SIGKILL" });
-    await service.restart();
-    expect(service.pid).not.to.equal(pid);
-    expect(service.logs.match(/started/g)).to.have.length(4);
-  });
-
   it("takes a standby for started when it listens", async () => {
     const given = await options("stand-by");
     await spawn({ ...given, waitFor: "listening" });
@@ -154,30 +133,5 @@ describe("spawnService", () => {
     );
     const { stdout } = await rejection(run(process.execPath, [script]));
     await eventually(() => !isAlive(Number(stdout)));
-  });
-});
-
-describe("eventually", () => {
-  it("returns what the check returns once it holds", async () => {
-    let tries = 0;
-    expect(
-      await eventually(() => {
-        if (++tries < 3) throw new Error("not yet");
-        return tries;
-      }),
-    ).to.equal(3);
-    expect(await eventually(() => ++tries > 5)).to.equal(true);
-  });
-
-  it("throws what the last try threw when the time is over", async () => {
-    const check = () => {
-      throw new Error("never");
-    };
-    expect((await rejection(eventually(check, { timeoutMs: 50 }))).message).to.equal("never");
-    await rejection(
-      eventually(() => false, { timeoutMs: 50 }),
-      Error,
-      "still false",
-    );
   });
 });
