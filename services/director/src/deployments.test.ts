@@ -100,16 +100,6 @@ describe("deployments", () => {
     expect((await instances("ci")).filter((each) => each.vmCid !== "")).to.have.lengthOf(2);
   });
 
-  it("the agent does not answer -> an error; when it does -> done, with the same VM", async () => {
-    await director.agent("host-1").stop();
-    const failed = await deploy(manifest("web", 1));
-    expect(failed?.state).to.equal(TaskState.ERROR);
-    expect(failed?.result).to.contain("agent host-1 did not answer within 10000 ms");
-    await director.agent("host-1").start();
-    expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
-    expect(director.cpi.calls.filter((call) => call.startsWith("createVm"))).to.have.lengthOf(1);
-  });
-
   it("deleted -> its VMs and its disks are gone, attached or not; again -> already deleted", async () => {
     await deploy(manifest("web", 2));
     const [one, two] = await instances("web");

@@ -295,7 +295,6 @@ describe("limits of tasks", () => {
 
   before(async () => {
     director = await TestDirector.start({
-      locks: { acquireTimeoutMs: 600 },
       tasks: { maxKeptTasks: 10 },
       queues: { dynamicDisks: { maxTasks: 5 } },
     });
@@ -306,22 +305,7 @@ describe("limits of tasks", () => {
   const start = async (diskName: string): Promise<Task> =>
     (await director.disks.provideDisk({ ...WANTED, diskName, instanceId: first })).task as Task;
 
-  it("waits too long for a lock -> an error that names the lock and its owner", async () => {
-    const gate = director.cpi.gate("createDisk", "before");
-    const held = await start("a");
-    await gate.reached;
-    const task = await director.provide("b", first);
-    expect(task.state).to.equal(TaskState.ERROR);
-    expect(task.result).to.equal(
-      `could not get the lock of instance \`${first}\` in time: task ${held.taskId} (${held.description}) holds it; try again later`,
-    );
-    gate.release();
-    expect((await director.ended(held.taskId)).state).to.equal(TaskState.DONE);
-  });
-
   it("too many tasks that have not ended -> refused", async () => {
-    // Else those that wait for the first one's lock end while the others are asked for.
-    await director.process.restart({ ...director.config, locks: {} });
     const gate = director.cpi.gate("createDisk", "before");
     const ids = [];
     for (let index = 0; index < 5; index++) ids.push((await start("d")).taskId);
