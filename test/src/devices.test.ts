@@ -2,15 +2,15 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { ActionCode, AttachState, Health, HostState } from "@diskmesh/api/registry";
+import { AttachState, Health, HostState } from "@diskmesh/api/registry";
 import { NbdClient, NbdRequestError } from "@diskmesh/disk-agent/nbd-client";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile, openFiles } from "./mesh/device-files.js";
+import { Drive } from "./mesh/drive.js";
 import { registryFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
-import { Drive } from "./mesh/drive.js";
 
 const SIZE = 256 * 4096;
 const PATIENCE = { timeoutMs: 120_000 };
@@ -209,85 +209,6 @@ describe("the devices of a host, from its files to the registry", () => {
     failing.mend();
     const failed = await until("drive", { health: "HEALTH_ERROR" });
     expect(failed.hardwareError?.message).to.match(/EIO/);
-  });
-
-  it("a FIFO where a device was, files that nobody may read -> ERROR for them alone, and the host stays ONLINE", async () => {
-    const devices = [...LISTED, { deviceId: "other", path: "FILES/other" }];
-    await start({ devices, tuning: { rescanIntervalMs: 200, probeIntervalMs: 200 } }, () => {
-      makeDeviceFile(path("other"), SIZE);
-    });
-    await eventually(() => mesh.device("other"), PATIENCE);
-    await mesh.clients.registry.addHost({ hostId: "h1" });
-    for (const deviceId of ["listed", "other"]) await until(deviceId, ready);
-    rmSync(path("other"));
-    execFileSync("mkfifo", [path("other")]);
-    await until("other", { health: "HEALTH_ERROR" });
-    // Longer than the heartbeat timeout: silence would show.
-    await delay(6_000);
-    await isOnline();
-    await until("listed", ready);
-    // An agent that starts on it: nothing hangs on the open.
-    await mesh.process("h1").restart();
-    await until("other", { attachState: AttachState.ATTACHING, health: "HEALTH_ERROR" });
-    await until("listed", ready);
-    const remove = { hostId: "h1", deviceId: "other" };
-    const stuck = (await mesh.clients.registry.removeDevice(remove)).result;
-    expect(stuck?.message).to.contain("1 device cannot be erased: other (ERROR: ");
-    await mesh.clients.registry.removeDevice({ ...remove, keepData: true });
-    await until("other", { attachState: AttachState.DETACHED });
-    rmSync(path("other"));
-    makeDeviceFile(path("other"), SIZE);
-    await until("other", { health: "HEALTH_ONLINE" });
-    await add("other");
-    await until("other", ready);
-  });
-
-  it("one file under two listed paths -> one device is taken in, the other is refused and says why", async function () {
-    leaveToVerify(this);
-    const devices = [...LISTED, { deviceId: "twin", path: "FILES/twin" }];
-    await start({ devices }, () => symlinkSync(path("list-1"), path("twin")));
-    await eventually(() => mesh.device("twin"), PATIENCE);
-    const { result } = await mesh.clients.registry.addHost({ hostId: "h1" });
-    expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
-    expect(result?.message).to.match(/1 of its 2 devices; .*twin of host h1 .*same bytes as device listed of host h1/);
-    await until("listed", ready);
-    const twin = await until("twin", { attachState: AttachState.UNKNOWN });
-    expect(twin.trouble?.sentence).to.contain("same bytes as device listed of host h1");
-    expect(held("list-1")).to.equal(1);
-  });
-
-  it("two agents on one file -> one host's device is in operation, the other's is refused until that is removed", async function () {
-    leaveToVerify(this);
-    mesh = await TestMesh.start(
-      registryFleet({
-        hostIds: ["h1", "h2"],
-        agent: (hostId, folder) => {
-          files = join(folder, "files");
-          makeDeviceFile(join(files, "list-1"), SIZE);
-          return { devices: [{ deviceId: `${hostId}-file`, path: join(files, "list-1") }] };
-        },
-      }),
-    );
-    for (const hostId of ["h1", "h2"]) await eventually(() => mesh.device(`${hostId}-file`), PATIENCE);
-    // Not before the other agent, which may have come to the file first, was told to let go of it.
-    const added = (hostId: string) =>
-      eventually(async () => {
-        const { result } = await mesh.clients.registry.addHost({ hostId });
-        expect(result?.code, result?.message).to.be.oneOf([ActionCode.S_OK, ActionCode.S_ALREADY]);
-      }, PATIENCE);
-    await added("h1");
-    await until("h1-file", ready);
-    const { result } = await mesh.clients.registry.addHost({ hostId: "h2" });
-    expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
-    expect(result?.message).to.match(/device h2-file of host h2 lies on the same bytes as device h1-file of host h1/);
-    expect((await mesh.device("h2-file")).trouble?.sentence).to.contain("device h1-file of host h1");
-    expect([held("list-1"), openFiles(mesh.process("h2").pid).includes(path("list-1"))]).to.deep.equal([1, false]);
-    await eventually(async () => {
-      expect((await mesh.clients.registry.removeHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.S_OK);
-    }, PATIENCE);
-    await added("h2");
-    await until("h2-file", ready);
-    expect((await mesh.clients.registry.addHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.E_INVALID_STATE);
   });
 
   describe("block devices", () => {
