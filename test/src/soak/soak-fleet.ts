@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, type ServiceProcess, type SmallDisk } from "@diskmesh/testkit";
+import { eventually, type SmallDisk } from "@diskmesh/testkit";
 import type { Clients } from "../mesh/clients.js";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
 import { Drive } from "../mesh/drive.js";
@@ -102,11 +102,6 @@ export class SoakFleet implements AsyncDisposable {
       await fleet[Symbol.asyncDispose]();
       throw error;
     }
-  }
-
-  /** Of all processes and what they need. */
-  process(name: string): ServiceProcess {
-    return this.mesh.process(name);
   }
 
   /** All processes and their pids; those that are away have none. */
