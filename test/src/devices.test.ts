@@ -1,14 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { AttachState, Health, HostState } from "@diskmesh/api/registry";
-import { NbdClient, NbdRequestError } from "@diskmesh/disk-agent/nbd-client";
-import { rejection } from "@diskmesh/domain/testing";
-import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { AttachState, HostState } from "@diskmesh/api/registry";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile, openFiles } from "./mesh/device-files.js";
-import { Drive } from "./mesh/drive.js";
+import type { Drive } from "./mesh/drive.js";
 import { registryFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
@@ -163,52 +161,6 @@ describe("the devices of a host, from its files to the registry", () => {
     renameSync(path("pulled"), path("list-1"));
     await until("listed", { attachState: AttachState.ATTACHED, health: "HEALTH_ONLINE", dirty: false, diskId: "x" });
     await holds({ "list-1": 1 });
-  });
-
-  it("an error that the agent tells only after an operator said that the drive is well -> it is; a later one counts", async function () {
-    const why = Drive.problem();
-    if (why !== undefined) skipBecause(this, why);
-    leaveToVerify(this);
-    const registerTimeoutMs = 5_000;
-    const failing = await Drive.open(temporaryFolder(), SIZE);
-    drive = failing;
-    await start({ tuning: { registerTimeoutMs }, devices: [{ deviceId: "drive", path: failing.path }] });
-    await eventually(() => mesh.device("drive"), PATIENCE);
-    await add("drive");
-    await until("drive", ready);
-    await mesh.clients.registry.createDisk({ diskId: "x", sizeBytes: SIZE, az: "z1" });
-    const { disk } = await mesh.clients.registry.publishDisk({ diskId: "x", hostId: "h1" });
-    const socketPath = disk?.publication?.exportPath ?? "";
-    const [registry, agent] = [mesh.process("disk-registry-1"), mesh.process("h1")];
-    const fails = async () => {
-      const client = await eventually(() => NbdClient.connect({ socketPath }), PATIENCE);
-      failing.fail();
-      await rejection(client.write(0, Buffer.alloc(4096, 1), { fua: true }), NbdRequestError, "EIO");
-      await client.disconnect();
-    };
-    // Nobody is there who could be told.
-    await registry.kill();
-    await fails();
-    await eventually(() =>
-      expect(readFileSync(join(mesh.folder, "agents/h1/agent-cache.json"), "utf8")).to.contain("EIO"),
-    );
-    const failedAtMs = performance.now();
-    await agent.kill();
-    failing.mend();
-    await registry.start();
-    // An agent that was killed knows to the second when it met an error, and nobody knows how long it takes to be told.
-    const noLaterMs = 1_000 + registerTimeoutMs;
-    await eventually(() => expect(performance.now() - failedAtMs).to.be.above(noLaterMs), PATIENCE);
-    const word = await mesh.clients.registry.setDeviceState({ deviceIds: ["drive"], health: Health.ONLINE });
-    expect(word.changedDeviceIds, "no error was heard of").to.deep.equal([]);
-    await agent.start();
-    await agent.waitFor("serving");
-    const told = await mesh.device("drive");
-    expect([told.health, told.hardwareError]).to.deep.equal(["HEALTH_ONLINE", undefined]);
-    await fails();
-    failing.mend();
-    const failed = await until("drive", { health: "HEALTH_ERROR" });
-    expect(failed.hardwareError?.message).to.match(/EIO/);
   });
 
   describe("block devices", () => {

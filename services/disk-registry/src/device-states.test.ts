@@ -1,4 +1,4 @@
-import { AttachState, Health, HostState } from "@diskmesh/api/registry";
+import { AttachState, Health } from "@diskmesh/api/registry";
 import { InvalidArgumentError, NotFoundError, PermissionDeniedError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
@@ -112,19 +112,5 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
       fleet.registry.client("director").setDeviceState({ deviceIds: ["d1"], health: Health.ONLINE, reason: "" }),
       PermissionDeniedError,
     );
-  });
-
-  it("an agent that warns of its host -> WARNING with its words, and no disk goes there", async () => {
-    const agent = await fleet.registry.agent("h1", ["d1"]);
-    const warning = "its agent can take no order: no space left";
-    await agent.register({ warning });
-    const host = async () => (await fleet.registry.operator.getHost({ hostId: "h1" })).host;
-    expect(await host()).to.include({ state: HostState.WARNING, stateMessage: `host h1: ${warning}` });
-    await fleet.add();
-    await fleet.clean("d1");
-    await rejection(fleet.createDisk("x"), ResourceExhaustedError);
-    await agent.heartbeat();
-    expect(await host()).to.include({ state: HostState.ONLINE, stateMessage: "" });
-    await fleet.createDisk("x");
   });
 });
