@@ -70,9 +70,12 @@ export class DiskUser {
     const there = this.#there;
     const choice = random.next();
     const one = random.pick(there);
-    if (choice < 0.4 && (await this.#hasRoom())) await this.#create();
+    // A restore waits for one.
+    const isWaitedFor = this.#backup !== undefined && this.strangers === 0;
+    if ((isWaitedFor || choice < 0.4) && (await this.#hasRoom())) await this.#create();
     // The first ones stay.
-    else if (choice < 0.6 && one !== undefined && this.#disks.indexOf(one) > 1) await this.#delete(one);
+    else if ((isWaitedFor || choice < 0.6) && one !== undefined && this.#disks.indexOf(one) > 1)
+      await this.#delete(one);
     else if (choice < 0.8 && one !== undefined) await this.#unpublish(one);
     else if (one !== undefined) await this.#verify(one);
   }
