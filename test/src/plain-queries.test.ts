@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { runInThisContext } from "node:vm";
 import { type Device, HostState } from "@diskmesh/api/registry";
 import { databaseUrl, documentDatabase, withDatabase } from "@diskmesh/tablet/testing";
-import { eventually, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { registryFleet } from "./mesh/fleets.js";
@@ -24,6 +24,7 @@ describe("README's plain queries, against what a registry wrote into MongoDB", (
   const queries = queriesOfReadme();
 
   before(async function () {
+    leaveToVerify(this);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
     // Of its own, because the queries name the tablet.

@@ -126,6 +126,9 @@ describe("the set-up behind npm start and npm test", () => {
         /before all its tests had run, at: s a\n[\s\S]*^0 passed, 1 failed$/m,
       ],
     ];
+    before(function () {
+      leaveToVerify(this);
+    });
     beforeEach(() => {
       write(join(folder, "packages/one/tsconfig.json"), "{}");
       mkdirSync(join(folder, "services"));
@@ -262,8 +265,7 @@ describe("the set-up behind npm start and npm test", () => {
       expect((await runTests()).output).to.match(/^3 passed, 0 failed$/m);
     });
 
-    it("runs only the files that are named, and those that the working tree touches", async function () {
-      leaveToVerify(this);
+    it("runs only the files that are named, and those that the working tree touches", async () => {
       write(join(folder, ".gitignore"), "dist\nnode_modules");
       for (const name of ["used", "unused"]) {
         write(join(folder, `packages/one/src/${name}.ts`), "");
