@@ -91,8 +91,8 @@ export class ProcessVms implements AsyncDisposable {
     await eventually(() => client.send("GET", "/info"));
   }
 
-  /** Has the director sign the certificates of agents by another authority, of which NATS is told first. */
-  async changeAuthority(): Promise<void> {
+  /** Has the director's next start sign the certificates of agents by another authority. NATS trusts that at once. */
+  async replaceAuthority(): Promise<void> {
     const { authority } = this.director.agents.certificates as {
       readonly authority: Record<"certFile" | "keyFile", string>;
     };
@@ -100,11 +100,8 @@ export class ProcessVms implements AsyncDisposable {
     const { certPem } = await openAgentAuthority(authority, { makes: true });
     appendFileSync(join(this.mesh.folder, "nats-ca.pem"), certPem);
     const logs = this.mesh.nats.logs.length;
-    // nats-server asks anew about everybody, and somebody must answer.
     this.mesh.nats.signal("SIGHUP");
     await eventually(() => this.mesh.nats.logs.slice(logs).includes("Reloaded server configuration"));
-    await this.mesh.process("director").kill();
-    await this.mesh.process("director").start();
   }
 
   /** Has agents know NATS by one more authority. */
