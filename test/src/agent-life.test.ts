@@ -31,7 +31,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const path = programOnPath("bosh-agent");
       if (isStock && path === undefined) skipBecause(this, "bosh-agent is not on PATH");
       const agent = isStock ? { path: path ?? "" } : { heartbeat_interval_ms: beatIntervalMs };
-      vms = await ProcessVms.start({ agent, director: resurrecting(silentAfterMs) });
+      vms = await ProcessVms.start({ agent, ...resurrecting(silentAfterMs) });
       operator = vms.mesh.clients;
       agents = await vms.mesh.agents();
       agents.onHeartbeat((agentId) => beats.set(agentId, [...(beats.get(agentId) ?? []), performance.now()]));
@@ -245,8 +245,13 @@ const DISK = { diskName: "data", diskPoolName: "small", sizeBytes: 1024 * 1024, 
 const PATIENT = { timeoutMs: 120_000 };
 /** Longer than a VM that stands still in a test is silent, so that it is not made anew. */
 const resurrecting = (silentAfterMs: number) => ({
-  resurrection: { enabled: true, silentAfterMs, deadAfterMs: 3_600_000, checkIntervalMs: 200 },
-  agents: { detachTimeoutMs: 1_000, lostAfterMs: 3_000 },
+  director: {
+    resurrection: { enabled: true },
+    tuning: {
+      resurrection: { silentAfterMs, deadAfterMs: 3_600_000, checkIntervalMs: 200 },
+      agents: { detachTimeoutMs: 1_000, lostAfterMs: 3_000 },
+    },
+  },
 });
 /** Of which a third is long beside a restart on a busy machine. */
 const LIFE_DAYS = 150 / 86_400;

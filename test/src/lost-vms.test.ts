@@ -17,7 +17,7 @@ describe("a VM whose host has died", () => {
         hosts: 2,
         devicesPerHost: 1,
         deviceSizeBytes: 1024 * 1024,
-        overrides: { director: { agents: { lostAfterMs: 3_000, readyTimeoutMs: 20_000 } } },
+        overrides: { director: { agents: { readyTimeoutMs: 20_000 }, tuning: { agents: { lostAfterMs: 3_000 } } } },
       }),
     );
     await addHosts(mesh);

@@ -49,12 +49,9 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     const everything = { log: { level: "trace" }, telemetry: { otlpEndpoint: traces.url } };
     const director = (prepared: PlacedMesh) => ({
       ...everything,
-      cpi: { retryTimeoutMs: 2_000 },
-      agents: {
-        settings: { mbus: mbusOf(prepared.address("nats"), prepared.vmAgentFiles) },
-        attachTimeoutMs: 10_000,
-      },
+      agents: { settings: { mbus: mbusOf(prepared.address("nats"), prepared.vmAgentFiles) } },
       boshRegistry: { listen: prepared.listen("vm-registry"), user: "cpi", password: REGISTRY.quoted },
+      tuning: { cpi: { retryTimeoutMs: 2_000 }, agents: { attachTimeoutMs: 10_000 } },
     });
     const dispatcher = ({ folder }: PlacedMesh) => {
       cpi = new ReferenceCpi(join(folder, "cpi"));

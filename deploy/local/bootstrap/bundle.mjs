@@ -19,6 +19,7 @@ export const OTHERS = {
     ...DRIVERS,
     "services/director/dist/yaml/worker.js",
     "services/director/dist/testing/crashing-main.js",
+    "services/director/dist/testing/tuned-main.js",
   ],
   "cpi-dispatcher": [DESCRIPTORS],
   "disk-registry": [DESCRIPTORS, "services/disk-registry/dist/testing/tuned-main.js"],

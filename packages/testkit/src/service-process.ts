@@ -48,18 +48,14 @@ export async function spawnService(options: ServiceProcessOptions): Promise<Serv
 export class ServiceProcess {
   #child: Child | undefined;
   #logs = "";
-  #config: object;
+  /** The config of its next start. */
+  config: object;
   /** What the next start runs: that of another version, say. */
   mainFile: string;
 
   constructor(private readonly options: ServiceProcessOptions) {
-    this.#config = options.config;
+    this.config = options.config;
     this.mainFile = options.mainFile;
-  }
-
-  /** The config of its next start. */
-  get config(): object {
-    return this.#config;
   }
 
   get pid(): number {
@@ -81,7 +77,7 @@ export class ServiceProcess {
     this.#logs = this.logs;
     const configFile = join(this.options.folder, `${this.options.name}.yaml`);
     // JSON is YAML.
-    writeFileSync(configFile, `${JSON.stringify(this.#config, null, 2)}\n`, { mode: 0o600 });
+    writeFileSync(configFile, `${JSON.stringify(this.config, null, 2)}\n`, { mode: 0o600 });
     this.#child = new Child({
       name: this.options.name,
       command: process.execPath,
@@ -133,9 +129,9 @@ export class ServiceProcess {
   }
 
   /** Kills it, if it still runs, and starts it again, with another config if one is given. */
-  async restart(config: object = this.#config, waitFor?: WaitFor): Promise<void> {
+  async restart(config: object = this.config, waitFor?: WaitFor): Promise<void> {
     await this.kill();
-    this.#config = config;
+    this.config = config;
     await this.start(waitFor);
   }
 

@@ -11,9 +11,9 @@ describe("what agents say by themselves", () => {
   let instanceId: string;
 
   before(async () => {
-    const limits = { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 10_000 };
-    const agents = { ...limits, unresponsiveAfterMs: 3_000, healthRecordIntervalMs: 100 };
-    director = await TestDirector.start({ agents }, { hostIds: ["host-1"] });
+    const waits = { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500 };
+    const agents = { ...waits, unresponsiveAfterMs: 3_000, healthRecordIntervalMs: 100 };
+    director = await TestDirector.start({ tuning: { agents } }, { hostIds: ["host-1"] });
     [instanceId] = (await director.deploy("web", 1)) as [string];
     agent().heartbeatIntervalMs = 200;
     agent().heartbeat = beat(UPTIME_SECS);

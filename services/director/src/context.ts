@@ -4,6 +4,7 @@ import type { AgentCertificates } from "./agents/agent-certificates.js";
 import type { DirectorConfig } from "./config.js";
 import type { CallRecords } from "./cpi/call-records.js";
 import type { LogFiles } from "./instance-logs/log-files.js";
+import type { DirectorLimits } from "./limits.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { Feed } from "./page/feed.js";
 import type { Passthru } from "./passthru/passthru.js";
@@ -22,6 +23,7 @@ import type { ReadersOfTexts } from "./yaml/readers-of-texts.js";
 /** Handlers that start, show and end tasks, and those that read tables or note events beside that. */
 export interface TaskContext {
   readonly config: DirectorConfig;
+  readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
   readonly clock: Clock;
   readonly tasks: Tasks;
@@ -72,7 +74,7 @@ export interface VendorContext extends TaskContext {
 
 /** What an explanation is made from. */
 export interface ExplainContext {
-  readonly config: DirectorConfig;
+  readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
   readonly clock: Clock;
   readonly configs: ReadersOfTexts;

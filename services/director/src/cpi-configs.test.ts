@@ -17,7 +17,7 @@ describe("cpi-configs", () => {
   let director: TestDirector;
 
   before(async () => {
-    director = await TestDirector.start({ queues: { normal: { maxTasks: 20 } } });
+    director = await TestDirector.start({ tuning: { queues: { queueLengths: { normal: 20 } } } });
   });
   after(() => director?.stop());
   beforeEach(async () => {

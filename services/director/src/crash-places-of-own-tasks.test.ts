@@ -82,14 +82,12 @@ describe("a director killed at each place of a task that it began by itself", fu
 
     before(async function () {
       leaveToVerify(this);
-      const limits = { requestTimeoutMs: 2_000, attachTimeoutMs: 20_000, detachTimeoutMs: 500, readyTimeoutMs: 60_000 };
-      director = await TestDirector.start(
-        {
-          agents: { ...limits, lostAfterMs: 1_000, healthRecordIntervalMs: 100 },
-          resurrection: { checkIntervalMs: 100, silentAfterMs: SILENT_AFTER_MS, deadAfterMs: 3_600_000 },
-        },
-        { mainFile: CRASHING_MAIN },
-      );
+      const waits = { requestTimeoutMs: 2_000, attachTimeoutMs: 20_000, detachTimeoutMs: 500 };
+      const tuning = {
+        agents: { ...waits, lostAfterMs: 1_000, healthRecordIntervalMs: 100 },
+        resurrection: { checkIntervalMs: 100, silentAfterMs: SILENT_AFTER_MS, deadAfterMs: 3_600_000 },
+      };
+      director = await TestDirector.start({ agents: { readyTimeoutMs: 60_000 }, tuning }, { mainFile: CRASHING_MAIN });
       resurrection = createClient(ResurrectionServiceDefinition, {
         address: director.address,
         tls: director.certs.files("operator"),

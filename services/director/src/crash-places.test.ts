@@ -11,13 +11,10 @@ import { CRASHING_MAIN, TestDirector } from "./testing/test-director.js";
 import { TestNode } from "./testing/test-node.js";
 
 /** No agent is ever away here: what one is given up for on a busy machine would count as left behind. */
-const PATIENT_AGENTS = {
-  requestTimeoutMs: 20_000,
-  attachTimeoutMs: 20_000,
-  detachTimeoutMs: 20_000,
-  readyTimeoutMs: 20_000,
-  // Of which none is swept away before the end of the longest run.
-  logs: { keptMs: 24 * 3_600_000 },
+const PATIENT = {
+  agents: { requestTimeoutMs: 20_000, attachTimeoutMs: 20_000, detachTimeoutMs: 20_000 },
+  // None is swept away before the end of the longest run.
+  agentLogs: { keptMs: 24 * 3_600_000 },
 };
 
 /** `npm run crash-test`: all places of all jobs, with both kinds of CPIs. Else of some jobs what none before came to. */
@@ -210,7 +207,10 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       };
       // Where agents put their logs.
       const http = { listen: { port: await freePort() }, users: await httpUsers({ admin: ["bosh.admin"] }) };
-      director = await TestDirector.start({ agents: PATIENT_AGENTS, http, ...vendors }, { mainFile: CRASHING_MAIN });
+      director = await TestDirector.start(
+        { agents: { readyTimeoutMs: 20_000 }, http, ...vendors, tuning: PATIENT },
+        { mainFile: CRASHING_MAIN },
+      );
       node = await TestNode.start(director.certs, NODE, registryPort);
       places = new CrashPlaces(director.folder);
       director.cpi.findsByToken = findsByToken;

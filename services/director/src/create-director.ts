@@ -17,6 +17,8 @@ import { type CpiParts, makeCpiCalls } from "./cpi/make-cpi-calls.js";
 import { LogFiles } from "./instance-logs/log-files.js";
 import { cpisOfJob, planWith } from "./jobs/planners.js";
 import { prepareJob } from "./jobs/prepare.js";
+import { DIRECTOR_LIMITS, type DirectorLimits } from "./limits.js";
+import { lockTimes } from "./lock-times.js";
 import { observeDirector, observeLocks } from "./metrics/observe-director.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { Task } from "./model/task.js";
@@ -25,7 +27,6 @@ import { makeFeed } from "./page/make-feed.js";
 import { CallMemory } from "./passthru/call-memory.js";
 import type { Nodes } from "./passthru/nodes.js";
 import { Passthru } from "./passthru/passthru.js";
-import { lockTimes, queueLimits } from "./queue-limits.js";
 import type { Registries } from "./registries.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import { AgentCalls, type AgentCallsOptions } from "./steps/agent-calls.js";
@@ -78,6 +79,7 @@ export interface Connections {
 /** What every part is made with. */
 interface Ground {
   readonly config: DirectorConfig;
+  readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
   readonly eventLog: EventLog;
   readonly connections: Connections;
@@ -123,9 +125,11 @@ export function createDirector(
   connections: Connections,
   lifecycle: Lifecycle,
   log: Logger,
+  limits = DIRECTOR_LIMITS,
 ): Director {
   const common = { clock: systemClock, random: Math.random, log };
-  const ground: Ground = { config, ...state, connections, lifecycle, changes: new Changes<number>(), ...common };
+  const changes = new Changes<number>();
+  const ground: Ground = { config, limits, ...state, connections, lifecycle, changes, ...common };
   const configs = readersOfTexts(config, lifecycle);
   const files = makeFiles(ground, configs);
   const records = makeRecords(ground);
@@ -153,11 +157,17 @@ export function createDirector(
 }
 
 /** What is kept beside the tablet, and what VMs of version 1 read. */
-function makeFiles({ config, tablet, connections, lifecycle, clock, log }: Ground, texts: ReadersOfTexts) {
+function makeFiles({ config, limits, tablet, connections, lifecycle, clock, log }: Ground, texts: ReadersOfTexts) {
   const readManifest = texts.readStemcellManifest;
-  const stemcells = new StemcellFiles({ ...config.stemcells, readManifest, tablet, log });
-  const logs = new LogFiles({ ...config.agents.logs, url: connections.logsUrl, clock, log });
-  const registry = new BoshRegistryServer({ config: config.boshRegistry, tablet, clock, log });
+  const stemcells = new StemcellFiles({ ...config.stemcells, ...limits.stemcells, readManifest, tablet, log });
+  const logs = new LogFiles({ ...config.agents.logs, ...limits.agentLogs, url: connections.logsUrl, clock, log });
+  const registry = new BoshRegistryServer({
+    config: config.boshRegistry,
+    limits: limits.boshRegistry,
+    tablet,
+    clock,
+    log,
+  });
   return {
     stemcellFiles: lifecycle.use("stemcell files", stemcells),
     logFiles: lifecycle.use("log files", logs),
@@ -166,11 +176,11 @@ function makeFiles({ config, tablet, connections, lifecycle, clock, log }: Groun
 }
 
 /** What was done, in the event log. */
-function makeRecords({ config, tablet, eventLog, lifecycle, changes, clock, random, log }: Ground) {
+function makeRecords({ limits, tablet, eventLog, lifecycle, changes, clock, random, log }: Ground) {
   const { stopping } = lifecycle;
   return {
-    taskLog: new TaskLog({ ...config.tasks, eventLog, changes, stopping, clock, random, log }),
-    events: lifecycle.use("events", new Events({ ...config.events, eventLog, tablet, clock, log })),
+    taskLog: new TaskLog({ ...limits.tasks, eventLog, changes, stopping, clock, random, log }),
+    events: lifecycle.use("events", new Events({ maxCount: limits.maxEvents, eventLog, tablet, clock, log })),
     endedTasks: new EndedTasks(eventLog),
   };
 }
@@ -182,14 +192,14 @@ function makeDrivers({ config, lifecycle, random, log }: Ground) {
 }
 
 function jobContext(
-  { config, tablet, connections, clock, random }: Ground,
+  { config, limits, tablet, connections, clock, random }: Ground,
   parts: Configs & Files & Records & CpiParts & Drivers & Pick<JobContext, "lockOwner"> & Silences,
 ): JobContext {
   const { cpi, events, configs, boshRegistry, stemcellFiles, logFiles, lockOwner, silentMsOf } = parts;
   const { agents: client, agentCertificates, agentSettings, nodes } = connections;
-  const { requestTimeoutMs } = config.agents;
+  const { requestTimeoutMs } = limits.agents;
   return {
-    ...{ config, tablet, cpi, events, configs, stemcellFiles, logFiles, lockOwner },
+    ...{ config, limits, tablet, cpi, events, configs, stemcellFiles, logFiles, lockOwner },
     agents: new AgentCalls({ client, tablet, requestTimeoutMs, silentMsOf, clock, random }),
     making: { boshRegistry, agentSettings, agentCertificates },
     vmSlots: slotsOfEach(config.deployments.maxConcurrentVmsPerCpi),
@@ -199,7 +209,7 @@ function jobContext(
       memory: parts.callMemory,
       startId: randomUUID(),
       asyncTimeoutMs: DRIVER_LIMITS.asyncTimeoutMs,
-      callTimeoutMs: config.nodes.callTimeoutMs,
+      callTimeoutMs: limits.nodes.callTimeoutMs,
       random,
     },
     clock,
@@ -209,7 +219,7 @@ function jobContext(
 
 /** Who takes tasks in, and who runs them. */
 function makeTasks(
-  { config, tablet, lifecycle, changes, clock, random, log }: Ground,
+  { config, limits, tablet, lifecycle, changes, clock, random, log }: Ground,
   {
     jobs,
     taskLog,
@@ -218,14 +228,14 @@ function makeTasks(
     callMemory,
   }: Records & Pick<Drivers, "callMemory"> & { readonly jobs: JobContext },
 ) {
-  const { workers, queueLengths, timeoutsMs } = queueLimits(config);
+  const { workers, queueLengths, timeoutsMs } = limits.queues;
   const plan = planWith(jobs);
   const cpisOf: TasksOptions["cpisOf"] = (job, tables) => cpisOfJob(plan, job, tables);
   const onRecorded = (task: Task): void => runner.enqueue(task);
-  const { answerMarginMs } = config.tasks;
+  const { answerMarginMs } = limits.tasks;
   const tasks = new Tasks({ tablet, endedTasks, changes, clock, queueLengths, cpisOf, onRecorded, answerMarginMs });
   const locks = new LockKeeper({
-    times: lockTimes(config),
+    times: lockTimes(config, limits),
     clock,
     onGranted: (taskIds) => runner.resume(taskIds),
   });
@@ -241,7 +251,7 @@ function makeTasks(
     onForgotten: (taskId) => callMemory.forget(taskId),
     ...{ workers, queueLengths, clock, random, log },
   });
-  lifecycle.use("task archive", new TaskArchive({ ...config.tasks, tablet, endedTasks, taskLog, clock, random, log }));
+  lifecycle.use("task archive", new TaskArchive({ ...limits.tasks, tablet, endedTasks, taskLog, clock, random, log }));
   lifecycle.use("task times", times);
   lifecycle.use("task runner", runner);
   return { tasks, locks, times, runner };
@@ -249,23 +259,22 @@ function makeTasks(
 
 /** What is done for agents and their VMs without being asked for. */
 function makeAgentCare(
-  { config, tablet, connections, lifecycle, clock, random, log }: Ground,
+  { limits, tablet, connections, lifecycle, clock, random, log }: Ground,
   { tasks, events, configs }: Pick<Records & TaskParts, "tasks" | "events"> & Configs,
 ) {
   const { agents, agentCertificates: certificates } = connections;
   const common = { tablet, agents, tasks, clock, random, log };
   const owedRemovals = lifecycle.use("owed removals", new OwedRemovals(common));
-  const checkIntervalMs = config.agents.certificates?.checkIntervalMs ?? 0;
+  const { certificateCheckIntervalMs: checkIntervalMs, unresponsiveAfterMs, healthRecordIntervalMs } = limits.agents;
   const renewals = certificates && new AgentRenewals({ ...common, certificates, checkIntervalMs });
   if (renewals) lifecycle.use("renewals of agents' certificates", renewals);
-  const { unresponsiveAfterMs, healthRecordIntervalMs } = config.agents;
   const backOf = (isResponsive: (agentId: string) => boolean) => new AgentsBack({ ...common, isResponsive });
   const health = { tablet, agents, backOf, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
   const agentHealths = lifecycle.use("agent healths", new AgentHealths(health));
   const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
   const resurrecting = {
     ...common,
-    config: config.resurrection,
+    limits: limits.resurrection,
     resurrectionConfigs: configs.resurrection,
     agentHealths,
   };
@@ -276,7 +285,7 @@ function makeAgentCare(
 }
 
 function makeContext(
-  { config, tablet, connections, lifecycle, changes, clock }: Ground,
+  { config, limits, tablet, connections, lifecycle, changes, clock }: Ground,
   parts: Configs & Files & Records & CpiParts & Drivers & TaskParts & AgentParts,
 ): Context {
   const { configs, stemcellFiles, logFiles } = parts;
@@ -285,17 +294,17 @@ function makeContext(
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, LIST_LIMITS));
   const passthru = new Passthru({
     ...{ host: parts.host, nodes, tablet, tasks, locks, events, memory: parts.callMemory },
-    callTimeoutMs: config.nodes.callTimeoutMs,
+    callTimeoutMs: limits.nodes.callTimeoutMs,
     syncTimeoutMs: DRIVER_LIMITS.syncTimeoutMs,
   });
   const feed = makeFeed({
-    ...{ config, tablet, endedTasks, locks, agentHealths, registries, report, clock },
+    ...{ limits, tablet, endedTasks, locks, agentHealths, registries, report, clock },
     calls: callRecords,
     dispatchers: dispatchers.all,
     cpiConfig: parts.teller,
   });
   return {
-    ...{ config, tablet, agentCertificates, configs, stemcellFiles, logFiles },
+    ...{ config, limits, tablet, agentCertificates, configs, stemcellFiles, logFiles },
     ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, lists, passthru, registries, callRecords },
     refusals: new Refusals(events, clock),
     feed: lifecycle.use("page", feed),

@@ -14,9 +14,8 @@ describe("a persistent disk of another type, where only the agent can copy it", 
   let director: TestDirector;
 
   before(async () => {
-    director = await TestDirector.start({
-      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 },
-    });
+    const tuning = { agents: { detachTimeoutMs: 500 } };
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
     director.cpi.lacking.add("resizeDisk").add("updateDisk");
   });

@@ -10,7 +10,7 @@ describe("events of the director", () => {
   let instanceId: string;
 
   before(async () => {
-    director = await TestDirector.start({ events: { maxCount: 100 } });
+    director = await TestDirector.start({ tuning: { maxEvents: 100 } });
     [instanceId] = (await director.deploy("web", 1)) as [string];
   });
   after(() => director?.stop());

@@ -26,7 +26,7 @@ describe("logs of instances", () => {
   const asked = new Map<string, AskedLogs>();
 
   before(async () => {
-    mesh = await startHttpDirector({ users: await httpUsers(SCOPES) }, { agents: { logs: LIMITS } });
+    mesh = await startHttpDirector({ users: await httpUsers(SCOPES) }, { tuning: { agentLogs: LIMITS } });
     ca = readFileSync(mesh.director.certs.files("operator").caFile);
     instanceIds = await mesh.director.deploy("web", 2);
     await eachSends((agentId) => `logs of ${agentId}`);
@@ -160,7 +160,7 @@ describe("logs of instances", () => {
     [
       "too much",
       (wanted) => put(wanted, "x".repeat(5_000), authority()).then(() => ({})),
-      "agents.logs.maxBytesPerAgent",
+      "the logs have more than 4000 bytes",
     ],
     ["nothing", () => ({ sha1: digestsOf("") }), "none came to https://127.0.0.1:"],
     [
@@ -180,11 +180,9 @@ describe("logs of instances", () => {
 
   it("an agent that sends half of it -> an error that says so, once its time is over", async () => {
     await answers(await agentOf(0), (wanted) => put(wanted, "half", ca, { sizeBytes: 8 }));
-    const { config, process } = mesh.director;
-    const { agents } = config as { readonly agents: object };
-    await process.restart({ ...config, agents: { ...agents, logs: { ...LIMITS, timeoutMs: 4_000 } } });
+    await mesh.director.restartTuned({ agentLogs: { ...LIMITS, timeoutMs: 4_000 } });
     await isTold("still runs");
-    await process.restart(config);
+    await mesh.director.restartTuned({ agentLogs: LIMITS });
   });
 
   async function isTold(why: string): Promise<void> {
@@ -239,7 +237,7 @@ describe("logs of instances", () => {
     await rejection(download(first?.taskId ?? 0), NotFoundError, "fetch them again");
     const both = await fetch();
     expect(both?.state).to.equal(TaskState.DONE, "one of them is fetched");
-    expect((await mesh.director.eventTexts(both?.taskId ?? 0)).join("\n")).to.include("agents.logs.maxKeptBytes");
+    expect((await mesh.director.eventTexts(both?.taskId ?? 0)).join("\n")).to.include("have more than 6000 bytes");
     await eachSends((agentId) => `logs of ${agentId}`);
   });
 

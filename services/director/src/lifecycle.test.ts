@@ -23,11 +23,10 @@ describe("the lifecycle of instances", () => {
       requestTimeoutMs: 10_000,
       attachTimeoutMs: 30_000,
       detachTimeoutMs: 500,
-      readyTimeoutMs: 30_000,
       // What an agent takes to answer on a busy machine.
       lostAfterMs: 5_000,
     };
-    director = await TestDirector.start({ agents });
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning: { agents } });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
   });
   after(() => director?.stop());
@@ -249,7 +248,7 @@ describe("the lifecycle of instances", () => {
     expect(await agentCalls()).to.deep.equal([STOP[0], STOP[1], "drain status", ...STOP.slice(2)]);
     await done(start(ONE));
     director.agent((await first()).agentId).drains.push(1_000_000);
-    expect(await ended(stop(ONE))).to.match(/still drain after 3600000 ms .*skip_drain/);
+    expect(await ended(stop(ONE))).to.match(/still drain after 3600000 ms: .*skip_drain/);
     // It may be stopped in part, and whoever comes next stops or starts it.
     expect(await first()).to.include({ state: "stopped", jobsState: "stopping" });
     await done(start(ONE));

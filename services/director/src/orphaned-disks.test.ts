@@ -11,9 +11,8 @@ describe("disks, VMs and deployments that operators take apart", () => {
   let director: TestDirector;
 
   before(async () => {
-    director = await TestDirector.start({
-      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 },
-    });
+    const tuning = { agents: { detachTimeoutMs: 500 } };
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
   });
   after(() => director?.stop());

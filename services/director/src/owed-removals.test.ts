@@ -13,9 +13,8 @@ describe("what an agent that was away has yet to forget", () => {
   let name: string;
 
   before(async () => {
-    director = await TestDirector.start({
-      agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 5_000, detachTimeoutMs: 1_500, readyTimeoutMs: 30_000 },
-    });
+    const agents = { requestTimeoutMs: 2_000, attachTimeoutMs: 5_000, detachTimeoutMs: 1_500 };
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning: { agents } });
     [first, second] = (await director.deploy("web", 2)) as [string, string];
   });
   after(() => director?.stop());

@@ -10,7 +10,7 @@ describe("what a CPI may have made unknown to anybody", () => {
   let director: TestDirector;
 
   before(async () => {
-    director = await TestDirector.start({ limits: { maxPossibleOrphans: 2 } });
+    director = await TestDirector.start({ tuning: { maxPossibleOrphans: 2 } });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
   });
   after(() => director?.stop());

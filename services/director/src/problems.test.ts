@@ -16,8 +16,8 @@ describe("a deployment that is not as recorded", () => {
   let director: TestDirector;
 
   before(async () => {
-    const agents = { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 };
-    director = await TestDirector.start({ agents: { ...agents, lostAfterMs: 5_000 } });
+    const tuning = { agents: { detachTimeoutMs: 500, lostAfterMs: 5_000 } };
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
   });
   after(() => director?.stop());

@@ -18,15 +18,8 @@ describe("a deploy to VMs that must be made anew", () => {
   let director: TestDirector;
 
   before(async () => {
-    director = await TestDirector.start({
-      agents: {
-        requestTimeoutMs: 2_000,
-        attachTimeoutMs: 5_000,
-        detachTimeoutMs: 500,
-        readyTimeoutMs: 6_000,
-        lostAfterMs: 5_000,
-      },
-    });
+    const agents = { requestTimeoutMs: 2_000, attachTimeoutMs: 5_000, detachTimeoutMs: 500, lostAfterMs: 5_000 };
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 6_000 }, tuning: { agents } });
   });
   after(() => director?.stop());
   beforeEach(async () => {

@@ -25,6 +25,7 @@ import { type Dispatcher, Dispatchers } from "./cpi/dispatchers.js";
 import { type Connections, createDirector, openState } from "./create-director.js";
 import { HttpServer } from "./http/http-server.js";
 import { allRoutes } from "./http/routes.js";
+import { DIRECTOR_LIMITS, type DirectorLimits } from "./limits.js";
 import { Nodes } from "./passthru/nodes.js";
 import { Registries } from "./registries.js";
 import { addServices } from "./services.js";
@@ -34,7 +35,12 @@ import type { DirectorTablet } from "./stored-schema.js";
 const RESTORED_GENERATIONS_MAX = 2 ** 20;
 
 /** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
-export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
+export async function startDirector(
+  lifecycle: Lifecycle,
+  config: DirectorConfig,
+  log: Logger,
+  limits = DIRECTOR_LIMITS,
+): Promise<void> {
   const tlsFiles = await watchStorageTls(config.tablet.storage, log, (reason) => lifecycle.fail(reason));
   lifecycle.use("TLS files of the database", tlsFiles);
   const httpServers: HttpServer[] = [];
@@ -45,34 +51,37 @@ export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig
       const report = () => readiness.report();
       addServices(server, current, report);
       if (config.http !== undefined)
-        httpServers.push(new HttpServer({ config, current, report, routes: allRoutes, log }, config.http));
+        httpServers.push(new HttpServer({ config, limits, current, report, routes: allRoutes, log }, config.http));
     },
     needs: ["nats", "dispatcher"],
     // Stopped first: what is under way needs all the rest.
     openFaces: async () => {
       for (const server of httpServers) await lifecycle.use("HTTPS face", server).listen();
     },
-    lead: (scope, waiting, address, readiness) => lead(scope, config, address, waiting, readiness, log),
+    lead: (scope, waiting, address, readiness) => lead({ config, limits, scope, readiness, log }, address, waiting),
   });
 }
 
-async function lead(
-  scope: Lifecycle,
-  config: DirectorConfig,
-  address: string,
-  waiting: Waiting,
-  readiness: Readiness,
-  log: Logger,
-): Promise<Term<Context>> {
+/** What a director leads with. */
+interface Ground {
+  readonly config: DirectorConfig;
+  readonly limits: DirectorLimits;
+  readonly scope: Lifecycle;
+  readonly readiness: Readiness;
+  readonly log: Logger;
+}
+
+async function lead(ground: Ground, address: string, waiting: Waiting): Promise<Term<Context>> {
+  const { config, limits, scope, readiness, log } = ground;
   const state = await openState(config, address, scope, waiting, log);
   const agentCertificates = await AgentCertificates.open(config, log);
   if (agentCertificates) scope.use("authorities of NATS", agentCertificates);
-  const { nats, ...clients } = await connect(config, scope, readiness, log);
+  const { nats, ...clients } = await connect(ground);
   const agentSettings = await agentSettingsOf(config);
   const own = { agentCertificates, agentSettings, logsUrl: logsUrlOf(config, address) };
   const connections = { ...clients, ...own, report: () => readiness.report() };
   await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
-  const director = createDirector(config, state, connections, scope, log);
+  const director = createDirector(config, state, connections, scope, log, limits);
   const {
     context,
     runner,
@@ -118,12 +127,10 @@ async function lead(
 }
 
 async function connect(
-  config: DirectorConfig,
-  lifecycle: Lifecycle,
-  readiness: Readiness,
-  log: Logger,
+  ground: Ground,
 ): Promise<Pick<Connections, "dispatchers" | "agents" | "nodes" | "registries"> & { readonly nats: NatsConnection }> {
-  const dispatchers = connectDispatchers(config, lifecycle, readiness, log);
+  const { config, limits, scope: lifecycle, readiness, log } = ground;
+  const dispatchers = connectDispatchers(ground);
   const natsTls = { tls: config.nats.tls ?? config.tls, tlsSection: config.nats.tls ? "nats.tls" : "tls" };
   const nats = await connectNats({ ...config.nats, ...natsTls, name: "director", log });
   lifecycle.use("NATS connection", nats);
@@ -133,7 +140,7 @@ async function connect(
     forget();
     readiness.forget("nats");
   });
-  const { requestTimeoutMs, attachTimeoutMs: callTimeoutMs, taskPollIntervalMs } = config.agents;
+  const { requestTimeoutMs, attachTimeoutMs: callTimeoutMs, taskPollIntervalMs } = limits.agents;
   const agents = new AgentClient({
     nats,
     directorId: randomUUID(),
@@ -143,15 +150,11 @@ async function connect(
     log,
   });
   lifecycle.use("agent client", agents);
-  return { dispatchers, agents, nats, ...connectFleet(config, lifecycle) };
+  return { dispatchers, agents, nats, ...connectFleet(ground) };
 }
 
-function connectDispatchers(
-  { dispatcher, tls, cpi }: DirectorConfig,
-  lifecycle: Lifecycle,
-  readiness: Readiness,
-  log: Logger,
-): Dispatchers {
+function connectDispatchers({ config, scope: lifecycle, readiness, log }: Ground): Dispatchers {
+  const { dispatcher, tls, cpi } = config;
   const dispatchers = [dispatcher.address].flat().map((address) => {
     const common = { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: cpi.callTimeoutMs } as const;
     const client = createClient(CpiServiceDefinition, common);
@@ -163,12 +166,9 @@ function connectDispatchers(
   return new Dispatchers({ dispatchers, readiness, clock: systemClock, random: Math.random, log });
 }
 
-function connectFleet(
-  { nodes: limits, tls }: DirectorConfig,
-  lifecycle: Lifecycle,
-): { nodes: Nodes; registries: Registries } {
-  const common = { tls, defaultDeadlineMs: limits.requestTimeoutMs };
-  const clients = limits.registries.map(({ address }) => {
+function connectFleet({ config, limits, scope: lifecycle }: Ground): { nodes: Nodes; registries: Registries } {
+  const common = { tls: config.tls, defaultDeadlineMs: limits.nodes.requestTimeoutMs };
+  const clients = config.nodes.registries.map(({ address }) => {
     const of = { ...common, address, serverRole: "disk-registry" } as const;
     return {
       registry: lifecycle.use("disk-registry client", createClient(DiskRegistryServiceDefinition, of)),
@@ -181,7 +181,7 @@ function connectFleet(
       const of = { ...common, address, serverRole: "disk-agent", serverName: nodeId } as const;
       return createClient(AgentDriverServiceDefinition, of);
     },
-    limits,
+    limits: limits.nodes,
     clock: systemClock,
   });
   return { nodes: lifecycle.use("clients of nodes", nodes), registries: new Registries(clients) };

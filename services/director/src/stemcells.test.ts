@@ -24,15 +24,13 @@ describe("stemcells", () => {
   const folder = join(temporaryFolder(), "stemcells");
 
   before(async () => {
-    director = await TestDirector.start({
-      stemcells: {
-        folder,
-        maxUploadBytes: 5_000,
-        maxUnpackedBytes: 50_000,
-        maxEntries: 4,
-        idleTimeoutMs: IDLE_TIMEOUT_MS,
-      },
-    });
+    const stemcells = {
+      maxUploadBytes: 5_000,
+      maxUnpackedBytes: 50_000,
+      maxEntries: 4,
+      idleTimeoutMs: IDLE_TIMEOUT_MS,
+    };
+    director = await TestDirector.start({ stemcells: { folder }, tuning: { stemcells } });
   });
   after(() => director?.stop());
   beforeEach(async () => {
@@ -114,19 +112,19 @@ describe("stemcells", () => {
       "an image above the limit",
       stemcellFile({}, { image: "x".repeat(50_001) }),
       "",
-      /maxUnpackedBytes allows \(50000\)/,
+      /unpacks to more bytes than the limit \(50000\)/,
     ],
     [
       "a bomb beside the image",
       stemcellFile({}, { packages: "x".repeat(50_000), files: ["packages.txt", "stemcell.MF", "image"] }),
       "",
-      /maxUnpackedBytes allows/,
+      /unpacks to more bytes than the limit/,
     ],
     [
       "a tgz above the limit",
       stemcellFile({}, { image: randomBytes(6_000).toString("base64") }),
       "",
-      /maxUploadBytes allows/,
+      /has more bytes than the limit/,
     ],
     ["two images", stemcellFile({}, { files: ["stemcell.MF", "image", "image"] }), "", /two entries named image/],
     [

@@ -15,7 +15,7 @@ import {
 } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { HttpClient } from "./testing/http-client.js";
-import { MAIN_FILE, manifest, TestDirector } from "./testing/test-director.js";
+import { manifest, TestDirector, TUNED_MAIN } from "./testing/test-director.js";
 
 /** Long beside what a busy machine makes a renewal wait. */
 const LEASE_TIME_MS = 4_000;
@@ -51,7 +51,7 @@ describe("two directors on one database", () => {
     const tls = first.certs.files("operator");
     standby = await spawnService({
       name: "standby",
-      mainFile: MAIN_FILE,
+      mainFile: TUNED_MAIN,
       folder: temporaryFolder(),
       config: {
         ...first.config,
@@ -145,7 +145,7 @@ describe("a director that waits for the first word of its database", () => {
     const folder = temporaryFolder();
     const director = await spawnService({
       name: "waiting",
-      mainFile: MAIN_FILE,
+      mainFile: TUNED_MAIN,
       folder,
       config,
       health,

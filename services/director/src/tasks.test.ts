@@ -17,12 +17,8 @@ describe("tasks", () => {
   let name: string;
 
   before(async () => {
-    director = await TestDirector.start({
-      dynamicDisks: { enabled: true },
-      queues: { dynamicDisks: { workers: 2 } },
-      tasks: { answerMarginMs: ANSWER_MARGIN_MS },
-      cpi: { retryTimeoutMs: 2_000, callTimeoutMs: 30_000, endTimeoutMs: 10_000 },
-    });
+    const tuning = { queues: { workers: { dynamic_disks: 2 } }, tasks: { answerMarginMs: ANSWER_MARGIN_MS } };
+    director = await TestDirector.start({ tuning });
     [first, second] = (await director.deploy("web", 2)) as [string, string];
   });
   after(() => director?.stop());
@@ -290,14 +286,12 @@ describe("what a task has put out", () => {
 });
 
 describe("limits of tasks", () => {
+  const LIMITS = { tasks: { maxKeptTasks: 10 }, queues: { queueLengths: { dynamic_disks: 5 } } };
   let director: TestDirector;
   let first: string;
 
   before(async () => {
-    director = await TestDirector.start({
-      tasks: { maxKeptTasks: 10 },
-      queues: { dynamicDisks: { maxTasks: 5 } },
-    });
+    director = await TestDirector.start({ tuning: LIMITS });
     [first] = (await director.deploy("web", 1)) as [string];
   });
   after(() => director?.stop());

@@ -20,10 +20,10 @@ describe("a deploy by its update block", () => {
       attachTimeoutMs: 30_000,
       detachTimeoutMs: 500,
       // What an agent takes to answer on a busy machine.
-      readyTimeoutMs: 5_000,
       lostAfterMs: 5_000,
     };
-    director = await TestDirector.start({ agents, deployments: { maxConcurrentVmsPerCpi: 4 } }, { hostIds: HOSTS });
+    const config = { agents: { readyTimeoutMs: 5_000 }, deployments: { maxConcurrentVmsPerCpi: 4 } };
+    director = await TestDirector.start({ ...config, tuning: { agents } }, { hostIds: HOSTS });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
   });
   after(() => director?.stop());

@@ -26,15 +26,8 @@ describe("VMs and disks of deployments", () => {
 
   before(async () => {
     const settings = { mbus: { urls: [`nats://user:${CANARY}@10.0.0.6:4222`] }, ntp: ["0.pool"] };
-    director = await TestDirector.start({
-      agents: {
-        requestTimeoutMs: 5_000,
-        attachTimeoutMs: 30_000,
-        detachTimeoutMs: 500,
-        readyTimeoutMs: 30_000,
-        settings,
-      },
-    });
+    const tuning = { agents: { detachTimeoutMs: 500 } };
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000, settings }, tuning });
   });
   after(() => director?.stop());
   beforeEach(async () => {

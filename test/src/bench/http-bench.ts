@@ -21,20 +21,20 @@ const GIB_BYTES = 1_024 * MIB_BYTES;
 const STEMCELL_BYTES = 2 * GIB_BYTES;
 const LISTED = 10_000;
 const MEMORY_LIMIT_MIB = 64;
-const WRITE = { stemcells: { idleTimeoutMs: 600_000 } };
 /** A deploy that waits for its CPI is what the CLIs wait for. */
 const PATIENT = { cpi: { callTimeoutMs: 900_000 } };
-/** All tasks of the list are still there when it is asked for. */
-const KEEP = { tasks: { maxKeptTasks: 2 * LISTED } };
+const TUNING = {
+  http: { requestTimeoutMs: 120_000 },
+  stemcells: { idleTimeoutMs: 600_000 },
+  /** All tasks of the list are still there when it is asked for. */
+  tasks: { maxKeptTasks: 2 * LISTED },
+};
 
 type Director = Awaited<ReturnType<typeof startHttpDirector>>;
 
 /** The HTTPS face beside a fastify that does nothing, and what it costs everybody else. */
 export async function benchHttp(report: (line: string) => void): Promise<Measurement[]> {
-  const mesh = await startHttpDirector(
-    { requestTimeoutMs: 120_000 },
-    { ...WRITE, ...KEEP, ...PATIENT, log: { level: "warn" } },
-  );
+  const mesh = await startHttpDirector({}, { ...PATIENT, log: { level: "warn" }, tuning: TUNING });
   try {
     const instanceId = (await mesh.director.deploy("bench", 1))[0] ?? "";
     const measurements: Measurement[] = [];

@@ -1,3 +1,4 @@
+import type { DirectorChange } from "@diskmesh/director/testing";
 import type { AgentLimits } from "@diskmesh/disk-agent/simulation";
 import { type MeshPlan, metricsAt, type ProcessPlan, type ServiceName } from "./plan.js";
 
@@ -5,13 +6,16 @@ export interface WholeFleet {
   readonly hosts: number;
   readonly devicesPerHost: number;
   readonly deviceSizeBytes: number;
-  /** Laid over the config of each service of that name. */
-  readonly overrides?: Partial<Record<ServiceName, object>>;
+  /** Laid over the config of each service of that name; `tuning` over the limits that a director has here. */
+  readonly overrides?: Partial<Record<ServiceName, object>> & { readonly director?: DirectorChange };
   /** Where processes tell their metrics, by name. */
   readonly metricsPorts?: ReadonlyMap<string, number>;
   /** Of every process, beside its own. */
   readonly env?: Readonly<Record<string, string>>;
 }
+
+/** Agents and the registry answer late on a busy machine. */
+const NODES = { requestTimeoutMs: 60_000, callTimeoutMs: 120_000 };
 
 /** One process of each service, and an agent for each host, all of them in az z1. */
 export function wholeFleet(options: WholeFleet): MeshPlan {
@@ -27,14 +31,11 @@ export function wholeFleet(options: WholeFleet): MeshPlan {
     config: (mesh) => ({
       ...usual[service],
       ...(service === "director" && {
-        nodes: {
-          registries: [{ address: mesh.address("disk-registry") }],
-          requestTimeoutMs: 60_000,
-          callTimeoutMs: 120_000,
-        },
+        nodes: { registries: [{ address: mesh.address("disk-registry") }] },
       }),
       ...metricsAt(metricsPorts?.get(name)),
       ...overrides[service],
+      ...(service === "director" && { tuning: { nodes: NODES, ...overrides.director?.tuning } }),
     }),
   });
   const hostIds = Array.from({ length: hosts }, (_, index) => `host-${index + 1}`);

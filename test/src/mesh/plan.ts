@@ -65,8 +65,8 @@ export interface ProcessPlan {
   /** The host, of an agent; the service when absent. */
   readonly name?: string;
   /**
-   * Laid over what every process of the service has. A registry or an agent with `tuning` in it takes limits of the test:
-   * the program for tests runs it.
+   * Laid over what every process of the service has. A director, a registry or an agent with `tuning` in it takes limits
+   * of the test: the program for tests runs it.
    */
   readonly config?: object | ((mesh: PlacedMesh) => object);
   /** Of each start; when absent the mesh's start waits until it serves, and a restart for nobody else. */

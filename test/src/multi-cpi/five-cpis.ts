@@ -100,12 +100,14 @@ const PROCESSES: readonly ProcessPlan[] = [
 function directorOf(mesh: PlacedMesh): object {
   const { user, password } = vmRegistryOf(mesh);
   return {
-    // Few, so that a CPI that hangs soon has them all.
-    queues: { dynamicDisks: { workers: 2 } },
-    // Long enough for a connection to come back, and no longer: what is broken in a test is broken for good.
-    cpi: { retryTimeoutMs: 8_000 },
     agents: { settings: { mbus: mbusOfMesh(mesh) } },
     boshRegistry: { listen: mesh.listen("vm-registry"), user, password },
+    tuning: {
+      // Few, so that a CPI that hangs soon has them all.
+      queues: { workers: { dynamic_disks: 2 } },
+      // Long enough for a connection to come back, and no longer: what is broken in a test is broken for good.
+      cpi: { retryTimeoutMs: 8_000 },
+    },
   };
 }
 

@@ -48,7 +48,7 @@ export class PassthruScene {
 
   async #start({ hosts, directorDrivers, agentDrivers, methods }: PassthruOptions): Promise<void> {
     this.#port = await freePort();
-    const http = { listen: { port: this.#port }, users: await httpUsers(USERS), requestTimeoutMs: 120_000 };
+    const http = { listen: { port: this.#port }, users: await httpUsers(USERS) };
     const limits = { ...DRIVER_LIMITS, maxTurnProcessorMs: 300, syncTimeoutMs: 100_000, restart: RESTART };
     this.mesh = await TestMesh.start(
       wholeFleet({
@@ -57,7 +57,7 @@ export class PassthruScene {
         deviceSizeBytes: MIB_BYTES,
         overrides: {
           "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
-          director: { http, drivers: directorDrivers },
+          director: { http, drivers: directorDrivers, tuning: { http: { requestTimeoutMs: 120_000 } } },
           "disk-agent": { drivers: agentDrivers, tuning: { drivers: limits } },
         },
       }),

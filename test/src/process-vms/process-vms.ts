@@ -1,7 +1,7 @@
 import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Instance, Task } from "@diskmesh/api/director";
-import { type AgentAccess, agentAccess, HttpClient, httpUsers } from "@diskmesh/director/testing";
+import { type AgentAccess, agentAccess, HttpClient, httpUsers, type Tuning } from "@diskmesh/director/testing";
 import { createAuthority, openAgentAuthority } from "@diskmesh/pki";
 import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
 import { eventually, stemcellFile } from "@diskmesh/testkit";
@@ -23,8 +23,13 @@ export interface ProcessVmsOptions {
   readonly agent?: { readonly path?: string; readonly heartbeat_interval_ms?: number };
   /** Of the dispatcher, before the CPI of processes: the first one is the default. */
   readonly moreCpis?: readonly object[];
-  /** Laid over the director's config; `agents` over its agents. */
-  readonly director?: { readonly agents?: object; readonly metrics?: object };
+  /** Laid over the director's config; `agents` over its agents, `tuning` over its limits. */
+  readonly director?: {
+    readonly agents?: object;
+    readonly metrics?: object;
+    readonly resurrection?: object;
+    readonly tuning?: Tuning;
+  };
   /** The `tablet` part of the director's config, of a store that two can share: then another one stands by. */
   readonly sharedTablet?: object;
 }
@@ -35,6 +40,7 @@ const LEADER_HOST = "127.0.0.2";
 interface DirectorSettings {
   readonly agents: { readonly certificates?: object; readonly settings?: object };
   readonly http?: object;
+  readonly tuning: Tuning;
 }
 
 /** A director and a dispatcher whose CPI is the process CPI: VMs are agents in folders. */
@@ -46,7 +52,7 @@ export class ProcessVms implements AsyncDisposable {
 
   static async start(options: ProcessVmsOptions = {}): Promise<ProcessVms> {
     const { agent = {}, moreCpis = [], sharedTablet } = options;
-    let director: DirectorSettings = { agents: {} };
+    let director: DirectorSettings = { agents: {}, tuning: {} };
     const dispatcher = (mesh: PlacedMesh) => {
       const properties = { state_folder: stateFolderOf(mesh), agent };
       const process = { name: "process", type: "process", execPath: execPathOf(mesh), properties };
@@ -178,6 +184,7 @@ async function directorOf(
     },
     ...access.config,
     ...director,
+    tuning: { ...director.tuning, agents: { ...access.tuning.agents, ...director.tuning?.agents } },
     agents: {
       ...agents,
       settings: { mbus: { urls: [`nats://${mesh.address("nats")}`] } },

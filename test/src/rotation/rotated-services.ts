@@ -68,17 +68,16 @@ function directorOf(mesh: PlacedMesh, access: AgentAccess, certificates: Replace
     nats: { servers: [nats], tls: certificates.mbusFiles("director") },
     nodes: { registries: [{ address: mesh.address("disk-registry") }] },
     agents: {
-      // An agent that takes other settings restarts rather than answers: half of this is waited for it.
-      requestTimeoutMs: 10_000,
       settings: { mbus: { urls: [`nats://${nats}`] } },
       natsIssuerSeedFile: access.config.agents.natsIssuerSeedFile,
       certificates: {
         authority: access.config.agents.certificates.authority,
         // After a third of it they get another one: as often as all others.
         validDays: 3 * certificates.validDays,
-        checkIntervalMs: 1_000,
       },
     },
+    // An agent that takes other settings restarts rather than answers: half of a request's time is waited for it.
+    tuning: { agents: { requestTimeoutMs: 10_000, certificateCheckIntervalMs: 1_000 } },
   };
 }
 

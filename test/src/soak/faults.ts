@@ -150,10 +150,12 @@ export const FAULTS: readonly Fault[] = [
     targets: allProcesses,
     async act(fleet, target) {
       const supervised = must(fleet.supervised.get(target), target);
-      const present = supervised.process.mainFile;
-      const service = /services\/([\w-]+)\//.exec(present)?.[1] ?? "";
-      await supervised.replace(join(folderOfLastRelease(), "services", service, "bundle/main.js"));
-      return () => supervised.replace(present);
+      const { mainFile, config } = supervised.process;
+      const service = /services\/([\w-]+)\//.exec(mainFile)?.[1] ?? "";
+      const lastMain = join(folderOfLastRelease(), "services", service, "bundle/main.js");
+      // The programs of users know no limits of tests.
+      await supervised.replace({ mainFile: lastMain, config: { ...config, tuning: undefined } });
+      return () => supervised.replace({ mainFile, config });
     },
   },
 ];

@@ -10,12 +10,10 @@ export const registryLimits = {
 
 export const directorLimits = {
   dynamicDisks: { enabled: true },
-  cpi: { callTimeoutMs: 60_000, retryTimeoutMs: 20_000 },
-  agents: {
-    requestTimeoutMs: 10_000,
-    readyTimeoutMs: 60_000,
-    lostAfterMs: 30_000,
-    attachTimeoutMs: 20_000,
-    detachTimeoutMs: 5_000,
+  cpi: { callTimeoutMs: 60_000 },
+  agents: { readyTimeoutMs: 60_000 },
+  tuning: {
+    cpi: { retryTimeoutMs: 20_000 },
+    agents: { requestTimeoutMs: 10_000, lostAfterMs: 30_000, attachTimeoutMs: 20_000, detachTimeoutMs: 5_000 },
   },
 };

@@ -62,13 +62,13 @@ export class Supervised implements Disposable {
     };
   }
 
-  /** Ends it cleanly; it is started again as another program. */
-  async replace(mainFile: string): Promise<void> {
+  /** Ends it cleanly; it is started again as another program, with that one's config. */
+  async replace(next: Pick<ServiceProcess, "mainFile" | "config">): Promise<void> {
     this.#holds++;
     this.#wasKilled = true;
     try {
       if (this.process.exit === undefined) await this.process.stop();
-      this.process.mainFile = mainFile;
+      Object.assign(this.process, next);
     } finally {
       this.#holds--;
     }

@@ -79,12 +79,14 @@ export class StuckFleet implements AsyncDisposable {
         overrides: {
           director: {
             http: { listen: { port }, users },
-            page: { stuckAfterMs: 1_000 },
-            agents: {
-              requestTimeoutMs: 1_000,
-              attachTimeoutMs: 1_500,
-              detachTimeoutMs: 500,
-              unresponsiveAfterMs: 4_000,
+            tuning: {
+              page: { stuckAfterMs: 1_000 },
+              agents: {
+                requestTimeoutMs: 1_000,
+                attachTimeoutMs: 1_500,
+                detachTimeoutMs: 500,
+                unresponsiveAfterMs: 4_000,
+              },
             },
           },
           "disk-agent": { tuning: AGENT_TUNING },

@@ -53,7 +53,7 @@ export class FileFleet implements AsyncDisposable {
             ({
               service: "director",
               name,
-              config: { cpi: { retryTimeoutMs: 120_000 }, ...director },
+              config: { tuning: { cpi: { retryTimeoutMs: 120_000 } }, ...director },
               waitFor,
             }) as const,
         ),

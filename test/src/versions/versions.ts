@@ -10,7 +10,6 @@ const LAST_LINES = 4;
 
 const CONFIGS: Partial<Record<ServiceName, object>> = {
   "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: SILENCE_MS, missedUntilSuspected: 60 } },
-  director: { cpi: { retryTimeoutMs: 120_000 } },
 };
 
 /**

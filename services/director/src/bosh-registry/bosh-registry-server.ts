@@ -11,6 +11,7 @@ import {
 import { type Clock, LineLimit } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
 import { isCrossSite } from "../http/cross-site.js";
+import type { DirectorLimits } from "../limits.js";
 import { agentIdOf, type BoshRegistrySettings, ipsOf } from "../model/bosh-registry-settings.js";
 import type { JsonObject } from "../model/json.js";
 import type { DirectorTablet } from "../stored-schema.js";
@@ -21,6 +22,7 @@ type BoshRegistryConfig = NonNullable<DirectorConfig["boshRegistry"]>;
 export interface BoshRegistryServerOptions {
   /** Undefined when operators want none. */
   readonly config: BoshRegistryConfig | undefined;
+  readonly limits: DirectorLimits["boshRegistry"];
   readonly tablet: DirectorTablet;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Logger;
@@ -99,19 +101,19 @@ export class BoshRegistryServer {
   }
 
   async #listen(): Promise<Server> {
-    const { config, clock, log } = this.#options;
+    const { config, limits, clock, log } = this.#options;
     if (config === undefined || this.#closed) {
       throw new InvalidStateError("the bosh-registry is off: add `boshRegistry` to the director's config");
     }
-    const { requestTimeoutMs } = config;
+    const { requestTimeoutMs } = limits;
     // Node looks at times only so often; the whole request's limit holds for its headers too.
     const times = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs };
     const looks = { connectionsCheckingInterval: Math.min(requestTimeoutMs, MAX_LOOK_INTERVAL_MS) };
     const login = new RegistryLogin(config, clock);
     const server = createServer({ ...times, ...looks }, (request, response) => {
-      void this.#serve(config, login, request, response);
+      void this.#serve(login, request, response);
     });
-    server.maxConnections = config.maxConnections;
+    server.maxConnections = limits.maxConnections;
     const { host, port } = config.listen;
     await new Promise<void>((resolve, reject) => {
       server.once("error", (error) =>
@@ -125,14 +127,9 @@ export class BoshRegistryServer {
     return server;
   }
 
-  async #serve(
-    config: BoshRegistryConfig,
-    login: RegistryLogin,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): Promise<void> {
+  async #serve(login: RegistryLogin, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const startedAtMs = performance.now();
-    const answer = await this.#answer(config, login, request).catch((error: unknown) => this.#answerTo(error));
+    const answer = await this.#answer(login, request).catch((error: unknown) => this.#answerTo(error));
     this.#tell(request, answer, performance.now() - startedAtMs);
     const headers: Record<string, string> = { "content-type": "application/json" };
     if (answer.code === 401) headers["www-authenticate"] = 'Basic realm="Registry"';
@@ -171,7 +168,7 @@ export class BoshRegistryServer {
     return { code: 500, body: { status: "error" } };
   }
 
-  async #answer(config: BoshRegistryConfig, login: RegistryLogin, request: IncomingMessage): Promise<Answer> {
+  async #answer(login: RegistryLogin, request: IncomingMessage): Promise<Answer> {
     if (isCrossSite(request.headers, "http")) return CROSS_SITE;
     const id = idOf(request.url ?? "");
     if (id === undefined) return NOT_FOUND;
@@ -181,7 +178,8 @@ export class BoshRegistryServer {
     if (request.method === "GET" && denial === NO_LOGIN) return this.#getWithoutLogin(id, address);
     if (denial !== undefined) return denied(denial);
     if (request.method === "GET") return this.#get(id);
-    if (request.method === "PUT") return this.#put(config, id, await bodyOf(request, config.maxSettingsBytes));
+    const { maxSettingsBytes } = this.#options.limits;
+    if (request.method === "PUT") return this.#put(id, await bodyOf(request, maxSettingsBytes));
     if (request.method !== "DELETE") return NOT_FOUND;
     await this.#options.tablet.transact((tx) => tx.registrySettings.delete(id));
     return OK;
@@ -211,10 +209,10 @@ export class BoshRegistryServer {
     return ips;
   }
 
-  async #put(config: BoshRegistryConfig, id: string, settings: string | undefined): Promise<Answer> {
-    const { maxSettingsBytes, maxInstances: instances } = config;
+  async #put(id: string, settings: string | undefined): Promise<Answer> {
+    const { maxSettingsBytes, maxInstances: instances } = this.#options.limits;
     if (settings === undefined) {
-      return refused(413, `the settings have more than ${maxSettingsBytes} bytes (boshRegistry.maxSettingsBytes)`);
+      return refused(413, `the settings have more than ${maxSettingsBytes} bytes`);
     }
     const agentId = agentIdOf(objectOf(settings));
     const stored = await this.#options.tablet.transact((tx) => {
@@ -223,7 +221,7 @@ export class BoshRegistryServer {
       return true;
     });
     if (stored) return OK;
-    return refused(507, `there are settings of ${instances} instances, which is the limit (boshRegistry.maxInstances)`);
+    return refused(507, `there are settings of ${instances} instances, which is the limit`);
   }
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
 import type { Clock, Lifecycle } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
+import type { DirectorLimits } from "../limits.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Events } from "../workers/events.js";
 import type { ReadersOfTexts } from "../yaml/readers-of-texts.js";
@@ -21,6 +22,7 @@ export interface CpiParts {
 
 export function makeCpiCalls(options: {
   readonly config: DirectorConfig;
+  readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
   readonly dispatchers: Dispatchers;
   readonly configs: ReadersOfTexts;
@@ -31,8 +33,9 @@ export function makeCpiCalls(options: {
   readonly random: () => number;
   readonly log: Logger;
 }): CpiParts {
-  const { config, tablet, dispatchers, configs, events, lifecycle, clock, random, log } = options;
-  const { callTimeoutMs, endTimeoutMs } = config.cpi;
+  const { config, limits, tablet, dispatchers, configs, events, lifecycle, clock, random, log } = options;
+  const { callTimeoutMs } = config.cpi;
+  const { endTimeoutMs } = limits.cpi;
   const telling = { dispatchers, tablet, configs, callTimeoutMs, log };
   const teller = lifecycle.use("CPI config teller", new CpiConfigTeller(telling));
   const addresses = dispatchers.all.map(({ address }) => address);
@@ -51,6 +54,7 @@ export function makeCpiCalls(options: {
     events: new CpiEvents(events, tablet),
     checkMayAct: () => tablet.checkMayAct(),
     ...config.cpi,
+    ...limits.cpi,
     newId: randomUUID,
     clock,
     random,

@@ -19,35 +19,35 @@ type Name = "provideDisk" | "createDisk" | "attachDisk" | "detachDisk" | "delete
 
 /** Each method that starts a task on a dynamic disk: the task, its description and the deployment of the disk. */
 export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
-  provideDisk: answeringDisk((request, context) => {
+  provideDisk: answeringDisk((request) => {
     const diskName = parseDiskName(request.diskName);
     const instanceId = parseInstanceId(request.instanceId);
     const pool = parseName("disk_pool_name", request.diskPoolName);
     const sizeMib = parseSizeMib(request.sizeBytes);
-    const metadata = parseMetadata(context, request.metadata);
+    const metadata = parseMetadata(request.metadata);
     return {
       job: { type: "provide_dynamic_disk", diskName, instanceId, pool, sizeMib, metadata },
       description: `provide dynamic disk \`${diskName}\` for instance \`${instanceId}\``,
       deployment: ({ instances }) => instances.get(instanceId)?.deployment ?? "",
     };
   }),
-  createDisk: answeringDisk((request, context) => {
+  createDisk: answeringDisk((request) => {
     const diskName = parseDiskName(request.diskName);
     const deployment = parseName("deployment", request.deployment);
     const az = parseName("az", request.az);
     const pool = parseName("disk_pool_name", request.diskPoolName);
     const sizeMib = parseSizeMib(request.sizeBytes);
-    const metadata = parseMetadata(context, request.metadata);
+    const metadata = parseMetadata(request.metadata);
     return {
       job: { type: "create_dynamic_disk", diskName, deployment, az, pool, sizeMib, metadata },
       description: `create dynamic disk \`${diskName}\``,
       deployment,
     };
   }),
-  attachDisk: answeringDisk((request, context) => {
+  attachDisk: answeringDisk((request) => {
     const diskName = parseDiskName(request.diskName);
     const instanceId = parseInstanceId(request.instanceId);
-    const metadata = parseMetadata(context, request.metadata);
+    const metadata = parseMetadata(request.metadata);
     return {
       job: { type: "attach_dynamic_disk", diskName, instanceId, metadata },
       description: `attach dynamic disk \`${diskName}\` to instance \`${instanceId}\``,

@@ -94,8 +94,8 @@ function knownVm(
 type RemedyOf = (instance: Instance) => string;
 
 /** What the resurrector, which looks at all of them, makes of a silent one. */
-function remediesIn({ agentHealths, clock, config, configs }: ExplainContext, tables: DirectorTables): RemedyOf {
-  const { resurrection } = config;
+function remediesIn({ agentHealths, clock, limits, configs }: ExplainContext, tables: DirectorTables): RemedyOf {
+  const { resurrection } = limits;
   const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;
   const watched = watchedVms(tables, silentMsOf, configs.resurrection.wishes(tables), clock.nowMs());
   const isOn = new Set(watched.filter((vm) => vm.isOn).map(({ instance }) => instance.instanceId));

@@ -6,19 +6,19 @@ import { EVERYWHERE } from "../model/resurrection-switch.js";
 export async function getResurrection({
   tablet,
   config,
+  limits,
   configs,
   agentHealths,
   clock,
 }: HealthContext): Promise<GetResurrectionResponse> {
-  const { resurrection } = config;
   const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
   const nowMs = clock.nowMs();
   return tablet.read((tables) => {
     const watched = watchedVms(tables, silentMsOf, configs.resurrection.wishes(tables), nowMs);
-    const verdicts = decideResurrections(watched, resurrection);
+    const verdicts = decideResurrections(watched, limits.resurrection);
     const switches = [...tables.resurrectionSwitches.entries()].filter(({ scope }) => scope !== EVERYWHERE);
     return {
-      enabled: tables.resurrectionSwitches.get(EVERYWHERE)?.isOn ?? resurrection.enabled,
+      enabled: tables.resurrectionSwitches.get(EVERYWHERE)?.isOn ?? config.resurrection.enabled,
       switches: switches.map(({ scope, isOn: enabled }) => {
         const [deployment = "", group = ""] = scope.split(" ");
         return { deployment, group, enabled };

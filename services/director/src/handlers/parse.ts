@@ -76,19 +76,17 @@ export function parseUpdateOptions(value: InstanceUpdateOptions | undefined): Up
   return { skipDrain: skips, canaries, maxInFlight, dryRun };
 }
 
+/** Size of the metadata of a disk, which is kept with the disk in memory. */
+const MAX_METADATA_BYTES = 16 * 1_024;
 const MAX_METADATA_DEPTH = 16;
 
 /** Null when none was given. */
-export function parseMetadata(
-  context: TaskContext,
-  value: Readonly<Record<string, unknown>> | undefined,
-): JsonObject | null {
+export function parseMetadata(value: Readonly<Record<string, unknown>> | undefined): JsonObject | null {
   if (value === undefined) return null;
   refuseOddValues(value, MAX_METADATA_DEPTH);
   const sizeBytes = Buffer.byteLength(JSON.stringify(value));
-  const limitBytes = context.config.limits.maxMetadataBytes;
-  if (sizeBytes > limitBytes) {
-    throw new InvalidArgumentError(`metadata has ${sizeBytes} bytes as JSON: the limit is ${limitBytes}`, {
+  if (sizeBytes > MAX_METADATA_BYTES) {
+    throw new InvalidArgumentError(`metadata has ${sizeBytes} bytes as JSON: the limit is ${MAX_METADATA_BYTES}`, {
       about: { field: "metadata" },
     });
   }

@@ -16,8 +16,14 @@ import { CLOUD } from "../yaml/cloud-configs.js";
 import type { Configs } from "../yaml/configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
+import { MAX_CONFIG_BYTES } from "../yaml/readers-of-texts.js";
 import { RESURRECTION } from "../yaml/resurrection-configs.js";
 import { latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
+
+/** Configs that differ in type or name. Each is read again at every start. */
+const MAX_CONFIG_NAMES = 20;
+/** Versions that are kept of each config. */
+const MAX_CONFIG_VERSIONS = 10;
 
 export async function updateConfig(
   context: ConfigContext,
@@ -37,7 +43,7 @@ export async function updateConfig(
     if (latest?.content === content) return { config: latest };
     if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
     read.check(tx);
-    if (latest === undefined) refuseManyNames(tx, context.config.limits.maxConfigNames);
+    if (latest === undefined) refuseManyNames(tx, MAX_CONFIG_NAMES);
     const config: Config = {
       configId: nextNumber(tx, "config"),
       type,
@@ -47,7 +53,7 @@ export async function updateConfig(
     };
     tx.configs.put(config);
     read.keep(config);
-    forgetOldVersions(tx, config, context.config.limits.maxConfigVersions);
+    forgetOldVersions(tx, config, MAX_CONFIG_VERSIONS);
     noteConfig(context, tx, call, latest === undefined ? "create" : "update", config);
     return { config };
   });
@@ -106,16 +112,13 @@ export function configsOf(
 
 /** Throws InvalidArgumentError for a text that is no mapping in YAML, or too much of one. */
 export async function checkPlain(
-  { configs, config }: Pick<ConfigContext, "configs" | "config">,
+  { configs }: Pick<ConfigContext, "configs">,
   what: string,
   text: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const { maxConfigBytes: sizeBytes } = config.limits;
-  await configs.reader.read(
-    { format: "plain_config", text, limits: { what, sizeBytes, holdsSecrets: true } },
-    { signal },
-  );
+  const limits = { what, sizeBytes: MAX_CONFIG_BYTES, holdsSecrets: true };
+  await configs.reader.read({ format: "plain_config", text, limits }, { signal });
 }
 
 function refuseUnexpected(latest: Config | undefined, expectedLatestId: number | undefined): void {
@@ -129,7 +132,7 @@ function refuseUnexpected(latest: Config | undefined, expectedLatestId: number |
 
 function refuseManyNames(tx: DirectorTransaction, limit: number): void {
   if (latestConfigs(tx).length < limit) return;
-  throw new ResourceExhaustedError(`there are ${limit} configs already, which is the limit (limits.maxConfigNames)`);
+  throw new ResourceExhaustedError(`there are ${limit} configs already, which is the limit: delete one`);
 }
 
 function forgetOldVersions(tx: DirectorTransaction, config: Config, keep: number): void {

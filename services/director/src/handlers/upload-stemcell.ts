@@ -15,7 +15,7 @@ export async function uploadStemcell(
 ): Promise<UploadStemcellResponse> {
   const parts = requests[Symbol.asyncIterator]();
   const next = (): Promise<UploadStemcellRequest | undefined> =>
-    nextPart(parts, call, context.config.stemcells.idleTimeoutMs);
+    nextPart(parts, call, context.limits.stemcells.idleTimeoutMs);
   const { digest, fix, wait, location } = parseHeader(await next());
   if (location !== "") return fetchStemcell(context, { digest, fix, wait, location }, call);
   const task = await context.stemcellFiles.receive(chunks(next), digest, ({ uploadId, manifest }) => {
@@ -70,10 +70,7 @@ async function nextPart(
   let timer: NodeJS.Timeout | undefined;
   let unlisten = (): void => {};
   const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new TimeoutError(`nothing came for ${idleTimeoutMs} ms (stemcells.idleTimeoutMs)`)),
-      idleTimeoutMs,
-    );
+    timer = setTimeout(() => reject(new TimeoutError(`nothing came for ${idleTimeoutMs} ms`)), idleTimeoutMs);
     call.signal.addEventListener("abort", abort, { once: true });
     function abort(): void {
       reject(call.signal.reason);

@@ -51,7 +51,7 @@ describe("what the bosh CLI is answered", () => {
   before(async () => {
     mesh = await startHttpDirector(
       {},
-      { stemcells: { allowPrivateAddresses: true, maxUploadBytes: MAX_UPLOAD_BYTES } },
+      { stemcells: { allowPrivateAddresses: true }, tuning: { stemcells: { maxUploadBytes: MAX_UPLOAD_BYTES } } },
     );
     ({ http } = mesh);
   });
@@ -200,7 +200,7 @@ describe("what the bosh CLI is answered", () => {
         body: JSON.stringify({ location }),
       });
       expect(task.state).to.equal("error");
-      expect(task.result).to.contain("more bytes than stemcells.maxUploadBytes allows");
+      expect(task.result).to.contain("more bytes than the limit");
     } finally {
       server.close();
     }

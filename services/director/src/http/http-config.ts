@@ -1,10 +1,7 @@
-import { MIB_BYTES } from "@diskmesh/domain";
 import { isPasswordHash } from "@diskmesh/pki/password-hash";
-import { durationMsConfig, groupConfig, keyPairConfig, pathConfig, secretConfig } from "@diskmesh/service";
+import { groupConfig, keyPairConfig, pathConfig, secretConfig } from "@diskmesh/service";
 import * as z from "zod";
 import { ADMIN } from "../policy.js";
-
-const count = z.int().min(1).max(1_000_000);
 
 /** A name that goes into tasks and log lines. */
 export const LOGIN_NAME = /^[\p{L}\p{N}][\p{L}\p{N} ._:@+-]{0,254}$/u;
@@ -48,8 +45,6 @@ const tokens = z
       .max(1_024)
       .optional()
       .describe("For whom tokens must say that they are; not looked at by default."),
-    jwksTimeoutMs: durationMsConfig.default(5_000).describe("How long reading the keys at `jwksUrl` may take."),
-    jwksMaxAgeMs: durationMsConfig.default(600_000).describe("How long keys are used before they are read again."),
   })
   .refine(({ keyFile, jwksUrl }) => (keyFile === undefined) !== (jwksUrl === undefined), {
     path: ["keyFile"],
@@ -74,40 +69,6 @@ export const httpConfig = z
       ),
     users: z.array(user).max(1_000).default([]).describe("Logins with a password."),
     tokens: tokens.optional().describe("Logins with a token of a UAA."),
-    maxConnections: count.default(1_000).describe("Connections at once; more are cut at once."),
-    maxConnectionsPerAddress: count.default(250).describe("Of them, connections from one address."),
-    handshakeTimeoutMs: durationMsConfig.default(10_000).describe("Time for a whole TLS handshake."),
-    maxHeaderBytes: z.int().min(1_024).max(65_536).default(16_384).describe("All header lines of a request together."),
-    headersTimeoutMs: durationMsConfig.default(10_000).describe("Time for all header lines of a request to come."),
-    maxBodyBytes: z
-      .int()
-      .min(1_024)
-      .max(64 * MIB_BYTES)
-      .default(4 * MIB_BYTES)
-      .describe("Of a request that is no stemcell."),
-    requestTimeoutMs: durationMsConfig
-      .default(30_000)
-      .describe(
-        "For a request to come whole and its answer to begin. Of a stemcell, stemcells.idleTimeoutMs holds instead.",
-      ),
-    leaderWaitMs: durationMsConfig
-      .default(15_000)
-      .describe("How long a request that comes while no director leads waits for one."),
-    keepAliveTimeoutMs: durationMsConfig
-      .default(10_000)
-      .describe("How long a connection may wait for its next request."),
-    drainTimeoutMs: durationMsConfig.default(2_000).describe("How long a stop waits for requests under way."),
-    maxConcurrentPasswordChecks: z
-      .int()
-      .min(1)
-      .max(64)
-      .default(2)
-      .describe(
-        "Passwords looked at once, each of which takes 32 MiB and a tenth of a second of a processor; and those that wait.",
-      ),
-    maxWaitingPasswordChecks: count
-      .default(100)
-      .describe("Passwords that wait for their turn; half of them may come from one address."),
   })
   .refine(({ users, tokens: given }) => users.length > 0 || given !== undefined, {
     path: ["users"],

@@ -155,9 +155,7 @@ describe("the HTTPS face", () => {
   describe("whose times are short", () => {
     // No other request is to be answered within them.
     before(async () => {
-      const { config, process } = mesh.director;
-      const { http } = config as { readonly http: object };
-      await process.restart({ ...config, http: { ...http, headersTimeoutMs: 1_000, requestTimeoutMs: 2_000 } });
+      await mesh.director.restartTuned({ http: { headersTimeoutMs: 1_000, requestTimeoutMs: 2_000 } });
     });
 
     it("a body that comes too slowly -> the connection ends", async () => {

@@ -4,6 +4,7 @@ import {
   DomainError,
   formatHostPort,
   type Logger,
+  MIB_BYTES,
   messageOf,
   UnauthenticatedError,
 } from "@diskmesh/domain";
@@ -14,6 +15,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import type { DirectorConfig } from "../config.js";
 import type { Context } from "../context.js";
 import { UPLOADS_PATH } from "../instance-logs/log-files.js";
+import { DIRECTOR_LIMITS, type DirectorLimits } from "../limits.js";
 import { type Answer, send, text } from "./answer.js";
 import { bytesOfBody, textOfBody } from "./body.js";
 import { limitConnections } from "./connections.js";
@@ -48,6 +50,7 @@ declare module "fastify" {
 
 export interface HttpServerOptions {
   readonly config: DirectorConfig;
+  readonly limits?: DirectorLimits;
   /** Throws UnavailableError while this process does not lead. */
   readonly current: () => Context;
   /** What this process says of itself. */
@@ -56,6 +59,14 @@ export interface HttpServerOptions {
   readonly log: Logger;
 }
 
+/** Time for a whole TLS handshake. */
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+/** Size of the header lines of a request. A token of a UAA is the longest, with some KiB. */
+const MAX_HEADER_BYTES = 16 * 1_024;
+/** Size of the body of a request that is no stemcell. A manifest has 1 MiB at most, before it is escaped. */
+const MAX_BODY_BYTES = 4 * MIB_BYTES;
+/** A connection waits this long for its next request. */
+const KEEP_ALIVE_TIMEOUT_MS = 10_000;
 /** Names, keys and digests in paths. */
 const MAX_PARAM_LENGTH = 1_024;
 
@@ -63,6 +74,7 @@ const MAX_PARAM_LENGTH = 1_024;
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #config: HttpConfig;
+  readonly #limits: DirectorLimits;
   readonly #logins: Logins;
   readonly #requestLog: RequestLog;
   readonly #requestIds = new RequestIds();
@@ -75,6 +87,7 @@ export class HttpServer {
   constructor(options: HttpServerOptions, config: HttpConfig) {
     this.#options = options;
     this.#config = config;
+    this.#limits = options.limits ?? DIRECTOR_LIMITS;
     this.#logins = new Logins(config, systemClock);
     this.#requestLog = new RequestLog(options.log);
     const { tls } = options.config;
@@ -83,7 +96,7 @@ export class HttpServer {
     readServerTlsFiles(files, systemClock.nowMs(), section);
     this.#tls = CurrentTls.open(files, options.log, section);
     this.#meshTls = CurrentTls.open(tls);
-    this.#toLeader = new PassOn({ mesh: this.#meshTls, own: this.#tls }, config);
+    this.#toLeader = new PassOn({ mesh: this.#meshTls, own: this.#tls }, config, this.#limits.http.leaderWaitMs);
     this.#fastify = this.#build();
   }
 
@@ -98,7 +111,7 @@ export class HttpServer {
   /** Answers what is under way, and ends what takes longer. */
   async close(): Promise<void> {
     this.#endFeed();
-    const timer = setTimeout(() => this.#fastify.server.closeAllConnections(), this.#config.drainTimeoutMs);
+    const timer = setTimeout(() => this.#fastify.server.closeAllConnections(), this.#limits.http.drainTimeoutMs);
     await this.#fastify.close();
     clearTimeout(timer);
     this.#tls.close();
@@ -106,21 +119,21 @@ export class HttpServer {
   }
 
   #build(): FastifyInstance {
-    const { maxBodyBytes, maxHeaderBytes, headersTimeoutMs, handshakeTimeoutMs, keepAliveTimeoutMs } = this.#config;
+    const { headersTimeoutMs } = this.#limits.http;
     const own = () => ({ cert: this.#tls.material.cert, key: this.#tls.material.key, minVersion: "TLSv1.2" }) as const;
     const app = fastify({
       https: {
         ...own(),
-        handshakeTimeout: handshakeTimeoutMs,
-        maxHeaderSize: maxHeaderBytes,
+        handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+        maxHeaderSize: MAX_HEADER_BYTES,
         headersTimeout: headersTimeoutMs,
         connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
         // The time of a request is looked after here: a stemcell may take long.
         requestTimeout: 0,
       },
       genReqId: ({ headers }) => this.#requestIds.of(headers[REQUEST_ID_HEADER]),
-      keepAliveTimeout: keepAliveTimeoutMs,
-      bodyLimit: maxBodyBytes,
+      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+      bodyLimit: MAX_BODY_BYTES,
       forceCloseConnections: "idle",
       return503OnClosing: true,
       clientErrorHandler: refuseUnreadable,
@@ -132,7 +145,7 @@ export class HttpServer {
       },
     });
     this.#tls.onChange(() => app.server.setSecureContext(own()));
-    limitConnections(app.server, this.#config);
+    limitConnections(app.server);
     app.server.on("tlsClientError", (error) =>
       this.#options.log.debug({ error: messageOf(error) }, "a TLS handshake with the HTTPS face failed"),
     );
@@ -172,7 +185,7 @@ export class HttpServer {
   }
 
   #add(app: Pick<FastifyInstance, "route">, route: Route): void {
-    const bodyLimit = route.streams ? Number.MAX_SAFE_INTEGER : this.#config.maxBodyBytes;
+    const bodyLimit = route.streams ? Number.MAX_SAFE_INTEGER : MAX_BODY_BYTES;
     app.route({
       method: route.method,
       url: route.path,
@@ -199,7 +212,7 @@ export class HttpServer {
   #begin(request: FastifyRequest, reply: FastifyReply): void {
     const { current, report, log } = this.#options;
     const { route, isLong } = request.routeOptions.config;
-    const timeoutMs = isLong || route?.streams ? undefined : this.#config.requestTimeoutMs;
+    const timeoutMs = isLong || route?.streams ? undefined : this.#limits.http.requestTimeoutMs;
     request.served = new ServedRequest({ request, reply, current, report, logins: this.#logins, timeoutMs, log });
   }
 
@@ -211,8 +224,9 @@ export class HttpServer {
     // Who may not log in here is nobody's to ask for there: the leader would count all failures for one address.
     if (route !== undefined) await served.login();
     else if ((await this.#loginIfAny(request)) === undefined) delete request.headers.authorization;
-    const { current, config } = this.#options;
-    const idleTimeoutMs = route?.streams ? config.stemcells.idleTimeoutMs : this.#config.requestTimeoutMs;
+    const { current } = this.#options;
+    const { http, stemcells } = this.#limits;
+    const idleTimeoutMs = route?.streams ? stemcells.idleTimeoutMs : http.requestTimeoutMs;
     const answer = await this.#toLeader.answer(request, current, served.signal, idleTimeoutMs);
     if (answer === undefined) return undefined;
     served.within(() => this.#requestLog.passedOn(request, answer));

@@ -129,8 +129,9 @@ describe("keys of tokens by address", () => {
   });
 
   function tokensFor(jwksMaxAgeMs: number): Tokens {
-    const { keyFile, ...rest } = config({ keyFile: "unused", jwksMaxAgeMs });
-    return new Tokens({ ...rest, jwksUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/token_keys` });
+    const { keyFile, ...rest } = config({ keyFile: "unused" });
+    const { port } = server.address() as AddressInfo;
+    return new Tokens({ ...rest, jwksUrl: `http://127.0.0.1:${port}/token_keys` }, jwksMaxAgeMs);
   }
   const tried = async (tokens: Tokens, pair: (typeof pairs)[number] | undefined): Promise<string> => {
     if (pair === undefined) throw new TypeError("no key");

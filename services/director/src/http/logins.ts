@@ -42,7 +42,7 @@ export class Logins {
     this.sessions = new PageSessions(this.#users, clock);
     this.#tokens = config.tokens && new Tokens(config.tokens);
     this.#brake = new LoginBrake(clock);
-    this.#inTurn = passwordTurns(config);
+    this.#inTurn = passwordTurns();
   }
 
   /** Throws UnauthenticatedError, or ResourceExhaustedError for an address that has failed too often lately. */

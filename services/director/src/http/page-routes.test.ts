@@ -12,8 +12,13 @@ describe("the page over HTTPS", () => {
 
   before(async () => {
     mesh = await startHttpDirector(
-      { drainTimeoutMs: 3_600_000 },
-      { page: { maxViewers: 3, sendIntervalMs: 50, beatIntervalMs: 100 } },
+      {},
+      {
+        tuning: {
+          http: { drainTimeoutMs: 3_600_000 },
+          page: { maxViewers: 3, sendIntervalMs: 50, beatIntervalMs: 100 },
+        },
+      },
     );
     ({ http } = mesh);
   });

@@ -42,6 +42,7 @@ export class PassOn {
   constructor(
     private readonly tls: { readonly mesh: CurrentTls; readonly own: CurrentTls },
     private readonly http: HttpConfig,
+    private readonly leaderWaitMs: number,
   ) {
     this.#port = http.listen.port;
   }
@@ -57,7 +58,7 @@ export class PassOn {
     signal: AbortSignal,
     idleTimeoutMs: number,
   ): Promise<Answer | undefined> {
-    const untilMs = performance.now() + this.http.leaderWaitMs;
+    const untilMs = performance.now() + this.leaderWaitMs;
     for (;;) {
       const elsewhere = elsewhereBy(current);
       if (elsewhere === undefined) return undefined;

@@ -1,8 +1,8 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import { Slots } from "@diskmesh/service";
-import type { HttpConfig } from "./http-config.js";
 
-type Limits = Pick<HttpConfig, "maxConcurrentPasswordChecks" | "maxWaitingPasswordChecks">;
+/** Each check takes 32 MiB and a tenth of a second of a processor, so the last of 100 that wait is checked after 5 s. */
+const LIMITS = { maxConcurrentPasswordChecks: 2, maxWaitingPasswordChecks: 100 };
 
 /** A network may take so much of the places, so that another finds one. */
 const NETWORK_SHARE = 1 / 2;
@@ -12,7 +12,7 @@ const NETWORK_SHARE = 1 / 2;
  * a check waits for few of another network, however many that sends. The runner throws ResourceExhaustedError when
  * there is no place, or the signal's reason.
  */
-export function passwordTurns({ maxConcurrentPasswordChecks, maxWaitingPasswordChecks }: Limits) {
+export function passwordTurns({ maxConcurrentPasswordChecks, maxWaitingPasswordChecks } = LIMITS) {
   const all = new Slots(maxConcurrentPasswordChecks);
   const networks = new Map<string, Slots>();
   const maxChecks = maxConcurrentPasswordChecks + maxWaitingPasswordChecks;
@@ -20,10 +20,7 @@ export function passwordTurns({ maxConcurrentPasswordChecks, maxWaitingPasswordC
   return async <Result>(network: string, signal: AbortSignal, check: () => Promise<Result>): Promise<Result> => {
     const own = networks.get(network) ?? new Slots(maxConcurrentPasswordChecks);
     if (checks >= maxChecks || own.inUse >= Math.max(maxConcurrentPasswordChecks, maxChecks * NETWORK_SHARE))
-      throw new ResourceExhaustedError(
-        "too many passwords wait to be checked (http.maxWaitingPasswordChecks): try again",
-        { retryAfterMs: 1_000 },
-      );
+      throw new ResourceExhaustedError("too many passwords wait to be checked: try again", { retryAfterMs: 1_000 });
     networks.set(network, own);
     checks++;
     try {

@@ -175,7 +175,7 @@ export class ServedRequest {
 
   #timeOut(timeoutMs: number): void {
     const { request } = this.#options;
-    this.#abort.abort(new TimeoutError(`the request took longer than ${timeoutMs} ms (http.requestTimeoutMs)`));
+    this.#abort.abort(new TimeoutError(`the request took longer than ${timeoutMs} ms`));
     // A body that comes byte by byte would be waited for.
     if (!request.raw.complete) request.raw.destroy();
   }

@@ -7,7 +7,7 @@ describe("long answers through a director that stands by", () => {
   let face: StandbyFace;
 
   before(async () => {
-    face = await StandbyFace.start({ requestTimeoutMs: REQUEST_TIMEOUT_MS });
+    face = await StandbyFace.start({}, { tuning: { http: { requestTimeoutMs: REQUEST_TIMEOUT_MS } } });
   });
   after(() => face?.stop());
   afterEach(() => face.reset());

@@ -11,6 +11,10 @@ const ALGORITHMS = ["RS256", "ES256"];
 const CLOCK_TOLERANCE_S = 30;
 /** A key that is not known may be new; whoever makes tokens up has the keys read no more often. */
 const KEYS_READ_AGAIN_MS = 5_000;
+/** Time for reading the keys: a login waits for it. */
+const JWKS_TIMEOUT_MS = 5_000;
+/** Keys are read again when they are older, so that a key that was taken back is refused. */
+const JWKS_MAX_AGE_MS = 600_000;
 const MAX_SCOPES = 1_000;
 
 /** Checks tokens of the UAA. */
@@ -18,9 +22,10 @@ export class Tokens {
   readonly #config: TokensConfig;
   readonly #keyOf: JWTVerifyGetKey;
 
-  constructor(config: TokensConfig) {
+  constructor(config: TokensConfig, jwksMaxAgeMs = JWKS_MAX_AGE_MS) {
     this.#config = config;
-    this.#keyOf = config.jwksUrl === undefined ? fileKey(config.keyFile ?? "") : remoteKeys(config, config.jwksUrl);
+    const { jwksUrl, keyFile } = config;
+    this.#keyOf = jwksUrl === undefined ? fileKey(keyFile ?? "") : remoteKeys(jwksUrl, jwksMaxAgeMs);
   }
 
   /** Throws UnauthenticatedError, which quotes nothing of the token; UnavailableError when the keys cannot be read. */
@@ -73,10 +78,10 @@ function readKey(file: string): KeyObject {
   throw new InvalidArgumentError(`http.tokens.keyFile ${file} is neither an RSA key nor an EC key on P-256`);
 }
 
-function remoteKeys({ jwksTimeoutMs, jwksMaxAgeMs }: TokensConfig, url: string): JWTVerifyGetKey {
+function remoteKeys(url: string, maxAgeMs: number): JWTVerifyGetKey {
   return createRemoteJWKSet(new URL(url), {
-    timeoutDuration: jwksTimeoutMs,
-    cacheMaxAge: jwksMaxAgeMs,
+    timeoutDuration: JWKS_TIMEOUT_MS,
+    cacheMaxAge: maxAgeMs,
     cooldownDuration: KEYS_READ_AGAIN_MS,
   });
 }

@@ -158,7 +158,7 @@ export class LogFiles {
     const file = await open(this.#fileOf(taskId)).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
       throw new NotFoundError(
-        `the logs of task ${taskId} are not here: they are kept for ${this.#options.keptMs} ms (agents.logs.keptMs), and only by the director that fetched them; fetch them again`,
+        `the logs of task ${taskId} are not here: they are kept for ${this.#options.keptMs} ms, and only by the director that fetched them; fetch them again`,
       );
     });
     const { size: sizeBytes } = await file.stat();
@@ -243,7 +243,7 @@ export class LogFiles {
     }
     if (this.#sizeBytes <= maxKeptBytes) return;
     throw new ResourceExhaustedError(
-      `the logs that are being fetched have more than ${maxKeptBytes} bytes (agents.logs.maxKeptBytes): ask for fewer instances, or with filters`,
+      `the logs that are being fetched have more than ${maxKeptBytes} bytes, which is the limit: ask for fewer instances, or with filters`,
     );
   }
 
@@ -255,7 +255,7 @@ export class LogFiles {
         sizeBytes += piece.length;
         if (sizeBytes > maxBytesPerAgent)
           throw new ResourceExhaustedError(
-            `the logs have more than ${maxBytesPerAgent} bytes (agents.logs.maxBytesPerAgent): ask with filters`,
+            `the logs have more than ${maxBytesPerAgent} bytes, which is the limit: ask with filters`,
           );
         for (const [, hash] of hashes) hash.update(piece);
         yield piece;

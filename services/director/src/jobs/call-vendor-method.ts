@@ -18,6 +18,8 @@ import type { Planner } from "./job.js";
 
 type CallJob = JobOf<"call_vendor_method">;
 
+/** Nodes of which the last error is kept. The oldest is forgotten beyond it. */
+const MAX_LAST_ERRORS = 10_000;
 const RETRY_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
 /**
@@ -151,11 +153,10 @@ function noteFailure(
   { nodeId, method }: CallJob,
   text: string,
 ): Promise<void> {
-  const { maxLastErrors } = context.config.nodes;
   const error = { nodeId, text: nodeErrorText(method, text), taskId: run.taskId, atMs: context.clock.nowMs() };
   return context.tablet.transact((tx: DirectorTransaction) => {
     tx.nodeErrors.put(error);
-    if (tx.nodeErrors.size <= maxLastErrors) return;
+    if (tx.nodeErrors.size <= MAX_LAST_ERRORS) return;
     const oldest = [...tx.nodeErrors.entries()].reduce((a, b) => (a.atMs <= b.atMs ? a : b));
     tx.nodeErrors.delete(oldest.nodeId);
   });

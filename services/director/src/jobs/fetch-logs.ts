@@ -40,7 +40,7 @@ async function gather(
 ): Promise<readonly PackedFile[]> {
   const files: PackedFile[] = [];
   const named = instances.map((instance) => ({ instance, name: formatInstance(instance) }));
-  const how = { atOnce: context.config.agents.maxConcurrentChecks, goesOn: true };
+  const how = { atOnce: context.limits.agents.maxConcurrentChecks, goesOn: true };
   const failures = await runAll(run, named, how, async ({ instance, name }) => {
     const fetched = run.stage("Fetching logs", name, () => fetch(context, run, job, instance, folder));
     files.push(await fetched);
@@ -52,7 +52,7 @@ async function gather(
 }
 
 async function fetch(
-  { agents, config, logFiles }: LogJobContext,
+  { agents, limits, logFiles }: LogJobContext,
   run: TaskRun,
   { logTypes, filters }: JobOf<"fetch_logs">,
   { agentId, group, instanceId }: Instance,
@@ -62,7 +62,7 @@ async function fetch(
   const { url, headers } = upload.destination;
   const wanted = { signed_url: url, log_type: logTypes.join(","), filters, blobstore_headers: headers };
   try {
-    const options = { signal: run.stopped, timeoutMs: config.agents.logs.timeoutMs };
+    const options = { signal: run.stopped, timeoutMs: limits.agentLogs.timeoutMs };
     const said = await agents.call(agentId, METHOD, [wanted], options);
     return upload.taken(isJsonObject(said) && typeof said.sha1 === "string" ? said.sha1 : "");
   } catch (error) {

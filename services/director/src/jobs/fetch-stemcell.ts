@@ -14,9 +14,9 @@ export const fetchStemcell: Planner<"fetch_stemcell", StemcellJobContext> = (con
 
 async function fetch(context: StemcellJobContext, run: TaskRun, job: JobOf<"fetch_stemcell">): Promise<undefined> {
   const { location, digest, fix } = job;
-  const { stemcells } = context.config;
+  const { config, limits } = context;
   await run.stage("Update stemcell", "Downloading remote stemcell", async () => {
-    const bytes = download(location, stemcells, run.stopped);
+    const bytes = download(location, { ...config.stemcells, ...limits.stemcells }, run.stopped);
     await context.stemcellFiles.receive(bytes, digest, ({ uploadId, manifest }) => {
       const { name, version, operatingSystem, apiVersion, formats, cloudProperties } = manifest;
       const facts = { name, version, operatingSystem, apiVersion, formats, cloudProperties };

@@ -18,7 +18,7 @@ export const renewAgentCertificates: Planner<"renew_agent_certificates", VmJobCo
   run: async (run) => {
     let renewed = 0;
     const agents = await context.tablet.read((tables) => instanceIds.map((instanceId) => named(tables, instanceId)));
-    const how = { atOnce: context.config.agents.maxConcurrentChecks, goesOn: true };
+    const how = { atOnce: context.limits.agents.maxConcurrentChecks, goesOn: true };
     const failures = await runAll(run, agents, how, async ({ instanceId }) => {
       if (await renew(context, run, instanceId)) renewed++;
     });

@@ -111,7 +111,7 @@ function stillSilent(
   const name = formatInstance(instance);
   if (instance.changedByTaskId === taskId && !instance.ignore) return { instance, isDead: true, isBegun: true };
   if (instance.vmCid !== vmCid) return `${name} was changed meanwhile`;
-  const { resurrection } = context.config;
+  const { resurrection } = context.limits;
   const wishes = context.configs.resurrection.wishes(tables);
   const watched = watchedVms(tables, (agentId) => context.agents.silentMsOf(agentId), wishes, context.clock.nowMs());
   const verdict = decideResurrections(watched, resurrection).find((each) => each.instance.instanceId === instanceId);
@@ -132,7 +132,7 @@ async function findOut(
     await changeInstance(context, instanceId, (now) => (now.vmState === "lost" ? agentAnswered(now) : now));
     return `${name} answers again`;
   }
-  const { lostAfterMs: timeoutMs } = context.config.agents;
+  const { lostAfterMs: timeoutMs } = context.limits.agents;
   const asking = context.cpi.call("hasVm", recorded(instance), { vmCid }, run, { timeoutMs, repeatUnknown: false });
   const found = await tolerate(asking, (error) => error.isNotImplemented);
   const isGone = found?.exists === false;
@@ -144,7 +144,7 @@ async function findOut(
 
 async function answers(context: HealthJobContext, run: TaskRun, { agentId }: Instance): Promise<boolean> {
   try {
-    await context.agents.awaitAnswer(run, agentId, context.config.agents.lostAfterMs);
+    await context.agents.awaitAnswer(run, agentId, context.limits.agents.lostAfterMs);
     return true;
   } catch (error) {
     if (error instanceof TimeoutError) return false;

@@ -22,7 +22,7 @@ export const retrieveVmStats: Planner<"retrieve_vm_stats", AgentJobContext> = (
     locks: [],
     cpis: [],
     run: async (run) => {
-      const slots = new Slots(context.config.agents.maxConcurrentChecks);
+      const slots = new Slots(context.limits.agents.maxConcurrentChecks);
       const lines = await Promise.all(
         instances.map(async (instance) => {
           const state = await stateOf(context, run, instance, slots);

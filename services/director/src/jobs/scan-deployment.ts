@@ -30,12 +30,11 @@ async function scan(
       cpis: [...cpis],
     }));
     const { findings, unseen } = await lookAt(context, run, deployment, subject);
-    const { maxProblemsPerDeployment: limit } = context.config.limits;
-    const kept = findings.slice(0, limit);
+    const kept = findings.slice(0, MAX_PROBLEMS_PER_DEPLOYMENT);
     await record(context, deployment, kept);
     const unrecorded =
       kept.length < findings.length
-        ? [`${findings.length - kept.length} more problems (limits.maxProblemsPerDeployment is ${limit})`]
+        ? [`${findings.length - kept.length} more problems than the ${MAX_PROBLEMS_PER_DEPLOYMENT} that are recorded`]
         : [];
     const untold = [...unrecorded, ...unseen, NEVER_SEEN];
     for (const what of untold) run.note("Not seen", what);
@@ -44,6 +43,8 @@ async function scan(
   });
 }
 
+/** Problems that a scan records of one deployment. Each is a document of the tablet. */
+const MAX_PROBLEMS_PER_DEPLOYMENT = 10_000;
 /** No CPI has a method that lists them. */
 const NEVER_SEEN = "disks that are not recorded here";
 

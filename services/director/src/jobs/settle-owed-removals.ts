@@ -14,7 +14,7 @@ export const settleRemovalsOfAgent: Planner<"settle_owed_removals", DiskJobConte
     locks: [...instanceIds].map((resource): LockName => ({ type: "instance", resource })).sort(compareLocks),
     cpis: [],
     run: async (run) => {
-      const { detachTimeoutMs: timeoutMs } = context.config.agents;
+      const { detachTimeoutMs: timeoutMs } = context.limits.agents;
       const names = await settleOwedRemovals(context, run, agentId, { timeoutMs });
       if (names.length === 0) return `agent \`${agentId}\` has nothing to forget any more`;
       return `agent \`${agentId}\` has forgotten ${names.map((name) => `disk \`${name}\``).join(", ")}`;

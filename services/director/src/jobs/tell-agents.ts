@@ -15,7 +15,7 @@ export const tellAgentsAgain: Planner<"tell_agents", DiskJobContext> = (context,
   cpis: [],
   run: async (run) => {
     const failed: string[] = [];
-    await sideBySide(agentIds, context.config.agents.maxConcurrentChecks, async (agentId) => {
+    await sideBySide(agentIds, context.limits.agents.maxConcurrentChecks, async (agentId) => {
       try {
         await tellOne(context, run, agentId);
       } catch (error) {

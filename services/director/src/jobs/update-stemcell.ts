@@ -63,7 +63,7 @@ async function create(
     exceptCpis,
   };
   const { stemcells } = await context.cpi.call("createStemcell", { cpi: "" }, request, run, {
-    timeoutMs: context.config.stemcells.createTimeoutMs,
+    timeoutMs: context.limits.stemcells.createTimeoutMs,
     // A second call might make a second one, which nobody would know of.
     repeatUnknown: false,
   });

@@ -39,13 +39,13 @@ export class Feed {
   open(login: string, gone: AbortSignal): AsyncGenerator<string> {
     const { maxViewers } = this.#options.limits;
     if (this.#viewerCount >= maxViewers)
-      throw new ResourceExhaustedError(`${maxViewers} browsers look already (page.maxViewers): close one`, {
+      throw new ResourceExhaustedError(`${maxViewers} browsers look already, which is the limit: close one`, {
         retryAfterMs: 5_000,
       });
     const ofLogin = this.#viewersByLogin.get(login) ?? 0;
     if (ofLogin >= placesPerLogin(maxViewers))
       throw new ResourceExhaustedError(
-        `${ofLogin} browsers of ${login} look already, half of all that may (page.maxViewers): close one`,
+        `${ofLogin} browsers of ${login} look already, half of the ${maxViewers} that may: close one`,
         { retryAfterMs: 5_000 },
       );
     this.#viewerCount++;

@@ -1,9 +1,9 @@
 import type { Clock } from "@diskmesh/service";
 import type { ProcessReport } from "@diskmesh/tablet-admin";
-import type { DirectorConfig } from "../config.js";
 import type { CallRecords } from "../cpi/call-records.js";
 import type { CpiConfigSource } from "../cpi/cpi-calls.js";
 import type { Dispatcher } from "../cpi/dispatchers.js";
+import type { DirectorLimits } from "../limits.js";
 import type { Registries } from "../registries.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { AgentHealths } from "../workers/agent-healths.js";
@@ -15,7 +15,7 @@ import { Fleet } from "./fleet.js";
 import { keepOwnRows } from "./own.js";
 
 export interface MakeFeedOptions {
-  readonly config: DirectorConfig;
+  readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
@@ -31,7 +31,7 @@ export interface MakeFeedOptions {
 
 /** What the page shows, and who keeps it up while somebody looks. */
 export function makeFeed({
-  config,
+  limits,
   tablet,
   endedTasks,
   locks,
@@ -44,13 +44,13 @@ export function makeFeed({
   clock,
 }: MakeFeedOptions): Feed {
   const board = new Board();
-  const { sendIntervalMs: lookIntervalMs, stuckAfterMs } = config.page;
+  const { sendIntervalMs: lookIntervalMs, stuckAfterMs } = limits.page;
   const cpisOf = dispatchers.map(({ address, client }) => {
     const name = dispatchers.length === 1 ? "cpi-dispatcher" : `cpi-dispatcher ${address}`;
     const list = async (signal: AbortSignal) => {
       const cpiConfigVersion = await cpiConfig.version();
       const context = { directorId: tablet.id, directorGeneration: tablet.generation, cpiConfigVersion };
-      return (await client.listCpis({ context }, { signal, deadlineMs: config.nodes.requestTimeoutMs })).cpis;
+      return (await client.listCpis({ context }, { signal, deadlineMs: limits.nodes.requestTimeoutMs })).cpis;
     };
     return { name, list };
   });
@@ -64,5 +64,5 @@ export function makeFeed({
     const kept = { tablet, endedTasks, locks, calls, cpisOf, agentHealths, hostVmCids };
     keepOwnRows({ board, ...kept, report, lookIntervalMs, stuckAfterMs, clock }, signal);
   };
-  return new Feed({ board, limits: config.page, keepUp, clock });
+  return new Feed({ board, limits: limits.page, keepUp, clock });
 }

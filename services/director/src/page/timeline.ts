@@ -8,7 +8,7 @@ import { listEvents, NO_FILTERS } from "../handlers/list-events.js";
 
 const MAX_ENTRIES = 100;
 
-type TimelineContext = Pick<ExplainContext, "config" | "tablet" | "registries"> & Pick<TaskContext, "events">;
+type TimelineContext = Pick<ExplainContext, "tablet" | "registries"> & Pick<TaskContext, "events">;
 
 /** What happened to a disk, host or device, newest first, as far as whoever knows can be asked. */
 export async function timelineOf(

@@ -9,13 +9,14 @@ import {
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
-import type { DirectorConfig } from "../config.js";
 import { isPublicAddress } from "./public-address.js";
 
-type Limits = Pick<
-  DirectorConfig["stemcells"],
-  "idleTimeoutMs" | "downloadTimeoutMs" | "allowPrivateAddresses" | "maxUploadBytes"
->;
+interface Limits {
+  readonly idleTimeoutMs: number;
+  readonly downloadTimeoutMs: number;
+  readonly allowPrivateAddresses: boolean;
+  readonly maxUploadBytes: number;
+}
 
 const MAX_REDIRECTS = 5;
 const MAX_LOCATION_LENGTH = 4_096;
@@ -57,7 +58,7 @@ export async function* download(
   network = INTERNET,
 ): AsyncGenerator<Buffer> {
   const { downloadTimeoutMs } = limits;
-  const late = new TimeoutError(`the download took longer than ${downloadTimeoutMs} ms (stemcells.downloadTimeoutMs)`);
+  const late = new TimeoutError(`the download took longer than ${downloadTimeoutMs} ms`);
   const stop = new AbortController();
   const timer = setTimeout(() => stop.abort(late), downloadTimeoutMs);
   const both = AbortSignal.any([signal, stop.signal]);
@@ -122,7 +123,7 @@ async function* pieces(response: IncomingMessage, url: URL, { idleTimeoutMs }: L
 }
 
 function silence(url: URL, idleTimeoutMs: number): TimeoutError {
-  return new TimeoutError(`nothing came from ${url.host} for ${idleTimeoutMs} ms (stemcells.idleTimeoutMs)`);
+  return new TimeoutError(`nothing came from ${url.host} for ${idleTimeoutMs} ms`);
 }
 
 function asFailure(error: Error, url: URL): Error {

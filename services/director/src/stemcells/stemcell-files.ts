@@ -66,7 +66,7 @@ export class StemcellFiles {
     const { folder, maxConcurrentUploads } = this.#options;
     if (this.#uploads.size >= maxConcurrentUploads) {
       throw new ResourceExhaustedError(
-        `${maxConcurrentUploads} stemcells are being uploaded already, which is the limit (stemcells.maxConcurrentUploads): try again later`,
+        `${maxConcurrentUploads} stemcells are being uploaded already, which is the limit: try again later`,
       );
     }
     const uploadId = randomUUID();
@@ -127,22 +127,13 @@ export class StemcellFiles {
     let hasImage = false;
     let entries = 0;
     const { maxUploadBytes, maxUnpackedBytes } = this.#options;
-    const tgz = limited(
-      bytes,
-      maxUploadBytes,
-      "the stemcell has more bytes than stemcells.maxUploadBytes allows",
-      whole,
-    );
+    const tgz = limited(bytes, maxUploadBytes, "the stemcell has more bytes than the limit", whole);
     // Also what is skipped takes time to unpack: a few bytes of gzip can stand for very many.
-    const tar = limited(
-      unzipped(tgz),
-      maxUnpackedBytes,
-      "the stemcell unpacks to more bytes than stemcells.maxUnpackedBytes allows",
-    );
+    const tar = limited(unzipped(tgz), maxUnpackedBytes, "the stemcell unpacks to more bytes than the limit");
     for await (const entry of tarEntries(tar)) {
       if (++entries > this.#options.maxEntries) {
         throw new InvalidArgumentError(
-          `the stemcell has more than ${this.#options.maxEntries} entries (stemcells.maxEntries)`,
+          `the stemcell has more than ${this.#options.maxEntries} entries, which is the limit`,
         );
       }
       const name = entry.name.replace(/^\.\//, "");

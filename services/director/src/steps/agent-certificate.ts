@@ -34,7 +34,8 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
   const { agentCertificates } = context.making;
   if (agentCertificates === undefined) return;
   const { agentId, instanceId } = instance;
-  const { attachTimeoutMs: timeoutMs, settings } = context.config.agents;
+  const { settings } = context.config.agents;
+  const { attachTimeoutMs: timeoutMs } = context.limits.agents;
   await run.stage("Renewing certificates", formatInstance(instance), async () => {
     // One that is away gets none: of many that were made in vain nobody would know which is used.
     await context.agents.awaitAnswer(run, agentId, AWAY_AFTER_MS);

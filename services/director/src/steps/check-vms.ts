@@ -34,7 +34,7 @@ export async function checkVms(
   );
   const found = new Map<string, Finding>();
   const failingCpis = new Set<string>();
-  await sideBySide(instances, context.config.agents.maxConcurrentChecks, async (instance) => {
+  await sideBySide(instances, context.limits.agents.maxConcurrentChecks, async (instance) => {
     found.set(instance.instanceId, await findVm(context, run, instance, failingCpis));
   });
   await context.tablet.transact((tx) => {
@@ -64,7 +64,7 @@ async function findVm(
     return "gone";
   }
   try {
-    await context.agents.awaitAnswer(run, instance.agentId, context.config.agents.lostAfterMs);
+    await context.agents.awaitAnswer(run, instance.agentId, context.limits.agents.lostAfterMs);
     return "there";
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error;
@@ -88,7 +88,7 @@ async function hasVm(
   const { vmCid, cpi } = instance;
   if (failingCpis.has(cpi)) return true;
   try {
-    const options = { timeoutMs: context.config.agents.lostAfterMs, repeatUnknown: false };
+    const options = { timeoutMs: context.limits.agents.lostAfterMs, repeatUnknown: false };
     return (await context.cpi.call("hasVm", recorded(instance), { vmCid }, run, options)).exists;
   } catch (error) {
     run.checkpoint();

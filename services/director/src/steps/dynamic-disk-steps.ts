@@ -109,7 +109,7 @@ export async function tellAgentOfDisk(
   disk: Disk,
   agentId: string,
 ): Promise<void> {
-  const { attachTimeoutMs } = context.config.agents;
+  const { attachTimeoutMs } = context.limits.agents;
   const { endedAdds } = context.agents;
   await run.stage("Telling agent", `${agentId} of ${disk.name}`, async () => {
     try {
@@ -187,7 +187,7 @@ async function endedByErrors<Result>(begun: Begun | undefined, work: () => Promi
 /** Returns whether it surely has no link for the disk, and makes none. */
 async function tellAgentToForget(context: DiskJobContext, run: TaskRun, disk: Disk, agentId: string): Promise<boolean> {
   const event = { stage: "Telling agent", task: `${agentId} to forget ${disk.name}` };
-  const { detachTimeoutMs } = context.config.agents;
+  const { detachTimeoutMs } = context.limits.agents;
   run.checkpoint();
   run.event({ ...event, state: "started", message: "" });
   const telling = async (): Promise<void> => {

@@ -4,6 +4,7 @@ import type { AgentCertificates } from "../agents/agent-certificates.js";
 import type { DirectorConfig } from "../config.js";
 import type { CpiCalls } from "../cpi/cpi-calls.js";
 import type { LogFiles } from "../instance-logs/log-files.js";
+import type { DirectorLimits } from "../limits.js";
 import type { LockName } from "../model/locks.js";
 import type { AgentSettings } from "../model/vm-spec.js";
 import type { CallMemory } from "../passthru/call-memory.js";
@@ -16,7 +17,7 @@ import type { AgentCalls } from "./agent-calls.js";
 
 /** Steps that call CPIs. */
 export interface CpiJobContext {
-  readonly config: DirectorConfig;
+  readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
   readonly clock: Clock;
   readonly configs: ReadersOfTexts;
@@ -25,7 +26,7 @@ export interface CpiJobContext {
 
 /** Steps that ask agents. */
 export interface AgentJobContext {
-  readonly config: DirectorConfig;
+  readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
   readonly clock: Clock;
   readonly agents: AgentCalls;
@@ -33,6 +34,7 @@ export interface AgentJobContext {
 
 /** Jobs and steps on disks. */
 export interface DiskJobContext extends CpiJobContext, AgentJobContext {
+  readonly config: DirectorConfig;
   readonly events: Pick<Events, "record" | "begin" | "flush">;
   readonly newId: () => string;
 }
@@ -91,7 +93,6 @@ interface Vendors {
 
 /** Jobs that call vendors' methods. */
 export interface VendorJobContext {
-  readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
   readonly clock: Clock;
   readonly vendors: Vendors;

@@ -20,6 +20,13 @@ export interface StopOptions {
   readonly skipDrain: boolean;
 }
 
+/** Time for an agent to start jobs. The update block says how long they may take to run. */
+const START_TIMEOUT_MS = 90_000;
+/** Time for jobs to stop. Jobs that run longer are left alone, as in BOSH. */
+const STOP_TIMEOUT_MS = 300_000;
+/** Time for the jobs' scripts of one kind (pre-start, post-start, pre-stop, post-stop), and for a drain in all. */
+const SCRIPT_TIMEOUT_MS = 3_600_000;
+
 /** Starts the jobs, and waits until they run. */
 export async function startJobs(
   context: VmJobContext,
@@ -28,16 +35,15 @@ export async function startJobs(
   watchTime: WatchTime,
 ): Promise<void> {
   const { agentId, instanceId } = instance;
-  const { startTimeoutMs, scriptTimeoutMs } = context.config.agents;
   const ask = (method: string, args: readonly unknown[], timeoutMs: number) =>
     run.whileAlive(context.agents.ask(run, agentId, method, args, { timeoutMs }));
   await run.stage("Starting jobs", formatInstance(instance), async () => {
-    await applyTo(context, run, instance, startTimeoutMs);
-    await ask("run_script", ["pre-start", {}], scriptTimeoutMs);
+    await applyTo(context, run, instance, START_TIMEOUT_MS);
+    await ask("run_script", ["pre-start", {}], SCRIPT_TIMEOUT_MS);
     // An agent that answers and does not know what starting is has nothing to wait for.
-    if ((await ask("start", [], startTimeoutMs)) !== undefined) {
+    if ((await ask("start", [], START_TIMEOUT_MS)) !== undefined) {
       await awaitRunning(context, run, instance, watchTime);
-      await ask("run_script", ["post-start", {}], scriptTimeoutMs);
+      await ask("run_script", ["post-start", {}], SCRIPT_TIMEOUT_MS);
     }
     await recordJobs(context, instanceId, "started");
   });
@@ -52,7 +58,7 @@ async function awaitRunning(
   let state: unknown;
   for (const pauseMs of watchPausesMs(watchTime)) {
     await pause(context, run, pauseMs);
-    const timeoutMs = context.config.agents.requestTimeoutMs;
+    const timeoutMs = context.limits.agents.requestTimeoutMs;
     state = await context.agents.ask(run, instance.agentId, "get_state", [], { timeoutMs });
     if (textOf(state, "job_state") === "running") return;
   }
@@ -86,7 +92,7 @@ export async function stopJobs(
   // Whoever finds it like that knows that they may not run.
   await recordJobs(context, instanceId, "stopping");
   try {
-    await context.agents.awaitAnswer(run, agentId, context.config.agents.detachTimeoutMs);
+    await context.agents.awaitAnswer(run, agentId, context.limits.agents.detachTimeoutMs);
   } catch (error) {
     run.checkpoint();
     if (!(vmGoes && error instanceof DomainError)) throw error;
@@ -103,15 +109,14 @@ async function stopInOrder(
   { agentId }: Instance,
   { intent, skipDrain }: StopOptions,
 ): Promise<void> {
-  const { stopTimeoutMs, scriptTimeoutMs } = context.config.agents;
-  const ask = (method: string, args: readonly unknown[], timeoutMs = scriptTimeoutMs) =>
+  const ask = (method: string, args: readonly unknown[], timeoutMs = SCRIPT_TIMEOUT_MS) =>
     run.whileAlive(context.agents.ask(run, agentId, method, args, { timeoutMs }));
   if (!skipDrain) {
     await ask("run_script", ["pre-stop", { env: preStopEnv(intent) }]);
     await drain(context, run, intent, ask);
   }
   try {
-    await ask("stop", [], stopTimeoutMs);
+    await ask("stop", [], STOP_TIMEOUT_MS);
   } catch (error) {
     run.checkpoint();
     if (!(error instanceof TimeoutError)) throw error;
@@ -124,14 +129,13 @@ type Ask = (method: string, args: readonly unknown[], timeoutMs?: number) => Pro
 /** A number above 0 is how long the jobs take in s; one below is when to ask again. */
 async function drain(context: VmJobContext, run: TaskRun, intent: StopIntent, ask: Ask): Promise<void> {
   const { clock } = context;
-  const limitMs = context.config.agents.scriptTimeoutMs;
-  const endAtMs = clock.monotonicMs() + limitMs;
+  const endAtMs = clock.monotonicMs() + SCRIPT_TIMEOUT_MS;
   // An update must name what it updates to, which for an agent without jobs is nothing.
   let answer = await ask("drain", intent === "restart" ? ["update", {}] : ["shutdown"]);
   for (;;) {
     const seconds = typeof answer === "number" && Number.isFinite(answer) ? answer : 0;
     if (clock.monotonicMs() + Math.abs(seconds) * 1_000 > endAtMs)
-      throw new TimeoutError(`its jobs still drain after ${limitMs} ms (agents.scriptTimeoutMs): ask with skip_drain`);
+      throw new TimeoutError(`its jobs still drain after ${SCRIPT_TIMEOUT_MS} ms: ask with skip_drain`);
     await pause(context, run, Math.abs(seconds) * 1_000);
     if (seconds >= 0) return;
     answer = await ask("drain", ["status"]);

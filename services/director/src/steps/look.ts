@@ -66,7 +66,7 @@ export async function lookAt(
   subject: Subject,
 ): Promise<Look> {
   const looking = new Looking(context, run);
-  const { maxConcurrentChecks } = context.config.agents;
+  const { maxConcurrentChecks } = context.limits.agents;
   await sideBySide(subject.instanceIds, maxConcurrentChecks, (instanceId) => looking.atInstance(instanceId));
   await sideBySide(subject.disks, maxConcurrentChecks, (disk) => looking.atDisk(disk));
   await sideBySide(subject.cpis, maxConcurrentChecks, (cpi) => looking.atCpi(deployment, cpi));
@@ -166,7 +166,7 @@ class Looking {
 
   async #hears({ agentId }: Instance): Promise<boolean | undefined> {
     try {
-      await this.context.agents.awaitAnswer(this.run, agentId, this.context.config.agents.lostAfterMs);
+      await this.context.agents.awaitAnswer(this.run, agentId, this.context.limits.agents.lostAfterMs);
       return true;
     } catch (error) {
       if (error instanceof TimeoutError) return false;
@@ -177,10 +177,10 @@ class Looking {
   }
 
   async #cidsBy({ agentId }: Instance, method: "list_disk" | "list_dynamic_disks"): Promise<string[] | undefined> {
-    const { agents, config } = this.context;
+    const { agents, limits } = this.context;
     const options = {
       signal: this.run.stopped,
-      timeoutMs: config.agents.lostAfterMs,
+      timeoutMs: limits.agents.lostAfterMs,
       unknownMethodIs: "ignored",
     } as const;
     try {
@@ -206,7 +206,7 @@ class Looking {
     const failures = this.#cpiFailures.get(key) ?? 0;
     if (failures >= CPI_FAILURES_MAX) return undefined;
     try {
-      return await call(recorded(thing), { timeoutMs: this.context.config.agents.lostAfterMs, repeatUnknown: false });
+      return await call(recorded(thing), { timeoutMs: this.context.limits.agents.lostAfterMs, repeatUnknown: false });
     } catch (error) {
       this.run.checkpoint();
       if (!(error instanceof CpiCallError)) throw error;

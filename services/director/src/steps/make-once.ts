@@ -72,12 +72,12 @@ async function giveUp(context: CpiJobContext, run: TaskRun, making: Making, reas
 
 /** Within a transaction: puts on the list what is there perhaps, and nobody will know of. */
 export function putPossibleOrphan(
-  { clock, config }: CpiJobContext,
+  { clock, limits }: CpiJobContext,
   { taskId }: TaskRun,
   tx: DirectorTransaction,
   orphan: Omit<PossibleOrphan, "taskId" | "sinceMs">,
 ): void {
   tx.possibleOrphans.put({ ...orphan, taskId, sinceMs: clock.nowMs() });
-  for (const old of surplusOrphans(tx.possibleOrphans.entries(), config.limits.maxPossibleOrphans))
+  for (const old of surplusOrphans(tx.possibleOrphans.entries(), limits.maxPossibleOrphans))
     tx.possibleOrphans.delete(old.token);
 }

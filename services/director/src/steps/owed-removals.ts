@@ -61,7 +61,7 @@ export async function settleBeforeAttach(
   { agentId, vmCid }: { readonly agentId: string; readonly vmCid: string },
   diskCid: string,
 ): Promise<void> {
-  const { attachTimeoutMs: timeoutMs } = context.config.agents;
+  const { attachTimeoutMs: timeoutMs } = context.limits.agents;
   try {
     await settleOwedRemovals(context, run, agentId, { exceptCid: diskCid, timeoutMs });
   } catch (error) {

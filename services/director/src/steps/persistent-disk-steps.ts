@@ -117,7 +117,7 @@ async function attachToVm(
 /** The agent hears of the disk, then mounts it. Without a hint it looks the disk up in the bosh-registry. */
 async function mount(context: DiskJobContext, run: TaskRun, instance: Instance, disk: PersistentDisk): Promise<void> {
   const { agentId } = instance;
-  const { attachTimeoutMs } = context.config.agents;
+  const { attachTimeoutMs } = context.limits.agents;
   const { diskCid, hint } = disk;
   const steps = persistentDisk(context, run, disk.diskId);
   await run.stage("Mounting persistent disk", `${diskCid} on ${formatInstance(instance)}`, async () => {
@@ -206,7 +206,7 @@ async function migrate(
   next: PersistentDisk,
 ): Promise<void> {
   const { agentId } = instance;
-  const { attachTimeoutMs } = context.config.agents;
+  const { attachTimeoutMs } = context.limits.agents;
   const { diskCid, hint } = next;
   try {
     await run.stage("Migrating persistent disk", `${disk.diskCid} to ${diskCid}`, async () => {
@@ -237,27 +237,27 @@ async function migrate(
 
 /** Whether an earlier call got through whose end nobody heard: copied again, the former content would go over the new. */
 async function isMigrated(
-  { agents, config }: DiskJobContext,
+  { agents, limits }: DiskJobContext,
   run: TaskRun,
   agentId: string,
   disk: PersistentDisk,
   next: PersistentDisk,
 ): Promise<boolean> {
-  const timeoutMs = config.agents.attachTimeoutMs;
+  const timeoutMs = limits.agents.attachTimeoutMs;
   const mounted = await agents.call(agentId, "list_disk", [], { signal: run.stopped, timeoutMs });
   return Array.isArray(mounted) && mounted.includes(next.diskCid) && !mounted.includes(disk.diskCid);
 }
 
 /** Once only: an agent that was asked twice would copy what it has copied from. It takes as long as the task may. */
 async function callMigrate(
-  { agents, config, tablet }: DiskJobContext,
+  { agents, limits, tablet }: DiskJobContext,
   run: TaskRun,
   agentId: string,
   disk: PersistentDisk,
   next: PersistentDisk,
 ): Promise<void> {
   tablet.checkMayAct();
-  const options = { signal: run.stopped, timeoutMs: config.queues.normal.taskTimeoutMs };
+  const options = { signal: run.stopped, timeoutMs: limits.queues.timeoutsMs.normal };
   await run.whileAlive(agents.call(agentId, "migrate_disk", [disk.diskCid, next.diskCid], options));
 }
 
@@ -296,7 +296,7 @@ async function unmountAndDetach(
 
 export async function unmount(context: DiskJobContext, run: TaskRun, agentId: string, diskCid: string): Promise<void> {
   for (const method of ["unmount_disk", "remove_persistent_disk"])
-    await context.agents.tell(run, agentId, method, [diskCid], context.config.agents.detachTimeoutMs);
+    await context.agents.tell(run, agentId, method, [diskCid], context.limits.agents.detachTimeoutMs);
 }
 
 /**

@@ -50,7 +50,7 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
   },
   remove_link: async (context, run, { diskCid, ...problem }) => {
     const { agentId } = await instanceOf(context, problem);
-    await forgetForGood(context, run, agentId, [diskCid], context.config.agents.detachTimeoutMs);
+    await forgetForGood(context, run, agentId, [diskCid], context.limits.agents.detachTimeoutMs);
   },
 };
 
@@ -141,7 +141,7 @@ async function takeFromElsewhere(context: HealthJobContext, run: TaskRun, proble
     await run.stage("Detaching disk", `${diskCid} from ${vmCid}`, async () => {
       const telling =
         problem.disk?.kind === "dynamic"
-          ? forgetForGood(context, run, agentId, [diskCid], context.config.agents.detachTimeoutMs)
+          ? forgetForGood(context, run, agentId, [diskCid], context.limits.agents.detachTimeoutMs)
           : unmount(context, run, agentId, diskCid);
       await tellToForget(run, { stage: "Telling agent", task: `${agentId} to forget ${diskCid}` }, telling, {
         mustLetGo: true,

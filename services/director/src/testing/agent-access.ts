@@ -16,8 +16,8 @@ export async function agentAccess(folder: string, certs: TestCertificates) {
   const [caFile, authFile] = [join(folder, "nats-ca.pem"), join(folder, "auth-callout.conf")];
   writeFileSync(caFile, readFileSync(certs.files("nats").caFile, "utf8") + certPem);
   writeFileSync(authFile, authCalloutConfig(issuer.getPublicKey()));
-  const certificates = { authority, checkIntervalMs: 200 };
   // An agent starts once a test sees its VM.
-  const waits = { requestTimeoutMs: 2_000, detachTimeoutMs: 500, readyTimeoutMs: 60_000, lostAfterMs: 3_000 };
-  return { nats: { caFile, authFile }, config: { agents: { ...waits, natsIssuerSeedFile, certificates } } };
+  const agents = { readyTimeoutMs: 60_000, natsIssuerSeedFile, certificates: { authority } };
+  const waits = { requestTimeoutMs: 2_000, detachTimeoutMs: 500, lostAfterMs: 3_000, certificateCheckIntervalMs: 200 };
+  return { nats: { caFile, authFile }, config: { agents }, tuning: { agents: waits } };
 }

@@ -75,4 +75,4 @@ function sourceAt(url: string, line: number): string | undefined {
   return /director\/dist\/(?!testing)(.*)$/.exec(lines[at] ?? url)?.[1];
 }
 
-await import("../main.js");
+await import("./tuned-main.js");

@@ -1,7 +1,7 @@
 import { hashPassword } from "@diskmesh/pki/password-hash";
 import { freePort } from "@diskmesh/testkit";
 import { HttpClient } from "./http-client.js";
-import { TestDirector } from "./test-director.js";
+import { type DirectorChange, TestDirector } from "./test-director.js";
 
 /** Scopes by user. */
 const USERS: Readonly<Record<string, readonly string[]>> = {
@@ -28,7 +28,7 @@ export function httpUsers(scopesOf: Readonly<Record<string, readonly string[]>>)
 }
 
 /** A director process with its HTTPS face. */
-export async function startHttpDirector(http: object = {}, overrides: object = {}): Promise<HttpDirector> {
+export async function startHttpDirector(http: object = {}, overrides: DirectorChange = {}): Promise<HttpDirector> {
   const port = await freePort();
   const users = await httpUsers(USERS);
   const director = await TestDirector.start({ http: { listen: { port }, users, ...http }, ...overrides });

@@ -7,4 +7,5 @@ export { httpUsers, startHttpDirector } from "./http-director.js";
 export { startHttpNoop } from "./http-noop.js";
 export { openPageFeed, type PageFeed } from "./page-feed.js";
 export { TestAgent } from "./test-agent.js";
-export { manifest, TestDirector } from "./test-director.js";
+export { type DirectorChange, manifest, TestDirector } from "./test-director.js";
+export type { Tuning } from "./tuning.js";

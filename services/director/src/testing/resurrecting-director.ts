@@ -1,5 +1,6 @@
 import { ResurrectionServiceDefinition } from "@diskmesh/api/director";
 import { type Client, createClient } from "@diskmesh/rpc";
+import type { DirectorLimits } from "../limits.js";
 import { TestDirector } from "./test-director.js";
 
 export interface ResurrectingDirector {
@@ -9,12 +10,14 @@ export interface ResurrectingDirector {
 
 /** A director that looks after silent VMs all the time, with agents that beat often. */
 export async function startResurrecting(
-  resurrection: object,
+  resurrection: Partial<DirectorLimits["resurrection"]> & { readonly enabled?: boolean },
   hostIds: readonly string[],
 ): Promise<ResurrectingDirector> {
-  const limits = { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 };
+  const { enabled = false, ...times } = resurrection;
+  const agents = { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, lostAfterMs: 2_000 };
+  const tuning = { agents, resurrection: { checkIntervalMs: 100, ...times } };
   const director = await TestDirector.start(
-    { agents: { ...limits, lostAfterMs: 2_000 }, resurrection: { checkIntervalMs: 100, ...resurrection } },
+    { agents: { readyTimeoutMs: 30_000 }, resurrection: { enabled }, tuning },
     { hostIds },
   );
   for (const agent of director.agents) {

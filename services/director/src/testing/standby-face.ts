@@ -9,7 +9,9 @@ import { freePort, type TestCertificates, temporaryFolder, testCertificates } fr
 import { directorConfig } from "../config.js";
 import { HttpServer } from "../http/http-server.js";
 import { allRoutes } from "../http/routes.js";
+import { DIRECTOR_LIMITS } from "../limits.js";
 import { HttpClient } from "./http-client.js";
+import { changed, type Tuning } from "./tuning.js";
 
 /** Another address of this machine: both listen at one port, as directors on two machines do. */
 const LEADER_HOST = "127.0.0.2";
@@ -36,7 +38,7 @@ export class StandbyFace {
   /** With one login, "admin:p", unless `http` has others. */
   static async start(
     http: object = {},
-    place: { readonly port?: number; readonly certs?: TestCertificates } = {},
+    place: { readonly port?: number; readonly certs?: TestCertificates; readonly tuning?: Tuning } = {},
   ): Promise<StandbyFace> {
     const certs = place.certs ?? (await testCertificates({ hostIds: ["host-1"] }));
     const port = place.port ?? (await freePort());
@@ -49,7 +51,6 @@ export class StandbyFace {
       nats: { servers: ["127.0.0.1:2"] },
       http: {
         listen: { port },
-        leaderWaitMs: 1_000,
         users: [{ name: "admin", passwordHash: await hashPassword("p") }],
         ...http,
       },
@@ -63,7 +64,11 @@ export class StandbyFace {
     readiness.standsBy("10.0.0.1:7010");
     readiness.missing("leader", "it stands by");
     const report = () => readiness.report();
-    face.server = new HttpServer({ config, current, report, routes: allRoutes, log: silentLogger }, config.http);
+    const limits = changed(DIRECTOR_LIMITS, { http: { leaderWaitMs: 1_000, ...place.tuning?.http } });
+    face.server = new HttpServer(
+      { config, limits, current, report, routes: allRoutes, log: silentLogger },
+      config.http,
+    );
     await face.server.listen();
     return face;
   }

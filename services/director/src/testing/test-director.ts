@@ -34,8 +34,10 @@ import { decodeEvent } from "../model/task-event.js";
 import { agentAccess } from "./agent-access.js";
 import { MemoryDispatcher } from "./memory-dispatcher.js";
 import { TestAgent } from "./test-agent.js";
+import type { Tuning } from "./tuning.js";
 
-export const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
+/** The director, which takes limits of a test. */
+export const TUNED_MAIN = fileURLToPath(new URL("./tuned-main.js", import.meta.url));
 /** The same, which is killed where a test says. */
 export const CRASHING_MAIN = fileURLToPath(new URL("./crashing-main.js", import.meta.url));
 const HOST_IDS = ["host-1", "host-2", "host-3"];
@@ -55,6 +57,9 @@ disk_types:
 export function manifest(name: string, instances: number, azs = ["z1"]): string {
   return `name: ${name}\ninstance_groups:\n- name: db\n  instances: ${instances}\n  azs: [${azs.join(", ")}]\n`;
 }
+
+/** Parts of the configuration, which replace what tests have otherwise; of `tuning` its parts. */
+export type DirectorChange = { readonly [part: string]: unknown } & { readonly tuning?: Tuning };
 
 /** A director process, with a CPI and agents in this process, over real gRPC and NATS. */
 export class TestDirector {
@@ -105,10 +110,10 @@ export class TestDirector {
   }
 
   static async start(
-    overrides: object = {},
+    { tuning, ...overrides }: DirectorChange = {},
     {
       hostIds = HOST_IDS,
-      mainFile = MAIN_FILE,
+      mainFile = TUNED_MAIN,
       ownCertificates = false,
     }: {
       readonly hostIds?: readonly string[];
@@ -142,11 +147,11 @@ export class TestDirector {
       dispatcher: { address: `127.0.0.1:${dispatcher.port}` },
       nats: { servers: [nats.address] },
       dynamicDisks: { enabled: true },
-      queues: { dynamicDisks: { workers: 4 } },
-      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 2_000, readyTimeoutMs: 10_000 },
-      cpi: { retryTimeoutMs: 2_000, callTimeoutMs: 30_000 },
+      agents: { readyTimeoutMs: 10_000 },
+      cpi: { callTimeoutMs: 30_000 },
       ...overrides,
       ...access?.config,
+      tuning: tuningOfTests({ ...access?.tuning, ...tuning }),
     };
     const process = await spawnService({
       name: "director",
@@ -158,6 +163,11 @@ export class TestDirector {
       waitFor: "leading",
     });
     return new TestDirector(cpi, dispatcher, agents, nats, process, certs, address, config, folder);
+  }
+
+  /** Kills the process and starts it again with these limits, laid over those of all tests. */
+  restartTuned(tuning: Tuning): Promise<void> {
+    return this.process.restart({ ...this.config, tuning: tuningOfTests(tuning) });
   }
 
   /** Resolves when it is ready; throws TimeoutError with what it lacks when it is not within that time. */
@@ -246,6 +256,15 @@ export class TestDirector {
     await this.dispatcher.stop();
     await this.nats.stop();
   }
+}
+
+function tuningOfTests({ agents, cpi, queues, ...others }: Tuning): Tuning {
+  return {
+    agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 2_000, ...agents },
+    cpi: { retryTimeoutMs: 2_000, ...cpi },
+    queues: { workers: { dynamic_disks: 4 }, ...queues },
+    ...others,
+  };
 }
 
 async function* uploadOf(

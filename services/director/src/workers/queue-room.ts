@@ -21,20 +21,20 @@ export function refuseWhenFull(
   limit: number,
 ): void {
   const length = tasks.count("liveByQueue", queue);
-  const later = "(queues.*.maxTasks): try again later";
+  const later = ": try again later";
   if (length >= limit)
     throw new ResourceExhaustedError(
-      `${limit} tasks of the queue ${queue} have not ended yet, which is the limit ${later}`,
+      `${limit} tasks of the queue ${queue} have not ended yet, which is the limit${later}`,
     );
   const ofShare = tasks.count("liveByShare", shareKey(queue, cpiShare));
   if (!mayJoin({ ofShare, length, limit }))
     throw new ResourceExhaustedError(
-      `${ofShare} of the ${length} tasks of the queue ${queue} that have not ended have to do with the same CPIs, and the rest of its ${limit} places is kept for others ${later}, or see by ListCpis of the dispatcher what is wrong with these`,
+      `${ofShare} of the ${length} tasks of the queue ${queue} that have not ended have to do with the same CPIs, and the rest of its ${limit} places is kept for others${later}, or see by ListCpis of the dispatcher what is wrong with these`,
     );
   // A vendor decides what a method does and how long it takes: one login could fill the queue.
   const ofLogin = tasks.count("liveByLogin", loginKey(queue, user));
   if (queue === "vendor_methods" && ofLogin >= placesPerLogin(limit))
     throw new ResourceExhaustedError(
-      `${ofLogin} tasks of the queue ${queue} that have not ended are of ${user}, and the rest of its ${limit} places is kept for others ${later}`,
+      `${ofLogin} tasks of the queue ${queue} that have not ended are of ${user}, and the rest of its ${limit} places is kept for others${later}`,
     );
 }

@@ -16,7 +16,7 @@ import type { AgentHealths } from "./agent-healths.js";
 import { BY_DIRECTOR, type Tasks } from "./tasks.js";
 
 export interface ResurrectorOptions {
-  readonly config: ResurrectionLimits & { readonly checkIntervalMs: number };
+  readonly limits: ResurrectionLimits & { readonly checkIntervalMs: number };
   readonly resurrectionConfigs: Pick<ResurrectionConfigs, "wishes">;
   readonly tablet: DirectorTablet;
   readonly agents: Pick<AgentClient, "isConnected">;
@@ -65,10 +65,10 @@ export class Resurrector {
   }
 
   async #run(): Promise<void> {
-    const { clock, config, log } = this.#options;
+    const { clock, limits, log } = this.#options;
     const { signal } = this.#closed;
     while (!signal.aborted) {
-      await clock.sleep(config.checkIntervalMs, signal).catch(() => {});
+      await clock.sleep(limits.checkIntervalMs, signal).catch(() => {});
       if (signal.aborted) return;
       await this.#check().catch((error: unknown) =>
         log.warn({ error: messageOf(error) }, "cannot look after VMs whose agents are silent; tried again later"),
@@ -77,12 +77,12 @@ export class Resurrector {
   }
 
   async #check(): Promise<void> {
-    const { tablet, agents, agentHealths, config, resurrectionConfigs, clock } = this.#options;
+    const { tablet, agents, agentHealths, limits, resurrectionConfigs, clock } = this.#options;
     // Then nobody is heard.
     if (!agents.isConnected) return;
     const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
     const verdicts = await tablet.read((tables) =>
-      decideResurrections(watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), clock.nowMs()), config),
+      decideResurrections(watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), clock.nowMs()), limits),
     );
     this.#logHeld(
       new Map(verdicts.flatMap((each) => (each.do === "hold" ? [[nameOf(each.instance), each.because]] : []))),

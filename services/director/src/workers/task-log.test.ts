@@ -46,10 +46,10 @@ describe("the logs of tasks", () => {
     await log.flush(1);
     const lines = await log.readLines({ taskId: 1 }, "cpi", 0, 100);
     expect(lines).to.have.length(5);
-    expect(lines.at(-1)).to.contain("tasks.maxOutputBytesPerTask");
+    expect(lines.at(-1)).to.contain("this output has reached its limit");
     const events = await log.readLines({ taskId: 1 }, "event", 0, 1_000);
     expect(events.join("").length).to.be.within(4_500, 5_500);
-    expect(events.at(-1)).to.contain("tasks.maxOutputBytesPerTask");
+    expect(events.at(-1)).to.contain("this task has reached its limit of events");
     const kept = [...lines, ...events].reduce((sum, line) => sum + Buffer.byteLength(line), 0);
     expect(log.sizeBytes(1)).to.equal(kept);
   });

@@ -48,10 +48,8 @@ const GATHER_MS = 100;
 
 const ROOM_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
-const LAST_MESSAGE =
-  "this task has reached its limit of events (tasks.maxEventsPerTask, tasks.maxOutputBytesPerTask): what follows is not kept";
-const LAST_LINE =
-  "this output has reached its limit (tasks.maxOutputLinesPerTask, tasks.maxOutputBytesPerTask): what follows is not kept";
+const LAST_MESSAGE = "this task has reached its limit of events: what follows is not kept";
+const LAST_LINE = "this output has reached its limit: what follows is not kept";
 
 /** The logs of tasks. Writing does not delay the work: what is under way is waited for at its end. */
 export class TaskLog {

@@ -65,7 +65,7 @@ export class TaskTimes {
     for (const [taskId, { atMs, queue }] of this.#begun) {
       const limitMs = timeoutsMs[queue];
       if (clock.monotonicMs() - atMs < limitMs) continue;
-      await this.#stop(taskId, { as: "timeout", why: `it took longer than ${limitMs} ms (queues.*.taskTimeoutMs)` });
+      await this.#stop(taskId, { as: "timeout", why: `it took longer than ${limitMs} ms` });
     }
     for (const given of locks.givenUp()) {
       if (given.endLane === undefined) await this.#fail(given);

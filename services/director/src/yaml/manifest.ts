@@ -79,7 +79,7 @@ function warningsOf(manifest: ManifestDocument): string[] {
 
 /** Before anything is made of them: a group of none costs as much to look after as one of few. */
 function refuseManyGroups(groups: readonly GroupDocument[], { what, instances: most }: ManifestLimits): void {
-  const limit = `the limit is ${most} (limits.maxInstancesPerDeployment)`;
+  const limit = `the limit is ${most}`;
   if (groups.length > most)
     throw new InvalidArgumentError(`the ${what} has ${groups.length} instance groups: ${limit}`);
   const instances = groups.reduce((sum, group) => sum + group.instances, 0);

@@ -1,3 +1,4 @@
+import { MIB_BYTES } from "@diskmesh/domain";
 import type { Lifecycle } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
 import { CloudConfigs } from "./cloud-configs.js";
@@ -6,6 +7,13 @@ import { Manifests } from "./manifests.js";
 import { YamlReader } from "./reader.js";
 import { ResurrectionConfigs } from "./resurrection-configs.js";
 import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "./stemcell-manifest.js";
+
+/** Size of a config. The tablet keeps as much for each version of each config, in memory. */
+export const MAX_CONFIG_BYTES = MIB_BYTES;
+/** Size of a manifest. Each waiting deploy keeps one in memory. */
+const MAX_MANIFEST_BYTES = MIB_BYTES;
+/** Instances of a deployment. A deploy plans with all of them at once. */
+const MAX_INSTANCES_PER_DEPLOYMENT = 1_000;
 
 /** What reads YAML from outside, a reader for each kind of text. */
 export interface ReadersOfTexts {
@@ -17,20 +25,21 @@ export interface ReadersOfTexts {
   readonly readStemcellManifest: (text: string) => Promise<StemcellManifest>;
 }
 
-export function readersOfTexts(
-  { limits, deployments, resurrection }: DirectorConfig,
-  lifecycle: Lifecycle,
-): ReadersOfTexts {
-  const { maxConfigBytes, maxManifestBytes, maxInstancesPerDeployment: instances } = limits;
+export function readersOfTexts({ deployments, resurrection }: DirectorConfig, lifecycle: Lifecycle): ReadersOfTexts {
   const reader = lifecycle.use("YAML reader", new YamlReader());
   const { ignoreJobs } = deployments;
-  const ofManifests = { what: "manifest", sizeBytes: maxManifestBytes, instances, ignoreJobs };
+  const ofManifests = {
+    what: "manifest",
+    sizeBytes: MAX_MANIFEST_BYTES,
+    instances: MAX_INSTANCES_PER_DEPLOYMENT,
+    ignoreJobs,
+  };
   const ofStemcells = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES };
   return {
     reader,
-    cloud: new CloudConfigs(reader, { sizeBytes: maxConfigBytes }),
-    cpi: new CpiConfigs(reader, { sizeBytes: maxConfigBytes }),
-    resurrection: new ResurrectionConfigs(reader, { sizeBytes: maxConfigBytes }, resurrection.enabled),
+    cloud: new CloudConfigs(reader, { sizeBytes: MAX_CONFIG_BYTES }),
+    cpi: new CpiConfigs(reader, { sizeBytes: MAX_CONFIG_BYTES }),
+    resurrection: new ResurrectionConfigs(reader, { sizeBytes: MAX_CONFIG_BYTES }, resurrection.enabled),
     manifests: new Manifests(reader, ofManifests),
     readStemcellManifest: (text) => reader.read({ format: "stemcell_manifest", text, limits: ofStemcells }),
   };

@@ -68,7 +68,7 @@ export interface Instance {
 
 /** What the agent of a VM last said of itself in a heartbeat. */
 export interface AgentHealth {
-  /** E.g. "running"; "unresponsive agent" when it has been silent for agents.unresponsiveAfterMs; empty before it was heard. */
+  /** E.g. "running"; "unresponsive agent" when it has been silent for 90 s; empty before it was heard. */
   jobState: string;
   /** When it was last heard; a director that has just begun to lead knows it as of a few minutes before. Absent for never. */
   lastHeardAt:

@@ -1,0 +1,19 @@
+import type { DirectorLimits } from "../limits.js";
+
+type Changes<Limits> = {
+  readonly [Name in keyof Limits]?: Limits[Name] extends number ? number : Changes<Limits[Name]>;
+};
+
+/** Limits that a test wants to be other than those of operators. */
+export type Tuning = Changes<DirectorLimits>;
+
+/** Returns the limits with the changes. Throws TypeError for a change of a limit that does not exist. */
+export function changed<Limits extends object>(limits: Limits, changes: Changes<Limits>): Limits {
+  const all = { ...limits } as Record<string, unknown>;
+  for (const [name, change] of Object.entries(changes)) {
+    const limit = all[name];
+    if (limit === undefined) throw new TypeError(`there is no limit ${name}`);
+    all[name] = limit instanceof Object ? changed(limit, change as object) : change;
+  }
+  return all as Limits;
+}
