@@ -6,7 +6,7 @@ import { builtFiles } from "./build.mjs";
 import { step } from "./progress.mjs";
 import { Failure } from "./run.mjs";
 
-const DESCRIPTORS = "packages/rpc/dist/descriptors-thread.js";
+const DESCRIPTORS = "packages/rpc/dist/reflection/descriptors-thread.js";
 /** The program of a driver's process, and its thread. */
 const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
 /**

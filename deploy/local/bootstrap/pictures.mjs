@@ -10,7 +10,7 @@ const SHOWN = [
   "packages/page/public",
   "services/director/src/page",
   "packages/cli/src/output.ts",
-  "packages/cli/src/actions/hosts.ts",
+  "packages/cli/src/actions/fleet/hosts.ts",
   "packages/cli/src/actions/why.ts",
   "test/src/pictures",
 ];

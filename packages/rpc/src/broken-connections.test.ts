@@ -9,10 +9,10 @@ import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import type { TlsFiles } from "@diskmesh/tls";
 import { expect } from "chai";
-import { createClient } from "./following.js";
-import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
-import type { RefusedConnection } from "./secure-listener.js";
-import { RpcServer } from "./server.js";
+import { DEFAULT_RPC_SERVER_LIMITS } from "./call/limits.js";
+import { createClient } from "./client/following.js";
+import type { RefusedConnection } from "./server/secure-listener.js";
+import { RpcServer } from "./server/server.js";
 import { NoteService } from "./testing/note-bench.js";
 
 /** A quarter of an hour ago. */

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { CancelledError, ResourceExhaustedError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import type { CallContext } from "./call-context.js";
+import type { CallContext } from "./call/call-context.js";
 import { abortReason, Bench, collect, deferred, eventually, type Note, rawClient } from "./testing/note-bench.js";
 
 describe("calls, bounded", () => {

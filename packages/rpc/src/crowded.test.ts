@@ -5,7 +5,7 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import type { CallContext } from "./call-context.js";
+import type { CallContext } from "./call/call-context.js";
 import { abortReason, Bench, deferred, eventually, type Note } from "./testing/note-bench.js";
 
 const FRAMED_NOTE = Buffer.from([0, 0, 0, 0, 2, 16, 1]);

@@ -4,9 +4,9 @@ import { type DomainError, messageOf } from "@diskmesh/domain";
 import { identityOfAlternativeNames } from "@diskmesh/tls";
 import { Metadata, status } from "@grpc/grpc-js";
 import { expect } from "chai";
-import { errorOfStatus } from "./error-of-status.js";
-import { decodeStatusDetails, encodeStatusDetails } from "./google-rpc.js";
-import { statusOfError } from "./status-of-error.js";
+import { errorOfStatus } from "./errors/error-of-status.js";
+import { decodeStatusDetails, encodeStatusDetails } from "./errors/google-rpc.js";
+import { statusOfError } from "./errors/status-of-error.js";
 
 type ErrorClass = new (message: string, details?: domain.ErrorDetails) => DomainError;
 

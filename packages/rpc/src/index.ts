@@ -1,7 +1,5 @@
 export type { TlsFiles } from "@diskmesh/tls";
-export { allPages } from "./all-pages.js";
-export type { CallContext } from "./call-context.js";
-export type { RpcChange, RpcFailure } from "./call-gate.js";
+export type { CallContext } from "./call/call-context.js";
 export {
   type CallOptions,
   type Client,
@@ -11,15 +9,17 @@ export {
   type PartialHandlers,
   type PartialOf,
   type ServiceDefinition,
-} from "./definition.js";
-export { errorOfStatus } from "./error-of-status.js";
-export { createClient } from "./following.js";
-export { waitForHealth } from "./health-client.js";
-export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
-export { allow, allowChange, offer, type Serve } from "./methods.js";
-export { rpcMetrics } from "./metrics.js";
-export { KeptLists, LIST_LIMITS, type ListLimits, parsePageSize, parsePlace, placeToken } from "./paging.js";
-export { REQUEST_ID_HEADER, RequestIds } from "./request-id.js";
-export type { RefusedConnection } from "./secure-listener.js";
-export { RpcServer, type RpcServerOptions } from "./server.js";
-export { statusOfError } from "./status-of-error.js";
+} from "./call/definition.js";
+export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./call/limits.js";
+export { rpcMetrics } from "./call/metrics.js";
+export { KeptLists, LIST_LIMITS, type ListLimits, parsePageSize, parsePlace, placeToken } from "./call/paging.js";
+export { REQUEST_ID_HEADER, RequestIds } from "./call/request-id.js";
+export { allPages } from "./client/all-pages.js";
+export { createClient } from "./client/following.js";
+export { waitForHealth } from "./client/health-client.js";
+export { errorOfStatus } from "./errors/error-of-status.js";
+export { statusOfError } from "./errors/status-of-error.js";
+export type { RpcChange, RpcFailure } from "./server/call-gate.js";
+export { allow, allowChange, offer, type Serve } from "./server/methods.js";
+export type { RefusedConnection } from "./server/secure-listener.js";
+export { RpcServer, type RpcServerOptions } from "./server/server.js";

@@ -102,7 +102,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
   },
 
   "the OTLP receiver": {
-    file: "packages/service/src/metrics-export.test.ts",
+    file: "packages/service/src/telemetry/metrics-export.test.ts",
     title: "say once that their receiver is away, and once that it is there again",
   },
 

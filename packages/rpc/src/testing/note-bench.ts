@@ -6,14 +6,14 @@ import { connect, type TLSSocket } from "node:tls";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
 import type { TlsFiles } from "@diskmesh/tls";
-import type { CallContext } from "../call-context.js";
-import type { RpcFailure } from "../call-gate.js";
-import type { ClientOptions } from "../client.js";
-import type { Client, Handlers, ServiceDefinition } from "../definition.js";
-import { createClient } from "../following.js";
-import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "../limits.js";
-import type { RefusedConnection } from "../secure-listener.js";
-import { type AllowedRoles, RpcServer } from "../server.js";
+import type { CallContext } from "../call/call-context.js";
+import type { Client, Handlers, ServiceDefinition } from "../call/definition.js";
+import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "../call/limits.js";
+import type { ClientOptions } from "../client/client.js";
+import { createClient } from "../client/following.js";
+import type { RpcFailure } from "../server/call-gate.js";
+import type { RefusedConnection } from "../server/secure-listener.js";
+import { type AllowedRoles, RpcServer } from "../server/server.js";
 
 /** What the tests of this package share: certificates, and a service with a method of each kind. */
 

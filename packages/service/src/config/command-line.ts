@@ -2,9 +2,9 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { messageOf } from "@diskmesh/domain";
 import type * as z from "zod";
-import { EXIT_CODES } from "../exit-codes.js";
 import { ConfigError } from "./config-error.js";
 import { variablesOf } from "./environment.js";
+import { EXIT_CODES } from "./exit-codes.js";
 import { plainType } from "./keys.js";
 import { pathText } from "./schema.js";
 

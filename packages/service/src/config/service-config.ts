@@ -1,8 +1,8 @@
 import { DEFAULT_RPC_SERVER_LIMITS } from "@diskmesh/rpc";
 import * as z from "zod";
-import type { MetricsConfig, TelemetryConfig } from "../telemetry-options.js";
 import { groupConfig, healthConfig, metricsConfig } from "./pieces.js";
 import { partlySecretConfig, withFacts } from "./schema.js";
+import type { MetricsConfig, TelemetryConfig } from "./telemetry-options.js";
 
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

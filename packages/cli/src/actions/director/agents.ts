@@ -1,0 +1,30 @@
+import type { AgentCertificate } from "@diskmesh/api/director";
+import { allPages } from "@diskmesh/rpc";
+import { type Action, textOption } from "../../action.js";
+import { type Columns, timeText } from "../../output.js";
+
+const COLUMNS: Columns<AgentCertificate> = {
+  agent: ({ agentId }) => agentId,
+  deployment: ({ deployment }) => deployment,
+  group: ({ group }) => group,
+  vm: ({ vmCid }) => vmCid,
+  certificate: ({ state }) => state.replace("AGENT_CERTIFICATE_STATE_", ""),
+  ends: ({ endsAt }) => timeText(endsAt),
+  // Below 0 by less than a tenth it is 0, too.
+  "days left": ({ daysLeft }) => (Math.round(daysLeft * 10) / 10 || 0).toFixed(1),
+};
+
+export const agents: Action = {
+  usage: "agents",
+  summary: "the agents of VMs that have a certificate from the director, and for how long it lasts",
+  options: [["--deployment <name>", "those of this deployment only"]],
+  example: "diskmesh agents --deployment web",
+  run: async ({ mesh, output, options }) => {
+    const deployment = textOption(options, "deployment");
+    const found = await allPages(async (pageToken) => {
+      const { certificates: items, nextPageToken } = await mesh.vms.listAgentCertificates({ deployment, pageToken });
+      return { items, nextPageToken };
+    });
+    output.list(COLUMNS, found, "no agents with a certificate from the director");
+  },
+};

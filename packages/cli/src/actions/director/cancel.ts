@@ -1,0 +1,14 @@
+import type { Action } from "../../action.js";
+import { short } from "../../output.js";
+import { taskIdOf } from "../../values.js";
+
+export const cancel: Action = {
+  usage: "cancel <task-id>",
+  summary: "have a task end as soon as it can end cleanly",
+  example: "diskmesh cancel 17",
+  run: async ({ mesh, output, args: [taskId = ""] }) => {
+    const { task } = await mesh.tasks.cancelTask({ taskId: taskIdOf(taskId) });
+    if (task === undefined) throw new TypeError("the answer has no task");
+    output.answer(task, short(task.state));
+  },
+};

@@ -1,0 +1,25 @@
+import type { Config } from "@diskmesh/api/director";
+import { type Action, textOption } from "../../action.js";
+import { type Columns, timeText } from "../../output.js";
+
+const COLUMNS: Columns<Config> = {
+  id: ({ configId }) => configId,
+  type: ({ type }) => type,
+  name: ({ name }) => name,
+  created: ({ createdAt }) => timeText(createdAt),
+};
+
+export const configs: Action = {
+  usage: "configs",
+  summary: "the director's configs",
+  options: [
+    ["--type <type>", "those of this type only, e.g. cloud, cpi or resurrection"],
+    ["--all", "former versions, too"],
+  ],
+  example: "diskmesh configs --type cloud",
+  run: async ({ mesh, output, options }) => {
+    const type = textOption(options, "type");
+    const { configs: found } = await mesh.configs.listConfigs({ type, allVersions: options.all === true });
+    output.list(COLUMNS, found, "no configs");
+  },
+};

@@ -1,0 +1,38 @@
+import { readFile } from "node:fs/promises";
+import { messageOf } from "@diskmesh/domain";
+import { type Action, textOption } from "../../action.js";
+import { UsageError } from "../../exit-codes.js";
+import { followTask } from "../../task-run.js";
+
+export const deploy: Action = {
+  usage: "deploy <manifest-file>",
+  summary: "make a deployment what its manifest says",
+  options: [
+    ["--recreate", "make every VM anew"],
+    ["--canaries <count>", "in place of what the manifest says"],
+    ["--max-in-flight <count>", "in place of what the manifest says"],
+    ["--skip-drain", "neither pre-stop nor drain"],
+    ["--no-wait", "only start the task"],
+  ],
+  example: "diskmesh deploy demo.yml",
+  run: async (call) => {
+    const { mesh, options } = call;
+    const manifest = await read(call.args[0] ?? "");
+    const updates = {
+      canaries: textOption(options, "canaries"),
+      maxInFlight: textOption(options, "maxInFlight"),
+      skipDrain: options.skipDrain === true,
+    };
+    const recreate = options.recreate === true;
+    const { task } = await mesh.deployments.deploy({ manifest, options: updates, recreate, wait: false });
+    await followTask(call, task);
+  },
+};
+
+async function read(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new UsageError(`cannot read the manifest: ${messageOf(error)}`);
+  }
+}

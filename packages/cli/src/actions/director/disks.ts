@@ -1,0 +1,83 @@
+import type { DynamicDisk } from "@diskmesh/api/director";
+import type { Disk } from "@diskmesh/api/registry";
+import { NotFoundError } from "@diskmesh/domain";
+import { allPages } from "@diskmesh/rpc";
+import { type Action, textOption } from "../../action.js";
+import { UsageError } from "../../exit-codes.js";
+import type { Mesh } from "../../mesh.js";
+import { type Columns, short, sizeText, troubleText } from "../../output.js";
+
+const OF_REGISTRY: Columns<Disk> = {
+  disk: ({ diskId }) => diskId,
+  size: ({ sizeBytes }) => sizeText(sizeBytes),
+  az: ({ az }) => az,
+  pool: ({ pool }) => pool,
+  health: ({ health }) => short(health),
+  devices: ({ deviceIds }) => deviceIds.join(" "),
+  published: ({ publication }) => (publication === undefined ? "" : short(publication.state)),
+  to: ({ publication }) => publication?.hostId ?? "",
+  trouble: ({ trouble }) => troubleText(trouble),
+};
+
+const OF_DIRECTOR: Columns<DynamicDisk> = {
+  name: ({ diskName }) => diskName,
+  disk: ({ diskCid }) => diskCid,
+  size: ({ sizeBytes }) => sizeText(sizeBytes),
+  deployment: ({ deployment }) => deployment,
+  instance: ({ instanceId }) => instanceId,
+  vm: ({ vmCid }) => vmCid,
+  az: ({ az }) => az,
+  cpi: ({ cpi }) => cpi,
+};
+
+export const disks: Action = {
+  usage: "disks",
+  summary: "the disks of the fleet, or the director's dynamic disks",
+  options: [
+    ["--host <host-id>", "without --dynamic, those with a device on this host, or published to it"],
+    ["--dynamic", "the director's dynamic disks instead"],
+    ["--deployment <name>", "with --dynamic, those of this deployment only"],
+  ],
+  example: "diskmesh disks --host host-1",
+  run: async ({ mesh, output, options }) => {
+    const [hostId, deployment] = [textOption(options, "host"), textOption(options, "deployment")];
+    // Whoever filters goes on with what is listed, perhaps to delete it.
+    if (options.dynamic && hostId !== "")
+      throw new UsageError("--host is for the disks of the fleet: not with --dynamic");
+    if (!options.dynamic && deployment !== "")
+      throw new UsageError("--deployment is for dynamic disks: give --dynamic");
+    if (options.dynamic) {
+      const found = await allPages(async (pageToken) => {
+        const { disks: items, nextPageToken } = await mesh.disks.listDisks({ deployment, pageToken });
+        return { items, nextPageToken };
+      });
+      output.list(OF_DIRECTOR, found, "no such disks");
+      return;
+    }
+    const found = await allPages(async (pageToken) => {
+      const { disks: items, nextPageToken } = await mesh.registry.listDisks({ hostId, pageToken });
+      return { items, nextPageToken };
+    });
+    if (hostId !== "") found.push(...(await disksOnDevices(mesh, hostId, new Set(found.map(({ diskId }) => diskId)))));
+    output.list(OF_REGISTRY, found, "no such disks");
+  },
+};
+
+/** Of a host, to which the registry lists the published disks alone: those that lie on its devices, without `known`. */
+async function disksOnDevices(mesh: Mesh, hostId: string, known: ReadonlySet<string>): Promise<Disk[]> {
+  const devices = await allPages(async (pageToken) => {
+    const { devices: items, nextPageToken } = await mesh.registry.listDevices({ hostId, pageToken });
+    return { items, nextPageToken };
+  });
+  const found: Disk[] = [];
+  for (const diskId of new Set(devices.map((device) => device.diskId))) {
+    if (diskId === "" || known.has(diskId)) continue;
+    const { disk } = await mesh.registry.getDisk({ diskId }).catch((error: unknown) => {
+      // Somebody deleted it since the devices were listed.
+      if (error instanceof NotFoundError) return { disk: undefined };
+      throw error;
+    });
+    if (disk !== undefined) found.push(disk);
+  }
+  return found;
+}

@@ -1,0 +1,24 @@
+import type { Instance } from "@diskmesh/api/director";
+import type { Action } from "../../action.js";
+import type { Columns } from "../../output.js";
+
+const COLUMNS: Columns<Instance> = {
+  instance: ({ group, index }) => `${group}/${index}`,
+  id: ({ instanceId }) => instanceId,
+  state: ({ state, ignore }) => (ignore ? `${state}, ignored` : state),
+  vm: ({ vmCid }) => vmCid,
+  "vm state": ({ vmState }) => vmState,
+  jobs: ({ jobsState }) => jobsState,
+  az: ({ az }) => az,
+  cpi: ({ cpi }) => cpi,
+};
+
+export const instances: Action = {
+  usage: "instances <deployment>",
+  summary: "the instances of a deployment, with their VMs",
+  example: "diskmesh instances demo",
+  run: async ({ mesh, output, args: [deployment = ""] }) => {
+    const { instances: found } = await mesh.deployments.listInstances({ deployment });
+    output.list(COLUMNS, found, "no instances");
+  },
+};

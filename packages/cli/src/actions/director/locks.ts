@@ -1,0 +1,21 @@
+import type { Lock } from "@diskmesh/api/director";
+import type { Action } from "../../action.js";
+import { type Columns, timeText } from "../../output.js";
+
+const COLUMNS: Columns<Lock> = {
+  type: ({ type }) => type,
+  resource: ({ resource }) => resource,
+  task: ({ taskId }) => taskId,
+  until: ({ deadline }) => timeText(deadline),
+  waiting: ({ waitingTaskIds }) => waitingTaskIds.join(" "),
+};
+
+export const locks: Action = {
+  usage: "locks",
+  summary: "who holds what at the director, and who waits for it",
+  example: "diskmesh locks",
+  run: async ({ mesh, output }) => {
+    const { locks: found } = await mesh.locks.listLocks({});
+    output.list(COLUMNS, found, "no locks");
+  },
+};

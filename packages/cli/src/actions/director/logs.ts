@@ -1,0 +1,68 @@
+import { renameSync, rmSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { LogType } from "@diskmesh/api/director";
+import { messageOf, quoted } from "@diskmesh/domain";
+import { type Action, textOption } from "../../action.js";
+import { UsageError } from "../../exit-codes.js";
+import { sizeText } from "../../output.js";
+import { writePieces } from "../../pieces.js";
+import { followToDone } from "../../task-run.js";
+
+const TYPES: Readonly<Record<string, LogType>> = {
+  job: LogType.JOB,
+  agent: LogType.AGENT,
+  system: LogType.SYSTEM,
+};
+
+export const logs: Action = {
+  usage: "logs <deployment> [instance]",
+  summary: "fetches logs of instances into a tgz: of all, of a GROUP, or of GROUP/INDEX or GROUP/ID",
+  options: [
+    ["--type <types>", "of job, agent and system, with commas between (job)"],
+    ["--only <globs>", "only these files, such as web/*.log, with commas between"],
+    ["--dir <folder>", "where to (.)"],
+  ],
+  example: "diskmesh logs demo vm/0 --type agent,system",
+  isOpenEnded: true,
+  run: async (call) => {
+    const { mesh, output, options, args, signal } = call;
+    const [deployment = "", which = ""] = args;
+    const [group = "", instance = "", ...more] = which.split("/");
+    if (more.length > 0) throw new UsageError(`${quoted(which)} is neither GROUP nor GROUP/INDEX nor GROUP/ID`);
+    const logTypes = listOf(textOption(options, "type")).map((type) => {
+      const known = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
+      if (known === undefined) throw new UsageError(`--type must be of ${Object.keys(TYPES).join(", ")}`);
+      return known;
+    });
+    const folder = folderOf(resolve(textOption(options, "dir") || "."));
+    const filters = listOf(textOption(options, "only"));
+    const selection = { deployment, group, instance };
+    const { task } = await mesh.vms.fetchLogs({ selection, logTypes, filters });
+    const { taskId } = await followToDone(call, task);
+    const name = [deployment, group, instance, taskId].filter((part) => part !== "").join("-");
+    const file = join(folder, `${name}.tgz`);
+    const draft = `${file}.part`;
+    try {
+      await writePieces("the logs", draft, () => mesh.vms.downloadLogs({ taskId }, { signal }));
+      renameSync(draft, file);
+    } finally {
+      rmSync(draft, { force: true });
+    }
+    const sizeBytes = statSync(file).size;
+    output.answer({ file, sizeBytes, taskId }, `${file}: ${sizeText(sizeBytes)}`);
+  },
+};
+
+/** Looked at first: an agent packs logs for long. */
+function folderOf(path: string): string {
+  try {
+    if (statSync(path).isDirectory()) return path;
+  } catch (error) {
+    throw new UsageError(`cannot write the logs: ${messageOf(error)}`);
+  }
+  throw new UsageError(`cannot write the logs: ${quoted(path)} is no folder`);
+}
+
+function listOf(text: string): string[] {
+  return text.split(",").filter(Boolean);
+}

@@ -1,0 +1,14 @@
+import type { Action } from "../../action.js";
+import { short } from "../../output.js";
+import { taskIdOf } from "../../values.js";
+
+export const resume: Action = {
+  usage: "resume <task-id>",
+  summary: "have a task run that a restored backup holds",
+  example: "diskmesh resume 17",
+  run: async ({ mesh, output, args: [taskId = ""] }) => {
+    const { task } = await mesh.tasks.resumeTask({ taskId: taskIdOf(taskId) });
+    if (task === undefined) throw new TypeError("the answer has no task");
+    output.answer(task, short(task.state));
+  },
+};

@@ -1,0 +1,38 @@
+import { type Task, TaskState } from "@diskmesh/api/director";
+import { allPages } from "@diskmesh/rpc";
+import { type Action, textOption } from "../../action.js";
+import { type Columns, short, timeText } from "../../output.js";
+
+const COLUMNS: Columns<Task> = {
+  task: ({ taskId }) => taskId,
+  state: ({ state }) => short(state),
+  started: ({ startedAt, createdAt }) => timeText(startedAt ?? createdAt),
+  ended: ({ endedAt }) => timeText(endedAt),
+  user: ({ user }) => user,
+  deployment: ({ deployment }) => deployment,
+  description: ({ description }) => description,
+  result: ({ result }) => result,
+};
+
+const NOT_ENDED = [TaskState.QUEUED, TaskState.PROCESSING, TaskState.CANCELLING, TaskState.HELD];
+const RECENT = 30;
+
+export const tasks: Action = {
+  usage: "tasks",
+  summary: "the director's tasks that have not ended, or the latest ones",
+  options: [
+    ["--recent", `the latest ${RECENT}, whatever became of them`],
+    ["--deployment <name>", "those of this deployment only"],
+  ],
+  example: "diskmesh tasks --recent",
+  run: async ({ mesh, output, options }) => {
+    const deployment = textOption(options, "deployment");
+    const found = options.recent
+      ? (await mesh.tasks.listTasks({ deployment, pageSize: RECENT })).tasks
+      : await allPages(async (pageToken) => {
+          const page = await mesh.tasks.listTasks({ deployment, states: NOT_ENDED, pageToken });
+          return { items: page.tasks, nextPageToken: page.nextPageToken };
+        });
+    output.list(COLUMNS, found, options.recent ? "no tasks" : "no tasks that have not ended");
+  },
+};

@@ -1,0 +1,22 @@
+import { readFile } from "node:fs/promises";
+import { messageOf } from "@diskmesh/domain";
+import { type Action, textOption } from "../../action.js";
+import { UsageError } from "../../exit-codes.js";
+
+export const updateConfig: Action = {
+  usage: "update-config <type> <file>",
+  summary: "give the director a cloud config (az, disk types) or a cpi config; the former version is kept",
+  options: [["--name <name>", "of one config among several of its type (default)"]],
+  example: "diskmesh update-config cloud cloud.yml",
+  run: async ({ mesh, output, args: [type = "", file = ""], options }) => {
+    const content = await readFile(file, "utf8").catch((error: unknown) => {
+      throw new UsageError(`cannot read the config: ${messageOf(error)}`);
+    });
+    const name = textOption(options, "name");
+    const { config } = await mesh.configs.updateConfig({ type, content, ...(name !== "" && { name }) });
+    if (config === undefined) throw new TypeError("the answer has no config");
+    // A config of CPIs holds their credentials.
+    const { content: _secret, ...shown } = config;
+    output.answer(shown, `config ${config.configId}: ${config.type}, ${config.name}`);
+  },
+};

@@ -1,0 +1,20 @@
+import { ActionCode } from "@diskmesh/api/registry";
+import type { Action } from "../../action.js";
+import { repeatAction } from "../../host-action.js";
+
+export const addDevice: Action = {
+  usage: "add-device <host-id> <device-id>",
+  summary: "take a device into operation, also other hardware in the place of what it was",
+  options: [
+    ["--wait", "until it is done"],
+    ["--dry-run", "only say what it would do"],
+    ["--accept-unidentified", "also one without a serial number, which each boot makes wait for confirm-device"],
+  ],
+  example: "diskmesh add-device host-4 host-4-nvme-1 --wait",
+  run: (call) =>
+    repeatAction(call, [ActionCode.S_OK, ActionCode.S_ALREADY], (dryRun) => {
+      const [hostId = "", deviceId = ""] = call.args;
+      const acceptUnidentified = call.options.acceptUnidentified === true;
+      return call.mesh.registry.addDevice({ hostId, deviceId, dryRun, acceptUnidentified });
+    }),
+};

@@ -1,0 +1,43 @@
+import { AttachState, type Device, IdentifiedBy } from "@diskmesh/api/registry";
+import { allPages } from "@diskmesh/rpc";
+import { type Action, textOption } from "../../action.js";
+import { type Columns, short, sizeText, troubleText } from "../../output.js";
+import { attachState } from "../../values.js";
+
+const COLUMNS: Columns<Device> = {
+  device: ({ deviceId }) => deviceId,
+  host: ({ hostId }) => hostId,
+  state: ({ attachState, removalRequested: isLeaving }) =>
+    `${short(attachState)}${isLeaving && attachState !== AttachState.DETACHED ? ", to be removed" : ""}`,
+  health: ({ health }) => short(health),
+  size: ({ sizeBytes }) => sizeText(sizeBytes),
+  identified: ({ identifiedBy }) => (identifiedBy === IdentifiedBy.UNSPECIFIED ? "" : short(identifiedBy)),
+  pool: ({ pool }) => pool,
+  generation: ({ deviceGeneration }) => deviceGeneration,
+  disk: ({ diskId }) => diskId,
+  trouble: ({ trouble }) => troubleText(trouble),
+};
+
+export const devices: Action = {
+  usage: "devices",
+  summary: "the devices of the fleet, or of a host",
+  options: [
+    ["--host <host-id>", "those of this host only"],
+    ["--pool <pool>", "those of this pool only"],
+    ["--state-is <state>", "those in this state only: unknown, attaching, attached, closing or detached"],
+  ],
+  example: "diskmesh devices --host host-1",
+  run: async ({ mesh, output, options }) => {
+    const state = textOption(options, "stateIs");
+    const filter = {
+      hostId: textOption(options, "host"),
+      pool: textOption(options, "pool"),
+      ...(state !== "" && { attachState: attachState(state) as AttachState }),
+    };
+    const found = await allPages(async (pageToken) => {
+      const { devices: items, nextPageToken } = await mesh.registry.listDevices({ ...filter, pageToken });
+      return { items, nextPageToken };
+    });
+    output.list(COLUMNS, found, "no such devices");
+  },
+};

@@ -1,0 +1,26 @@
+import type { FencedDisk } from "@diskmesh/api/registry";
+import { type Action, textOption } from "../../action.js";
+import { EndedWith, EXIT_CODES } from "../../exit-codes.js";
+import type { Columns } from "../../output.js";
+
+const COLUMNS: Columns<FencedDisk> = {
+  disk: ({ diskId }) => diskId,
+  fenced: ({ complete }) => (complete ? "yes" : "not yet"),
+  "not asked": ({ unaskedDevices }) => unaskedDevices.map(({ deviceId }) => deviceId).join(" "),
+};
+
+export const fenceHost: Action = {
+  usage: "fence-host <host-id>",
+  summary: "take from a host every disk that it holds, so that others can have it",
+  options: [
+    ["--reason <text>", "why; it is shown with the disks"],
+    ["--dry-run", "only say which disks"],
+  ],
+  example: 'diskmesh fence-host host-1 --reason "no power"',
+  run: async ({ mesh, output, args: [hostId = ""], options }) => {
+    const dryRun = options.dryRun === true;
+    const { disks } = await mesh.registry.fenceHost({ hostId, reason: textOption(options, "reason"), dryRun });
+    output.list(COLUMNS, disks, `${hostId} holds no disk`);
+    if (!dryRun && disks.some(({ complete }) => !complete)) throw new EndedWith(EXIT_CODES.notYet);
+  },
+};

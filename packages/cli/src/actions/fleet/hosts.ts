@@ -1,0 +1,35 @@
+import type { Host, HostState } from "@diskmesh/api/registry";
+import { allPages } from "@diskmesh/rpc";
+import { type Action, textOption } from "../../action.js";
+import { type Columns, short, timeText, troubleText } from "../../output.js";
+import { hostState } from "../../values.js";
+
+const COLUMNS: Columns<Host> = {
+  host: ({ hostId }) => hostId,
+  state: ({ state, removalRequested }) => `${short(state)}${removalRequested ? ", to be removed" : ""}`,
+  az: ({ az }) => az,
+  rack: ({ rack }) => rack,
+  vm: ({ assignment }) => assignment?.vmCid ?? "",
+  heard: ({ lastHeartbeatAt }) => timeText(lastHeartbeatAt),
+  trouble: ({ trouble }) => troubleText(trouble),
+};
+
+export const hosts: Action = {
+  usage: "hosts",
+  summary: "the hosts of the fleet",
+  options: [
+    ["--az <az>", "those of this az only"],
+    ["--state-is <state>", "those in this state only: online, warning, unavailable or dead"],
+  ],
+  example: "diskmesh hosts --state-is dead",
+  run: async ({ mesh, output, options }) => {
+    const az = textOption(options, "az");
+    const state = textOption(options, "stateIs");
+    const filter = { az, ...(state !== "" && { state: hostState(state) as HostState }) };
+    const found = await allPages(async (pageToken) => {
+      const { hosts: items, nextPageToken } = await mesh.registry.listHosts({ ...filter, pageToken });
+      return { items, nextPageToken };
+    });
+    output.list(COLUMNS, found, "no such hosts");
+  },
+};

@@ -1,0 +1,14 @@
+import { type Action, textOption } from "../../action.js";
+import { deviceHealth } from "../../values.js";
+
+export const setDeviceState: Action = {
+  usage: "set-device-state <health> <device-ids...>",
+  summary: "say that devices are in error or warning, or (online) trust them again, once they were seen to",
+  options: [["--reason <text>", "why; it is shown with the devices"]],
+  example: 'diskmesh set-device-state warning host-1-device-4 --reason "it rattles"',
+  run: async ({ mesh, output, args: [health = "", ...deviceIds], options }) => {
+    const wanted = { deviceIds, health: deviceHealth(health), reason: textOption(options, "reason") };
+    const answer = await mesh.registry.setDeviceState(wanted);
+    output.answer(answer, `changed: ${answer.changedDeviceIds.join(" ") || "none"}`);
+  },
+};

@@ -1,0 +1,211 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { FencedError, InvalidStateError, servedElsewhere, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { expect } from "chai";
+import { decodeStatusDetails } from "../errors/google-rpc.js";
+import { statusOfError } from "../errors/status-of-error.js";
+import type { RpcServer } from "../server/server.js";
+import { Bench, collect, eventually, type Note } from "../testing/note-bench.js";
+
+const NOBODY = "127.0.0.1:1";
+const note = { text: "a", count: 1 };
+
+describe("a client of several servers", () => {
+  const bench = new Bench();
+  let calls: string[];
+  before(() => bench.makeCertificates());
+  beforeEach(() => {
+    calls = [];
+  });
+  afterEach(() => bench.closeAll());
+  after(() => bench.remove());
+
+  /** Starts one that does what `act` says, which may throw; returns its address. */
+  async function serve(name: string, act: () => void = () => {}): Promise<{ address: string; server: RpcServer }> {
+    const said = (): void => {
+      calls.push(name);
+      act();
+    };
+    const server = await bench.serve({
+      get: async () => {
+        said();
+        return { text: name, count: 0 };
+      },
+      async *list() {
+        said();
+        yield { text: name, count: 0 };
+      },
+    });
+    return { address: `127.0.0.1:${bench.port}`, server };
+  }
+  const elsewhere =
+    (leaderAddress = "") =>
+    (): void => {
+      throw servedElsewhere("this one stands by", leaderAddress);
+    };
+
+  it("a standby says in its status who leads and when to try again", () => {
+    const { metadata } = statusOfError(servedElsewhere("this one stands by", "127.0.0.1:7"), "r-1");
+    const details = decodeStatusDetails(metadata.get("grpc-status-details-bin")[0] as Buffer);
+    expect(details.errorInfo?.metadata).to.deep.equal({ leader_address: "127.0.0.1:7" });
+    expect(details.retryAfterMs).to.equal(200);
+  });
+
+  it("none can be reached -> whoever asks is told of each and why at once, long before the call fails", async () => {
+    const told: string[] = [];
+    const onUnreached = (address: string, { message }: Error) => told.push(`${address} ${message}`);
+    const client = bench.client({ address: [NOBODY, "127.0.0.1:2"], onUnreached });
+    const giveUp = new AbortController();
+    const asked = client.get(note, { deadlineMs: 300_000, signal: giveUp.signal });
+    await eventually(async () => expect(told).to.have.length.above(1));
+    giveUp.abort();
+    await rejection(asked);
+    for (const [index, address] of [NOBODY, "127.0.0.1:2"].entries())
+      expect(told[index]).to.match(new RegExp(`^${address} .*: nobody listens there`));
+  });
+
+  it("the first cannot be reached -> the next serves, and is asked first from then on", async () => {
+    const { address } = await serve("b");
+    const client = bench.client({ address: [NOBODY, address] });
+    expect((await client.get(note)).text).to.equal("b");
+    expect((await collect(client.list(note))).map(({ text }) => text)).to.deep.equal(["b"]);
+  });
+
+  it("a standby that names the leader -> called there, streams too, also by one that knew only the standby", async () => {
+    const leader = await serve("leader");
+    const standby = await serve("standby", elsewhere(leader.address));
+    for (const address of [standby.address, [standby.address, NOBODY]]) {
+      calls = [];
+      const client = bench.client({ address });
+      expect((await client.get(note)).text).to.equal("leader");
+      expect((await client.get(note)).text).to.equal("leader");
+      expect(calls).to.deep.equal(["standby", "leader", "leader"]);
+      expect((await collect(bench.client({ address }).list(note))).map(({ text }) => text)).to.deep.equal(["leader"]);
+    }
+  });
+
+  it("nobody leads yet, then one does -> the call succeeds, later", async () => {
+    let leads = false;
+    const act = (): void => {
+      if (!leads) elsewhere(NOBODY)();
+    };
+    const a = await serve("a", act);
+    const client = bench.client({ address: [NOBODY, a.address] });
+    const answer = client.get(note);
+    await eventually(async () => expect(calls.length).to.be.above(1));
+    leads = true;
+    expect((await answer).text).to.equal("a");
+    expect(calls.length).to.be.above(1).and.below(10);
+  });
+
+  it("nobody leads until the deadline -> UNAVAILABLE, not done, within the deadline", async () => {
+    const a = await serve("a", elsewhere());
+    const client = bench.client({ address: [a.address, NOBODY] });
+    let startMs = 0;
+    // On a busy machine the last try may not be answered within what is left, of which nobody knows what was done.
+    const error = await eventually(() => {
+      startMs = performance.now();
+      return rejection(client.get(note, { deadlineMs: 3_000 }), UnavailableError);
+    });
+    expect(error.outcome).to.equal("not_done");
+    expect(error.about).not.to.have.property("leader_address");
+    expect(performance.now() - startMs).to.be.below(30_000);
+  });
+
+  it("a server that was fenced, or is stopping -> called at the next", async () => {
+    const fenced = await serve("fenced", () => {
+      throw new FencedError("another process leads");
+    });
+    const leader = await serve("leader");
+    const client = bench.client({ address: [fenced.address, leader.address] });
+    expect((await client.get(note)).text).to.equal("leader");
+    const other = bench.client({ address: [leader.address, fenced.address] });
+    await other.get(note);
+    const last = await serve("last");
+    await leader.server.drain();
+    const third = bench.client({ address: [leader.address, last.address] });
+    expect((await third.get(note)).text).to.equal("last");
+  });
+
+  const final: readonly [string, Error][] = [
+    ["may have done something", new UnavailableError("lost", { outcome: "unknown" })],
+    ["ran out of time", new TimeoutError("too slow")],
+    ["leads, and cannot do it now", new UnavailableError("a host is away")],
+    ["refuses", new InvalidStateError("no")],
+  ];
+  for (const [what, thrown] of final)
+    it(`a server that ${what} -> called once, and the caller hears of it`, async () => {
+      const a = await serve("a", () => {
+        throw thrown;
+      });
+      const b = await serve("b", () => {
+        throw thrown;
+      });
+      const error = await rejection(bench.client({ address: [a.address, b.address] }).get(note));
+      expect(error.message).to.equal(thrown.message);
+      expect(calls).to.deep.equal(["a"]);
+    });
+
+  it("a server that hangs -> the call times out, the next call goes elsewhere", async () => {
+    const get = (request: Note) =>
+      request.text === "connect" ? Promise.resolve(request) : new Promise<Note>(() => {});
+    await bench.serve({ get }, { limits: { drainTimeoutMs: 10 } });
+    const address = `127.0.0.1:${bench.port}`;
+    const b = await serve("b");
+    const client = bench.client({ address: [address, b.address] });
+    // To connect takes longer than the call may on a busy machine, and is no reason to time out.
+    expect((await client.get({ text: "connect" })).text).to.equal("connect");
+    await rejection(client.get(note, { deadlineMs: 200 }), TimeoutError);
+    expect((await client.get(note)).text).to.equal("b");
+  });
+
+  it("an address that is none -> not followed", async () => {
+    const a = await serve("a", elsewhere("unix:/run/other.sock"));
+    const error = await rejection(bench.client({ address: a.address }).get(note));
+    expect(error.message).to.equal("this one stands by");
+    expect(calls).to.deep.equal(["a"]);
+  });
+
+  it("cancelled while it looks for the leader -> ends at once", async () => {
+    const a = await serve("a", elsewhere());
+    const cancel = new AbortController();
+    const answer = rejection(bench.client({ address: [a.address, NOBODY] }).get(note, { signal: cancel.signal }));
+    await delay(200);
+    const cancelledMs = performance.now();
+    cancel.abort(new Error("enough"));
+    expect((await answer).name).to.equal("CancelledError");
+    expect(performance.now() - cancelledMs).to.be.below(30_000);
+  });
+
+  it("closed while it looks for the leader -> the call ends, not done, and nobody is asked any more", async () => {
+    const a = await serve("a", elsewhere());
+    const client = bench.client({ address: [a.address, NOBODY] });
+    const calling = rejection(client.get(note, { deadlineMs: 10_000 }));
+    while (calls.length < 2) await delay(5);
+    client.close();
+    const { length } = calls;
+    expect(await calling).to.include({ name: "UnavailableError", outcome: "not_done" });
+    expect(calls.length - length, "calls after it was closed").to.be.below(2);
+    expect(await rejection(client.get(note))).to.include({ name: "UnavailableError", outcome: "not_done" });
+  });
+
+  it("calls under way when a server stops leading -> unknown, and new ones are served", async () => {
+    let reached: () => void = () => {};
+    const isReached = new Promise<void>((resolve) => {
+      reached = resolve;
+    });
+    const server = await bench.serve({
+      get: (request) => {
+        if (request.text !== "wait") return Promise.resolve(request);
+        reached();
+        return new Promise<Note>(() => {});
+      },
+    });
+    const client = bench.client();
+    const waiting = rejection(client.get({ text: "wait", count: 0 }));
+    await isReached;
+    server.abortCalls(new UnavailableError("leads no more", { outcome: "unknown" }));
+    expect((await waiting).outcome).to.equal("unknown");
+    expect((await client.get(note)).text).to.equal("a");
+  });
+});

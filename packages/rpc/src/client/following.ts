@@ -1,0 +1,215 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { backoffMs, DomainError, hostPortOf } from "@diskmesh/domain";
+import {
+  type CallOptions,
+  type Client,
+  type MethodDefinition,
+  methodsOf,
+  type ServiceDefinition,
+} from "../call/definition.js";
+import { ServedElsewhereError, StreamRefusedError } from "../errors/error-of-status.js";
+import { ClientChannel, type ClientOptions, closedError } from "./client.js";
+
+/**
+ * Makes a client. It connects with the first call, and again by itself whenever the connection was lost. Of several
+ * servers it finds the one that leads: a call that certainly did nothing is sent to another, until its deadline.
+ */
+export function createClient<Definition extends ServiceDefinition>(
+  definition: Definition,
+  options: ClientOptions,
+): Client<Definition> {
+  const client = new FollowingClient(options);
+  const methods: Record<string, unknown> = { close: () => client.close() };
+  for (const [name, method] of methodsOf(definition)) methods[name] = client.methodOf(method);
+  return methods as Client<Definition>;
+}
+
+/** No try begins with less time than that left. */
+const SHORTEST_TRY_MS = 50;
+/** A server that takes longer to let a connection in is passed over, where there is another. */
+const CONNECT_TIMEOUT_MS = 2_000;
+
+/** When all have been asked and none leads. Short enough to be no more than a delay, long enough for thousands of callers. */
+const ROUND_BACKOFF = { minDelayMs: 100, maxDelayMs: 500 };
+
+/** Leaders that were told of, beside the addresses that were configured. */
+const TOLD_MAX = 8;
+
+class FollowingClient {
+  readonly #options: ClientOptions;
+  readonly #addresses: readonly string[];
+  readonly #channels = new Map<string, ClientChannel>();
+  /** Whoever served last. */
+  #current: string;
+  #isClosed = false;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    this.#addresses = typeof options.address === "string" ? [options.address] : [...new Set(options.address)];
+    this.#current = this.#addresses[0] ?? "";
+    // Now rather than with the first call, so that TLS files that cannot be read are told of at the start.
+    this.#channelOf(this.#current);
+  }
+
+  /** Calls that look for the leader end then; those that were sent end as their connections do. */
+  close(): void {
+    this.#isClosed = true;
+    for (const channel of this.#channels.values()) channel.close();
+  }
+
+  methodOf(method: MethodDefinition): unknown {
+    if (method.requestStream)
+      return method.responseStream
+        ? (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#bidi(method, requests, call)
+        : (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#clientStream(method, requests, call);
+    return method.responseStream
+      ? (request: unknown, call?: CallOptions) => this.#serverStream(method, request, call)
+      : (request: unknown, call?: CallOptions) => this.#unary(method, request, call);
+  }
+
+  async #unary(method: MethodDefinition, request: unknown, call: CallOptions = {}): Promise<unknown> {
+    const search = new Search(call.deadlineMs ?? this.#options.defaultDeadlineMs);
+    for (let address = this.#current; ; ) {
+      try {
+        const channel = await this.#connected(address, search);
+        const response = await channel.unary(method, request, { ...call, deadlineMs: search.leftMs() });
+        this.#current = address;
+        return response;
+      } catch (error) {
+        address = await this.#next(address, error, search, call.signal);
+      }
+    }
+  }
+
+  async *#serverStream(method: MethodDefinition, request: unknown, call: CallOptions = {}): AsyncGenerator<unknown> {
+    const search = new Search(call.deadlineMs ?? this.#options.defaultDeadlineMs);
+    for (let address = this.#current; ; ) {
+      let begun = false;
+      try {
+        const channel = await this.#connected(address, search, call);
+        const left = call.deadlineMs === undefined ? {} : { deadlineMs: search.leftMs() };
+        for await (const response of channel.serverStream(method, request, { ...call, ...left })) {
+          if (!begun) this.#current = address;
+          begun = true;
+          yield response;
+        }
+        return;
+      } catch (error) {
+        // What was read already would come a second time.
+        if (begun) throw error;
+        address = await this.#next(address, error, search, call.signal);
+      }
+    }
+  }
+
+  /** Requests that stream are read only once, so such a call is not sent again; the next one goes elsewhere. */
+  async #clientStream(method: MethodDefinition, requests: AsyncIterable<unknown>, call?: CallOptions) {
+    const address = this.#current;
+    try {
+      return await this.#channelOf(address).clientStream(method, requests, call);
+    } catch (error) {
+      this.#leave(address, error);
+      throw error;
+    }
+  }
+
+  async *#bidi(
+    method: MethodDefinition,
+    requests: AsyncIterable<unknown>,
+    call?: CallOptions,
+  ): AsyncGenerator<unknown> {
+    const address = this.#current;
+    try {
+      yield* this.#channelOf(address).bidi(method, requests, call);
+    } catch (error) {
+      this.#leave(address, error);
+      throw error;
+    }
+  }
+
+  /** Where to send a call again that failed at `address`; throws the error when there is no use in it or no time. */
+  async #next(address: string, error: unknown, search: Search, signal: AbortSignal | undefined): Promise<string> {
+    if (error instanceof StreamRefusedError && search.refusals++ < MAX_REFUSALS && search.leftMs() > 0) return address;
+    this.#leave(address, error);
+    if (!(error instanceof ServedElsewhereError)) throw error;
+    if (!error.answered) this.#options.onUnreached?.(address, error);
+    search.tried.add(address);
+    const leader = leaderIn(error);
+    const next = [leader, ...this.#addresses].find((other) => other !== undefined && !search.tried.has(other));
+    if (next !== undefined && search.leftMs() > 0) return next;
+    // The only one there is, and it is away: that is for the caller to hear.
+    if (this.#addresses.length === 1 && leader === undefined) throw error;
+    const pauseMs = backoffMs(search.rounds++, ROUND_BACKOFF, Math.random());
+    // One that has no time to be answered would leave open whether it did something.
+    if (pauseMs + SHORTEST_TRY_MS >= search.leftMs()) throw error;
+    search.tried.clear();
+    await delay(pauseMs, undefined, signal ? { signal } : {}).catch(() => {});
+    // When it was cancelled, the call itself says so.
+    return leader ?? (this.#addresses[0] as string);
+  }
+
+  /** Later calls need not meet the same trouble. */
+  #leave(address: string, error: unknown): void {
+    if (this.#current !== address) return;
+    if (error instanceof ServedElsewhereError && leaderIn(error) !== undefined) {
+      this.#current = leaderIn(error) as string;
+    } else if (error instanceof ServedElsewhereError || (error instanceof DomainError && error.outcome === "unknown")) {
+      // A server that hangs says nothing; if it was only slow, another one sends the caller back to it.
+      const index = this.#addresses.indexOf(address);
+      this.#current = this.#addresses[(index + 1) % this.#addresses.length] as string;
+    }
+  }
+
+  /** `stream` is a call that may have no deadline of its own: the connection it waits for has. */
+  async #connected(address: string, search: Search, stream?: CallOptions): Promise<ClientChannel> {
+    const channel = this.#channelOf(address);
+    const isOneOfSeveral = this.#addresses.length > 1 || address !== this.#addresses[0];
+    const timeoutMs = Math.min(isOneOfSeveral ? CONNECT_TIMEOUT_MS : Number.POSITIVE_INFINITY, search.leftMs());
+    if (isOneOfSeveral || stream !== undefined) await channel.connect(Math.max(0, timeoutMs), stream?.signal);
+    return channel;
+  }
+
+  #channelOf(address: string): ClientChannel {
+    if (this.#isClosed) throw closedError(address);
+    let channel = this.#channels.get(address);
+    if (channel === undefined) {
+      this.#forgetTold();
+      channel = new ClientChannel({ ...this.#options, address });
+      this.#channels.set(address, channel);
+    }
+    return channel;
+  }
+
+  #forgetTold(): void {
+    const told = [...this.#channels.keys()].filter((known) => !this.#addresses.includes(known));
+    if (told.length < TOLD_MAX) return;
+    const oldest = told.find((known) => known !== this.#current) as string;
+    this.#channels.get(oldest)?.close();
+    this.#channels.delete(oldest);
+  }
+}
+
+/** Once is usual, when a connection has come of age; a server that goes on refusing is in trouble. */
+const MAX_REFUSALS = 3;
+
+/** One call on its way to the server that leads. */
+class Search {
+  /** Addresses asked in this round. */
+  readonly tried = new Set<string>();
+  rounds = 0;
+  refusals = 0;
+  #deadlineAtMs: number;
+
+  constructor(deadlineMs: number) {
+    this.#deadlineAtMs = performance.now() + deadlineMs;
+  }
+
+  leftMs(): number {
+    return Math.ceil(this.#deadlineAtMs - performance.now());
+  }
+}
+
+/** An address comes from outside: anything else than host and port could name another transport. */
+function leaderIn(error: ServedElsewhereError): string | undefined {
+  return hostPortOf(error.leaderAddress) && error.leaderAddress;
+}

@@ -1,0 +1,57 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { HealthDefinition } from "@diskmesh/api/grpc-health";
+import { messageOf, TimeoutError } from "@diskmesh/domain";
+import type { Client } from "../call/definition.js";
+import type { ClientOptions } from "./client.js";
+import { createClient } from "./following.js";
+
+export interface WaitForHealthOptions extends Omit<ClientOptions, "address" | "defaultDeadlineMs"> {
+  /** `host:port` of the server. */
+  readonly address: string;
+  /** Name of one service; empty, the default, for the server as a whole. */
+  readonly service?: string;
+  /** Whether any answer will do, as of a standby that listens but does not serve. */
+  readonly accept?: "serving" | "any";
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+const TRY_TIMEOUT_MS = 1_000;
+const TRY_EVERY_MS = 50;
+
+/** Resolves when a server's health check says SERVING. Throws TimeoutError with what it said last. */
+export async function waitForHealth(options: WaitForHealthOptions): Promise<void> {
+  const client = createClient(HealthDefinition, { ...options, defaultDeadlineMs: TRY_TIMEOUT_MS });
+  const untilMs = performance.now() + options.timeoutMs;
+  let last = "it was not asked";
+  try {
+    while (performance.now() < untilMs) {
+      options.signal?.throwIfAborted();
+      try {
+        const { status } = await client.check(options.service === undefined ? {} : { service: options.service });
+        if (status === "SERVING" || options.accept === "any") return;
+        last = `${status}${await missingParts(client)}`;
+      } catch (error) {
+        last = messageOf(error);
+      }
+      await delay(TRY_EVERY_MS, undefined, options.signal ? { signal: options.signal } : {});
+    }
+  } finally {
+    client.close();
+  }
+  throw new TimeoutError(`${options.address} does not serve after ${options.timeoutMs} ms: ${last}`, {
+    about: { address: options.address },
+  });
+}
+
+/** They say how it is with the whole process. */
+const NO_NEEDS: ReadonlySet<string> = new Set(["", "ready", "standby"]);
+
+/** What a server that does not serve lacks, as it says itself; services are known by the dots in their names. */
+async function missingParts(client: Client<typeof HealthDefinition>): Promise<string> {
+  const { statuses } = await client.list({});
+  const isMissing = ([part, health]: [string, { status: string }]) =>
+    !NO_NEEDS.has(part) && !part.includes(".") && health.status === "NOT_SERVING";
+  const missing = Object.entries(statuses).filter(isMissing);
+  return missing.length === 0 ? "" : `, for want of: ${missing.map(([part]) => part).join(", ")}`;
+}

@@ -1,0 +1,299 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import {
+  DomainError,
+  formatIdentity,
+  type Identity,
+  isOperator,
+  messageOf,
+  OPERATOR_ROLES,
+  PermissionDeniedError,
+  ResourceExhaustedError,
+  type Role,
+  servedElsewhere,
+  TimeoutError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { type Metadata, status } from "@grpc/grpc-js";
+import { context } from "@opentelemetry/api";
+import { ActiveCall } from "../call/call-context.js";
+import { streamOfCall } from "../call/grpc-js-internals.js";
+import type { RpcServerLimits } from "../call/limits.js";
+import { type Caller, callerOfStream } from "../call/peer-identity.js";
+import { REQUEST_ID_HEADER, RequestIds } from "../call/request-id.js";
+import { Room, type Share } from "../call/room.js";
+import { endCall, startServerSpan, type TracedCall, traceIdOf } from "../call/tracing.js";
+import { passingCause } from "../errors/passing-causes.js";
+import { type GrpcStatus, statusOfError } from "../errors/status-of-error.js";
+
+/** A call of a method that may change something, and was answered, for the log. */
+export interface RpcChange {
+  /** Full path, e.g. `/diskmesh.registry.v1.DiskRegistryService/AddHost`. */
+  readonly method: string;
+  readonly identity: Identity;
+  readonly durationMs: number;
+  readonly requestId: string;
+  /** Undefined for one that came as a stream. */
+  readonly request: unknown;
+  readonly response: unknown;
+}
+
+/** A call that failed, for the log. */
+export interface RpcFailure {
+  /** Full path, e.g. `/diskmesh.registry.v1.DiskRegistryService/AddHost`. */
+  readonly method: string;
+  /** Undefined when the connection was lost before the caller could be identified. */
+  readonly identity: Identity | undefined;
+  /** Name of the gRPC status, e.g. `NOT_FOUND`. */
+  readonly status: string;
+  readonly durationMs: number;
+  readonly requestId: string;
+  /** Whether its method may change something. */
+  readonly changes: boolean;
+  /** Undefined for one that came as a stream, or was not decoded. */
+  readonly request: unknown;
+  /** What was thrown. For INTERNAL the client was told nothing of it. */
+  readonly error: unknown;
+  /** True when this is a bug rather than something the caller was told. */
+  readonly unexpected: boolean;
+}
+
+/** What the gate knows of a method before anybody calls it. */
+export interface GatedMethod {
+  readonly path: string;
+  readonly roles: ReadonlySet<Role>;
+  readonly streams: boolean;
+  readonly changes: boolean;
+}
+
+interface IncomingCall {
+  readonly metadata: Metadata;
+  getDeadline(): Date | number;
+}
+
+/** A call that was let in, and how to end it. */
+export interface AdmittedCall {
+  readonly active: ActiveCall;
+  readonly traced: TracedCall;
+  /** Call with what the caller is told, if that is no failure. */
+  succeed(response: unknown): void;
+  /** Call when the handler has ended, whether or not the client was answered before. */
+  release(): void;
+}
+
+const RETRY_WHEN_FULL_MS = 200;
+
+/** Of the event loop: grpc-js ends an answer, with its trailers, in the turn after the one in which it begins it. */
+const TURNS_UNTIL_ANSWERED = 2;
+
+/** Streams kept for each share of those who must always get through. */
+const RESERVED_STREAMS = 32;
+
+/** Roles of which there are many peers. Each of the others is one service, which may do as much as there is room for. */
+const BOUNDED_ROLES: ReadonlySet<Role> = new Set([...OPERATOR_ROLES, "disk-agent", "vm-agent", "nats"]);
+
+const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
+
+/** A registry calls agents to order them; what agents call and is no stream of data is what they report. */
+function shareOf({ role }: Identity, method: GatedMethod): Share {
+  if (role === "disk-registry") return "orders";
+  if (role === "disk-agent" && !method.streams) return "reports";
+  return isOperator(role) && READS.test(method.path) ? "operator reads" : "others";
+}
+
+function limitName(method: GatedMethod, full: "peer" | "room") {
+  if (method.streams) return full === "peer" ? "maxStreamsPerPeer" : "maxConcurrentStreams";
+  return full === "peer" ? "maxCallsPerPeer" : "maxConcurrentCalls";
+}
+
+/** Lets calls in or refuses them: by identity and role, deadline, number at once, and whether the server is stopping. */
+export class CallGate {
+  #draining = false;
+  readonly #active = new Map<ActiveCall, GatedMethod>();
+  readonly #calls: Room<ActiveCall>;
+  readonly #streams: Room<ActiveCall>;
+  readonly #requestIds = new RequestIds();
+  #onEmpty: (() => void) | undefined;
+
+  constructor(
+    private readonly limits: RpcServerLimits,
+    private readonly onError: (failure: RpcFailure) => void,
+    private readonly onChange: (change: RpcChange) => void,
+  ) {
+    const { maxConcurrentCalls, maxCallsPerPeer, maxConcurrentStreams, maxStreamsPerPeer } = limits;
+    const tenthOf = (capacity: number) => Math.floor(capacity / 10);
+    this.#calls = new Room({
+      capacity: maxConcurrentCalls,
+      reserve: tenthOf(maxConcurrentCalls),
+      perPeer: maxCallsPerPeer,
+    });
+    this.#streams = new Room({
+      capacity: maxConcurrentStreams,
+      reserve: Math.min(RESERVED_STREAMS, tenthOf(maxConcurrentStreams)),
+      perPeer: maxStreamsPerPeer,
+    });
+  }
+
+  /** Undefined when the call was refused, in which case `fail` has sent the refusal. */
+  admit(method: GatedMethod, call: IncomingCall, fail: (status: GrpcStatus) => void): AdmittedCall | undefined {
+    const startedMs = performance.now();
+    const requestId = this.#requestIds.of(call.metadata.get(REQUEST_ID_HEADER)[0]);
+    let caller: Caller | undefined;
+    const traced = startServerSpan(method.path, call.metadata);
+    let admitted: ActiveCall | undefined;
+    const sendFailure = (error: unknown): void => {
+      const answer = statusOfError(error, requestId);
+      const failure = {
+        method: method.path,
+        identity: caller?.identity,
+        status: status[answer.code],
+        durationMs: performance.now() - startedMs,
+        requestId,
+        changes: method.changes,
+        request: admitted?.request,
+        error,
+        unexpected: !(error instanceof DomainError) && passingCause(error, requestId) === undefined,
+      };
+      // Its line in the log names the trace.
+      context.with(traced.context, () => report(() => this.onError(failure)));
+      endCall(traced, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
+      fail(answer);
+    };
+    try {
+      caller = callerOfStream(streamOfCall(call));
+      this.#authorise(method, caller);
+      const nowMs = Date.now();
+      const deadlineAtMs = this.#deadlineOf(method, call, nowMs);
+      if (deadlineAtMs <= nowMs)
+        throw new TimeoutError(`the deadline of ${method.path} had passed when the call arrived; nothing was done`);
+      if (this.#draining) throw servedElsewhere("the server is stopping; call another one, or again later");
+      const active = new ActiveCall({
+        identity: caller.identity,
+        requestId,
+        traceId: traceIdOf(traced),
+        deadlineAtMs,
+        streams: method.streams,
+        share: shareOf(caller.identity, method),
+        peer: BOUNDED_ROLES.has(caller.identity.role) ? caller.name : undefined,
+        sendFailure,
+      });
+      this.#enter(active, method);
+      // grpc-js itself watches a deadline that the client sent.
+      if (deadlineAtMs !== deadlineSentBy(call) && deadlineAtMs !== Number.POSITIVE_INFINITY)
+        active.startTimer(deadlineAtMs - nowMs);
+      this.#active.set(active, method);
+      admitted = active;
+      const succeed = (response: unknown): void => {
+        if (method.changes) this.#tellChange(method, active, traced, response);
+        endCall(traced, status.OK);
+      };
+      return { active, traced, succeed, release: () => this.#release(active) };
+    } catch (error) {
+      sendFailure(error);
+      return undefined;
+    }
+  }
+
+  /**
+   * Refuses new calls, tells streams to end, and waits for the calls under way. After the time allowed it fails them and
+   * returns without waiting for handlers that do not listen to their signal.
+   */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    const stopping = new UnavailableError("the server is stopping; whether the call took effect is not known", {
+      outcome: "unknown",
+    });
+    // Streams such as watches have no end of their own, so waiting for them would only make every stop slow.
+    for (const [active, method] of this.#active) if (method.streams) active.abort(stopping);
+    await this.#empty(this.limits.drainTimeoutMs);
+    for (const active of this.#active.keys()) active.abort(stopping);
+    // Then all changes are told.
+    for (let turn = 0; turn < TURNS_UNTIL_ANSWERED; turn++) await nextTurn();
+  }
+
+  /** Answers all calls under way with the reason, and tells their handlers to stop. New calls are let in as before. */
+  abortCalls(reason: DomainError): void {
+    for (const active of this.#active.keys()) active.abort(reason);
+  }
+
+  #empty(timeoutMs: number): Promise<void> {
+    if (this.#active.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs);
+      this.#onEmpty = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #release(active: ActiveCall): void {
+    this.#calls.leave(active);
+    this.#streams.leave(active);
+    if (this.#active.delete(active) && this.#active.size === 0) this.#onEmpty?.();
+  }
+
+  #enter(active: ActiveCall, method: GatedMethod): void {
+    const { limits } = this;
+    const entry = method.streams
+      ? this.#streams.enter(active, performance.now() - limits.minStreamIdleMs)
+      : this.#calls.enter(active, Number.NEGATIVE_INFINITY);
+    if ("full" in entry) {
+      const name = limitName(method, entry.full);
+      const whose = entry.full === "peer" ? `${formatIdentity(active.identity)} has` : "this server serves";
+      const what = method.streams ? "streams" : "calls";
+      throw new ResourceExhaustedError(
+        `${whose} as many ${what} at once as it may, ${limits[name]} (rpc.${name}); end some, or try again later`,
+        { retryAfterMs: RETRY_WHEN_FULL_MS },
+      );
+    }
+    entry.evicted?.abort(
+      new UnavailableError("this stream idled longest and made room for another; open it again when it is needed", {
+        retryAfterMs: RETRY_WHEN_FULL_MS,
+        outcome: "unknown",
+      }),
+    );
+  }
+
+  #authorise(method: GatedMethod, { identity, name }: Caller): void {
+    if (method.roles.has(identity.role)) return;
+    const allowed = [...method.roles].join(", ") || "nobody";
+    throw new PermissionDeniedError(`${name} may not call ${method.path}: allowed are ${allowed}`, {
+      about: { identity: name, method: method.path, allowed_roles: allowed },
+    });
+  }
+
+  #deadlineOf(method: GatedMethod, call: IncomingCall, nowMs: number): number {
+    const sent = deadlineSentBy(call);
+    if (method.streams) return sent;
+    if (sent === Number.POSITIVE_INFINITY) return nowMs + this.limits.defaultDeadlineMs;
+    return Math.min(sent, nowMs + this.limits.maxDeadlineMs);
+  }
+
+  #tellChange({ path }: GatedMethod, active: ActiveCall, traced: TracedCall, response: unknown): void {
+    const { identity, requestId, request } = active;
+    const durationMs = performance.now() - traced.startedMs;
+    const change = { method: path, identity, durationMs, requestId, request, response };
+    const tell = (): void => context.with(traced.context, () => report(() => this.onChange(change)));
+    // Behind the answer: its caller need not wait while a line of the log is written, which takes a third as long as a
+    // bare call.
+    afterTurns(TURNS_UNTIL_ANSWERED, tell);
+  }
+}
+
+function afterTurns(turns: number, run: () => void): void {
+  if (turns === 0) run();
+  else setImmediate(afterTurns, turns - 1, run);
+}
+
+function report(tell: () => void): void {
+  try {
+    tell();
+  } catch {
+    // A log that fails must not fail the call as well.
+  }
+}
+
+function deadlineSentBy(call: IncomingCall): number {
+  const deadline = call.getDeadline();
+  return typeof deadline === "number" ? deadline : deadline.getTime();
+}

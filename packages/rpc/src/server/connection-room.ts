@@ -1,0 +1,58 @@
+import type { RpcServerLimits } from "../call/limits.js";
+
+export type ConnectionLimits = Pick<
+  RpcServerLimits,
+  "maxConnections" | "maxConnectionsPerAddress" | "maxHandshakes" | "maxHandshakesPerAddress"
+>;
+
+/** Counts connections and TLS handshakes under way, in all and by address, against their limits. */
+export class ConnectionRoom {
+  readonly #connections = new CountByAddress();
+  readonly #handshakes = new CountByAddress();
+
+  constructor(private readonly limits: ConnectionLimits) {}
+
+  /** Counts a new connection; or says which limit is reached, and counts nothing. */
+  enter(address: string): keyof ConnectionLimits | undefined {
+    const { maxConnections, maxConnectionsPerAddress } = this.limits;
+    if (this.#connections.all >= maxConnections) return "maxConnections";
+    if (this.#connections.of(address) >= maxConnectionsPerAddress) return "maxConnectionsPerAddress";
+    this.#connections.add(address, 1);
+    return undefined;
+  }
+
+  /** The limit that keeps a handshake with that address from beginning now. */
+  handshakeLimit(address: string): keyof ConnectionLimits | undefined {
+    const { maxHandshakes, maxHandshakesPerAddress } = this.limits;
+    if (this.#handshakes.all >= maxHandshakes) return "maxHandshakes";
+    return this.#handshakes.of(address) >= maxHandshakesPerAddress ? "maxHandshakesPerAddress" : undefined;
+  }
+
+  handshakeBegins(address: string): void {
+    this.#handshakes.add(address, 1);
+  }
+
+  handshakeEnded(address: string): void {
+    this.#handshakes.add(address, -1);
+  }
+
+  leave(address: string): void {
+    this.#connections.add(address, -1);
+  }
+}
+
+class CountByAddress {
+  all = 0;
+  readonly #counts = new Map<string, number>();
+
+  of(address: string): number {
+    return this.#counts.get(address) ?? 0;
+  }
+
+  add(address: string, change: 1 | -1): void {
+    this.all += change;
+    const count = this.of(address) + change;
+    if (count > 0) this.#counts.set(address, count);
+    else this.#counts.delete(address);
+  }
+}

@@ -1,0 +1,78 @@
+import {
+  type HealthCheckRequest,
+  type HealthCheckResponse,
+  HealthDefinition,
+  type HealthListResponse,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from "@diskmesh/api/grpc-health";
+import { NotFoundError } from "@diskmesh/domain";
+import { Metadata, type Server, type sendUnaryData, type UntypedServiceImplementation } from "@grpc/grpc-js";
+import { methodsOf } from "../call/definition.js";
+import { statusOfError } from "../errors/status-of-error.js";
+
+export const HEALTH_SERVICE = HealthDefinition.fullName;
+
+type Call = { readonly request: HealthCheckRequest };
+type Watch = Call & {
+  write(response: HealthCheckResponse): void;
+  once(event: "cancelled", listener: () => void): void;
+};
+
+/** Undefined: nobody has looked, or can look now. */
+export type Healthy = boolean | undefined;
+
+/** The trailer in which the answer to a check says why a part does not serve. */
+const WHY_TRAILER = "diskmesh-why";
+const MAX_WHY_LENGTH = 500;
+
+/** gRPC's health service: says of the server, which has the empty name, and of its parts what it was told of them. */
+export class Health {
+  readonly #statuses = new Map<string, ServingStatus>();
+  readonly #whys = new Map<string, string>();
+  readonly #watches = new Set<Watch>();
+
+  set(part: string, healthy: Healthy, why = ""): void {
+    this.#whys.set(part, why);
+    const status = statusOf(healthy);
+    if (this.#statuses.get(part) === status) return;
+    this.#statuses.set(part, status);
+    for (const watch of this.#watches) if (watch.request.service === part) this.#tell(watch);
+  }
+
+  addToServer(server: Pick<Server, "addService">): void {
+    const implementation: UntypedServiceImplementation = {
+      check: ({ request }: Call, callback: sendUnaryData<HealthCheckResponse>) => {
+        const status = this.#statuses.get(request.service);
+        const unknown = new NotFoundError(`this process has no part ${JSON.stringify(request.service)}`);
+        if (status === undefined) callback(statusOfError(unknown, "none"));
+        else callback(null, { status }, trailerOf(this.#whys.get(request.service)));
+      },
+      list: (_call: unknown, callback: sendUnaryData<HealthListResponse>) => {
+        const statuses = Object.fromEntries([...this.#statuses].map(([part, status]) => [part, { status }]));
+        callback(null, { statuses });
+      },
+      watch: ((watch: Watch) => {
+        this.#watches.add(watch);
+        watch.once("cancelled", () => this.#watches.delete(watch));
+        this.#tell(watch);
+      }) as never,
+    };
+    server.addService(Object.fromEntries(methodsOf(HealthDefinition)) as never, implementation);
+  }
+
+  #tell(watch: Watch): void {
+    watch.write({ status: this.#statuses.get(watch.request.service) ?? ServingStatus.SERVICE_UNKNOWN });
+  }
+}
+
+function statusOf(healthy: Healthy): ServingStatus {
+  if (healthy === undefined) return ServingStatus.UNKNOWN;
+  return healthy ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
+}
+
+/** Only printable ASCII may travel as a trailer. */
+function trailerOf(why: string | undefined): Metadata {
+  const trailer = new Metadata();
+  if (why) trailer.set(WHY_TRAILER, why.replace(/[^ -~]/g, "?").slice(0, MAX_WHY_LENGTH));
+  return trailer;
+}

@@ -1,0 +1,51 @@
+import type { Role } from "@diskmesh/domain";
+import type { Handlers, ServiceDefinition } from "../call/definition.js";
+import type { RpcServer } from "./server.js";
+
+/** What serves a method, with what its service shares. */
+export type Serve<Context, Handler> = Handler extends (...args: infer Args) => infer Answer
+  ? (context: Context, ...args: Args) => Answer
+  : never;
+
+/** A method of a service: who may call it, and what serves it. */
+export interface OfferedMethod<Serving> {
+  readonly roles: readonly Role[];
+  /** Whether it may change something: each of its calls is a line of the log then. */
+  readonly changes: boolean;
+  readonly serve: Serving;
+}
+
+/** A method that only looks. */
+export function allow<Serving>(roles: readonly Role[], serve: Serving): OfferedMethod<Serving> {
+  return { roles, changes: false, serve };
+}
+
+/** A method that may change something. */
+export function allowChange<Serving>(roles: readonly Role[], serve: Serving): OfferedMethod<Serving> {
+  return { roles, changes: true, serve };
+}
+
+/**
+ * Adds a service of which each method is in one list. `current` is asked with each call, and throws while this process
+ * does not serve: another time of leading has another context.
+ */
+export function offer<Context, Definition extends ServiceDefinition>(
+  server: Pick<RpcServer, "addService">,
+  definition: Definition,
+  current: () => Context,
+  methods: {
+    readonly [Name in keyof Definition["methods"]]: OfferedMethod<Serve<Context, Handlers<Definition>[Name]>>;
+  },
+): void {
+  type Any = OfferedMethod<(context: Context, ...args: unknown[]) => unknown>;
+  const offered = Object.entries(methods as unknown as Readonly<Record<string, Any>>);
+  const roles = Object.fromEntries(offered.map(([name, method]) => [name, method.roles]));
+  const handlers = Object.fromEntries(
+    offered.map(([name, { serve }]) => [name, (...args: unknown[]) => serve(current(), ...args)]),
+  );
+  server.addService(definition, {
+    changing: new Set(offered.flatMap(([name, { changes }]) => (changes ? [name] : []))),
+    roles: roles as Readonly<Record<keyof Definition["methods"], readonly Role[]>>,
+    handlers: handlers as Handlers<Definition>,
+  });
+}

@@ -1,0 +1,253 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { CancelledError, InvalidArgumentError, messageOf, TimeoutError } from "@diskmesh/domain";
+import type {
+  handleBidiStreamingCall,
+  handleClientStreamingCall,
+  handleServerStreamingCall,
+  handleUnaryCall,
+  Metadata,
+  UntypedHandleCall,
+} from "@grpc/grpc-js";
+import { context } from "@opentelemetry/api";
+import type { ActiveCall, CallContext } from "../call/call-context.js";
+import { describeCall } from "../call/tracing.js";
+import type { AdmittedCall, CallGate, GatedMethod } from "./call-gate.js";
+
+type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
+type ServerStreamHandler = (request: unknown, call: CallContext) => AsyncIterable<unknown>;
+type ClientStreamHandler = (requests: AsyncIterable<unknown>, call: CallContext) => Promise<unknown>;
+type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
+
+/** Stands for a request that could not be decoded, until it is known that the caller may hear why. */
+class Undecodable {
+  constructor(readonly reason: string) {}
+}
+
+/** Wraps a generated decoder, whose throw grpc-js would report as INTERNAL. */
+export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buffer) => unknown {
+  return (bytes) => {
+    try {
+      return decode(bytes);
+    } catch (error) {
+      return new Undecodable(messageOf(error));
+    }
+  };
+}
+
+/** The one request of a call, told of in its span. */
+function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
+  const only = decoded(request, path);
+  active.request = only;
+  describeCall(traced, only, active.requestId);
+  return only;
+}
+
+/** Throws InvalidArgumentError for what could not be decoded. */
+function decoded(request: unknown, path: string): unknown {
+  if (request instanceof Undecodable)
+    throw new InvalidArgumentError(`the request of ${path} cannot be decoded: ${request.reason}`, {
+      about: { method: path },
+    });
+  return request;
+}
+
+interface ServedMethod extends GatedMethod {
+  readonly requestStream: boolean;
+  readonly responseStream: boolean;
+  /** Called here rather than by grpc-js, whose report of an answer that cannot be encoded would reach no log. */
+  readonly encode: (response: unknown) => Buffer;
+}
+
+/** Is told of a call of grpc-js whose first message has come. */
+export type OnHeard = (call: object) => void;
+
+/** Makes of a handler what grpc-js calls. `handler` is of the kind that the two flags say. */
+export function serveMethod(
+  gate: CallGate,
+  method: ServedMethod,
+  onHeard: OnHeard,
+  handler: unknown,
+): UntypedHandleCall {
+  if (method.requestStream)
+    return method.responseStream
+      ? serveBidi(gate, method, onHeard, handler as BidiHandler)
+      : serveClientStream(gate, method, onHeard, handler as ClientStreamHandler);
+  return method.responseStream
+    ? serveServerStream(gate, method, onHeard, handler as ServerStreamHandler)
+    : serveUnary(gate, method, onHeard, handler as UnaryHandler);
+}
+
+function serveUnary(
+  gate: CallGate,
+  method: ServedMethod,
+  onHeard: OnHeard,
+  handler: UnaryHandler,
+): handleUnaryCall<unknown, unknown> {
+  return (call, callback) => {
+    onHeard(call);
+    const admitted = gate.admit(method, call, (failure) => callback(failure));
+    if (!admitted) return;
+    watchCancel(call, admitted.active);
+    void answerOnce(admitted, method, callback, () =>
+      handler(onlyRequest(call.request, admitted, method.path), admitted.active),
+    );
+  };
+}
+
+function serveClientStream(
+  gate: CallGate,
+  method: ServedMethod,
+  onHeard: OnHeard,
+  handler: ClientStreamHandler,
+): handleClientStreamingCall<unknown, unknown> {
+  return (call, callback) => {
+    const admitted = gate.admit(method, call, (failure) => callback(failure));
+    if (!admitted) return;
+    watchCancel(call, admitted.active);
+    const requests = requestsOf(call, method, admitted.active, onHeard);
+    void answerOnce(admitted, method, callback, () => handler(requests, admitted.active));
+  };
+}
+
+/** Runs a handler of an admitted call, and calls back with its encoded answer, unless that has failed before. */
+async function answerOnce(
+  admitted: AdmittedCall,
+  method: ServedMethod,
+  callback: (error: null, response: Buffer) => void,
+  run: () => Promise<unknown>,
+): Promise<void> {
+  const { active, traced } = admitted;
+  try {
+    const response = await context.with(traced.context, run);
+    const encoded = method.encode(response);
+    if (active.takeAnswer()) {
+      admitted.succeed(response);
+      callback(null, encoded);
+    }
+  } catch (error) {
+    active.fail(error);
+  } finally {
+    admitted.release();
+  }
+}
+
+function serveServerStream(
+  gate: CallGate,
+  method: ServedMethod,
+  onHeard: OnHeard,
+  handler: ServerStreamHandler,
+): handleServerStreamingCall<unknown, unknown> {
+  return (call) => {
+    onHeard(call);
+    const admitted = gate.admit(method, call, (failure) => call.emit("error", failure));
+    if (!admitted) return;
+    watchCancel(call, admitted.active);
+    void answerStream(admitted, method, call, () =>
+      handler(onlyRequest(call.request, admitted, method.path), admitted.active),
+    );
+  };
+}
+
+function serveBidi(
+  gate: CallGate,
+  method: ServedMethod,
+  onHeard: OnHeard,
+  handler: BidiHandler,
+): handleBidiStreamingCall<unknown, unknown> {
+  return (call) => {
+    const admitted = gate.admit(method, call, (failure) => call.emit("error", failure));
+    if (!admitted) return;
+    watchCancel(call, admitted.active);
+    const requests = requestsOf(call, method, admitted.active, onHeard);
+    void answerStream(admitted, method, call, () => handler(requests, admitted.active));
+  };
+}
+
+interface ResponseStream {
+  write(message: Buffer): boolean;
+  end(metadata?: Metadata): void;
+  once(event: "drain" | "cancelled", listener: () => void): unknown;
+  off(event: "drain" | "cancelled", listener: () => void): unknown;
+}
+
+async function answerStream(
+  admitted: AdmittedCall,
+  method: ServedMethod,
+  stream: ResponseStream,
+  run: () => AsyncIterable<unknown>,
+): Promise<void> {
+  const { active, traced } = admitted;
+  try {
+    // The whole loop runs within the span: a generator's body runs in the context of whoever asks it for the next item.
+    await context.with(traced.context, async () => {
+      for await (const response of run()) {
+        if (active.answered) return;
+        if (!stream.write(method.encode(response))) await writable(stream);
+        active.touch();
+        if (active.answered) return;
+      }
+    });
+    if (active.takeAnswer()) {
+      admitted.succeed(undefined);
+      stream.end();
+    }
+  } catch (error) {
+    active.fail(error);
+  } finally {
+    admitted.release();
+  }
+}
+
+/** Resolves when more may be written, or nothing can be any more. */
+function writable(stream: ResponseStream): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      stream.off("drain", done);
+      stream.off("cancelled", done);
+      resolve();
+    };
+    stream.once("drain", done);
+    stream.once("cancelled", done);
+  });
+}
+
+const TURNS_UNTIL_CANCELLED = 3;
+
+interface RequestStream {
+  iterator(options: { destroyOnReturn: boolean }): AsyncIterable<unknown>;
+}
+
+async function* requestsOf(
+  stream: RequestStream,
+  method: GatedMethod,
+  active: ActiveCall,
+  onHeard: OnHeard,
+): AsyncGenerator<unknown> {
+  try {
+    // Not destroyed on return: on a bidirectional call that would take the responses with it.
+    for await (const request of stream.iterator({ destroyOnReturn: false })) {
+      onHeard(stream);
+      active.touch();
+      yield decoded(request, method.path);
+    }
+    // Node ends a stream before it resets it, so the requests of a cancelled call end first and the cancellation is known
+    // two turns of the event loop later. Without the wait a handler would take half of the requests for all of them.
+    for (let turn = 0; turn < TURNS_UNTIL_CANCELLED; turn++) await nextTurn();
+    if (active.aborted) throw active.aborted;
+  } catch (error) {
+    // A cancelled call destroys its stream; the handler is told why rather than that a stream closed early.
+    throw active.aborted ?? error;
+  }
+}
+
+// grpc-js emits "cancelled" after every call, also one that was answered; then there is nothing left to tell.
+function watchCancel(call: { once(event: "cancelled", listener: () => void): unknown }, active: ActiveCall): void {
+  call.once("cancelled", () => {
+    if (active.answered) return;
+    active.abort(
+      Date.now() >= active.deadlineAtMs
+        ? new TimeoutError("the client's deadline has passed")
+        : new CancelledError("the client cancelled the call or its connection was lost"),
+    );
+  });
+}

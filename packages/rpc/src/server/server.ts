@@ -1,0 +1,186 @@
+import { type DomainError, InvalidArgumentError, type Role } from "@diskmesh/domain";
+import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
+import "../call/quiet-grpc.js";
+import { type ConnectionInjector, Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
+import { type Handlers, methodsOf, type ServiceDefinition } from "../call/definition.js";
+import { guardStreams, streamOfCall } from "../call/grpc-js-internals.js";
+import { KEEPALIVE_OPTIONS, type RpcServerLimits } from "../call/limits.js";
+import { callerOfStream } from "../call/peer-identity.js";
+import { CallGate, type RpcChange, type RpcFailure } from "./call-gate.js";
+import type { Healthy } from "./health.js";
+import { findProtoFolder, Infrastructure } from "./infrastructure.js";
+import { type ListenAddress, type RefusedConnection, SecureListener } from "./secure-listener.js";
+import { serveMethod, tolerantDecoder } from "./serve.js";
+import { SilentStreams } from "./silent-streams.js";
+
+export interface RpcServerOptions {
+  readonly tls: TlsFiles;
+  readonly limits: RpcServerLimits;
+  /** Folder of the .proto files for reflection; the repository's own by default. */
+  readonly protoFolder?: string;
+  /** Called for every call that failed, for the log. */
+  readonly onError?: (failure: RpcFailure) => void;
+  /** Called for every call that was answered of a method that may change something, for the log. */
+  readonly onChange?: (change: RpcChange) => void;
+  /** Called for every connection that was not let in, for the log. */
+  readonly onRefused?: (refused: RefusedConnection) => void;
+  /** Says why no further connection may be taken now, if so, e.g. that descriptors run out. */
+  readonly shortage?: () => string | undefined;
+  /** Called when a stream broke the code that serves streams, for the log; the process goes on. */
+  readonly onBrokenStream?: (error: unknown) => void;
+}
+
+/** Which roles may call a service: for all of its methods, or by method. */
+export type AllowedRoles<Definition extends ServiceDefinition> =
+  | readonly Role[]
+  | { readonly [Name in keyof Definition["methods"]]: readonly Role[] };
+
+// After failing the calls that outlasted a stop, time for their answers to leave before connections are cut.
+const LAST_ANSWERS_MS = 200;
+
+/**
+ * A gRPC server over mutual TLS. It identifies callers by their certificates, checks roles, deadlines and limits before
+ * a handler runs, turns what handlers throw into statuses, and serves health and reflection.
+ */
+export class RpcServer {
+  readonly #server: Server;
+  readonly #gate: CallGate;
+  readonly #silent: SilentStreams;
+  readonly #infrastructure: Infrastructure;
+  readonly #connections: ConnectionInjector;
+  readonly #listeners: SecureListener[] = [];
+  #tls: CurrentTls | undefined;
+  #drained: Promise<void> | undefined;
+
+  constructor(private readonly options: RpcServerOptions) {
+    const { limits } = options;
+    this.#server = new Server({
+      "grpc.max_receive_message_length": limits.maxMessageBytes,
+      "grpc.max_send_message_length": limits.maxMessageBytes,
+      // Above the limit on calls, so that it is the limit that answers, yet bounded: a stream holds memory before its
+      // request is complete.
+      "grpc.max_concurrent_streams": limits.maxConcurrentCalls * 2 + 100,
+      "grpc.enable_channelz": 0,
+      "grpc.max_connection_age_ms": limits.maxConnectionAgeMs,
+      "grpc.max_connection_age_grace_ms": limits.connectionAgeGraceMs,
+      ...KEEPALIVE_OPTIONS,
+    });
+    guardStreams(this.#server, {
+      onOpened: (stream) => this.#silent.opened(stream, callerOfStream(stream).name),
+      onBroken: options.onBrokenStream ?? (() => {}),
+    });
+    // The listener has done TLS before grpc-js gets a connection.
+    this.#connections = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
+    this.#silent = new SilentStreams(limits);
+    this.#gate = new CallGate(limits, options.onError ?? (() => {}), options.onChange ?? (() => {}));
+    this.#infrastructure = new Infrastructure(limits, (call) => this.#heard(call));
+    this.#infrastructure.addHealth(this.#server);
+  }
+
+  /** Adds a service before `listen`. A caller whose role is not allowed gets PERMISSION_DENIED. */
+  addService<Definition extends ServiceDefinition>(
+    definition: Definition,
+    options: {
+      readonly roles: AllowedRoles<Definition>;
+      readonly handlers: Handlers<Definition>;
+      /** The names of the methods that may change something. */
+      readonly changing?: ReadonlySet<string>;
+    },
+  ): void {
+    const implementation: UntypedServiceImplementation = {};
+    const tolerant: Record<string, unknown> = {};
+    for (const [name, method] of methodsOf(definition)) {
+      const handler = (options.handlers as Record<string, unknown>)[name];
+      if (typeof handler !== "function") throw new InvalidArgumentError(`no handler for ${method.path}`);
+      const gated = {
+        path: method.path,
+        roles: new Set(rolesOf(options.roles, name)),
+        changes: options.changing?.has(name) ?? false,
+        streams: method.requestStream || method.responseStream,
+        requestStream: method.requestStream,
+        responseStream: method.responseStream,
+        encode: method.responseSerialize,
+      };
+      const serve = handler.bind(options.handlers);
+      implementation[name] = serveMethod(this.#gate, gated, (call) => this.#heard(call), serve);
+      tolerant[name] = {
+        ...method,
+        requestDeserialize: tolerantDecoder(method.requestDeserialize),
+        responseSerialize: (bytes: Buffer) => bytes,
+      };
+    }
+    this.#server.addService(tolerant as never, implementation);
+    this.#infrastructure.addService(definition.fullName);
+  }
+
+  /** Starts to accept calls, and returns the port. Health says NOT_SERVING until `setServing(true)`. */
+  async listen(address: ListenAddress): Promise<number> {
+    readServerTlsFiles(this.options.tls, Date.now());
+    await this.#infrastructure.addReflection(this.#server, this.options.protoFolder ?? findProtoFolder());
+    this.#tls ??= CurrentTls.open(this.options.tls);
+    const listener = new SecureListener({
+      tls: this.#tls,
+      limits: this.options.limits,
+      shortage: this.options.shortage ?? (() => undefined),
+      onConnection: (socket) => this.#connections.injectConnection(socket),
+      onRefused: this.options.onRefused ?? (() => {}),
+    });
+    const port = await listener.listen(address);
+    this.#listeners.push(listener);
+    return port;
+  }
+
+  /**
+   * What health checks are told: of each service whether its calls are answered here; of the server as a whole whether
+   * it is ready, that is has all that it needs; and why not. Once the server stops it stays at no.
+   */
+  setServing(serving: boolean, ready = serving, why?: string): void {
+    if (this.#drained === undefined) this.#infrastructure.setServing(serving, ready, why);
+  }
+
+  /** What a health check is told that names a part of the process, beside its services; undefined: nobody can say. */
+  setHealth(part: string, healthy: Healthy, why?: string): void {
+    this.#infrastructure.setHealth(part, healthy, why);
+  }
+
+  /** Answers all calls under way with the reason; new ones are served as before. */
+  abortCalls(reason: DomainError): void {
+    this.#gate.abortCalls(reason);
+  }
+
+  /**
+   * Stops: accepts no new connections or calls, tells streams to end, waits up to `limits.drainTimeoutMs` for other
+   * calls under way, then fails what is left and closes every connection.
+   */
+  drain(): Promise<void> {
+    this.#drained ??= this.#drain();
+    return this.#drained;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain();
+  }
+
+  #heard(call: object): void {
+    const stream = streamOfCall(call);
+    if (stream) this.#silent.heard(stream);
+  }
+
+  async #drain(): Promise<void> {
+    this.#infrastructure.setServing(false, false, "the process stops");
+    for (const listener of this.#listeners) listener.close();
+    const closed = new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve()));
+    this.#infrastructure.endStreams();
+    await this.#gate.drain();
+    this.#connections.drain(LAST_ANSWERS_MS);
+    await closed;
+    this.#tls?.close();
+  }
+}
+
+function rolesOf<Definition extends ServiceDefinition>(
+  roles: AllowedRoles<Definition>,
+  method: string,
+): readonly Role[] {
+  return Array.isArray(roles) ? roles : ((roles as Record<string, readonly Role[]>)[method] ?? []);
+}

@@ -1,0 +1,221 @@
+import type { Clock } from "@diskmesh/domain";
+import {
+  backoffMs,
+  DiskFullError,
+  DomainError,
+  FencedError,
+  LEADER_ADDRESS,
+  type Logger,
+  messageOf,
+  servedElsewhere,
+  UnavailableError,
+} from "@diskmesh/domain";
+import type { LeaderHealth } from "../health/leader-health.js";
+import { Lifecycle } from "./lifecycle.js";
+
+/** What a process has while it leads. */
+export interface Term<Context> {
+  readonly context: Context;
+  /** Resolves with the reason when this process may no longer lead. */
+  readonly lost: Promise<Error>;
+  /** Throws while another process may lead already, for all that this one knows. */
+  readonly checkMayAct: () => void;
+}
+
+/** While another process leads. */
+export interface Waiting {
+  /** Aborts when the service stops. */
+  readonly signal: AbortSignal;
+  readonly onStandby: (leaderAddress: string) => void;
+  /** The database has answered a question of the lease: it is there; and in how long this process may take that over. */
+  readonly onAnswer: (takesOverInMs?: number) => void;
+  /** The other process's state has been read and is followed. */
+  readonly onFollowing: () => void;
+  /** What an operator should look at; undefined: it is over. */
+  readonly onTrouble: (trouble: string | undefined) => void;
+  /** What an operator may want to put in order; nothing is in danger. */
+  readonly onWarning: (warning: string) => void;
+  /** Somebody edited what is stored for reading. */
+  readonly onEdited: (text: string, documents: number) => void;
+}
+
+export interface LeadershipOptions<Context> {
+  /** For messages, e.g. "disk-registry". */
+  readonly service: string;
+  /**
+   * Whether another process can lead meanwhile. If not, there is nothing to wait for but room on the disk: the service
+   * fails instead.
+   */
+  readonly standsBy: boolean;
+  /** Waits until this process may lead, then builds what serves; what it adds to the scope is stopped with the term. */
+  readonly lead: (scope: Lifecycle, waiting: Waiting) => Promise<Term<Context>>;
+  readonly server: { abortCalls(reason: DomainError): void };
+  readonly health: LeaderHealth;
+  /** Called when this process can neither lead nor stand by any more. */
+  readonly onFailure: (error: unknown) => void;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+const BACKOFF = { minDelayMs: 200, maxDelayMs: 5_000 };
+
+/**
+ * Leads whenever this process may; when that is over it drops everything it had and stands by again. One that has no
+ * room to write serves nothing, and leads again once there is some.
+ */
+export class Leadership<Context> {
+  readonly #options: LeadershipOptions<Context>;
+  readonly #stop = new AbortController();
+  #context: Context | undefined;
+  /** Undefined before another leader was heard of, and again while this process is to take over. */
+  #leaderAddress: string | undefined;
+  /** Why this process serves nothing while nobody else can; it tries again. */
+  #trouble: DiskFullError | undefined;
+  #running: Promise<void> | undefined;
+  /** Of the term that goes on or ends now. */
+  #scope: Lifecycle | undefined;
+
+  constructor(options: LeadershipOptions<Context>) {
+    this.#options = options;
+  }
+
+  /** What handlers work with. Throws UnavailableError with the leader's address while this process does not lead. */
+  current(): Context {
+    if (this.#context !== undefined) return this.#context;
+    const { service } = this.#options;
+    if (this.#trouble !== undefined)
+      throw new UnavailableError(`this ${service} does not serve until there is room: ${this.#trouble.message}`);
+    throw this.#leaderAddress === undefined
+      ? servedElsewhere(`this ${service} is not ready: it loads its state, or waits to hear who leads; try again`)
+      : servedElsewhere(
+          `this ${service} stands by: the one at ${this.#leaderAddress} leads; call that one`,
+          this.#leaderAddress,
+        );
+  }
+
+  /** Resolves once this process leads or stands by, and goes on from there; rejects when it can do neither. */
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let started = false;
+      const onStarted = (): void => {
+        started = true;
+        resolve();
+      };
+      // A stop may come before either.
+      this.#running = this.#run(onStarted).then(resolve, (error: unknown) =>
+        started ? this.#options.onFailure(error) : reject(error),
+      );
+    });
+  }
+
+  /** What `close` waits for. */
+  get waitsFor(): string {
+    return this.#scope?.waitsFor ?? "";
+  }
+
+  /** Hands over, if this process leads. */
+  async close(): Promise<void> {
+    this.#stop.abort(new UnavailableError(`the ${this.#options.service} is stopping`));
+    await this.#running;
+  }
+
+  async #run(onStarted: () => void): Promise<void> {
+    const { clock, random, log, standsBy } = this.#options;
+    const { signal } = this.#stop;
+    void this.#options.health.watch(signal);
+    let started = false;
+    const begin = (): void => {
+      started = true;
+      onStarted();
+    };
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        const reason = await this.#lead(begin);
+        if (signal.aborted) return;
+        if (!standsBy || reason instanceof DiskFullError) throw reason;
+        failures = 0;
+        this.#leaderAddress = addressIn(reason);
+        log.warn({ error: messageOf(reason) }, "leads no more, has dropped its state and stands by");
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!this.#mayTryAgain(error, started)) throw error;
+        this.#trouble = error instanceof DiskFullError ? error : undefined;
+        this.#options.health.endsLeading(`it can neither lead nor stand by: ${messageOf(error)}`);
+        this.#options.health.databaseFails(messageOf(error));
+        log.warn({ error: messageOf(error), failures }, "cannot lead nor stand by now and tries again");
+        await clock.sleep(backoffMs(failures++, BACKOFF, random()), signal).catch(() => {});
+      }
+    }
+  }
+
+  /** Before it has once stood by or led, an operator is there to be told what is wrong. */
+  #mayTryAgain(error: unknown, started: boolean): boolean {
+    if (error instanceof DiskFullError) return started;
+    const passes = error instanceof DomainError && error.retryable;
+    return this.#options.standsBy && passes && (started || error instanceof FencedError);
+  }
+
+  /** Resolves when the term is over, with the reason. */
+  async #lead(onStarted: () => void): Promise<unknown> {
+    const { lead, health, log } = this.#options;
+    const scope = new Lifecycle(log);
+    this.#scope = scope;
+    const onStandby = (leaderAddress: string): void => {
+      this.#leaderAddress = leaderAddress;
+      health.standsBy(leaderAddress);
+      log.info({ leaderAddress }, "stands by");
+      onStarted();
+    };
+    let reason: unknown;
+    const onFollowing = (): void => log.info({}, "follows the leader: its state is in memory");
+    const onTrouble = (trouble: string | undefined): void => {
+      if (trouble === undefined) log.info({}, "the store takes all writes again");
+      else log.error({ alert: "store_refuses_writes" }, trouble);
+    };
+    const onWarning = (warning: string): void => log.warn({}, warning);
+    const onEdited = (text: string, documents: number): void => log.warn({ alert: "store_edited", documents }, text);
+    const onAnswer = (takesOverInMs?: number): void => health.answered(takesOverInMs);
+    const waiting = { signal: this.#stop.signal, onStandby, onAnswer, onFollowing, onTrouble, onWarning, onEdited };
+    try {
+      const { context, lost, checkMayAct } = await lead(scope, waiting);
+      this.#context = context;
+      this.#trouble = undefined;
+      health.leads(checkMayAct);
+      onStarted();
+      const first = await Promise.race([lost, aborted(scope.stopping), aborted(this.#stop.signal)]);
+      reason = scope.failure?.error ?? first;
+      return reason;
+    } finally {
+      this.#endServing(reason);
+      scope.beginStop();
+      await scope.stopAll();
+    }
+  }
+
+  #endServing(reason: unknown): void {
+    if (this.#context === undefined) return;
+    const { server, health, service } = this.#options;
+    this.#context = undefined;
+    this.#leaderAddress = undefined;
+    health.endsLeading(reason === undefined ? "the process stops" : `it leads no more: ${messageOf(reason)}`);
+    // They may have had an effect already, and what they wait for will not come.
+    const why = reason instanceof DiskFullError ? ` (${reason.message})` : "";
+    server.abortCalls(
+      new UnavailableError(`this ${service} leads no more${why}; whether the call took effect is not known`, {
+        outcome: "unknown",
+      }),
+    );
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(signal.reason);
+    else signal.addEventListener("abort", () => resolve(signal.reason), { once: true });
+  });
+}
+
+function addressIn(reason: unknown): string | undefined {
+  return (reason instanceof DomainError && reason.about[LEADER_ADDRESS]) || undefined;
+}

@@ -1,0 +1,111 @@
+import { DomainError, formatIdentity, LEADER_ADDRESS, type Logger } from "@diskmesh/domain";
+import type { RefusedConnection, RpcChange, RpcFailure, RpcServerOptions } from "@diskmesh/rpc";
+import { LineLimit } from "../time/line-limit.js";
+import { shownRequest } from "./shown-request.js";
+
+const REFUSALS_INTERVAL_MS = 1_000;
+
+/** What an RpcServer tells the log: `new RpcServer({ ..., ...rpcLogging(log) })`. */
+export function rpcLogging(
+  log: Logger,
+): Required<Pick<RpcServerOptions, "onChange" | "onError" | "onRefused" | "onBrokenStream">> {
+  const limit = new LineLimit(log);
+  return {
+    onChange: (change) => logChange(log, change),
+    onError: (failure) => logFailure(log, limit, failure),
+    onRefused: refusalLogger(log),
+    onBrokenStream: (error) => {
+      if (limit.admits("broken streams")) log.error({ error }, "a stream broke the server's code and was closed");
+    },
+  };
+}
+
+/** What each line of a call has that may have changed something: by it an auditor finds them all. */
+const AUDIT = { audit: "call" } as const;
+
+function logChange(log: Logger, { method, identity, requestId, durationMs, request, response }: RpcChange): void {
+  const { result, task } = (response ?? {}) as { readonly result?: unknown; readonly task?: unknown };
+  // What an answer says beside being one: the code of a CMS action, the task that was started.
+  const code = fieldOf(result, "code");
+  const taskId = fieldOf(task, "taskId");
+  // Always the same fields, of which those that are undefined are not written: an object spread together of some took
+  // as long as the rest of the line.
+  const fields = {
+    audit: AUDIT.audit,
+    method,
+    status: "OK",
+    result: typeof code === "string" ? code : undefined,
+    taskId: typeof taskId === "number" ? taskId : undefined,
+    requestId,
+    caller: formatIdentity(identity),
+    durationMs: rounded(durationMs),
+    request: shownRequest(request),
+  };
+  log.info(fields, "a call was answered that may change something");
+}
+
+function fieldOf(message: unknown, name: string): unknown {
+  return typeof message === "object" && message !== null ? (message as Record<string, unknown>)[name] : undefined;
+}
+
+const rounded = (durationMs: number): number => Math.round(durationMs * 10) / 10;
+
+/**
+ * Bugs are errors with their stack, troubles of this server are warnings, the rest is info. Lines are limited per caller,
+ * unless the call may have changed something.
+ */
+function logFailure(log: Logger, limit: LineLimit, failure: RpcFailure): void {
+  const { error, identity, durationMs, unexpected, changes, request, ...rest } = failure;
+  const caller = identity ? formatIdentity(identity) : "unknown";
+  const isOfStandby = error instanceof DomainError && LEADER_ADDRESS in error.about;
+  const mayHaveChanged = changes && !(error instanceof DomainError && error.outcome === "not_done");
+  if (!isOfStandby && !mayHaveChanged && !limit.admits(caller)) return;
+  const ofChange = changes && { ...AUDIT, reason: reasonOf(error), request: shownRequest(request) };
+  const fields = { ...aboutFields(error), ...rest, ...ofChange, caller, durationMs: rounded(durationMs) };
+  const text = `${failure.method} failed with ${failure.status}`;
+  if (unexpected) log.error({ ...fields, error }, text);
+  // Of a standby, by thousands of callers that look for the leader.
+  else if (isOfStandby) log.debug(fields, text);
+  else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
+    log.warn({ ...fields, error: (error as Error).message }, text);
+  else log.info({ ...fields, error: (error as Error).message }, text);
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof DomainError ? error.reason : "INTERNAL";
+}
+
+/** What the error is about, under the names that log lines have for it: `disk_id` on the wire is `diskId` here. */
+function aboutFields(error: unknown): Record<string, string> {
+  if (!(error instanceof DomainError)) return {};
+  const camelCase = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(error.about).map(([name, value]) => [camelCase(name), value]));
+}
+
+/** A handshake that fails for the same reason is told again after so long. */
+const SAME_HANDSHAKE_MS = 600_000;
+const MAX_HANDSHAKES_REMEMBERED = 1_000;
+
+/** One line a second at most: whoever is refused can come again as often as it likes, and must not fill the disk. */
+function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
+  let loggedAtMs = Number.NEGATIVE_INFINITY;
+  let notLogged = 0;
+  const handshakes = new Map<string, number>();
+  return ({ isHandshake, remoteAddress, reason }) => {
+    const nowMs = performance.now();
+    const key = `${remoteAddress} ${reason}`;
+    if (isHandshake && nowMs - (handshakes.get(key) ?? Number.NEGATIVE_INFINITY) < SAME_HANDSHAKE_MS) return;
+    if (nowMs - loggedAtMs < REFUSALS_INTERVAL_MS) {
+      notLogged += 1;
+      return;
+    }
+    if (isHandshake) {
+      // Of those alone that the log has: one that was crowded out is told of when it comes again.
+      if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
+      handshakes.set(key, nowMs);
+    }
+    log.warn({ remoteAddress, reason, refusedSinceLastLine: notLogged }, "a connection was refused");
+    loggedAtMs = nowMs;
+    notLogged = 0;
+  };
+}

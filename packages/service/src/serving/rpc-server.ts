@@ -1,0 +1,92 @@
+import type { Logger } from "@diskmesh/domain";
+import { systemClock } from "@diskmesh/domain";
+import { DEFAULT_RPC_SERVER_LIMITS, type RefusedConnection, RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
+import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
+import type { HttpListen } from "../health/brief-http.js";
+import { CertificateWatch } from "../health/certificate-watch.js";
+import { Descriptors } from "../health/descriptors.js";
+import { HealthHttp } from "../health/health-http.js";
+import { observeReadiness } from "../health/process-metrics.js";
+import type { Readiness, ReadinessReport } from "../health/readiness.js";
+import type { Lifecycle } from "./lifecycle.js";
+import { rpcLogging } from "./rpc-logging.js";
+
+export interface RpcServerConfig {
+  readonly tls: TlsFiles;
+  readonly rpc: Pick<RpcServerLimits, "maxConnectionsPerAddress">;
+  readonly health?: { readonly listen: HttpListen } | undefined;
+}
+
+/** Descriptors that no new connection may take: stores, files and connections to others go on when thousands connect. */
+const RESERVED_DESCRIPTORS = 64;
+
+/** What a health check asks for to hear whether a process has descriptors left. */
+const DESCRIPTORS_HEALTH = "descriptors";
+
+/**
+ * Makes a service's gRPC server: it tells the log of what fails, refuses connections while descriptors run out, and says
+ * in health checks whether the process is ready, and what it lacks. With `health` in the config HTTP says so too.
+ */
+export async function createRpcServer(
+  lifecycle: Lifecycle,
+  config: RpcServerConfig,
+  log: Logger,
+  readiness: Readiness,
+  {
+    onCertificateEnded = () => {},
+    onRefused = () => {},
+    limits = DEFAULT_RPC_SERVER_LIMITS,
+  }: {
+    readonly onCertificateEnded?: (error: Error) => void;
+    /** Is told beside the log. */
+    readonly onRefused?: ((refused: RefusedConnection) => void) | undefined;
+    readonly limits?: RpcServerLimits | undefined;
+  } = {},
+): Promise<RpcServer> {
+  let descriptors: Descriptors | undefined;
+  const shortage = () => descriptors?.shortage();
+  const logging = rpcLogging(log);
+  const server = new RpcServer({
+    tls: config.tls,
+    limits: { ...limits, ...config.rpc },
+    shortage,
+    ...logging,
+    onRefused: (refused) => {
+      logging.onRefused(refused);
+      onRefused(refused);
+    },
+  });
+  server.setHealth(DESCRIPTORS_HEALTH, true);
+  descriptors = lifecycle.use(
+    "descriptors",
+    new Descriptors({
+      reserved: RESERVED_DESCRIPTORS,
+      log,
+      onChange: (short) => server.setHealth(DESCRIPTORS_HEALTH, !short),
+    }),
+  );
+  readiness.onChange((report) => tellHealth(server, report));
+  lifecycle.use("metrics of readiness", observeReadiness(readiness));
+  readServerTlsFiles(config.tls, systemClock.nowMs());
+  const tls = lifecycle.use("TLS files", CurrentTls.open(config.tls, log));
+  const { certFile } = config.tls;
+  lifecycle.use(
+    "certificate",
+    new CertificateWatch({ tls, certFile, readiness, clock: systemClock, log, onEnded: onCertificateEnded }),
+  );
+  lifecycle.stopping.addEventListener("abort", () => readiness.setServing(false), { once: true });
+  if (config.health !== undefined) {
+    const http = lifecycle.use("health over HTTP", new HealthHttp(readiness));
+    await http.listen(config.health.listen);
+  }
+  return server;
+}
+
+/** The server as a whole and "ready" are the same; a standby is healthy as such. */
+function tellHealth(server: RpcServer, { ready, serving, why, standsByFor, needs }: ReadinessReport): void {
+  server.setServing(serving, ready, why);
+  server.setHealth("ready", ready, why);
+  for (const [need, state] of needs) server.setHealth(need, state.met, state.why);
+  const whom = standsByFor === undefined ? "it does not stand by" : `it stands by: the one at ${standsByFor} leads`;
+  if (needs.has("leader")) server.setHealth("standby", standsByFor !== undefined, whom);
+}

@@ -1,0 +1,169 @@
+import { DomainError, type Logger, messageOf, Redactor, secretsNamedIn, VERSION } from "@diskmesh/domain";
+import type { z } from "zod";
+import { type Command, commandOf, helpOf } from "../config/command-line.js";
+import { ConfigError } from "../config/config-error.js";
+import { EXIT_CODES } from "../config/exit-codes.js";
+import { checkConfig, type LoadedConfig, loadConfig } from "../config/load.js";
+import { secretsOf } from "../config/places.js";
+import type { ServiceConfig } from "../config/service-config.js";
+import { createLogger, type LoggerOptions, type ServiceLogger } from "../telemetry/log.js";
+import { startTelemetry } from "../telemetry/telemetry.js";
+import { Lifecycle } from "./lifecycle.js";
+import { Reload } from "./reload.js";
+
+/** Builds and starts a service. What it adds to the lifecycle is stopped in reverse order, also when it throws. */
+export type StartService<Config> = (lifecycle: Lifecycle, config: Config, log: Logger) => Promise<void>;
+
+/** Above all limits of the parts that stop in turn, and below the 10 s after which Docker kills a container. */
+const STOP_TIMEOUT_MS = 4_500;
+/** A stop that takes longer says what it waits for. */
+const TELL_AFTER_MS = 1_000;
+
+/**
+ * Runs a service process until it is told to stop: SIGTERM or SIGINT stop it cleanly, a second one at once; SIGHUP has it
+ * read its config again. Never returns: it exits the process, with one of EXIT_CODES.
+ */
+export async function runService<Schema extends z.ZodType<ServiceConfig>>(
+  name: string,
+  schema: Schema,
+  start: StartService<z.output<Schema>>,
+  logLimits: Pick<LoggerOptions, "maxBacklogBytes"> = {},
+): Promise<never> {
+  let command: Command;
+  let loaded: LoadedConfig<z.output<Schema>>;
+  try {
+    command = commandOf(process.argv.slice(2), process.env);
+    if (command.does !== "run") return answer(name, schema, command);
+    loaded = load(name, schema, command.file);
+  } catch (error) {
+    return exitWith(name, createLogger({ service: name, level: "info" }), "cannot start", error);
+  }
+  const { file } = command;
+  const { config, warnings } = loaded;
+  const redactor = new Redactor([...secretsNamedIn(config), ...secretsOf(schema, config)]);
+  const log = createLogger({ service: name, ...config.log, ...logLimits, redactor });
+  for (const warning of warnings) log.warn({}, warning);
+  const reload = new Reload(config, () => load(name, schema, file), log);
+  try {
+    return await runWith(name, config, log, redactor, reload, start);
+  } catch (error) {
+    return exitWith(name, log, "cannot start", error);
+  }
+}
+
+function load<Schema extends z.ZodType>(name: string, schema: Schema, file: string): LoadedConfig<z.output<Schema>> {
+  return loadConfig(schema, { service: name, file, env: process.env });
+}
+
+/** What is only asked for: nothing is started for it. */
+function answer(name: string, schema: z.ZodType, command: Exclude<Command, { readonly does: "run" }>): never {
+  // Whoever reads it may have read enough.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  if (command.does === "check") process.exit(tellWhatIsWrong(name, schema, command.file));
+  process.stdout.write(command.does === "help" ? helpOf(name, schema) : `diskmesh-${name} ${VERSION}\n`);
+  process.exit(EXIT_CODES.stopped);
+}
+
+function tellWhatIsWrong(name: string, schema: z.ZodType, file: string): number {
+  const { problems, warnings } = checkConfig(schema, { service: name, file, env: process.env });
+  const lines = [...warnings.map((warning) => `warning: ${warning}`), ...problems];
+  process.stderr.write(lines.map((line) => `${line}\n`).join(""));
+  if (problems.length === 0) process.stdout.write(`${file}: good\n`);
+  else process.stderr.write(`${file}: ${problems.length} ${problems.length === 1 ? "thing is" : "things are"} wrong\n`);
+  return problems.length === 0 ? EXIT_CODES.stopped : EXIT_CODES.config;
+}
+
+async function runWith<Config extends ServiceConfig>(
+  name: string,
+  config: Config,
+  log: ServiceLogger,
+  redactor: Redactor,
+  reload: Reload,
+  start: StartService<Config>,
+): Promise<never> {
+  const lifecycle = new Lifecycle(log);
+  watchProcess(name, lifecycle, log, reload);
+  const telemetry = await startTelemetry({
+    service: name,
+    ...config.telemetry,
+    metrics: config.metrics,
+    redactor,
+    log,
+    env: process.env,
+  });
+  lifecycle.use("telemetry", telemetry);
+  const stopRequested = new Promise<void>((resolve) => {
+    lifecycle.stopping.addEventListener("abort", () => resolve(), { once: true });
+  });
+  const started = start(lifecycle, config, log).then(
+    () => undefined,
+    // What a start throws because it was interrupted is no failure.
+    (error: unknown) => (lifecycle.stopping.aborted ? undefined : { error }),
+  );
+  const failure = await Promise.race([started, stopRequested.then(() => undefined)]);
+  if (!failure && !lifecycle.stopping.aborted) {
+    log.info({ version: VERSION }, `${name} has started`);
+    await stopRequested;
+  }
+  lifecycle.beginStop();
+  const telling = setTimeout(() => log.info({}, `${name} waits for ${lifecycle.waitsFor}`), TELL_AFTER_MS);
+  const isClean = await withinMs(STOP_TIMEOUT_MS, stopEverything(lifecycle, started));
+  clearTimeout(telling);
+  const cause = failure ?? lifecycle.failure;
+  if (!isClean) {
+    const text = `${name} was cut short: it waited for ${lifecycle.waitsFor} and did not stop within ${STOP_TIMEOUT_MS} ms`;
+    log.last({ waitsFor: lifecycle.waitsFor }, text);
+    if (!cause) process.exit(EXIT_CODES.cutShort);
+  }
+  if (failure) return exitWith(name, log, "cannot start", failure.error);
+  if (cause) return exitWith(name, log, "has failed", cause.error);
+  log.info({}, `${name} has stopped`);
+  process.exit(EXIT_CODES.stopped);
+}
+
+/** A start that was interrupted may add more on its way out, which is stopped as well. */
+async function stopEverything(lifecycle: Lifecycle, started: Promise<unknown>): Promise<void> {
+  await lifecycle.stopAll();
+  await started;
+  await lifecycle.stopAll();
+}
+
+function watchProcess(name: string, lifecycle: Lifecycle, log: ServiceLogger, reload: Reload): void {
+  for (const signal of ["SIGTERM", "SIGINT"] as const)
+    process.on(signal, () => {
+      if (lifecycle.stopping.aborted) {
+        const text = `${name} was told to stop a second time and exits at once; it waited for ${lifecycle.waitsFor}`;
+        log.last({}, text);
+        process.exit(EXIT_CODES.cutShort);
+      }
+      log.info({}, `${name} stops on ${signal}`);
+      lifecycle.beginStop();
+    });
+  process.on("SIGHUP", () => reload.run());
+  // A bug that nobody caught: what is in memory can no longer be trusted, what is durable can.
+  process.on("uncaughtException", (error) => exitWith(name, log, "has failed", error));
+  process.on("unhandledRejection", (error) => exitWith(name, log, "has failed", error));
+}
+
+async function withinMs(limitMs: number, work: Promise<void>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), limitMs);
+  });
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** What the operator can mend is said in words; a bug with its stack. */
+function exitWith(name: string, log: ServiceLogger, what: string, error: unknown): never {
+  const isKnown = error instanceof DomainError;
+  const code = error instanceof ConfigError ? EXIT_CODES.config : isKnown ? EXIT_CODES.failed : EXIT_CODES.bug;
+  log.last({ exitCode: code, ...(isKnown ? {} : { error }) }, `${name} ${what}: ${nameOf(error)}${messageOf(error)}`);
+  process.exit(code);
+}
+
+const nameOf = (error: unknown): string =>
+  error instanceof Error && !(error instanceof DomainError) ? `${error.name}: ` : "";

@@ -1,0 +1,128 @@
+import { type Logger, REDACTED, type Redactor, SECRET_NAMES, visible } from "@diskmesh/domain";
+import { trace } from "@opentelemetry/api";
+import {
+  type DestinationStream,
+  destination,
+  type Logger as PinoLogger,
+  pino,
+  stdSerializers,
+  stdTimeFunctions,
+} from "pino";
+
+import type { LogLevel } from "../config/service-config.js";
+
+const BACKLOG_SIZE_BYTES = 1024 * 1024;
+
+// A second net below the rule that nobody logs secrets. In JSON a quote and a colon end nothing but a name.
+const SECRET_FIELD = new RegExp(`"(?:${SECRET_NAMES.join("|")})":`);
+
+export interface LoggerOptions {
+  readonly service: string;
+  readonly level: LogLevel;
+  /** What may wait for room on the disk that standard error goes to; beyond it lines are lost, and counted. */
+  readonly maxBacklogBytes?: number;
+  /** Hides the secrets that the process was started with. */
+  readonly redactor?: Redactor;
+  /** Standard error by default. */
+  readonly destination?: DestinationStream;
+}
+
+/** The log of a process. */
+export interface ServiceLogger extends Logger {
+  /** Lines below it are not written from now on. */
+  setLevel(level: LogLevel): void;
+  /** Writes a line whatever the level is: the last one before an exit that nobody wanted. */
+  last(fields: object, message: string): void;
+}
+
+/** A logger of JSON lines. Lines written during a traced call carry its trace id; secrets are blanked by name. */
+export function createLogger(options: LoggerOptions): ServiceLogger {
+  if (options.destination !== undefined) return loggerTo(options.destination, options);
+  const output = new StandardError(options.maxBacklogBytes ?? BACKLOG_SIZE_BYTES);
+  const log = loggerTo(output, options);
+  output.onRoom = (lines) => log.warn({ lines }, "lines of this log are lost: its disk had no room");
+  return log;
+}
+
+/** Where a log goes. One that has no room must not end the service: its lines wait for the next one to be written. */
+class StandardError implements DestinationStream {
+  /** Called with the number of lines that were lost, once lines can be written again. */
+  onRoom: (lines: number) => void = () => {};
+  // Synchronous, so that the last lines before an exit are never lost.
+  readonly #output = destination({ fd: 2, sync: true });
+  #failed = false;
+  #waitingBytes = 0;
+  #lost = 0;
+
+  constructor(private readonly maxBacklogBytes: number) {
+    this.#output.on("error", () => {
+      this.#failed = true;
+    });
+  }
+
+  write(line: string): void {
+    const fits = this.#waitingBytes === 0 || this.#waitingBytes + line.length <= this.maxBacklogBytes;
+    if (!fits) this.#lost++;
+    this.#failed = false;
+    // Whatever is written, what waits is tried first.
+    this.#output.write(fits ? line : "");
+    if (!this.#failed) this.#waitingBytes = 0;
+    else if (fits) this.#waitingBytes += line.length;
+    if (this.#failed || this.#lost === 0) return;
+    const lost = this.#lost;
+    this.#lost = 0;
+    this.onRoom(lost);
+  }
+}
+
+function loggerTo(output: DestinationStream, options: LoggerOptions): ServiceLogger {
+  const log = pinoTo(output, options);
+  const setLevel = (level: LogLevel): void => {
+    log.level = level;
+  };
+  const last = (fields: object, message: string): void => {
+    const { level } = log;
+    if (level === "silent") log.level = "fatal";
+    log.fatal(fields, message);
+    log.level = level;
+  };
+  return Object.assign(log, { setLevel, last });
+}
+
+function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
+  const { redactor } = options;
+  return pino(
+    {
+      level: options.level,
+      base: { service: options.service, pid: process.pid },
+      timestamp: stdTimeFunctions.isoTime,
+      messageKey: "message",
+      errorKey: "error",
+      // A text, or an error with its stack.
+      serializers: { error: (error: unknown) => (error instanceof Error ? stdSerializers.err(error) : error) },
+      formatters: { level: (label) => ({ level: label }) },
+      mixin: traceIds,
+      // Without a trace nothing is copied.
+      mixinMergeStrategy: (fields, ids) => (ids === NO_IDS ? fields : Object.assign(ids, fields)),
+    },
+    { write: (line: string) => output.write(visible(withoutSecrets(line, redactor))) },
+  );
+}
+
+/**
+ * Looks for them in the whole line, and hides them within its values, so that it stays JSON. Hardly any line has one: to
+ * look for each at each depth, as pino's own redaction does, took most of the time of a line, and so of a small call.
+ */
+function withoutSecrets(line: string, redactor: Redactor | undefined): string {
+  if (!SECRET_FIELD.test(line) && (redactor === undefined || redactor.text(line) === line)) return line;
+  const named = (name: string, value: unknown) => (SECRET_NAMES.includes(name) ? REDACTED : value);
+  const value: unknown = JSON.parse(line, named);
+  return `${JSON.stringify(redactor ? redactor.value(value) : value)}\n`;
+}
+
+const NO_IDS = {};
+
+function traceIds(): Record<string, string> {
+  const span = trace.getActiveSpan()?.spanContext();
+  return span && trace.isSpanContextValid(span) ? { traceId: span.traceId, spanId: span.spanId } : NO_IDS;
+}

@@ -1,0 +1,122 @@
+import { type Logger, messageOf } from "@diskmesh/domain";
+import type { PushMetricExporter } from "@opentelemetry/sdk-metrics";
+import type { tracing } from "@opentelemetry/sdk-node";
+import { ConfigError } from "../config/config-error.js";
+import type { Environment } from "../config/telemetry-options.js";
+
+type Signal = "traces" | "metrics";
+
+/** How long the last of it may take to be sent when the process stops: a receiver that is away delays no stop. */
+const LAST_EXPORT_MS = 1_000;
+
+type SpanExporter = tracing.SpanExporter;
+type Options = { readonly url?: string };
+
+/** By OTEL_EXPORTER_OTLP_PROTOCOL; each is loaded when it is needed. */
+const PROTOCOLS: Readonly<
+  Record<
+    string,
+    {
+      readonly traces: (options: Options) => Promise<SpanExporter>;
+      readonly metrics: (options: Options) => Promise<PushMetricExporter>;
+    }
+  >
+> = {
+  "http/json": {
+    traces: async (options) => new (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter(options),
+    metrics: async (options) =>
+      new (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter(options),
+  },
+  "http/protobuf": {
+    traces: async (options) =>
+      new (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter(options),
+    metrics: async (options) =>
+      new (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter(options),
+  },
+  grpc: {
+    traces: async (options) => new (await import("@opentelemetry/exporter-trace-otlp-grpc")).OTLPTraceExporter(options),
+    metrics: async (options) =>
+      new (await import("@opentelemetry/exporter-metrics-otlp-grpc")).OTLPMetricExporter(options),
+  },
+};
+
+/** Where a signal goes: the config's endpoint, or what OTEL_EXPORTER_OTLP_* says. Undefined: nowhere. */
+export function endpointOf(signal: Signal, configured: string | undefined, env: Environment): string | undefined {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
+  if (env[`OTEL_${signal.toUpperCase()}_EXPORTER`] === "none") return undefined;
+  const own = env[`OTEL_EXPORTER_OTLP_${signal.toUpperCase()}_ENDPOINT`];
+  return configured ?? (own || env.OTEL_EXPORTER_OTLP_ENDPOINT || undefined);
+}
+
+/** What sends a signal. Whether its receiver is away is told once, and once when it is there again. */
+export async function exporterOf<S extends Signal>(
+  signal: S,
+  configured: string | undefined,
+  env: Environment,
+  log: Logger,
+): Promise<S extends "traces" ? SpanExporter : PushMetricExporter>;
+export async function exporterOf(
+  signal: Signal,
+  configured: string | undefined,
+  env: Environment,
+  log: Logger,
+): Promise<SpanExporter | PushMetricExporter> {
+  const upper = signal.toUpperCase();
+  const protocol = env[`OTEL_EXPORTER_OTLP_${upper}_PROTOCOL`] || env.OTEL_EXPORTER_OTLP_PROTOCOL || "http/json";
+  const made = PROTOCOLS[protocol];
+  if (made === undefined)
+    throw new ConfigError(
+      `OTEL_EXPORTER_OTLP_PROTOCOL is ${JSON.stringify(protocol)}: give one of ${Object.keys(PROTOCOLS).join(", ")}`,
+    );
+  // Without a url an exporter reads OTEL_EXPORTER_OTLP_* itself; headers, timeouts and certificates it reads in any case.
+  const base = configured?.replace(/\/$/, "");
+  const url = base === undefined || protocol === "grpc" ? base : `${base}/v1/${signal}`;
+  const exporter = await made[signal](url === undefined ? {} : { url });
+  return telling(exporter, signal, endpointOf(signal, configured, env) ?? "", log);
+}
+
+interface ExportResult {
+  readonly code: number;
+  readonly error?: Error;
+}
+
+const SUCCESS = 0;
+
+function telling<Exporter extends SpanExporter | PushMetricExporter>(
+  exporter: Exporter,
+  signal: Signal,
+  endpoint: string,
+  log: Logger,
+): Exporter {
+  let isAway = false;
+  const tell = ({ code, error }: ExportResult): void => {
+    const failed = code !== SUCCESS;
+    if (failed === isAway) return;
+    isAway = failed;
+    if (!failed) log.info({ endpoint }, `the receiver of ${signal} at ${endpoint} takes them again`);
+    else {
+      const why = error === undefined ? "it did not take them" : messageOf(error);
+      const text = `the receiver of ${signal} at ${endpoint} cannot be reached, and they are lost until it can: ${why}`;
+      log.warn({ endpoint, error: why }, `${text}; look at telemetry.otlpEndpoint, or at the receiver`);
+    }
+  };
+  type Export = (items: unknown, done: (result: ExportResult) => void) => void;
+  const target = exporter as { export: Export };
+  const send = target.export.bind(exporter);
+  target.export = (items, done) =>
+    send(items, (result) => {
+      tell(result);
+      done(result);
+    });
+  return exporter;
+}
+
+/** Waits for the last export, but not for long. */
+export async function briefly(work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, LAST_EXPORT_MS);
+  });
+  await Promise.race([work.catch(() => {}), late]);
+  clearTimeout(timer);
+}

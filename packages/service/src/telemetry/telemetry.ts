@@ -1,0 +1,65 @@
+import type { Redactor } from "@diskmesh/domain";
+import type { tracing } from "@opentelemetry/sdk-node";
+import type { TelemetryOptions } from "../config/telemetry-options.js";
+import { startMetrics } from "./metrics-export.js";
+import { briefly, endpointOf, exporterOf } from "./otlp.js";
+import { samplerOf } from "./sampling.js";
+
+export interface Telemetry {
+  /** Sends what is left and stops. */
+  stop(): Promise<void>;
+}
+
+/** Ended spans of 4 KiB at most that wait for a receiver: 8 MiB. More are dropped. */
+const MAX_WAITING_SPANS = 2_048;
+const MAX_SPANS_PER_EXPORT = 512;
+
+/**
+ * Starts to export traces and metrics, if somebody wants them. The SDK is loaded only then: it is large. Whatever makes
+ * instruments comes after.
+ */
+export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+  const parts = [await startMetrics(options), await startTraces(options)];
+  return {
+    stop: async () => {
+      await briefly(Promise.all(parts.map((stop) => stop())));
+    },
+  };
+}
+
+async function startTraces(options: TelemetryOptions): Promise<() => Promise<void>> {
+  const { otlpEndpoint, env, log } = options;
+  if (endpointOf("traces", otlpEndpoint, env) === undefined) return async () => {};
+  const { NodeSDK, tracing } = await import("@opentelemetry/sdk-node");
+  const exporter = await exporterOf("traces", otlpEndpoint, env, log);
+  const sdk = new NodeSDK({
+    serviceName: env.OTEL_SERVICE_NAME || options.service,
+    sampler: samplerOf(tracing, options, env),
+    spanProcessors: [
+      redacting(options.redactor),
+      new tracing.BatchSpanProcessor(exporter, {
+        maxQueueSize: MAX_WAITING_SPANS,
+        maxExportBatchSize: MAX_SPANS_PER_EXPORT,
+      }),
+    ],
+    // A span is about 4 KiB at most.
+    spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 12, eventCountLimit: 0, linkCountLimit: 0 },
+    instrumentations: [],
+    metricReaders: [],
+    logRecordProcessors: [],
+  });
+  sdk.start();
+  return () => sdk.shutdown();
+}
+
+/** What errors say is the only text from outside that spans have. It comes before the processor that sends them. */
+function redacting(redactor: Redactor): tracing.SpanProcessor {
+  return {
+    onStart: () => {},
+    onEnd: ({ status }) => {
+      if (status.message !== undefined) status.message = redactor.text(status.message);
+    },
+    forceFlush: async () => {},
+    shutdown: async () => {},
+  };
+}
