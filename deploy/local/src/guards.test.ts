@@ -73,6 +73,13 @@ describe("the rules that the linter knows", () => {
   ];
   const elsewhere: [string, string, string, string?][] = [
     ["a test of a model that waits", "services/s/src/model/a.test.ts", "await import('chai'); Date.now();"],
+    ["a model's room that uses another", "services/s/src/model/r/a.ts", `export { b } from "../q/b.js";`],
+    [
+      "a model's room that uses what is no model",
+      "services/s/src/model/r/b.ts",
+      `export { b } from "../../b.js";`,
+      IMPORTS,
+    ],
     ["a service that imports another", "services/s/src/a.ts", `import "@diskmesh/director";`, IMPORTS],
     ["a package that imports a service", "packages/p/src/a.ts", `import "@diskmesh/disk-agent/nbd-client";`, IMPORTS],
     ["the testkit outside a test", "services/s/src/b.ts", `import "@diskmesh/testkit";`, DEPENDENCIES],

@@ -7,8 +7,8 @@ import type {
 import { KeptLists } from "@diskmesh/rpc";
 import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { Context } from "./context.js";
-import type { RegistryTables } from "./model/schema.js";
+import type { Context } from "./calls/context.js";
+import type { RegistryTables } from "./model/store/schema.js";
 import { addServices } from "./services.js";
 import { CountingRegistry } from "./testing/counting-registry.js";
 

@@ -6,16 +6,16 @@ import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
 import { Liveness } from "./agents/liveness.js";
 import type { RefusedAgents } from "./agents/refused-agents.js";
-import type { Config } from "./config.js";
-import type { Context } from "./context.js";
-import type { RegistryLimits } from "./limits.js";
+import type { Context } from "./calls/context.js";
+import type { Config } from "./config/config.js";
+import type { RegistryLimits } from "./config/limits.js";
 import { observeFleet, observeWork } from "./metrics/observe-fleet.js";
-import { observeTroubles } from "./metrics/troubles.js";
-import type { Known } from "./model/cause.js";
-import { type Doing, noteEvents } from "./model/events.js";
-import type { RegistryTables } from "./model/schema.js";
+import { type Doing, noteEvents } from "./model/events/events.js";
+import type { Known } from "./model/explain/cause.js";
+import type { RegistryTables } from "./model/store/schema.js";
 import { eventLimits } from "./requests/limits.js";
-import type { RegistryTablet } from "./stored-schema.js";
+import type { RegistryTablet } from "./store/stored-schema.js";
+import { observeTroubles } from "./troubles.js";
 import {
   devicesOf,
   devicesSeenOtherwise,
@@ -24,7 +24,7 @@ import {
   hostsSeenOtherwise,
   onHost,
   TableChanges,
-} from "./table-changes.js";
+} from "./workers/table-changes.js";
 import type { WorkContext } from "./workers/work-context.js";
 import { Workers } from "./workers/workers.js";
 

@@ -1,5 +1,5 @@
 import { runStoreCheck } from "@diskmesh/tablet-admin";
-import { configSchema } from "./config.js";
-import { storedSchema } from "./stored-schema.js";
+import { configSchema } from "./config/config.js";
+import { storedSchema } from "./store/stored-schema.js";
 
 await runStoreCheck({ service: "disk-registry", configSchema, schema: storedSchema });

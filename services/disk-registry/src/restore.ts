@@ -1,6 +1,6 @@
 import { runRestore } from "@diskmesh/tablet-admin";
-import { configSchema } from "./config.js";
-import { storedSchema } from "./stored-schema.js";
+import { configSchema } from "./config/config.js";
+import { storedSchema } from "./store/stored-schema.js";
 
 await runRestore({
   service: "disk-registry",

@@ -1,9 +1,9 @@
 /** What a simulator puts a registry together from: everything but the process around it. */
 export { RefusedAgents } from "./agents/refused-agents.js";
 export { buildContext } from "./build-context.js";
-export { configSchema } from "./config.js";
-export type { Context } from "./context.js";
-export { REGISTRY_LIMITS, type RegistryLimits } from "./limits.js";
-export type { Device, Disk, Host } from "./model/schema.js";
+export type { Context } from "./calls/context.js";
+export { configSchema } from "./config/config.js";
+export { REGISTRY_LIMITS, type RegistryLimits } from "./config/limits.js";
+export type { Device, Disk, Host } from "./model/store/schema.js";
 export { addServices } from "./services.js";
-export { storedSchema as schema } from "./stored-schema.js";
+export { storedSchema as schema } from "./store/stored-schema.js";

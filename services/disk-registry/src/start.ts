@@ -5,12 +5,12 @@ import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import { grpcAgents } from "./agents/agent-clients.js";
 import { RefusedAgents } from "./agents/refused-agents.js";
 import { buildContext } from "./build-context.js";
-import type { Config } from "./config.js";
-import type { Context } from "./context.js";
-import { REGISTRY_LIMITS, type RegistryLimits, RPC_LIMITS } from "./limits.js";
+import type { Context } from "./calls/context.js";
+import type { Config } from "./config/config.js";
+import { REGISTRY_LIMITS, type RegistryLimits, RPC_LIMITS } from "./config/limits.js";
 import { addServices } from "./services.js";
-import type { RegistryTablet } from "./stored-schema.js";
-import { storedSchema } from "./stored-schema.js";
+import type { RegistryTablet } from "./store/stored-schema.js";
+import { storedSchema } from "./store/stored-schema.js";
 
 /** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */
 export async function start(

@@ -3,11 +3,11 @@ import { DomainError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { StoredChange } from "@diskmesh/tablet";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { RegistryTablet } from "./stored-schema.js";
-import { devicesSeenOtherwise, disksSeenOtherwise, hostsSeenOtherwise, TableChanges } from "./table-changes.js";
+import type { RegistryTablet } from "./store/stored-schema.js";
 import { SharedRegistry } from "./testing/shared-registry.js";
 import { TestRegistry } from "./testing/test-registry.js";
 import { Watcher } from "./testing/watcher.js";
+import { devicesSeenOtherwise, disksSeenOtherwise, hostsSeenOtherwise, TableChanges } from "./workers/table-changes.js";
 
 describe("WatchDevices", () => {
   let registry: TestRegistry;

@@ -281,13 +281,13 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
             }
           },
       ),
-      inPlaceOf("disk-registry/model/remove-action", "removeDevice", ({ removeDevice }) => (tx, ...given) => {
+      inPlaceOf("disk-registry/model/hosts/remove-action", "removeDevice", ({ removeDevice }) => (tx, ...given) => {
         const eraseSessionNumberOf = (deviceId: string) => tx.devices.get(deviceId)?.eraseSessionNumber ?? 0;
         const put: typeof tx.devices.put = (device) =>
           tx.devices.put({ ...device, eraseSessionNumber: eraseSessionNumberOf(device.deviceId) });
         return removeDevice(changed(tx, { devices: changed(tx.devices, { put }) }), ...given);
       }),
-      inPlaceOf("disk-registry/model/reported-devices", "distrusted", ({ distrusted }) => (device) => {
+      inPlaceOf("disk-registry/model/devices/reported-devices", "distrusted", ({ distrusted }) => (device) => {
         const { eraseSessionNumber } = device;
         return { ...distrusted(device), eraseSessionNumber };
       }),

@@ -11,7 +11,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     foundBy: 176,
     scenario: "hosts die",
     replaced: [
-      inPlaceOf("disk-registry/model/publications", "planSession", ({ planSession }) => (tables, diskId) => {
+      inPlaceOf("disk-registry/model/disks/publications", "planSession", ({ planSession }) => (tables, diskId) => {
         const plan = planSession(tables, diskId);
         return plan?.publication.state === "UNPUBLISHING" ? { ...plan, blocked: undefined } : plan;
       }),
@@ -25,7 +25,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/registration",
+        "disk-registry/model/hosts/registration",
         "registerAgent",
         ({ registerAgent }) =>
           (tx, registration, ...given) => {
@@ -44,7 +44,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/placement",
+        "disk-registry/model/disks/placement",
         "isPlaceable",
         ({ isPlaceable }) =>
           (host, whySuspected) =>
@@ -60,7 +60,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/publications",
+        "disk-registry/model/disks/publications",
         "requestPublish",
         ({ requestPublish }) =>
           (tx, ...given) =>
@@ -76,7 +76,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/publications",
+        "disk-registry/model/disks/publications",
         "completeUnpublish",
         ({ completeUnpublish }) =>
           (tx, diskId, seen) =>
@@ -92,7 +92,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/publications",
+        "disk-registry/model/disks/publications",
         "markAsked",
         ({ markAsked }) =>
           (tx, ...given) =>

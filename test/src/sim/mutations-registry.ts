@@ -2,8 +2,8 @@ import { OpenSessionResponse, OrderOutcome, UnexportDiskResponse } from "@diskme
 import type { Device, Host } from "@diskmesh/disk-registry/simulation";
 import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } from "./mutation.js";
 
-type Schema = Modules["disk-registry/model/schema"];
-type Tables = Parameters<Modules["disk-registry/model/orders"]["planOrders"]>[0];
+type Schema = Modules["disk-registry/model/store/schema"];
+type Tables = Parameters<Modules["disk-registry/model/devices/orders"]["planOrders"]>[0];
 
 /** Hosts are read as changed, and stay as they are. */
 export function readingHosts<T extends Pick<Tables, "hosts">>(tables: T, change: Partial<Host>): T {
@@ -18,8 +18,8 @@ export function readingHosts<T extends Pick<Tables, "hosts">>(tables: T, change:
 /** Another rule for which devices are erased now. */
 export function erasing(make: (isErasable: Schema["isErasable"]) => Schema["isErasable"]): readonly Replacement[] {
   return [
-    inPlaceOf("disk-registry/model/schema", "isErasable", ({ isErasable }) => make(isErasable)),
-    inPlaceOf("disk-registry/model/schema", "schema", ({ schema, isErasable }) => {
+    inPlaceOf("disk-registry/model/store/schema", "isErasable", ({ isErasable }) => make(isErasable)),
+    inPlaceOf("disk-registry/model/store/schema", "schema", ({ schema, isErasable }) => {
       const rule = make(isErasable);
       const erasableByHost = (device: Device) => (rule(device) ? device.hostId : undefined);
       return withIndexes(schema, { erasableByHost });
@@ -42,7 +42,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     mistake: "the registry takes a device into operation that lies on the bytes of another",
     withinSeeds: 900,
     foundBy: 8,
-    replaced: [inPlaceOf("disk-registry/model/same-bytes", "whyRefused", () => () => undefined)],
+    replaced: [inPlaceOf("disk-registry/model/devices/same-bytes", "whyRefused", () => () => undefined)],
   },
   {
     name: "confirm-by-order",
@@ -51,7 +51,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     foundBy: 13,
     replaced: [
       inPlaceOf(
-        "disk-registry/model/orders",
+        "disk-registry/model/devices/orders",
         "applyOutcomes",
         ({ applyOutcomes }) =>
           (tx, kind, ordered, outcomes, ...rest) => {
@@ -69,7 +69,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     foundBy: 5,
     replaced: [
       inPlaceOf(
-        "disk-registry/model/orders",
+        "disk-registry/model/devices/orders",
         "applyOutcomes",
         ({ applyOutcomes, stampOf }) =>
           (tx, kind, ordered, outcomes, leader, ...rest) => {
@@ -87,7 +87,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 150,
     foundBy: 8,
     replaced: [
-      inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, ...given) => {
+      inPlaceOf("disk-registry/model/devices/attach-states", "advance", ({ advance }) => (tx, device, ...given) => {
         const moved = advance(tx, device, ...given);
         const leaves = device.attachState === "ATTACHED" && moved.attachState === "CLOSING";
         return leaves ? { ...moved, attachState: "DETACHED" } : moved;
@@ -99,7 +99,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     mistake: "a removed device leaves before it is erased",
     withinSeeds: 300,
     foundBy: 5,
-    replaced: [inPlaceOf("disk-registry/model/removal-erase", "mustBeErased", () => () => false)],
+    replaced: [inPlaceOf("disk-registry/model/devices/removal-erase", "mustBeErased", () => () => false)],
   },
   {
     name: "wish-stops-erase",
@@ -122,7 +122,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     mistake: "a removal does not say what was not erased",
     withinSeeds: 450,
     foundBy: 8,
-    replaced: [inPlaceOf("disk-registry/model/removal-erase", "unerasedIn", () => () => [])],
+    replaced: [inPlaceOf("disk-registry/model/devices/removal-erase", "unerasedIn", () => () => [])],
   },
   {
     name: "remove-while-serving",
@@ -131,7 +131,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     foundBy: 3,
     replaced: [
       inPlaceOf(
-        "disk-registry/model/remove-action",
+        "disk-registry/model/hosts/remove-action",
         "removeHost",
         ({ removeHost }) =>
           (tx, ...given) =>
@@ -146,7 +146,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     foundBy: 3,
     replaced: [
       inPlaceOf(
-        "disk-registry/model/publications",
+        "disk-registry/model/disks/publications",
         "requestPublish",
         ({ requestPublish }) =>
           (tx, ...given) =>
@@ -160,7 +160,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 150,
     foundBy: 3,
     replaced: [
-      inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, event, nowMs) => {
+      inPlaceOf("disk-registry/model/devices/attach-states", "advance", ({ advance }) => (tx, device, event, nowMs) => {
         const moved = advance(tx, device, event, nowMs);
         return event === "purge" ? { ...moved, detachConfirmed: true } : moved;
       }),
@@ -173,7 +173,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     foundBy: 5,
     replaced: [
       inPlaceOf(
-        "disk-registry/model/attach-states",
+        "disk-registry/model/devices/attach-states",
         "advance",
         ({ advance }) =>
           (tx, device, event, nowMs) =>
@@ -187,7 +187,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 150,
     foundBy: 2,
     replaced: [
-      inPlaceOf("disk-registry/model/schema", "schema", ({ schema, isFree, freeKey }) => {
+      inPlaceOf("disk-registry/model/store/schema", "schema", ({ schema, isFree, freeKey }) => {
         const freeByHostAndPool = (device: Device) =>
           isFree({ ...device, dirty: false }) ? freeKey(device.hostId, device.pool) : undefined;
         return withIndexes(schema, { freeByHostAndPool });
@@ -202,7 +202,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     scenario: "swapped while off",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/reported-devices",
+        "disk-registry/model/devices/reported-devices",
         "mergeReported",
         ({ mergeReported }) =>
           (tx, device, ...given) => {
@@ -254,7 +254,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     scenario: "purged while silent",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/purge-action",
+        "disk-registry/model/hosts/purge-action",
         "purgeDevice",
         ({ purgeDevice }) =>
           (tx, ...given) =>

@@ -35,7 +35,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
             return decideRegistration({ ...memory, formerIncarnations }, known, { ...answer, predecessors });
           },
       ),
-      inPlaceOf("disk-registry/model/remembered", "originOf", ({ originOf }) => (...given) => {
+      inPlaceOf("disk-registry/model/disks/remembered", "originOf", ({ originOf }) => (...given) => {
         const origin = originOf(...given);
         return origin === "own" ? "own" : "predecessor";
       }),
@@ -47,7 +47,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 750,
     foundBy: 92,
     scenario: "copied back",
-    replaced: [inPlaceOf("disk-registry/model/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
+    replaced: [inPlaceOf("disk-registry/model/disks/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
   },
   {
     name: "believe-any-number",
@@ -57,7 +57,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     scenario: "lies",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/remembered",
+        "disk-registry/model/disks/remembered",
         "judgeNumbers",
         ({ judgeNumbers }) =>
           (tables, own, remembered, origin, believed, nowMs) =>
@@ -78,7 +78,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 750,
     foundBy: 20,
     scenario: "copied back",
-    replaced: [inPlaceOf("disk-registry/model/unknown-disks", "markUnknown", () => (_tx, device) => device)],
+    replaced: [inPlaceOf("disk-registry/model/devices/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
   {
     name: "erase-unknown-disks",
@@ -96,14 +96,14 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     scenario: "copied back",
     replaced: [
       inPlaceOf(
-        "disk-registry/model/orders",
+        "disk-registry/model/devices/orders",
         "whyNotTold",
         ({ whyNotTold }) =>
           (host) =>
             whyNotTold({ ...host, mustRegister: undefined }),
       ),
       inPlaceOf(
-        "disk-registry/model/orders",
+        "disk-registry/model/devices/orders",
         "planOrders",
         ({ planOrders }) =>
           (tables, ...given) =>

@@ -1,8 +1,8 @@
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { DomainError, type HostId, messageOf, UnavailableError } from "@diskmesh/domain";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
-import type { Leader } from "../model/orders.js";
-import type { Host } from "../model/schema.js";
+import type { Leader } from "../model/devices/orders.js";
+import type { Host } from "../model/store/schema.js";
 import { rememberedOf } from "../requests/registration-request.js";
 import type { Fleet } from "./fleet.js";
 

@@ -8,9 +8,8 @@ import {
   parseId,
 } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { RegistryLimits } from "../limits.js";
-import type { Doing } from "../model/events.js";
-import type { Leader } from "../model/orders.js";
+import type { RegistryLimits } from "../config/limits.js";
+import type { Leader } from "../model/devices/orders.js";
 import {
   adopt,
   forgetStarts,
@@ -31,14 +30,11 @@ import {
   registeredHosts,
   requireRegistration,
   whyStandsStill,
-} from "../model/remembered.js";
-import type { OtherFleet, RegistryTables } from "../model/schema.js";
-import type { RegistryTablet } from "../stored-schema.js";
-
-/** What an agent said that is not believed, and when. */
-export interface Refused extends Numbers {
-  readonly heardAtMs: number;
-}
+} from "../model/disks/remembered.js";
+import type { Doing } from "../model/events/events.js";
+import type { Refused } from "../model/hosts/refused.js";
+import type { OtherFleet, RegistryTables } from "../model/store/schema.js";
+import type { RegistryTablet } from "../store/stored-schema.js";
 
 const NOTHING: Numbers = { tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0 };
 

@@ -1,6 +1,6 @@
 import type { HostId } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { WhySuspected } from "../model/placement.js";
+import type { WhySuspected } from "../model/disks/placement.js";
 
 interface Heard {
   readonly listenedMs: number;

@@ -1,7 +1,7 @@
 import { type HostId, parseHostId } from "@diskmesh/domain";
 import type { RefusedConnection } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
-import type { Refusal, RefusedRegistration } from "../model/cause.js";
+import type { Refusal, RefusedRegistration } from "../model/explain/cause.js";
 
 /** Anybody can be refused in any host's name: hosts beyond so many crowd out those that were refused longest ago. */
 const MAX_HOSTS = 1_000;

@@ -13,10 +13,10 @@ import {
   parseOptionalName,
 } from "@diskmesh/domain";
 import { explanation } from "@diskmesh/tablet-admin";
-import type { Context } from "../context.js";
-import type { Known, Subject } from "../model/cause.js";
-import { causesOf } from "../model/explain.js";
-import type { RegistryTables } from "../model/schema.js";
+import type { Context } from "../calls/context.js";
+import type { Known, Subject } from "../model/explain/cause.js";
+import { causesOf } from "../model/explain/explain.js";
+import type { RegistryTables } from "../model/store/schema.js";
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
   const subject = parseSubject(request.subject);

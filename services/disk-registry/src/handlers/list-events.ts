@@ -1,9 +1,9 @@
 import type { Event, ListEventsRequest, ListEventsResponse } from "@diskmesh/api/registry";
 import { parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
-import { type EventFilter, isAskedFor } from "../model/events.js";
-import { eventKey, type RegistryEvent } from "../model/registry-event.js";
+import type { Context } from "../calls/context.js";
+import { type EventFilter, isAskedFor } from "../model/events/events.js";
+import { eventKey, type RegistryEvent } from "../model/store/registry-event.js";
 import { eventLimits } from "../requests/limits.js";
 
 export async function listEvents(

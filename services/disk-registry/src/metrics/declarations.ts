@@ -1,5 +1,5 @@
 import { DURATION_BUCKETS_SECONDS, metric } from "@diskmesh/metrics";
-import { REASONS } from "../model/cause.js";
+import { REASONS } from "../model/explain/cause.js";
 
 export const ATTACH_STATES = ["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"] as const;
 export const HEALTHS = ["ONLINE", "WARNING", "ERROR"] as const;

@@ -10,8 +10,8 @@ import {
   isFree,
   schema,
   type Vigil,
-} from "../model/schema.js";
-import type { RegistryTablet } from "../stored-schema.js";
+} from "../model/store/schema.js";
+import type { RegistryTablet } from "../store/stored-schema.js";
 import {
   ATTACH_STATES,
   HEALTHS,

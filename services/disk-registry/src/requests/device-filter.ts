@@ -1,6 +1,6 @@
 import type { AttachState } from "@diskmesh/api/registry";
 import { type HostId, parseHostId, parseOptionalName } from "@diskmesh/domain";
-import type { Device } from "../model/schema.js";
+import type { Device } from "../model/store/schema.js";
 import { attachStateOf } from "./wire.js";
 
 /** Which devices a caller wants to see. */

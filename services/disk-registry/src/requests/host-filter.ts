@@ -1,6 +1,6 @@
 import type { HostState } from "@diskmesh/api/registry";
 import { parseOptionalName } from "@diskmesh/domain";
-import type { Host } from "../model/schema.js";
+import type { Host } from "../model/store/schema.js";
 import { hostStateOf } from "./wire.js";
 
 /** Which hosts a caller wants to see. */

@@ -1,8 +1,8 @@
-import type { Config } from "../config.js";
-import type { RegistryLimits } from "../limits.js";
-import type { EventLimits } from "../model/events.js";
-import type { HostLimits } from "../model/registration.js";
-import type { RemovalLimits } from "../model/remove-action.js";
+import type { Config } from "../config/config.js";
+import type { RegistryLimits } from "../config/limits.js";
+import type { EventLimits } from "../model/events/events.js";
+import type { HostLimits } from "../model/hosts/registration.js";
+import type { RemovalLimits } from "../model/hosts/remove-action.js";
 
 const DAY_MS = 86_400_000;
 

@@ -1,7 +1,7 @@
 import { RegisterAgentRequest } from "@diskmesh/api/registry";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { REGISTRY_LIMITS } from "../limits.js";
+import { REGISTRY_LIMITS } from "../config/limits.js";
 import { hostId } from "../testing/fleet-fixture.js";
 import { parseRegistration } from "./registration-request.js";
 

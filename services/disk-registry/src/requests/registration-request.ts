@@ -10,12 +10,12 @@ import {
   parseOptionalName,
   parseSizeBytes,
 } from "@diskmesh/domain";
-import type { Config } from "../config.js";
-import type { RegistryLimits } from "../limits.js";
-import { metAtMs } from "../model/device-health.js";
-import type { RefusedDevice, Registration } from "../model/registration.js";
-import type { Remembered } from "../model/remembered.js";
-import type { ReportedDevice } from "../model/reported-devices.js";
+import type { Config } from "../config/config.js";
+import type { RegistryLimits } from "../config/limits.js";
+import { metAtMs } from "../model/devices/device-health.js";
+import type { ReportedDevice } from "../model/devices/reported-devices.js";
+import type { Remembered } from "../model/disks/remembered.js";
+import type { RefusedDevice, Registration } from "../model/hosts/registration.js";
 import { parseAddress, parseCount, parseCounterValue, plainText, requireAtMost, requireUnique } from "./requests.js";
 import { healthOf } from "./wire.js";
 

@@ -10,8 +10,8 @@ import {
   quoted,
 } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DeviceSelector } from "../model/device-selection.js";
-import type { Label } from "../model/schema.js";
+import type { DeviceSelector } from "../model/devices/device-selection.js";
+import type { Label } from "../model/store/schema.js";
 
 /** Narrowing of what requests carry. Everything behind this takes the narrow types. */
 

@@ -24,12 +24,13 @@ import {
   type Trouble as TroubleMessage,
 } from "@diskmesh/api/registry";
 import { type HostId, InvalidArgumentError, identifiedBy } from "@diskmesh/domain";
-import type { Refused } from "../agents/fleet.js";
-import type { ActionResult } from "../model/action-result.js";
-import type { Cause } from "../model/cause.js";
-import { diskHealth } from "../model/disks.js";
-import type { DeviceOutcome, Leader, OutcomeCode } from "../model/orders.js";
-import type { StampedDevice } from "../model/registration.js";
+import type { ActionResult } from "../model/devices/action-result.js";
+import type { DeviceOutcome, Leader, OutcomeCode } from "../model/devices/orders.js";
+import { diskHealth } from "../model/disks/disks.js";
+import type { Cause } from "../model/explain/cause.js";
+import type { Refused } from "../model/hosts/refused.js";
+import type { StampedDevice } from "../model/hosts/registration.js";
+import type { ToldMassSilence } from "../model/hosts/vigil.js";
 import type {
   Device,
   DeviceIdentity,
@@ -42,8 +43,7 @@ import type {
   Pending,
   Publication,
   RegistryTables,
-} from "../model/schema.js";
-import type { ToldMassSilence } from "../model/vigil.js";
+} from "../model/store/schema.js";
 
 /** All translation between protobuf messages and the model is here. */
 

@@ -1,8 +1,8 @@
 import { expect } from "chai";
-import type { Known, Subject } from "../model/cause.js";
-import { causesOf, troubleOf } from "../model/explain.js";
-import type { Device, Disk, Host, Publication } from "../model/schema.js";
-import { noteMassSilence } from "../model/vigil.js";
+import type { Known, Subject } from "../model/explain/cause.js";
+import { causesOf, troubleOf } from "../model/explain/explain.js";
+import { noteMassSilence } from "../model/hosts/vigil.js";
+import type { Device, Disk, Host, Publication } from "../model/store/schema.js";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "./fleet-fixture.js";
 
 export const [h1, h2] = [hostId("h1"), hostId("h2")];

@@ -1,9 +1,9 @@
 import { expect } from "chai";
-import type { ActionResult } from "../model/action-result.js";
-import { addDevice, addHost } from "../model/add-action.js";
-import { purgeDevice, purgeHost } from "../model/purge-action.js";
-import { type RemovalCall, type RemovalLimits, removeDevice, removeHost } from "../model/remove-action.js";
-import type { Publication, RegistryTransaction } from "../model/schema.js";
+import type { ActionResult } from "../model/devices/action-result.js";
+import { addDevice, addHost } from "../model/devices/add-action.js";
+import { purgeDevice, purgeHost } from "../model/hosts/purge-action.js";
+import { type RemovalCall, type RemovalLimits, removeDevice, removeHost } from "../model/hosts/remove-action.js";
+import type { Publication, RegistryTransaction } from "../model/store/schema.js";
 import { aDevice, aHost, deviceId, diskId, type Fleet, hostId, MIB, TestFleet } from "./fleet-fixture.js";
 
 /** For tests of what the CMS asks for: a fleet, an action, and what comes of it, row by row. */

@@ -7,12 +7,12 @@ import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { grpcAgents } from "../agents/agent-clients.js";
 import { RefusedAgents } from "../agents/refused-agents.js";
 import { buildContext } from "../build-context.js";
-import { configSchema } from "../config.js";
-import type { Context } from "../context.js";
-import { REGISTRY_LIMITS, RPC_LIMITS } from "../limits.js";
-import type { Device, Host } from "../model/schema.js";
+import type { Context } from "../calls/context.js";
+import { configSchema } from "../config/config.js";
+import { REGISTRY_LIMITS, RPC_LIMITS } from "../config/limits.js";
+import type { Device, Host } from "../model/store/schema.js";
 import { addServices } from "../services.js";
-import { storedSchema as schema } from "../stored-schema.js";
+import { storedSchema as schema } from "../store/stored-schema.js";
 
 /** What is stored before the registry starts. */
 export interface StoredFleet {

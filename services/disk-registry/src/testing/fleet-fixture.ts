@@ -1,6 +1,6 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { MemoryTables } from "@diskmesh/tablet";
-import type { Leader } from "../model/orders.js";
+import type { Leader } from "../model/devices/orders.js";
 import {
   type Device,
   type Disk,
@@ -8,7 +8,7 @@ import {
   type RegistrySchema,
   type RegistryTransaction,
   schema,
-} from "../model/schema.js";
+} from "../model/store/schema.js";
 
 /** For tests of the model: a fleet in memory, written down as data. */
 export const MIB = 1024 * 1024;

@@ -1,5 +1,5 @@
-import { type Registration, type RegistrationAnswer, registerAgent } from "../model/registration.js";
-import type { ReportedDevice } from "../model/reported-devices.js";
+import type { ReportedDevice } from "../model/devices/reported-devices.js";
+import { type Registration, type RegistrationAnswer, registerAgent } from "../model/hosts/registration.js";
 import { aDevice, aHost, deviceId, leader, remembered, type TestFleet } from "./fleet-fixture.js";
 
 export const NOW_MS = 50_000;

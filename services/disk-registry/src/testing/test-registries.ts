@@ -13,7 +13,7 @@ import {
   temporaryFolder,
   testCertificates,
 } from "@diskmesh/testkit";
-import type { RegistryLimits } from "../limits.js";
+import type { RegistryLimits } from "../config/limits.js";
 import { TestAgent } from "./test-agent.js";
 
 export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;

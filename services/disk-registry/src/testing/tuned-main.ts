@@ -1,7 +1,7 @@
 import { reachableLeader, runService } from "@diskmesh/service";
 import * as z from "zod";
-import { configSchema } from "../config.js";
-import { REGISTRY_LIMITS, type RegistryLimits } from "../limits.js";
+import { configSchema } from "../config/config.js";
+import { REGISTRY_LIMITS, type RegistryLimits } from "../config/limits.js";
 import { start } from "../start.js";
 
 /** The registry's process with limits of a test, which stand in its config under `tuning`. */

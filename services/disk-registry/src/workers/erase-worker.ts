@@ -7,11 +7,11 @@ import {
   type EraseOrder,
   hostToErase,
   recordEraseFailure,
-} from "../model/erase.js";
-import type { DeviceOutcome, Leader } from "../model/orders.js";
-import { pendingOf } from "../model/pending.js";
-import type { EraseState } from "../model/removal-erase.js";
-import type { Device, Pending } from "../model/schema.js";
+} from "../model/devices/erase.js";
+import type { DeviceOutcome, Leader } from "../model/devices/orders.js";
+import { pendingOf } from "../model/devices/pending.js";
+import type { EraseState } from "../model/devices/removal-erase.js";
+import type { Device, Pending } from "../model/store/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 

@@ -1,5 +1,6 @@
 import { type DiskId, type HostId, messageOf } from "@diskmesh/domain";
-import { fenceSilent } from "../model/fences.js";
+import { fenceSilent } from "../model/disks/fences.js";
+import { requireRegistration } from "../model/disks/remembered.js";
 import {
   afterMassSilence,
   endProbation,
@@ -11,10 +12,8 @@ import {
   type MassSilence,
   markUnavailable,
   silenceWord,
-} from "../model/heartbeats.js";
-import { requireRegistration } from "../model/remembered.js";
-import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
-import type { RegistryTables } from "../model/schema.js";
+} from "../model/hosts/heartbeats.js";
+import { giveUpOnHost, removalTimedOut } from "../model/hosts/remove-action.js";
 import {
   isAnyUnavailable,
   isAnyUncounted,
@@ -22,7 +21,8 @@ import {
   massSilenceRan,
   noteListened,
   noteMassSilence,
-} from "../model/vigil.js";
+} from "../model/hosts/vigil.js";
+import type { RegistryTables } from "../model/store/schema.js";
 import { removalLimits } from "../requests/limits.js";
 import type { WorkContext } from "./work-context.js";
 

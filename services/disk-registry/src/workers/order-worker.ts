@@ -15,8 +15,8 @@ import {
   type Settled,
   stampOf,
   whyNotToldToLetGo,
-} from "../model/orders.js";
-import type { Device, Host } from "../model/schema.js";
+} from "../model/devices/orders.js";
+import type { Device, Host } from "../model/store/schema.js";
 import { outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 

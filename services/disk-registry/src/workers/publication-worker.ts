@@ -11,8 +11,8 @@ import {
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
-import { type DeviceOutcome, type Leader, whyNotTold, whyNotToldToLetGo } from "../model/orders.js";
-import { pendingOf, pendingText } from "../model/pending.js";
+import { type DeviceOutcome, type Leader, whyNotTold, whyNotToldToLetGo } from "../model/devices/orders.js";
+import { pendingOf, pendingText } from "../model/devices/pending.js";
 import {
   completePublish,
   completeUnpublish,
@@ -24,8 +24,8 @@ import {
   renewSession,
   type SessionGroup,
   type SessionPlan,
-} from "../model/publications.js";
-import type { Host, PendingDevice, RegistryTransaction } from "../model/schema.js";
+} from "../model/disks/publications.js";
+import type { Host, PendingDevice, RegistryTransaction } from "../model/store/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 

@@ -1,7 +1,7 @@
 import { type DiskId, type HostId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
-import { whyNotToldToLetGo } from "../model/orders.js";
-import { requireRegistration } from "../model/remembered.js";
+import { whyNotToldToLetGo } from "../model/devices/orders.js";
+import { requireRegistration } from "../model/disks/remembered.js";
 import { leaderStamp } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 

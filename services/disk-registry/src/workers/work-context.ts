@@ -4,9 +4,9 @@ import type { AgentClients } from "../agents/agent-clients.js";
 import type { Fleet } from "../agents/fleet.js";
 import type { Liveness } from "../agents/liveness.js";
 import type { RefusedAgents } from "../agents/refused-agents.js";
-import type { Config } from "../config.js";
-import type { RegistryLimits } from "../limits.js";
-import type { RegistryTablet } from "../stored-schema.js";
+import type { Config } from "../config/config.js";
+import type { RegistryLimits } from "../config/limits.js";
+import type { RegistryTablet } from "../store/stored-schema.js";
 
 /** What workers need. */
 export interface WorkContext {

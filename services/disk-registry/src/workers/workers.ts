@@ -1,9 +1,9 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { messageOf } from "@diskmesh/domain";
 import { WorkQueue, type WorkResult } from "@diskmesh/service";
-import { requireRegistration } from "../model/remembered.js";
-import type { EraseState } from "../model/removal-erase.js";
-import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/schema.js";
+import type { EraseState } from "../model/devices/removal-erase.js";
+import { requireRegistration } from "../model/disks/remembered.js";
+import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/store/schema.js";
 import type { DeviceProgress } from "../requests/wire.js";
 import { EraseWorker } from "./erase-worker.js";
 import { type HostEvents, HostMonitor } from "./host-monitor.js";

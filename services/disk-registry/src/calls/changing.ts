@@ -1,0 +1,112 @@
+import {
+  formatIdentity,
+  isOperator,
+  isRefusal,
+  messageOf,
+  parseDeviceId,
+  parseDiskId,
+  parseHostId,
+} from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import { type Doing, IS_NOTED, noteWithoutChange, told } from "../model/events/events.js";
+import { eventLimits } from "../requests/limits.js";
+import type { ChangeContext, Context } from "./context.js";
+
+type Change<Request, Response> = (context: ChangeContext, request: Request, call: CallContext) => Promise<Response>;
+type Serve<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
+
+/** Answers of CMS actions that changed nothing, and will not change it by themselves. */
+const REFUSALS: ReadonlySet<string> = new Set(["E_INVALID_STATE", "E_NOT_FOUND", "E_ARGUMENT"]);
+
+/**
+ * Serves what changes something: in the same transaction an event tells who did it, under the name of the RPC. What an
+ * operator was refused is an event, too, in a transaction of its own: it is worth knowing, and nothing depends on it. It
+ * counts as routine, so that a script that asks again and again crowds nothing out.
+ */
+export function noted<Request extends object, Response>(
+  action: string,
+  change: Change<Request, Response>,
+): Serve<Request, Response> {
+  return async (context, request, call) => {
+    const { tablet } = context;
+    const doing = newDoing(action, call);
+    const acting: ChangeContext = {
+      ...context,
+      doing,
+      tablet: { read: (fn) => tablet.read(fn), transact: (fn) => tablet.transact(fn, doing) },
+    };
+    try {
+      const response = await change(acting, request, call);
+      if (REFUSALS.has(doing.answer)) await refuse(context, request, doing);
+      return response;
+    } catch (error) {
+      if (isRefusal(error)) {
+        doing.answer = error.reason;
+        doing.message = error.message;
+        await refuse(context, request, doing);
+      }
+      throw error;
+    }
+  };
+}
+
+/** As `noted`, and refused while another registry leads this fleet: what is acknowledged here would be lost there. */
+export function changing<Request extends object, Response>(
+  action: string,
+  change: Change<Request, Response>,
+): Serve<Request, Response> {
+  const serve = noted(action, change);
+  return async (context, request, call) => {
+    context.fleet.requireLeads();
+    return serve(context, request, call);
+  };
+}
+
+/** Notes, durably, that an operator took a backup: it takes everything away, and changes nothing that would tell of it. */
+export async function noteBackup({ tablet, config, clock }: Context, call: CallContext): Promise<void> {
+  const event = { ...told(newDoing("CreateBackup", call)), hostIds: [], deviceIds: [], diskIds: [] };
+  await tablet.transact((tx) => noteWithoutChange(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
+}
+
+function newDoing(action: string, { identity, requestId, traceId }: CallContext): Doing {
+  const user = formatIdentity(identity);
+  return {
+    user,
+    action,
+    requestId,
+    traceId,
+    routine: !isOperator(identity.role),
+    answer: "OK",
+    message: "",
+    eventId: 0,
+  };
+}
+
+async function refuse({ tablet, config, clock, log }: Context, request: object, doing: Doing): Promise<void> {
+  if (doing.routine || doing.eventId !== 0) return;
+  const event = { ...told(doing), ...thingsNamedIn(request), routine: true } as const;
+  try {
+    await tablet.transact((tx) => noteWithoutChange(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
+  } catch (error) {
+    const { user, action, answer, requestId } = doing;
+    log.warn({ user, action, answer, requestId, error: messageOf(error) }, "a refusal could not be noted");
+  }
+}
+
+/** By the names that fields have in all requests. What is no id was never looked for. */
+function thingsNamedIn(request: object) {
+  const named = request as Readonly<Record<string, unknown>>;
+  const ids = <Id>(one: string, many: string, parse: (id: string) => Id): Id[] =>
+    [named[one], ...(Array.isArray(named[many]) ? named[many] : [])].slice(0, 64).flatMap((id) => {
+      try {
+        return typeof id === "string" && id !== "" ? [parse(id)] : [];
+      } catch {
+        return [];
+      }
+    });
+  return {
+    hostIds: ids("hostId", "hostIds", parseHostId),
+    deviceIds: ids("deviceId", "deviceIds", parseDeviceId),
+    diskIds: ids("diskId", "diskIds", parseDiskId),
+  };
+}

@@ -1,0 +1,51 @@
+import type { Device as DeviceMessage, Disk as DiskMessage, Host as HostMessage } from "@diskmesh/api/registry";
+import type { FindSharers } from "../model/devices/same-bytes.js";
+import { troubleOf } from "../model/explain/explain.js";
+import { removalTimesOutAtMs } from "../model/hosts/remove-action.js";
+import type { Device, Disk, Host, RegistryTables } from "../model/store/schema.js";
+import { deviceMessage, diskMessage, hostMessage } from "../requests/wire.js";
+import type { Context } from "./context.js";
+
+type Describing = Pick<Context, "fleet" | "workers" | "config" | "clock" | "liveness" | "known">;
+
+/** A device with everything that is known of it, the timers and progress that live in memory only included. */
+export function describeDevice(
+  context: Describing,
+  tables: RegistryTables,
+  device: Device,
+  findSharers?: FindSharers,
+): DeviceMessage {
+  const { fleet, workers } = context;
+  const known = findSharers === undefined ? context.known : { ...context.known, findSharers };
+  const host = tables.hosts.get(device.hostId);
+  const removalTimesOut = device.attachState === "CLOSING" && host !== undefined;
+  return deviceMessage(device, fleet.leader(), {
+    ...workers.progressOf(device),
+    removalTimesOutAtMs: removalTimesOut ? timesOutAtMs(context, host) : undefined,
+    trouble: troubleOf(tables, { kind: "DEVICE", name: device.deviceId }, known),
+  });
+}
+
+/** A host, as `describeDevice` does. */
+export function describeHost(context: Describing, tables: RegistryTables, host: Host): HostMessage {
+  const { liveness, known } = context;
+  return hostMessage(host, {
+    lastHeardAtMs: liveness.lastHeardAtMs(host.hostId),
+    removalTimesOutAtMs: timesOutAtMs(context, host),
+    isSuspected: liveness.whySuspected(host.hostId) !== undefined,
+    trouble: troubleOf(tables, { kind: "HOST", name: host.hostId }, known),
+  });
+}
+
+/** A disk, as `describeDevice` does. */
+export function describeDisk({ known }: Pick<Describing, "known">, tables: RegistryTables, disk: Disk): DiskMessage {
+  return diskMessage(tables, disk, troubleOf(tables, { kind: "DISK", name: disk.diskId }, known));
+}
+
+function timesOutAtMs(
+  { clock, config, liveness }: Pick<Context, "liveness" | "config" | "clock">,
+  host: Host,
+): number | undefined {
+  const time = { nowMs: clock.nowMs(), listenedMs: liveness.totalListenedMs };
+  return removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs, time);
+}

@@ -1,0 +1,49 @@
+import type { ActionResult as ActionResultMessage } from "@diskmesh/api/registry";
+import type { ActionResult } from "../model/devices/action-result.js";
+import type { Device, RegistryTables, RegistryTransaction } from "../model/store/schema.js";
+import { actionResultMessage } from "../requests/wire.js";
+import type { ChangeContext } from "./context.js";
+
+/** Thrown out of a transaction to undo it: the answer is what would have been done. */
+class DryRun extends Error {
+  constructor(readonly result: unknown) {
+    super("dry run");
+  }
+}
+
+/** Runs a transaction, or finds out what it would do. */
+export async function transactUnlessDry<T>(
+  tablet: ChangeContext["tablet"],
+  dryRun: boolean,
+  transaction: (tx: RegistryTransaction) => T,
+): Promise<T> {
+  if (!dryRun) return tablet.transact(transaction);
+  try {
+    return await tablet.transact((tx) => {
+      throw new DryRun(transaction(tx));
+    });
+  } catch (error) {
+    if (error instanceof DryRun) return error.result as T;
+    throw error;
+  }
+}
+
+/**
+ * Runs a CMS action in one transaction, or finds out what it would do. What then waits for an order or an erase is woken;
+ * `named` says where to look. It looks within the same transaction: another read would wait for another commit.
+ */
+export async function runAction(
+  { tablet, workers, doing }: ChangeContext,
+  dryRun: boolean,
+  action: (tx: RegistryTransaction) => ActionResult,
+  named: (tables: RegistryTables) => readonly Device[],
+): Promise<ActionResultMessage> {
+  const done = await transactUnlessDry(tablet, dryRun, (tx) => {
+    const result = action(tx);
+    // A refusal in earnest is noted, what would be is not.
+    if (!dryRun) Object.assign(doing, { answer: result.code, message: result.message });
+    return { result, devices: named(tx) };
+  });
+  if (!dryRun) workers.wakeDevices(done.devices);
+  return actionResultMessage(done.result);
+}

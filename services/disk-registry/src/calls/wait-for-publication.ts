@@ -1,0 +1,51 @@
+import type { Disk as DiskMessage } from "@diskmesh/api/registry";
+import { type DiskId, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { PublicationStep } from "../model/disks/publications.js";
+import type { Disk, RegistryTables } from "../model/store/schema.js";
+import type { ChangeContext } from "./context.js";
+import { describeDisk } from "./device-description.js";
+
+/**
+ * Waits until the disk has reached what was requested, and returns it as it was then; shortly before the deadline says how
+ * far it got instead.
+ */
+export async function waitForPublication(
+  context: ChangeContext,
+  call: CallContext,
+  diskId: DiskId,
+  progress: (tables: RegistryTables) => PublicationStep,
+): Promise<DiskMessage> {
+  const { diskChanges, tablet, clock } = context;
+  const find = () =>
+    tablet.read((tables) => {
+      const step = progress(tables);
+      return step.progress === "reached" ? describeDisk(context, tables, step.disk) : undefined;
+    });
+  const timeoutMs = answerInMs(context, call);
+  const reached = await diskChanges.until(diskId, find, { timeoutMs, clock, signal: call.signal });
+  if (reached === undefined) throw await notYet(context, diskId);
+  return reached;
+}
+
+/** How long the call may wait before it says how far things are. */
+export function answerInMs({ limits, clock }: ChangeContext, call: CallContext): number {
+  const leftMs = call.deadlineAtMs - clock.nowMs();
+  return Math.max(0, leftMs - Math.min(limits.answerMarginMs, leftMs / 2));
+}
+
+async function notYet({ tablet, limits }: ChangeContext, diskId: DiskId): Promise<Error> {
+  const disk = await tablet.read((tables) => tables.disks.get(diskId));
+  const about = { disk_id: diskId };
+  const { publication } = disk ?? ({} as Partial<Disk>);
+  const goesOn = "the work goes on; ask again";
+  if (publication === undefined)
+    return new TimeoutError(`disk ${diskId} changed while it was waited for; ask again`, { about });
+  const where = `disk ${diskId} is still ${publication.state} (host ${publication.hostId}, session ${publication.sessionNumber})`;
+  if (publication.lastError === "") return new TimeoutError(`${where}; ${goesOn}`, { about });
+  const details = { about, retryAfterMs: limits.closingRetryAfterMs, outcome: "unknown" } as const;
+  return new UnavailableError(
+    `${where}, after ${publication.attempts} tries: ${publication.lastError}; ${goesOn}`,
+    details,
+  );
+}

@@ -1,0 +1,26 @@
+import type { ListDevicesRequest, ListDevicesResponse } from "@diskmesh/api/registry";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "../../calls/context.js";
+import { describeDevice } from "../../calls/device-description.js";
+import { SortedSharers } from "../../model/devices/sorted-sharers.js";
+import { parseDeviceFilter } from "../../requests/device-filter.js";
+
+export async function listDevices(
+  context: Context,
+  request: ListDevicesRequest,
+  call: CallContext,
+): Promise<ListDevicesResponse> {
+  const { hostId, matches } = parseDeviceFilter(request);
+  let sharers: SortedSharers | undefined;
+  const { items, nextPageToken } = await context.lists.page(request, call, {
+    what: "devices",
+    begin: ({ devices }) => (hostId === undefined ? devices.snapshot() : devices.snapshot("byHost", hostId)),
+    keyOf: (device) => device.deviceId,
+    matches,
+    describe: (tables, device) => {
+      sharers ??= new SortedSharers(tables, context.config.serialNumbersOfMany);
+      return describeDevice(context, tables, device, sharers.find);
+    },
+  });
+  return { devices: [...items], nextPageToken };
+}

@@ -1,0 +1,45 @@
+import type { CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/registry";
+import {
+  type HostId,
+  InvalidArgumentError,
+  parseDiskId,
+  parseHostId,
+  parseOptionalName,
+  parseSizeBytes,
+} from "@diskmesh/domain";
+import type { ChangeContext } from "../../calls/context.js";
+import { describeDisk } from "../../calls/device-description.js";
+import { createDisk as create } from "../../model/disks/disks.js";
+import type { DiskRequest } from "../../model/store/schema.js";
+import { parseLabels } from "../../requests/requests.js";
+
+export async function createDisk(context: ChangeContext, request: CreateDiskRequest): Promise<CreateDiskResponse> {
+  const { tablet, limits, clock, liveness } = context;
+  const diskId = parseDiskId(request.diskId);
+  const wanted = parseRequest(request);
+  const nearHostId: HostId | "" = request.nearHostId === "" ? "" : parseHostId(request.nearHostId, "near_host_id");
+  const { whySuspected, mayYetBeHeard } = liveness;
+  const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected, mayYetBeHeard, nearHostId };
+  const labels = parseLabels(request.labels, limits);
+  const disk = await tablet.transact((tx) =>
+    describeDisk(context, tx, create(tx, diskId, wanted, labels, limits, now)),
+  );
+  return { disk };
+}
+
+function parseRequest(request: CreateDiskRequest): DiskRequest {
+  const az = parseOptionalName("az", request.az) ?? "";
+  const hostId = request.hostId === "" ? "" : parseHostId(request.hostId);
+  if (az === "" && hostId === "") {
+    throw new InvalidArgumentError("az and host_id are both empty: say where the disk shall be", {
+      about: { field: "az" },
+    });
+  }
+  return {
+    sizeBytes: parseSizeBytes("size_bytes", request.sizeBytes),
+    az,
+    hostId,
+    pool: parseOptionalName("pool", request.pool) ?? "default",
+    spreadRacks: request.spreadRacks,
+  };
+}

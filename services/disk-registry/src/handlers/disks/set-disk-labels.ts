@@ -1,0 +1,16 @@
+import type { SetDiskLabelsRequest, SetDiskLabelsResponse } from "@diskmesh/api/registry";
+import { parseDiskId } from "@diskmesh/domain";
+import type { ChangeContext } from "../../calls/context.js";
+import { describeDisk } from "../../calls/device-description.js";
+import { setDiskLabels as setLabels } from "../../model/disks/disks.js";
+import { parseLabels } from "../../requests/requests.js";
+
+export async function setDiskLabels(
+  context: ChangeContext,
+  request: SetDiskLabelsRequest,
+): Promise<SetDiskLabelsResponse> {
+  const diskId = parseDiskId(request.diskId);
+  const labels = parseLabels(request.labels, context.limits);
+  const disk = await context.tablet.transact((tx) => describeDisk(context, tx, setLabels(tx, diskId, labels)));
+  return { disk };
+}

@@ -1,0 +1,18 @@
+import type { AddHostRequest, AddHostResponse } from "@diskmesh/api/registry";
+import { parseHostId } from "@diskmesh/domain";
+import type { ChangeContext } from "../../calls/context.js";
+import { addCall } from "../../calls/removal-call.js";
+import { runAction } from "../../calls/run-action.js";
+import * as model from "../../model/devices/add-action.js";
+import { devicesOfHost } from "../../model/devices/device-selection.js";
+
+export async function addHost(context: ChangeContext, request: AddHostRequest): Promise<AddHostResponse> {
+  const hostId = parseHostId(request.hostId);
+  const result = await runAction(
+    context,
+    request.dryRun,
+    (tx) => model.addHost(tx, hostId, addCall(context)),
+    (tables) => devicesOfHost(tables, hostId),
+  );
+  return { result };
+}

@@ -1,0 +1,61 @@
+import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/registry";
+import { parseDeviceId, parseHostId, parseId } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import { requireOwnHost } from "../../calls/agent-identity.js";
+import type { Context } from "../../calls/context.js";
+import { metAtMs } from "../../model/devices/device-health.js";
+import {
+  applyHeartbeat,
+  type DeviceHealth,
+  type HardwareFailure,
+  requireObeyed,
+  requireRegistered,
+} from "../../model/hosts/heartbeats.js";
+import { rememberedOf } from "../../requests/registration-request.js";
+import { plainText, requireAtMost } from "../../requests/requests.js";
+import { healthOf } from "../../requests/wire.js";
+
+export async function heartbeat(
+  context: Context,
+  request: HeartbeatRequest,
+  call: CallContext,
+): Promise<HeartbeatResponse> {
+  const { tablet, liveness, fleet, clock, config, limits, workers } = context;
+  const heardAtMs = clock.nowMs();
+  const hostId = parseHostId(request.hostId);
+  requireOwnHost(context, call, hostId);
+  const bootId = parseId("boot_id", request.bootId);
+  requireAtMost("changed", request.changed, limits.maxDevicesPerHost);
+  const changed = request.changed.map(
+    (entry): DeviceHealth => ({
+      deviceId: parseDeviceId(entry.deviceId),
+      health: healthOf(entry.health, "health"),
+      healthMessage: plainText(entry.healthMessage, limits.maxTextLength),
+    }),
+  );
+  requireAtMost("hardware_errors", request.hardwareErrors, limits.maxDevicesPerHost);
+  const failed = request.hardwareErrors.map(
+    ({ deviceId, message, ageMs }): HardwareFailure => ({
+      deviceId: parseDeviceId(deviceId),
+      message: plainText(message, limits.maxTextLength),
+      metAtMs: metAtMs(ageMs, heardAtMs),
+    }),
+  );
+  const remembered = rememberedOf(request);
+  await fleet.hear(hostId, bootId, remembered);
+  requireObeyed(fleet.leader(), hostId, remembered);
+  const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
+  liveness.hear(hostId);
+  // Most heartbeats change nothing, and must cost next to nothing.
+  const warning = plainText(request.warning, limits.maxTextLength);
+  const isWarned = (host.agentWarning ?? "") !== warning;
+  if (host.state === "UNAVAILABLE" || changed.length > 0 || failed.length > 0 || isWarned) {
+    const { probationMs } = config.heartbeat;
+    await tablet.transact((tx) =>
+      applyHeartbeat(tx, hostId, bootId, { changed, failed, warning }, clock.nowMs(), probationMs),
+    );
+    workers.wakeHost(hostId);
+  }
+  const { tabletGeneration, incarnation } = fleet.leader();
+  return { tabletGeneration, incarnation };
+}

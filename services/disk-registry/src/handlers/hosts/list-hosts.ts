@@ -1,0 +1,29 @@
+import type { ListHostsRequest, ListHostsResponse } from "@diskmesh/api/registry";
+import { parseId } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "../../calls/context.js";
+import { describeHost } from "../../calls/device-description.js";
+import { massSilenceNow } from "../../model/hosts/vigil.js";
+import { parseHostFilter } from "../../requests/host-filter.js";
+import { massSilenceMessage } from "../../requests/wire.js";
+
+export async function listHosts(
+  context: Context,
+  request: ListHostsRequest,
+  call: CallContext,
+): Promise<ListHostsResponse> {
+  const { az, matches } = parseHostFilter(request);
+  const vmCid = request.vmCid === "" ? undefined : parseId("vm_cid", request.vmCid);
+  const { items, nextPageToken } = await context.lists.page(request, call, {
+    what: "hosts",
+    begin: ({ hosts }) => {
+      if (vmCid !== undefined) return hosts.snapshot("byVm", vmCid);
+      return az === undefined ? hosts.snapshot() : hosts.snapshot("byAz", az);
+    },
+    keyOf: (host) => host.hostId,
+    matches,
+    describe: (tables, host) => describeHost(context, tables, host),
+  });
+  const silence = await context.tablet.read((tables) => massSilenceNow(tables, context.liveness.whySuspected));
+  return { hosts: [...items], nextPageToken, massSilence: silence && massSilenceMessage(silence) };
+}

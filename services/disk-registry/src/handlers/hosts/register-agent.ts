@@ -1,0 +1,102 @@
+import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
+import {
+  type HostId,
+  InvalidArgumentError,
+  InvalidStateError,
+  parseHostId,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import { requireOwnHost } from "../../calls/agent-identity.js";
+import type { Context } from "../../calls/context.js";
+import { predecessorsOf } from "../../model/disks/remembered.js";
+import {
+  noteRegistration,
+  registerAgent as register,
+  requireInOrder,
+  requireNotReplaced,
+} from "../../model/hosts/registration.js";
+import { hostLimits } from "../../requests/limits.js";
+import { parseRegistration } from "../../requests/registration-request.js";
+import { plainText } from "../../requests/requests.js";
+import { stampedDeviceMessage } from "../../requests/wire.js";
+
+const MAX_ADDRESS_LENGTH = 300;
+
+export async function registerAgent(
+  context: Context,
+  request: RegisterAgentRequest,
+  call: CallContext,
+): Promise<RegisterAgentResponse> {
+  const hostId = parseHostId(request.hostId);
+  requireOwnHost(context, call, hostId);
+  try {
+    return await takeIn(context, request, hostId, call);
+  } catch (error) {
+    noteRefusal(context, request, hostId, error);
+    throw error;
+  }
+}
+
+/** Notes what comes again with each registration, until somebody mends it. */
+function noteRefusal(
+  { fleet, log, refusedAgents }: Context,
+  { address }: RegisterAgentRequest,
+  hostId: HostId,
+  error: unknown,
+): void {
+  const isLasting =
+    error instanceof InvalidArgumentError ||
+    error instanceof InvalidStateError ||
+    error instanceof ResourceExhaustedError;
+  // An agent that registers with a registry that stands still has done nothing wrong.
+  if (!isLasting || fleet.standsStill !== undefined) return;
+  const about = { hostId, address: plainText(address, MAX_ADDRESS_LENGTH), error: error.message };
+  const isNew = refusedAgents.registrationRefused(hostId, about.address, error.message);
+  if (isNew) log.warn(about, "registration refused");
+}
+
+async function takeIn(
+  context: Context,
+  request: RegisterAgentRequest,
+  hostId: HostId,
+  call: CallContext,
+): Promise<RegisterAgentResponse> {
+  const { tablet, fleet, clock, config, limits, liveness, log, workers } = context;
+  const heardAtMs = clock.nowMs();
+  await context.registrationTurn();
+  // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
+  call.signal.throwIfAborted();
+  const { serialNumbersOfMany } = config;
+  const registration = parseRegistration(request, hostId, { limits, serialNumbersOfMany }, heardAtMs);
+  const { refusedDevices = [] } = registration;
+  if (refusedDevices.length > 0)
+    log.warn({ hostId, devices: refusedDevices.length, first: refusedDevices[0] }, "devices of a registration refused");
+  await fleet.hear(hostId, registration.bootId, registration.remembered);
+  // The answer would be orders. Heartbeats are heard all the same: its hosts are not dead.
+  fleet.requireLeads();
+  const ofHosts = hostLimits(context);
+  const answer = await tablet.transact((tx) => {
+    requireNotReplaced(tx, registration, () => liveness.isInPlace(hostId));
+    requireInOrder(context.lastRegistrations, registration);
+    fleet.requireSettled();
+    const leader = fleet.leader();
+    const taken = register(tx, registration, leader, ofHosts, clock.nowMs());
+    // With the change itself: a look between them would find a host that has registered and is silent.
+    liveness.hearRegistration(hostId, registration.bootId);
+    noteRegistration(context.lastRegistrations, registration);
+    return { ...taken, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };
+  });
+  context.refusedAgents.registrationTaken(hostId, registration.address);
+  workers.wakeHost(hostId);
+  if (answer.unknownExports.length > 0) context.unknownExports.set(hostId, answer.unknownExports);
+  else context.unknownExports.delete(hostId);
+  for (const stray of answer.strayExports) workers.wakeUnexport({ hostId, ...stray });
+  return {
+    ...answer.leader,
+    predecessors: answer.predecessors,
+    allowedDevices: answer.allowed.map(stampedDeviceMessage),
+    unknownDevices: answer.unknown.map(stampedDeviceMessage),
+    heartbeatIntervalMs: config.heartbeat.intervalMs,
+  };
+}

@@ -1,0 +1,237 @@
+import { countText, type DeviceId, fileDifference, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
+import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "../store/schema.js";
+import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
+import { advance } from "./attach-states.js";
+import { withoutKeptHealth, withReportedHealth } from "./device-health.js";
+import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import { distrusted, whyReplaced } from "./reported-devices.js";
+import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
+import { SortedSharers } from "./sorted-sharers.js";
+
+const WELL = { health: "ONLINE", healthMessage: "" } as const;
+
+/** How a host or device is added, and what is known beside the tables. */
+export interface AddCall {
+  readonly nowMs: number;
+  /** When to ask again while a host is UNAVAILABLE. */
+  readonly waitingRetryAfterMs: number;
+  readonly shared?: SharedSerialNumbers | undefined;
+  /** Takes in also what nothing identifies after a boot of its machine. */
+  readonly acceptUnidentified?: boolean | undefined;
+}
+
+/** Takes a host and all its devices into operation. */
+export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall): ActionResult {
+  const host = findHost(tx, hostId);
+  if ("refused" in host) return host.refused;
+  const { removalRequested: wished } = host.found;
+  const dead = whyDead(host.found);
+  if (dead !== undefined) return dead;
+  if (wished) tx.hosts.put({ ...host.found, removalRequested: false });
+  const devices = devicesOfHost(tx, hostId);
+  const added = addAll(tx, devices, call);
+  return naming(added.unerased, hostAdded(host.found, devices, { ...added, wished }, call));
+}
+
+function hostAdded(
+  host: Host,
+  devices: readonly Device[],
+  { changed, refused, hindered, wished }: Added & { readonly wished: boolean },
+  call: AddCall,
+): ActionResult {
+  const { hostId, foreignDevices = [] } = host;
+  const name = `host ${hostId} with its ${countText(devices.length, "device")}`;
+  if (refused.length > 0) {
+    const taken = devices.length - refused.length;
+    const what = `host ${hostId} is in operation with ${taken} of its ${countText(devices.length, "device")}; the others are refused`;
+    return actionResult("E_INVALID_STATE", `${what}: ${refused.join("; ")}`);
+  }
+  if (devices.length === 0 && foreignDevices.length > 0) {
+    const ids = named(foreignDevices.map((device) => `${device.deviceId} (host ${device.hostId})`));
+    const cure = "give them other ids, or purge them there first";
+    return actionResult(
+      "E_INVALID_STATE",
+      `host ${hostId} has no device: the ids of all belong to other hosts: ${ids}: ${cure}`,
+    );
+  }
+  if (isAway(host)) return whileAway(name, host, call);
+  const not = hindered.length === 0 ? "" : `; not in operation: ${hindered.join("; ")}`;
+  if (hindered.length > 0 && hindered.length === devices.length)
+    return actionResult("E_INVALID_STATE", `${name} is taken in${not}`);
+  if (changed === 0 && !wished) return actionResult("S_ALREADY", `${name} is in operation${not}`);
+  return actionResult("S_OK", `${name} is in operation; ${changed} of them were taken in${not}`);
+}
+
+/** The hardware has been swapped, whatever else the answer says: this is the last that is heard of the former. */
+function naming(unerasedDeviceIds: readonly DeviceId[], result: ActionResult): ActionResult {
+  if (unerasedDeviceIds.length === 0) return result;
+  const note = `their former hardware was not erased, and left with what was on it: ${named(unerasedDeviceIds)}`;
+  return { ...result, message: `${result.message}; ${note}`, unerasedDeviceIds };
+}
+
+/** Takes one device, or all devices on a path, into operation. */
+export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, call: AddCall): ActionResult {
+  const devices = findDevices(tx, selector);
+  if ("refused" in devices) return devices.refused;
+  const names = devices.found.map((device) => device.deviceId).join(", ");
+  const host = tx.hosts.get(devices.found[0]?.hostId ?? "");
+  const impossible = host && (whyDead(host) ?? whyLeaving(host, names));
+  if (impossible !== undefined) return impossible;
+  const added = addAll(tx, devices.found, call);
+  return naming(added.unerased, devicesAdded(host, names, added, call));
+}
+
+function devicesAdded(
+  host: Host | undefined,
+  names: string,
+  { changed, refused, hindered }: Added,
+  call: AddCall,
+): ActionResult {
+  if (refused.length > 0) return actionResult("E_INVALID_STATE", refused.join("; "));
+  if (host !== undefined && isAway(host)) return whileAway(names, host, call);
+  if (hindered.length > 0)
+    return actionResult("E_INVALID_STATE", `taken in, and not in operation: ${hindered.join("; ")}`);
+  if (changed === 0) return actionResult("S_ALREADY", `in operation already: ${names}`);
+  return actionResult("S_OK", `in operation: ${names}`);
+}
+
+function whyDead({ state, hostId, stateMessage }: Host): ActionResult | undefined {
+  if (state !== "DEAD") return undefined;
+  return actionResult("E_INVALID_STATE", `${stateMessage}; host ${hostId} is added once SetHostState takes that back`);
+}
+
+function whyLeaving({ removalRequested, hostId }: Host, names: string): ActionResult | undefined {
+  if (!removalRequested) return undefined;
+  const message = `host ${hostId} of device ${names} is to be removed, and nothing is placed there: take the host back with AddHost first`;
+  return actionResult("E_INVALID_STATE", message);
+}
+
+/** What was noted is done once the host is heard. */
+function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }: AddCall): ActionResult {
+  return tryAgain(
+    `${name}: taken in, and not in operation before the host is heard: ${stateMessage}`,
+    waitingRetryAfterMs,
+  );
+}
+
+/** Why a device that is taken in cannot be used, and what to do; undefined when it can, or is on its way. */
+function hindranceOf({ deviceId, health, healthMessage, replacement, ...device }: Device): string | undefined {
+  if (replacement !== undefined)
+    return `device ${deviceId}: ${whyReplaced({ deviceId, health, healthMessage, replacement, ...device })}`;
+  if (health !== "ERROR") return undefined;
+  return `device ${deviceId} is in error, and is attached once that is mended: ${healthMessage}`;
+}
+
+interface Added {
+  /** How many devices were changed. */
+  readonly changed: number;
+  /** Why others were left as they are. */
+  readonly refused: readonly string[];
+  /** Why devices that are taken in cannot be used. */
+  readonly hindered: readonly string[];
+  /** In whose place other hardware was accepted, while the former was not erased. */
+  readonly unerased: readonly DeviceId[];
+}
+
+function addAll(
+  tx: RegistryTransaction,
+  devices: readonly Device[],
+  { nowMs, shared = NO_SHARED_SERIAL_NUMBERS, acceptUnidentified = false }: AddCall,
+): Added {
+  let changed = 0;
+  const refused: string[] = [];
+  const hindered: string[] = [];
+  const unerased: DeviceId[] = [];
+  let misplaced: readonly Device[] | undefined;
+  const sharers = new SortedSharers(tx, shared);
+  for (const device of devices) {
+    misplaced ??= devicesOfHost(tx, device.hostId).filter(
+      (each) => each.diskId !== "" && each.replacement !== undefined,
+    );
+    const why =
+      whyRefused(sharers.find, asAccepted(device)) ??
+      whyMisplaced(device, misplaced) ??
+      (acceptUnidentified ? undefined : whyUnidentified(device));
+    if (why !== undefined) {
+      refused.push(why);
+      continue;
+    }
+    const added = withoutWish(takenIn(tx, device, nowMs, sharers.find));
+    const hindrance = hindranceOf(added);
+    if (hindrance !== undefined) hindered.push(hindrance);
+    if (added === device) continue;
+    tx.devices.put(added);
+    sharers.note(added);
+    changed++;
+    if (device.dirty && device.replacement !== undefined && device.diskId === "") unerased.push(device.deviceId);
+  }
+  return { changed, refused, hindered, unerased };
+}
+
+/** Returns whether AddDevice accepts what was found in the device's place. */
+function isTakenIn({ diskId, attachState, replacement }: Device): boolean {
+  const isIn = attachState === "ATTACHING" || attachState === "ATTACHED";
+  return diskId === "" && (!isIn || replacement !== undefined);
+}
+
+/** Drives of the host that hold disks, and are not in their places: what would be taken in, and erased, may be one of them. */
+function whyMisplaced(device: Device, misplaced: readonly Device[]): string | undefined {
+  if (!isTakenIn(device)) return undefined;
+  const found = asAccepted(device);
+  const isUnidentified = identifiedBy(found) === "NONE";
+  const other = misplaced.find((each) =>
+    isUnidentified ? fileDifference(each, found) === undefined : isKnownSame(each, found),
+  );
+  if (other === undefined) return undefined;
+  const { deviceId, diskId } = other;
+  return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is not in its place, and which disk ${diskId} is on: see to device ${deviceId} first`;
+}
+
+function whyUnidentified(device: Device): string | undefined {
+  const { deviceId, hostId } = device;
+  if (!isTakenIn(device)) return undefined;
+  if (identifiedBy(asAccepted(device)) !== "NONE") return undefined;
+  return `device ${deviceId} of host ${hostId} has no serial number of its own, so that nothing tells it from another drive once its machine has booted, and each boot makes it wait for ConfirmDevice: give the drive a serial number in its hypervisor, or put a logical volume on it and use that; if the wait will do, add it with accept_unidentified (diskmesh add-device ${hostId} ${deviceId} --accept-unidentified)`;
+}
+
+/** What would be taken in: with the hardware that was found in its place, and without any claim that it is to get. */
+function asAccepted(device: Device): Device {
+  if (device.diskId !== "") return device;
+  const found = foundInPlace(device);
+  const isNew = found !== undefined || device.attachState === "CLOSING";
+  return isNew ? { ...device, ...found, attachState: "UNKNOWN" } : device;
+}
+
+/** Returns the identity that AddDevice accepts: other hardware, or what the same has grown to. */
+function foundInPlace({ replacement, grownToBytes }: Device): Partial<DeviceIdentity> | undefined {
+  return replacement ?? (grownToBytes === undefined ? undefined : { sizeBytes: grownToBytes });
+}
+
+function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, findSharers: FindSharers): Device {
+  const advanced = acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs);
+  // The agent compares what it opens with what is recorded; without a mark it would open any drive of that size.
+  const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
+  if (!isNew) return advanced;
+  // While it was out of operation, another device on its bytes may have been in, and left them as they were.
+  const hasSharer = [...findSharers(device)].length > 0;
+  return hasSharer || !isKnownSame(device, device) ? distrusted(advanced) : advanced;
+}
+
+function withoutWish(device: Device): Device {
+  if (!device.removalRequested) return device;
+  const { keepData: _, removalRequestedAtMs: __, ...rest } = device;
+  return { ...rest, removalRequested: false };
+}
+
+/** Other or grown hardware becomes the device, of unknown contents. While a disk is on the device, its bytes are the recorded ones. */
+function acceptReplacement(tx: RegistryTransaction, before: Device, device: Device, nowMs: number): Device {
+  const found = foundInPlace(device);
+  if (found === undefined || device.diskId !== "") return device;
+  // An answer to an order for the former hardware must not confirm the new one.
+  const ordered = device.generation === before.generation ? advance(tx, device, "replacement_accepted", nowMs) : device;
+  const { replacement, grownToBytes: _, ...rest } = ordered;
+  const unknown = { dirty: true, eraseSessionNumber: 0, ...WELL } as const;
+  const accepted = { ...rest, ...found, ...unknown };
+  // The health of a drive stays when the drive has grown.
+  return replacement === undefined ? withReportedHealth(accepted, WELL, nowMs) : withoutKeptHealth(accepted);
+}

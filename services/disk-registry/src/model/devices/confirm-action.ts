@@ -1,0 +1,41 @@
+import type { Device, DeviceIdentity, RegistryTransaction } from "../store/schema.js";
+import { type ActionResult, actionResult, named } from "./action-result.js";
+import { advance } from "./attach-states.js";
+import { withReportedHealth } from "./device-health.js";
+import { type DeviceSelector, findDevices } from "./device-selection.js";
+import { isUnproven, whyReplaced } from "./reported-devices.js";
+import { type SharedSerialNumbers, sharersIn, whyRefused } from "./same-bytes.js";
+
+type Replaced = Device & { readonly replacement: DeviceIdentity };
+
+/** An operator's word that what was found in the devices' places are those devices: all of them, or none. */
+export function confirmDevice(
+  tx: RegistryTransaction,
+  selector: DeviceSelector,
+  { nowMs, shared }: { readonly nowMs: number; readonly shared: SharedSerialNumbers },
+): ActionResult {
+  const devices = findDevices(tx, selector);
+  if ("refused" in devices) return devices.refused;
+  const names = named(devices.found.map(({ deviceId }) => deviceId));
+  const replaced = devices.found.filter((device): device is Replaced => device.replacement !== undefined);
+  if (replaced.length === 0) return actionResult("S_ALREADY", `nothing of ${names} waits to be confirmed`);
+  for (const device of replaced) {
+    if (!isUnproven(device))
+      return actionResult("E_INVALID_STATE", `device ${device.deviceId} cannot be confirmed: ${whyReplaced(device)}`);
+    const refused = whyRefused(sharersIn(tx, shared), asConfirmed(device, nowMs));
+    if (refused !== undefined) return actionResult("E_INVALID_STATE", refused);
+  }
+  for (const device of replaced) {
+    const confirmed = asConfirmed(device, nowMs);
+    const isWanted = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
+    // The agent is told anew what it is to hold.
+    tx.devices.put(isWanted ? advance(tx, confirmed, "replacement_accepted", nowMs) : confirmed);
+  }
+  return actionResult("S_OK", `confirmed: ${named(replaced.map(({ deviceId }) => deviceId))}`);
+}
+
+function asConfirmed({ replacement, ...device }: Replaced, nowMs: number): Device {
+  // AddDevice alone takes in the bytes that it has grown by.
+  const { sizeBytes } = device;
+  return withReportedHealth({ ...device, ...replacement, sizeBytes }, { health: "ONLINE", healthMessage: "" }, nowMs);
+}

@@ -1,0 +1,60 @@
+import {
+  type Counter,
+  type CounterName,
+  type Gap,
+  type RegistryTables,
+  type RegistryTransaction,
+  withGap,
+} from "../store/schema.js";
+
+/** The last value given out, or skipped; 0 when none was. */
+export function lastValue(tables: RegistryTables, name: CounterName): number {
+  return tables.counters.get(name)?.value ?? 0;
+}
+
+function counterOf(tables: RegistryTables, name: CounterName): Counter {
+  return tables.counters.get(name) ?? { name, value: 0 };
+}
+
+function next(tx: RegistryTransaction, name: CounterName): number {
+  const counter = counterOf(tx, name);
+  const value = counter.value + 1;
+  tx.counters.put({ ...counter, value });
+  return value;
+}
+
+/** Orders attach and detach requests. Persisted with the change that uses it, so it never goes back. */
+export const nextDeviceGeneration = (tx: RegistryTransaction): number => next(tx, "device_generation");
+
+/** Orders everything that touches bytes of devices: publishing, fencing and erasing alike. */
+export const nextSessionNumber = (tx: RegistryTransaction): number => next(tx, "session_number");
+
+/**
+ * Goes on above `upTo`: no value up to it is ever given out. One that is lower changes nothing. The gap begins above
+ * `above` when that is lower than the last value: those in between were given here, and may have been given elsewhere.
+ */
+export function skipValues(
+  tx: RegistryTransaction,
+  name: CounterName,
+  { above, upTo, reportedAtMs }: Partial<Gap> & Pick<Gap, "upTo">,
+): void {
+  const counter = counterOf(tx, name);
+  if (upTo <= counter.value) return;
+  const gap: Gap = { above: Math.min(above ?? counter.value, counter.value), upTo };
+  tx.counters.put(withGap(counter, reportedAtMs === undefined ? gap : { ...gap, reportedAtMs }));
+}
+
+/** Whether this registry may have given out the value: it is below its last one, and was not skipped. */
+export function mayHaveGiven(tables: RegistryTables, name: CounterName, value: number): boolean {
+  const { value: last, gaps = [] } = counterOf(tables, name);
+  return value <= last && !gaps.some(({ above, upTo }) => value > above && value <= upTo);
+}
+
+/** When values were last skipped because an agent said so; undefined when they never were. */
+export function lastReportedGapAtMs(tables: RegistryTables): number | undefined {
+  const times = (["device_generation", "session_number"] as const).flatMap((name) =>
+    (counterOf(tables, name).gaps ?? []).map(({ reportedAtMs }) => reportedAtMs ?? Number.NEGATIVE_INFINITY),
+  );
+  const last = Math.max(Number.NEGATIVE_INFINITY, ...times);
+  return last === Number.NEGATIVE_INFINITY ? undefined : last;
+}

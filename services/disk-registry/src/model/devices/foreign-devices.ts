@@ -1,0 +1,26 @@
+import type { HostId } from "@diskmesh/domain";
+import { type Device, type ForeignDevice, LACKS_DEVICES, type RegistryTransaction } from "../store/schema.js";
+
+const MAX_FOREIGN_DEVICES = 64;
+
+/** For operators: nothing else tells why the host lacks a device. */
+export function noteForeign(tx: RegistryTransaction, hostId: HostId, refused: readonly ForeignDevice[]): void {
+  const host = tx.hosts.get(hostId);
+  if (host === undefined) return;
+  const foreign = refused.slice(0, MAX_FOREIGN_DEVICES);
+  const { foreignDevices: known = [], ...rest } = host;
+  const isKnown = JSON.stringify(known) === JSON.stringify(foreign);
+  if (!isKnown) tx.hosts.put(foreign.length === 0 ? rest : { ...rest, foreignDevices: foreign });
+}
+
+/** Forgets a device. Its id is free: hosts that were refused it register anew. */
+export function forgetDevice(tx: RegistryTransaction, { deviceId }: Device): void {
+  tx.devices.delete(deviceId);
+  for (const host of [...tx.hosts.by("byLack", LACKS_DEVICES)]) {
+    const { foreignDevices = [], mustRegister } = host;
+    // Of more than are listed each may be one.
+    const isMeant =
+      foreignDevices.length >= MAX_FOREIGN_DEVICES || foreignDevices.some((each) => each.deviceId === deviceId);
+    if (isMeant && !mustRegister) tx.hosts.put({ ...host, mustRegister: true });
+  }
+}

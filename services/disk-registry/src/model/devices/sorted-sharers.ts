@@ -1,0 +1,162 @@
+import type { DeviceId, HostId } from "@diskmesh/domain";
+import type { Device, RegistryTables } from "../store/schema.js";
+import {
+  compareClaims,
+  type FindSharers,
+  ofOneSerialNumber,
+  onOneFile,
+  overlap,
+  type SharedSerialNumbers,
+  type Sharer,
+  tellsDrivesApart,
+} from "./same-bytes.js";
+
+/**
+ * Finds sharers of many devices in one transaction or read. Of another host it finds only the device with the best claim,
+ * which decides. The devices of a file are sorted once, because thousands may lie on one.
+ */
+export class SortedSharers {
+  readonly #files = new Map<string, OnOneDrive>();
+  readonly #drives = new Map<string, OnOneDrive>();
+
+  constructor(
+    private readonly tables: RegistryTables,
+    private readonly shared: SharedSerialNumbers,
+  ) {}
+
+  /** Takes in what a transaction has put. */
+  note(device: Device): void {
+    this.#files.get(device.fileIdentity ?? "")?.add(device);
+    this.#drives.get(device.serialNumber)?.add(device);
+  }
+
+  readonly find: FindSharers = (device) => this.#find(device);
+
+  *#find(device: Device): Generator<Sharer> {
+    const { hostId, fileIdentity, serialNumber } = device;
+    if (fileIdentity) {
+      const file = this.#group(this.#files, "byFileIdentity", fileIdentity);
+      const isThere = (other: Device): boolean => other.fileIdentity === fileIdentity;
+      const why = onOneFile(fileIdentity);
+      for (const other of file.overlapping(device, isThere)) yield { other, why };
+      for (const other of file.bestOfOthers(hostId, isThere)) yield { other, why };
+    }
+    if (!tellsDrivesApart(serialNumber, this.shared)) return;
+    const drive = this.#group(this.#drives, "bySerialNumber", serialNumber);
+    const isThere = (other: Device): boolean => other.serialNumber === serialNumber;
+    for (const other of drive.bestOfOthers(hostId, isThere)) yield { other, why: ofOneSerialNumber(serialNumber) };
+  }
+
+  #group(groups: Map<string, OnOneDrive>, index: "byFileIdentity" | "bySerialNumber", value: string): OnOneDrive {
+    let group = groups.get(value);
+    if (group === undefined) {
+      group = new OnOneDrive(this.tables);
+      for (const device of this.tables.devices.by(index, value)) group.add(device);
+      groups.set(value, group);
+    }
+    return group;
+  }
+}
+
+type IsThere = (device: Device) => boolean;
+
+interface OfHost {
+  readonly deviceIds: Set<DeviceId>;
+  readonly ranges: Ranges;
+  /** The one with the best claim; undefined until it is asked for, and after a device was put. */
+  best: Device | undefined;
+}
+
+/** Devices that tell one file identity or serial number, by host. Those that have left are skipped when they are met. */
+class OnOneDrive {
+  readonly #hosts = new Map<HostId, OfHost>();
+
+  constructor(private readonly tables: RegistryTables) {}
+
+  add(device: Device): void {
+    let host = this.#hosts.get(device.hostId);
+    if (host === undefined) {
+      host = { deviceIds: new Set(), ranges: new Ranges(), best: undefined };
+      this.#hosts.set(device.hostId, host);
+    }
+    host.deviceIds.add(device.deviceId);
+    host.ranges.add(device);
+    host.best = undefined;
+  }
+
+  *overlapping(device: Device, isThere: IsThere): Generator<Device> {
+    const found = this.#hosts.get(device.hostId)?.ranges.near(device) ?? [];
+    for (const { deviceId, startBytes, sizeBytes } of found) {
+      const other = this.tables.devices.get(deviceId);
+      // Ranges from before a device was put elsewhere.
+      if (other?.offsetBytes !== startBytes || other.sizeBytes !== sizeBytes || !isThere(other)) continue;
+      if (deviceId !== device.deviceId && overlap(device, other)) yield other;
+    }
+  }
+
+  *bestOfOthers(hostId: HostId, isThere: IsThere): Generator<Device> {
+    for (const [otherHostId, host] of this.#hosts) {
+      if (otherHostId === hostId) continue;
+      const isKept = host.best !== undefined && host.best === this.tables.devices.get(host.best.deviceId);
+      if (!isKept) host.best = this.#bestOf(host, otherHostId, isThere);
+      if (host.best !== undefined) yield host.best;
+    }
+  }
+
+  #bestOf({ deviceIds }: OfHost, hostId: HostId, isThere: IsThere): Device | undefined {
+    let best: Device | undefined;
+    for (const deviceId of deviceIds) {
+      const device = this.tables.devices.get(deviceId);
+      if (device?.hostId !== hostId || !isThere(device)) continue;
+      if (best === undefined || compareClaims(device, best) < 0) best = device;
+    }
+    return best;
+  }
+}
+
+interface Range {
+  readonly deviceId: DeviceId;
+  readonly startBytes: number;
+  /** 0: nobody knows. */
+  readonly sizeBytes: number;
+}
+
+/**
+ * Ranges of one file, sorted by where they begin, apart by the power of two of their length: so those that begin before
+ * another one, and may reach into it, are few.
+ */
+class Ranges {
+  readonly #byMaxSize = new Map<number, Range[]>();
+
+  add({ deviceId, offsetBytes: startBytes, sizeBytes }: Device): void {
+    const maxSizeBytes = sizeBytes === 0 ? Number.POSITIVE_INFINITY : 2 ** (Math.floor(Math.log2(sizeBytes)) + 1);
+    const ranges = this.#byMaxSize.get(maxSizeBytes) ?? [];
+    this.#byMaxSize.set(maxSizeBytes, ranges);
+    const at = firstFrom(ranges, startBytes);
+    for (let same = at; ranges[same]?.startBytes === startBytes; same++)
+      if (ranges[same]?.deviceId === deviceId && ranges[same]?.sizeBytes === sizeBytes) return;
+    ranges.splice(at, 0, { deviceId, startBytes, sizeBytes });
+  }
+
+  /** All that overlap the device, and few others. */
+  *near({ offsetBytes, sizeBytes }: Device): Generator<Range> {
+    const endBytes = offsetBytes + (sizeBytes || Number.POSITIVE_INFINITY);
+    for (const [maxSizeBytes, ranges] of this.#byMaxSize)
+      for (let at = firstFrom(ranges, offsetBytes - maxSizeBytes); at < ranges.length; at++) {
+        const range = ranges[at] as Range;
+        if (range.startBytes >= endBytes) break;
+        yield range;
+      }
+  }
+}
+
+/** The index of the first range that begins there or behind it. */
+function firstFrom(ranges: readonly Range[], startBytes: number): number {
+  let [low, high] = [0, ranges.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ranges[middle] as Range).startBytes < startBytes) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

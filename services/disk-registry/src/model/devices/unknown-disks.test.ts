@@ -1,0 +1,263 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { expect } from "chai";
+import {
+  aDevice,
+  aDisk,
+  aHost,
+  deviceId,
+  diskId,
+  hostId,
+  leader,
+  remembered,
+  TestFleet,
+} from "../../testing/fleet-fixture.js";
+import { allocate } from "../disks/allocation.js";
+import { deleteDisk, diskHealth } from "../disks/disks.js";
+import { planSession, requestPublish, requestUnpublish } from "../disks/publications.js";
+import { purgeDevice } from "../hosts/purge-action.js";
+import { type RegistrationAnswer, registerAgent } from "../hosts/registration.js";
+import { removeDevice } from "../hosts/remove-action.js";
+import type { Device, Disk } from "../store/schema.js";
+import { skipValues } from "./counters.js";
+import { beginErase } from "./erase.js";
+import { planOrders } from "./orders.js";
+import type { ReportedDevice } from "./reported-devices.js";
+import { decideUnknown, findUnknownSession } from "./unknown-disks.js";
+
+const NOW_MS = 50_000;
+const X = diskId("x");
+
+describe("a session that an agent remembers for a device", () => {
+  const inUse = { diskId: X };
+  // Session 60 is the last one that was given; 61 to 1,000 were skipped.
+  const rows: readonly [string, Partial<Device>, Partial<Disk>, number, string | undefined, boolean][] = [
+    ["none", {}, {}, 0, "", false],
+    ["below the last, not recorded for the device", {}, {}, 60, "y", false],
+    ["skipped, not recorded for the device", {}, {}, 61, "y", true],
+    ["skipped, an erase", {}, {}, 61, "", true],
+    ["as recorded", { lastSessionNumber: 40 }, {}, 40, "y", false],
+    ["above what was recorded, though given elsewhere", { lastSessionNumber: 40 }, {}, 41, "y", true],
+    ["above what was recorded, an erase", { lastSessionNumber: 40 }, {}, 41, "", true],
+    ["above what was recorded, of the disk that is on it", { lastSessionNumber: 40, ...inUse }, {}, 41, "x", false],
+    ["above what was recorded, of another disk than is on it", { lastSessionNumber: 40, ...inUse }, {}, 41, "y", true],
+    [
+      "as the last of the disk that is on it, of another one",
+      { lastSessionNumber: 40, ...inUse },
+      { lastSessionNumber: 50 },
+      50,
+      "y",
+      true,
+    ],
+    [
+      "as the last of the disk that is on it, of no told one",
+      { lastSessionNumber: 40, ...inUse },
+      { lastSessionNumber: 50 },
+      50,
+      undefined,
+      false,
+    ],
+    [
+      "above the last of the disk that is on it, of no told one",
+      { lastSessionNumber: 40, ...inUse },
+      { lastSessionNumber: 50 },
+      51,
+      undefined,
+      true,
+    ],
+    ["skipped, of the disk that is on it", inUse, {}, 61, "x", false],
+  ];
+  for (const [title, device, disk, sessionNumber, sessionDiskId, isUnknown] of rows)
+    it(`${title} -> ${isUnknown ? "unknown" : "known"}`, () => {
+      const fleet = new TestFleet({ devices: [aDevice("d1", device)], disks: [aDisk("x", ["d1"], disk)], session: 60 });
+      fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 1_000 }));
+      const found = findUnknownSession(fleet.tables, fleet.device("d1"), {
+        sessionNumber,
+        sessionDiskId: sessionDiskId as Device["diskId"] | undefined,
+      });
+      expect(found).to.deep.equal(isUnknown ? { sessionNumber, diskId: sessionDiskId ?? "" } : undefined);
+    });
+});
+
+describe("a device that is held by an unknown disk", () => {
+  const unknown = { sessionNumber: 500, sessionDiskId: diskId("stranger") };
+
+  it("a free device -> not allocated, not erased, and dirty from now on", () => {
+    const fleet = marked({});
+    expect(fleet.device("d1")).to.deep.include({
+      unknownSession: { sessionNumber: 500, diskId: "stranger" },
+      dirty: true,
+    });
+    const request = { sizeBytes: 1, az: "z1", hostId: "", pool: "default", spreadRacks: false } as const;
+    expect(allocate(fleet.tables, request, { maxDevices: 9, draw: 0 })).to.have.property("shortage");
+    expect(fleet.transact((tx) => beginErase(tx, deviceId("d1")))).to.equal(undefined);
+  });
+
+  it("a device with a published disk -> its session is asked of nobody, and the disk says why", () => {
+    const publication = {
+      hostId: hostId("h1"),
+      state: "PUBLISHED",
+      sessionNumber: 40,
+      exportPath: "/x",
+      attempts: 0,
+      lastError: "",
+    } as const;
+    const fleet = marked({ diskId: X }, { publication, lastSessionNumber: 40 });
+    const plan = planSession(fleet.tables, X);
+    expect(plan?.groups).to.deep.equal([]);
+    expect(plan?.blocked).to.contain("held by an unknown disk: its agent remembers session 500 for disk stranger");
+    fleet.transact((tx) => requestUnpublish(tx, X, undefined));
+    expect(planSession(fleet.tables, X)?.blocked).to.contain("held by an unknown disk");
+    expect(diskHealth(fleet.tables, fleet.disk("x"))).to.deep.include({ health: "ERROR" });
+  });
+
+  it("a device with an unpublished disk -> the disk is not published", () => {
+    const fleet = marked({ diskId: X });
+    expect(() => fleet.transact((tx) => requestPublish(tx, X, hostId("h1")))).to.throw(
+      InvalidStateError,
+      "unknown disk",
+    );
+  });
+
+  it("a device that nobody knew -> its agent goes on with it as it did", () => {
+    const fleet = new TestFleet({ devices: [] });
+    fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 1_000 }));
+    const answer = register(fleet, unknown);
+    expect([answer.allowed, answer.unknown]).to.deep.equal([[], []]);
+    expect(orders(fleet)).to.equal(undefined);
+    expect(fleet.device("d1")).to.deep.include({ attachState: "UNKNOWN", detachConfirmed: false });
+  });
+
+  it("one that is being closed -> not closed, unless its data was to be left there", () => {
+    expect(orders(marked({ attachState: "CLOSING" }))).to.equal(undefined);
+    expect(orders(marked({ attachState: "CLOSING", keepData: true }))?.detach).to.have.length(1);
+  });
+
+  it("RemoveDevice -> says so; with keep_data it leaves", () => {
+    const fleet = marked({});
+    const said = remove(fleet, false);
+    expect(said).to.include({ code: "E_TRY_AGAIN" });
+    expect(said.message).to.contain("has 1 device that is held by an unknown disk (DecideUnknownDisks): d1");
+    expect(remove(fleet, true).message).to.contain("being closed");
+  });
+
+  it("the agent forgets, or tells of a lower session -> it stays marked", () => {
+    const fleet = marked({});
+    register(fleet, { sessionNumber: 0, sessionDiskId: "" });
+    expect(fleet.device("d1").unknownSession?.sessionNumber).to.equal(500);
+  });
+
+  it("exports of disks that this registry never knew -> left alone; of one that it gave -> ended", () => {
+    const fleet = new TestFleet({ devices: [], session: 60 });
+    fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 1_000 }));
+    const exports = [
+      { diskId: diskId("stranger"), sessionNumber: 500 },
+      { diskId: diskId("deleted"), sessionNumber: 59 },
+    ];
+    const answer = register(fleet, { sessionNumber: 0, sessionDiskId: "" }, exports);
+    expect(answer.strayExports).to.deep.equal([exports[1]]);
+    expect(answer.unknownExports).to.deep.equal([exports[0]]);
+  });
+
+  it("decided for the registry -> free devices are erased, disks published, and the next registration marks nothing", () => {
+    const fleet = marked({ diskId: X });
+    const decided = fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], "registry"));
+    expect(decided).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"], endedDiskIds: ["stranger"] });
+    expect(fleet.device("d1").unknownSession).to.equal(undefined);
+    register(fleet, unknown);
+    expect(fleet.device("d1").unknownSession).to.equal(undefined);
+    fleet.transact((tx) => requestPublish(tx, X, hostId("h1")));
+    expect(planSession(fleet.tables, X)?.blocked).to.equal(undefined);
+    const free = marked({});
+    free.transact((tx) => decideUnknown(tx, [free.device("d1")], "registry"));
+    expect(free.transact((tx) => beginErase(tx, deviceId("d1")))?.sessionNumber).to.be.above(1_000);
+  });
+
+  it("decided for the agent -> the disk loses the device, which stays marked; then for the registry -> erased", () => {
+    const fleet = marked({ diskId: X });
+    const decide = (verdict: "agent" | "registry") =>
+      fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], verdict));
+    expect(decide("agent")).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"], endedDiskIds: [] });
+    expect(fleet.device("d1")).to.include({ diskId: "", dirty: true });
+    expect(fleet.device("d1").unknownSession).not.to.equal(undefined);
+    expect(diskHealth(fleet.tables, fleet.disk("x")).message).to.contain("d1 was purged");
+    expect(decide("agent"), "again").to.deep.equal({ deviceIds: [], diskIds: [], endedDiskIds: [] });
+    decide("registry");
+    expect(fleet.transact((tx) => beginErase(tx, deviceId("d1")))).not.to.equal(undefined);
+  });
+
+  it("purged -> forgotten with its mark, and not marked again", () => {
+    const fleet = marked({});
+    fleet.transact((tx) => purgeDevice(tx, { deviceId: deviceId("d1") }, false, NOW_MS));
+    expect(fleet.device("d1").unknownSession).to.equal(undefined);
+    register(fleet, unknown);
+    expect(fleet.device("d1").unknownSession).to.equal(undefined);
+  });
+
+  it("purged with the disk on it -> the disk's sessions count as given", () => {
+    const disks = [aDisk("x", ["d1"], { lastSessionNumber: 50 })];
+    const fleet = new TestFleet({ devices: [aDevice("d1", { lastSessionNumber: 40, diskId: X })], disks, session: 60 });
+    fleet.transact((tx) => purgeDevice(tx, { deviceId: deviceId("d1") }, true, NOW_MS));
+    register(fleet, { sessionNumber: 50, sessionDiskId: X });
+    expect(fleet.device("d1").unknownSession).to.equal(undefined);
+  });
+
+  /** Device d1, with disk x when told so, after its agent told of the unknown session. */
+  function marked(device: Partial<Device>, disk: Partial<Disk> = {}): TestFleet {
+    const disks = device.diskId === undefined ? [] : [aDisk("x", ["d1"], disk)];
+    const fleet = new TestFleet({ devices: [aDevice("d1", { lastSessionNumber: 40, ...device })], disks, session: 60 });
+    fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 1_000 }));
+    register(fleet, unknown);
+    return fleet;
+  }
+
+  function remove(fleet: TestFleet, keepData: boolean) {
+    const limits = {
+      unavailableRemovalTimeoutMs: 1,
+      closingRetryAfterMs: 1,
+      erasingRetryAfterMs: 1,
+      waitingRetryAfterMs: 1,
+      maxWaitingRetryAfterMs: 1,
+    };
+    const eraseState = () => ({ erasedBytes: 0, failedTries: 0 });
+    return fleet.transact((tx) =>
+      removeDevice(tx, { deviceId: deviceId("d1") }, { keepData, limits, eraseState, nowMs: NOW_MS, listenedMs: 0 }),
+    );
+  }
+});
+
+describe("what was given for a device", () => {
+  it("outlives the disk that it was given for", () => {
+    const fleet = new TestFleet({
+      devices: [aDevice("d1", { diskId: X, lastSessionNumber: 40 })],
+      disks: [aDisk("x", ["d1"], { lastSessionNumber: 55 })],
+      session: 60,
+    });
+    fleet.transact((tx) => deleteDisk(tx, X));
+    expect(fleet.device("d1").lastSessionNumber).to.equal(55);
+    const order = fleet.transact((tx) => beginErase(tx, deviceId("d1")));
+    expect(fleet.device("d1").lastSessionNumber).to.equal(order?.sessionNumber).and.to.equal(61);
+  });
+});
+
+function orders(fleet: TestFleet) {
+  return planOrders(fleet.tables, hostId("h1"), { maxDevices: 9, isDue: () => true });
+}
+
+function register(
+  fleet: TestFleet,
+  session: { sessionNumber: number; sessionDiskId: Device["diskId"] },
+  exports: readonly { diskId: ReturnType<typeof diskId>; sessionNumber: number }[] = [],
+): RegistrationAnswer {
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool } = aDevice("d1");
+  const { address, az, rack, bootId } = aHost("h1");
+  const device: ReportedDevice = {
+    deviceId: deviceId("d1"),
+    ...{ path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool },
+    health: "ONLINE",
+    healthMessage: "",
+    attached: true,
+    ...session,
+  };
+  const registration = { hostId: hostId("h1"), address, az, rack, bootId, devices: [device], exports, remembered };
+  return fleet.transact((tx) => registerAgent(tx, registration, leader, { maxHosts: 9 }, NOW_MS));
+}

@@ -1,0 +1,235 @@
+import { expect } from "chai";
+import { aDevice, aHost, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
+import type { Device, DiskRequest, Host } from "../store/schema.js";
+import { allocate } from "./allocation.js";
+
+const request = (fields: Partial<DiskRequest> = {}): DiskRequest => ({
+  sizeBytes: 64 * MIB,
+  az: "z1",
+  hostId: "",
+  pool: "default",
+  spreadRacks: false,
+  ...fields,
+});
+
+/** "h1:a=64,b=64@/dev/p" is host h1 with devices h1-a of 64 MiB and h1-b of 64 MiB on path /dev/p. */
+function fleetOf(hosts: readonly Host[], text: string): TestFleet {
+  const devices: Device[] = [];
+  for (const part of text.split(" ")) {
+    const [host = "", list = ""] = part.split(":");
+    for (const entry of list.split(",")) {
+      const [name = "", rest = ""] = entry.split("=");
+      const [size = "", path] = rest.split("@");
+      const id = `${host}-${name}`;
+      devices.push(aDevice(id, { hostId: hostId(host), sizeBytes: Number(size) * MIB, path: path ?? `/dev/${id}` }));
+    }
+  }
+  return new TestFleet({ hosts, devices });
+}
+
+function chosen(fleet: TestFleet, wanted: DiskRequest, maxDevices = 16, draw = 0): string {
+  const allocation = allocate(fleet.tables, wanted, { maxDevices, draw });
+  return "devices" in allocation ? allocation.devices.map((device) => device.deviceId).join(" ") : "none";
+}
+
+const nothingElse = { awaitedHostIds: [], blocked: { heldByUnknownDisk: 0, saidUnwell: 0 } };
+const three = [aHost("h1", { rack: "r1" }), aHost("h2", { rack: "r1" }), aHost("h3", { rack: "r2" })];
+
+describe("allocation", () => {
+  const cases: readonly [string, string, Partial<DiskRequest>, string][] = [
+    ["one device suffices -> the smallest that does", "h1:a=64,b=32,c=128", { sizeBytes: 20 * MIB }, "h1-b"],
+    ["none suffices alone -> the largest first", "h1:a=64,b=32,c=128", { sizeBytes: 180 * MIB }, "h1-c h1-a"],
+    ["one host suffices -> no second host", "h1:a=64 h2:a=64,b=64", { sizeBytes: 128 * MIB }, "h2-a h2-b"],
+    ["no host suffices -> several", "h1:a=64 h2:a=64,b=64", { sizeBytes: 192 * MIB }, "h2-a h2-b h1-a"],
+    ["devices of one path are preferred", "h1:a=64,b=64@/p,c=64@/p", { sizeBytes: 128 * MIB }, "h1-b h1-c"],
+    ["a host is named -> only that", "h1:a=64,b=64 h2:a=64", { hostId: hostId("h2") }, "h2-a"],
+    ["too little -> nothing at all", "h1:a=64 h2:a=64", { sizeBytes: 129 * MIB }, "none"],
+    ["another az -> nothing", "h1:a=64", { az: "z2" }, "none"],
+    ["another pool -> nothing", "h1:a=64", { pool: "fast" }, "none"],
+    [
+      "racks spread -> one of each rack first",
+      "h1:a=64,b=64 h2:a=64,b=64 h3:a=64",
+      { sizeBytes: 192 * MIB, spreadRacks: true },
+      "h1-a h3-a h2-a",
+    ],
+    [
+      "racks spread, one rack used up -> the other gives more",
+      "h1:a=64,b=64 h3:a=64",
+      { sizeBytes: 192 * MIB, spreadRacks: true },
+      "h1-a h3-a h1-b",
+    ],
+    ["racks spread, too little -> nothing", "h1:a=64 h3:a=64", { sizeBytes: 200 * MIB, spreadRacks: true }, "none"],
+  ];
+  for (const [title, fleet, wanted, expected] of cases) {
+    it(title, () => expect(chosen(fleetOf(three, fleet), request(wanted))).to.equal(expected));
+  }
+
+  const limited: readonly [string, string, Partial<DiskRequest>, number, string][] = [
+    [
+      "many small devices on one host, one large on another -> the large one",
+      "h1:a=8,b=8,c=8,d=8,e=8,f=8,g=8,h=8 h2:a=96",
+      {},
+      16,
+      "h2-a",
+    ],
+    ["two small devices, or one of ten times the size -> the two", "h1:a=32,b=32,c=640", {}, 16, "h1-b h1-a"],
+    [
+      "the first devices would be too many -> fewer, larger ones",
+      "h1:a=32,b=32,c=30,d=2 h2:a=48,b=48",
+      { sizeBytes: 90 * MIB },
+      2,
+      "h2-a h2-b",
+    ],
+    [
+      "no host has enough on so few -> the largest of several",
+      "h1:a=48,b=8,c=8 h2:a=48,b=8,c=8",
+      { sizeBytes: 96 * MIB },
+      2,
+      "h1-a h2-a",
+    ],
+    [
+      "a rack of small devices -> racks spread, as far as so few devices can",
+      "h1:a=8,b=8 h3:a=64,b=64",
+      { sizeBytes: 128 * MIB, spreadRacks: true },
+      2,
+      "h3-a h3-b",
+    ],
+    [
+      "racks spread, and room for a small one -> it is taken",
+      "h1:a=8,b=8 h3:a=64,b=64",
+      { sizeBytes: 130 * MIB, spreadRacks: true },
+      3,
+      "h1-a h3-a h3-b",
+    ],
+  ];
+  for (const [title, fleet, wanted, maxDevices, expected] of limited) {
+    it(title, () => expect(chosen(fleetOf(three, fleet), request(wanted), maxDevices)).to.equal(expected));
+  }
+
+  it("equal hosts and devices -> each is chosen by some draw", () => {
+    const fleet = fleetOf(three, "h1:a=64,b=64 h2:a=64,b=64 h3:a=64,b=64");
+    const seen = new Set(Array.from({ length: 60 }, (_, i) => chosen(fleet, request(), 16, i / 60)));
+    expect([...seen].sort()).to.deep.equal(["h1-a", "h1-b", "h2-a", "h2-b", "h3-a", "h3-b"]);
+  });
+
+  const near: readonly [string, string, number, string][] = [
+    ["equal ones elsewhere", "h1:a=64,b=64 h2:a=64 h3:a=64,b=64", 64, "h2-a"],
+    ["smaller ones elsewhere that suffice", "h1:a=32 h2:a=64", 20, "h1-a"],
+    ["larger ones elsewhere, and too small ones", "h1:a=128 h2:a=64", 100, "h1-a"],
+    ["nothing free there", "h1:a=64", 64, "h1-a"],
+  ];
+  for (const [title, fleet, sizeMib, expected] of near)
+    it(`near h2, with ${title} -> ${expected}, whatever the draw`, () => {
+      const { tables } = fleetOf(three, fleet);
+      const wanted = request({ sizeBytes: sizeMib * MIB });
+      const limits = { maxDevices: 16, nearHostId: hostId("h2") };
+      for (const draw of [0, 0.3, 0.6, 0.9])
+        expect(allocate(tables, wanted, { ...limits, draw })).to.have.nested.property("devices[0].deviceId", expected);
+    });
+
+  it("devices with larger blocks than allowed -> not taken", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1", { blockSizeBytes: 8192 }), aDevice("d2")] });
+    const limits = { maxDevices: 16, maxBlockSizeBytes: 4096, draw: 0 };
+    expect(allocate(fleet.tables, request(), limits)).to.have.nested.property("devices[0].deviceId", "d2");
+    expect(allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), limits)).to.have.nested.property(
+      "shortage.freeBytes",
+      64 * MIB,
+    );
+  });
+
+  it("more devices than a disk may have -> nothing", () => {
+    const fleet = fleetOf(three, "h1:a=64,b=64,c=64");
+    expect(chosen(fleet, request({ sizeBytes: 192 * MIB }), 2)).to.equal("none");
+    expect(chosen(fleet, request({ sizeBytes: 192 * MIB, spreadRacks: true }), 2)).to.equal("none");
+  });
+
+  const unusable: readonly [string, Partial<Device>, Partial<Host>][] = [
+    ["ATTACHING", { attachState: "ATTACHING" }, {}],
+    ["UNKNOWN", { attachState: "UNKNOWN" }, {}],
+    ["CLOSING", { attachState: "CLOSING" }, {}],
+    ["DETACHED", { attachState: "DETACHED" }, {}],
+    ["dirty", { dirty: true }, {}],
+    ["in WARNING", { health: "WARNING" }, {}],
+    ["in ERROR", { health: "ERROR" }, {}],
+    ["to be removed", { removalRequested: true }, {}],
+    ["of another disk", { diskId: diskId("x") }, {}],
+    ["of an UNAVAILABLE host", {}, { state: "UNAVAILABLE" }],
+    ["of a host in WARNING", {}, { state: "WARNING" }],
+    ["of a host to be removed", {}, { removalRequested: true }],
+  ];
+  for (const [title, device, host] of unusable) {
+    it(`the only device is ${title} -> nothing`, () => {
+      const fleet = new TestFleet({ hosts: [aHost("h1", host)], devices: [aDevice("d1", device)] });
+      expect(chosen(fleet, request())).to.equal("none");
+    });
+  }
+
+  it("dirty devices would suffice -> the shortage says how many are being erased", () => {
+    const fleet = new TestFleet({
+      devices: [aDevice("d1"), aDevice("d2", { dirty: true }), aDevice("d3", { dirty: true, pool: "fast" })],
+    });
+    const wanted = allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), { maxDevices: 16, draw: 0 });
+    expect(wanted).to.deep.equal({
+      shortage: {
+        freeBytes: 64 * MIB,
+        usableBytes: 64 * MIB,
+        erasingDevices: 1,
+        comingDevices: 0,
+        sufficesSoon: true,
+        ...nothingElse,
+      },
+    });
+    const hopeless: readonly [number, number][] = [
+      [129, 16],
+      [128, 1],
+    ];
+    for (const [sizeMib, maxDevices] of hopeless) {
+      const tooMuch = allocate(fleet.tables, request({ sizeBytes: sizeMib * MIB }), { maxDevices, draw: 0 });
+      expect(tooMuch).to.deep.include({
+        shortage: {
+          freeBytes: 64 * MIB,
+          usableBytes: 64 * MIB,
+          erasingDevices: 1,
+          comingDevices: 0,
+          sufficesSoon: false,
+          ...nothingElse,
+        },
+      });
+    }
+  });
+
+  const coming: readonly [string, Partial<Device>, Partial<Host>, number][] = [
+    ["is being attached", { attachState: "ATTACHING" }, {}, 1],
+    ["is free on a host suspected of silence", {}, { hostId: hostId("silent") }, 1],
+    ["is being attached for another pool", { attachState: "ATTACHING", pool: "fast" }, {}, 0],
+    ["is being attached, and broken", { attachState: "ATTACHING", health: "ERROR" }, {}, 0],
+    ["is being detached", { attachState: "CLOSING" }, {}, 0],
+    ["is free on a silent host that is to be removed", {}, { hostId: hostId("silent"), removalRequested: true }, 0],
+  ];
+  for (const [title, device, host, comingDevices] of coming)
+    it(`the only device ${title} -> ${comingDevices} coming, and ${comingDevices > 0 ? "enough soon" : "never enough"}`, () => {
+      const one = aHost("h1", host);
+      const fleet = new TestFleet({ hosts: [one], devices: [aDevice("d1", { hostId: one.hostId, ...device })] });
+      const whySuspected = (id: string) => (id === "silent" ? "2 heartbeats are missing" : undefined);
+      expect(allocate(fleet.tables, request(), { maxDevices: 16, draw: 0, whySuspected })).to.deep.equal({
+        shortage: {
+          freeBytes: 0,
+          usableBytes: 0,
+          erasingDevices: 0,
+          comingDevices,
+          sufficesSoon: comingDevices > 0,
+          ...nothingElse,
+        },
+      });
+    });
+
+  it("10,000 hosts with room -> the first of them", () => {
+    const hosts = Array.from({ length: 10_000 }, (_, i) => aHost(`h${i}`));
+    const devices = hosts.flatMap((host) => [
+      aDevice(`${host.hostId}-a`, { hostId: host.hostId }),
+      aDevice(`${host.hostId}-b`, { hostId: host.hostId }),
+    ]);
+    const fleet = new TestFleet({ hosts, devices });
+    expect(chosen(fleet, request({ sizeBytes: 128 * MIB }))).to.equal("h0-a h0-b");
+  });
+});

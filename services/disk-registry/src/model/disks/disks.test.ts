@@ -1,0 +1,311 @@
+import {
+  AlreadyExistsError,
+  InvalidArgumentError,
+  InvalidStateError,
+  NotFoundError,
+  ResourceExhaustedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { expect } from "chai";
+import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
+import { abandonEraseSession, beginErase, completeErase, recordEraseFailure } from "../devices/erase.js";
+import type { Device, DiskRequest, Host, Publication } from "../store/schema.js";
+import { createDisk, deleteDisk, diskHealth, resizeDisk, setDiskLabels } from "./disks.js";
+
+const limits = { maxDisks: 3, maxDevicesPerDisk: 8, erasingRetryAfterMs: 500 };
+const wanted: DiskRequest = { sizeBytes: 100 * MIB, az: "z1", hostId: "", pool: "default", spreadRacks: false };
+const published: Publication = {
+  hostId: hostId("h1"),
+  state: "PUBLISHED",
+  sessionNumber: 5,
+  exportPath: "/x",
+  attempts: 0,
+  lastError: "",
+};
+const x = diskId("x");
+const d1 = deviceId("d1");
+
+describe("disks", () => {
+  const create = (fleet: TestFleet, request = wanted) =>
+    fleet.transact((tx) => createDisk(tx, x, request, [], limits, { nowMs: 9, draw: 0 }));
+
+  it("create -> whole devices, in order, that know their disk", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1", { blockSizeBytes: 512 }), aDevice("d2")] });
+    const disk = create(fleet);
+    expect(disk).to.deep.include({
+      sizeBytes: 128 * MIB,
+      blockSizeBytes: 4096,
+      az: "z1",
+      deviceIds: ["d1", "d2"],
+      requested: wanted,
+    });
+    expect(fleet.device("d1").diskId).to.equal("x");
+    expect(fleet.device("d2").diskId).to.equal("x");
+  });
+
+  const mustRegister = { mustRegister: true } as const;
+  const silent = { state: "UNAVAILABLE" } as const;
+  const awaited: readonly [string, Partial<Host>, Partial<Device>, boolean][] = [
+    ["is to register anew", mustRegister, {}, true],
+    ["was UNAVAILABLE for the leader before, and may yet be heard", { ...silent, hostId: hostId("new") }, {}, true],
+    ["is UNAVAILABLE, and was not heard for long", silent, {}, false],
+    ["is to register anew, and to be removed", { ...mustRegister, removalRequested: true }, {}, false],
+    ["is DEAD", { ...mustRegister, state: "DEAD" }, {}, false],
+    ["is to register anew, its device dirty", mustRegister, { dirty: true }, true],
+    ["is to register anew, its device of a disk", mustRegister, { diskId: diskId("y") }, false],
+    ["is to register anew, its device too small", mustRegister, { sizeBytes: MIB }, false],
+  ];
+  for (const [cause, host, device, passes] of awaited)
+    it(`the only host ${cause} -> ${passes ? "UNAVAILABLE, to be tried again" : "RESOURCE_EXHAUSTED"}`, () => {
+      const one = aHost("h1", host);
+      const free = aDevice("d1", { hostId: one.hostId, sizeBytes: 128 * MIB, ...device });
+      const fleet = new TestFleet({ hosts: [one], devices: [free] });
+      const mayYetBeHeard = (id: string) => id === "new";
+      const asked = () =>
+        fleet.transact((tx) => createDisk(tx, x, wanted, [], limits, { nowMs: 9, draw: 0, mayYetBeHeard }));
+      const [kind, says] = passes
+        ? [UnavailableError, `1 host has not registered yet with this registry, and may have room: ${one.hostId}`]
+        : [ResourceExhaustedError, "add devices or delete disks"];
+      expect(asked)
+        .to.throw(kind, says)
+        .with.property("retryAfterMs", passes ? 500 : undefined);
+    });
+
+  it("what operators are to decide, or have said, keeps devices from use -> it says so", () => {
+    const said = { by: "operator ada", atMs: 1, reason: "smells", health: "WARNING" } as const;
+    const unwell = {
+      health: "WARNING",
+      keptHealth: { said, reported: { health: "ONLINE", healthMessage: "" } },
+    } as const;
+    const unknownSession = { sessionNumber: 7, diskId: diskId("z") };
+    const devices = [
+      aDevice("d1", unwell),
+      aDevice("d2", { unknownSession }),
+      aDevice("d3", { unknownSession }),
+      aDevice("d4", { ...unwell, pool: "fast" }),
+      aDevice("d5", { ...unwell, diskId: diskId("y") }),
+    ];
+    expect(() => create(new TestFleet({ devices })))
+      .to.throw(
+        ResourceExhaustedError,
+        "2 devices are held by an unknown disk until DecideUnknownDisks says whose they are",
+      )
+      .with.property("message")
+      .that.contains("1 device is kept from use by an operator's SetDeviceState");
+  });
+
+  it("the same again -> the same disk; asked differently -> ALREADY_EXISTS that names the difference", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
+    const disk = create(fleet);
+    expect(create(fleet)).to.deep.equal(disk);
+    const differently: Partial<DiskRequest>[] = [
+      { sizeBytes: 1 },
+      { az: "z2" },
+      { hostId: hostId("h1") },
+      { pool: "fast" },
+      { spreadRacks: true },
+    ];
+    for (const change of differently) {
+      const field = Object.keys(change)[0] as string;
+      expect(() => create(fleet, { ...wanted, ...change }), field).to.throw(AlreadyExistsError, field);
+    }
+  });
+
+  it("no space -> nothing changes; retry-after only when erasing will help", async () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2", { dirty: true })] });
+    const error = await rejection(() => create(fleet), ResourceExhaustedError, "1 device is being erased");
+    expect(error.retryAfterMs).to.equal(500);
+    const tooLarge = { ...wanted, sizeBytes: 1000 * MIB };
+    const hopeless = await rejection(() => create(fleet, tooLarge), ResourceExhaustedError);
+    expect(hopeless.retryAfterMs).to.equal(undefined);
+    expect(fleet.device("d1").diskId).to.equal("");
+    expect(fleet.tables.disks.size).to.equal(0);
+  });
+
+  describe("resize", () => {
+    const small = { ...wanted, sizeBytes: 10 * MIB };
+    const resize = (fleet: TestFleet, sizeMib: number) =>
+      fleet.transact((tx) => resizeDisk(tx, x, sizeMib * MIB, limits, { draw: 0 }));
+
+    it("larger -> further devices at the end; what it was asked for with stays, so it is found again", () => {
+      const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2"), aDevice("d3")] });
+      create(fleet, small);
+      const [first] = fleet.tables.disks.get(x)?.deviceIds ?? [];
+      const resized = resize(fleet, 130);
+      expect(resized).to.deep.include({ sizeBytes: 192 * MIB, requested: small });
+      expect(resized.deviceIds).to.have.length(3);
+      expect(resized.deviceIds[0]).to.equal(first);
+      expect(["d1", "d2", "d3"].map((id) => fleet.device(id).diskId)).to.deep.equal(["x", "x", "x"]);
+      expect(create(fleet, small)).to.deep.equal(resized);
+    });
+
+    it("no larger than it is -> unchanged, published or not; below what was asked for -> refused", () => {
+      const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
+      const disk = create(fleet, small);
+      for (const sizeMib of [10, 20, 64]) expect(resize(fleet, sizeMib)).to.deep.equal(disk);
+      expect(() => resize(fleet, 9)).to.throw(InvalidArgumentError, "shrink");
+      fleet.transact((tx) => tx.disks.put({ ...disk, publication: published }));
+      expect(resize(fleet, 64).sizeBytes).to.equal(64 * MIB);
+      expect(() => resize(fleet, 65)).to.throw(InvalidStateError, "h1");
+    });
+
+    it("devices of another pool, az or larger blocks, too few, too many, or dirty ones -> refused, unchanged", () => {
+      const others: Device[][] = [
+        [aDevice("d2", { pool: "fast" })],
+        [aDevice("d2", { hostId: hostId("h2") })],
+        [aDevice("d2", { dirty: true })],
+        [aDevice("d2", { blockSizeBytes: 8192 })],
+        [aDevice("d2", { attachState: "CLOSING" })],
+        [],
+      ];
+      for (const free of others) {
+        const fleet = new TestFleet({
+          hosts: [aHost("h1"), aHost("h2", { az: "z2" })],
+          devices: [aDevice("d1"), ...free],
+        });
+        const disk = create(fleet, small);
+        expect(() => resize(fleet, 65), JSON.stringify(free)).to.throw(ResourceExhaustedError, "does not fit");
+        expect(fleet.tables.disks.get(x)).to.deep.equal(disk);
+        if (free.length > 0) expect(fleet.device("d2").diskId).to.equal("");
+      }
+      const devices = Array.from({ length: 9 }, (_, index) => aDevice(`d${index}`));
+      const fleet = new TestFleet({ devices });
+      create(fleet, small);
+      expect(resize(fleet, 8 * 64).deviceIds).to.have.length(8);
+      expect(() => resize(fleet, 9 * 64)).to.throw(ResourceExhaustedError);
+    });
+
+    it("a disk that is not there -> NOT_FOUND", () => {
+      expect(() => resize(new TestFleet({}), 10)).to.throw(NotFoundError, "x");
+    });
+  });
+
+  it("a host that is unknown, or of another az -> said so; one disk too many -> refused", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1")] });
+    expect(() => create(fleet, { ...wanted, hostId: hostId("h9") })).to.throw(NotFoundError, "h9");
+    expect(() => create(fleet, { ...wanted, hostId: hostId("h1"), az: "z2" })).to.throw(InvalidStateError, "z1");
+    const full = new TestFleet({ disks: [aDisk("a", []), aDisk("b", []), aDisk("c", [])] });
+    expect(() => create(full)).to.throw(ResourceExhaustedError, "disks that a registry keeps account of: delete some");
+  });
+
+  it("only a host is named -> its az", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1")] });
+    expect(create(fleet, { ...wanted, sizeBytes: 1, az: "", hostId: hostId("h1") }).az).to.equal("z1");
+  });
+
+  it("delete -> devices free and dirty; again -> a success; published -> refused", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
+    create(fleet);
+    expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal(["d1", "d2"]);
+    expect(fleet.device("d1")).to.include({ diskId: "", dirty: true });
+    expect(fleet.tables.disks.has("x")).to.equal(false);
+    expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal([]);
+    const inUse = new TestFleet({ disks: [aDisk("x", [], { publication: published })] });
+    expect(() => inUse.transact((tx) => deleteDisk(tx, x))).to.throw(InvalidStateError, "PUBLISHED to host h1");
+  });
+
+  it("delete after a device was purged and given to another disk -> that one is left alone", () => {
+    const fleet = new TestFleet({
+      devices: [aDevice("d1", { diskId: diskId("other") })],
+      disks: [aDisk("x", ["d1", "gone"])],
+    });
+    expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal([]);
+    expect(fleet.device("d1")).to.include({ diskId: "other", dirty: false });
+  });
+
+  it("labels -> replaced as a whole; of an unknown disk -> NOT_FOUND", () => {
+    const fleet = new TestFleet({ disks: [aDisk("x", [], { labels: [{ name: "a", value: "1" }] })] });
+    const labels = [{ name: "b", value: "2" }];
+    expect(fleet.transact((tx) => setDiskLabels(tx, x, labels)).labels).to.deep.equal(labels);
+    expect(() => fleet.transact((tx) => setDiskLabels(tx, diskId("y"), labels))).to.throw(NotFoundError);
+  });
+
+  const healths: readonly [string, Partial<Device> | undefined, Partial<Host>, string][] = [
+    ["all well", {}, {}, "ONLINE"],
+    ["a device in WARNING", { health: "WARNING" }, {}, "WARNING"],
+    ["a host in WARNING", {}, { state: "WARNING" }, "WARNING"],
+    ["a device in ERROR", { health: "ERROR" }, {}, "ERROR"],
+    ["a device not ATTACHED", { attachState: "ATTACHING" }, {}, "ERROR"],
+    ["a host UNAVAILABLE", {}, { state: "UNAVAILABLE" }, "ERROR"],
+    ["a device purged", undefined, {}, "ERROR"],
+  ];
+  for (const [cause, device, host, health] of healths) {
+    it(`${cause} -> the disk is ${health}`, () => {
+      const devices = device === undefined ? [] : [aDevice("d1", { diskId: x, ...device })];
+      const fleet = new TestFleet({ hosts: [aHost("h1", host)], devices, disks: [aDisk("x", ["d1"])] });
+      const found = diskHealth(fleet.tables, fleet.disk("x"));
+      expect(found.health).to.equal(health);
+      expect(found.message === "").to.equal(health === "ONLINE");
+    });
+  }
+});
+
+describe("erase", () => {
+  const dirty = (fields: Partial<Device> = {}) => aDevice("d1", { dirty: true, ...fields });
+
+  it("begin -> a session of its own, the same when asked again", () => {
+    const fleet = new TestFleet({ devices: [dirty()] });
+    expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(201);
+    expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(201);
+    expect(fleet.changes((tx) => beginErase(tx, d1))).to.equal(0);
+  });
+
+  it("done under the current session -> clean; under another -> still dirty", () => {
+    const fleet = new TestFleet({ devices: [dirty()] });
+    fleet.transact((tx) => beginErase(tx, d1));
+    expect(fleet.transact((tx) => completeErase(tx, d1, 200))).to.equal(false);
+    expect(fleet.device("d1").dirty).to.equal(true);
+    expect(fleet.transact((tx) => completeErase(tx, d1, 201))).to.equal(true);
+    expect(fleet.device("d1")).to.include({ dirty: false, eraseSessionNumber: 0 });
+  });
+
+  it("outdated at the agent, or failed on the device -> the next try takes a new session; why is kept", () => {
+    const fleet = new TestFleet({ devices: [dirty()] });
+    fleet.transact((tx) => beginErase(tx, d1));
+    fleet.transact((tx) => abandonEraseSession(tx, d1, 201, "EIO"));
+    expect(fleet.device("d1").lastError).to.equal("erase: EIO");
+    expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(202);
+  });
+
+  it("a failed try -> its error is kept until the erase is done", () => {
+    const fleet = new TestFleet({ devices: [dirty()] });
+    fleet.transact((tx) => beginErase(tx, d1));
+    fleet.transact((tx) => recordEraseFailure(tx, d1, 201, "EIO"));
+    expect(fleet.device("d1").lastError).to.equal("erase: EIO");
+    fleet.transact((tx) => completeErase(tx, d1, 201));
+    expect(fleet.device("d1").lastError).to.equal("");
+  });
+
+  it("an order fails meanwhile, whatever its error says -> that is kept, and not the erase's", () => {
+    const fleet = new TestFleet({ devices: [dirty({ eraseSessionNumber: 201, attempts: 1, lastError: "erase: no" })] });
+    fleet.transact((tx) => recordEraseFailure(tx, d1, 201, "EIO"));
+    fleet.transact((tx) => completeErase(tx, d1, 201));
+    expect(fleet.device("d1")).to.include({ dirty: false, lastError: "erase: no" });
+  });
+
+  it("to be removed -> erased all the same, and not said to be free soon", () => {
+    const fleet = new TestFleet({ devices: [dirty({ removalRequested: true })] });
+    const create = () =>
+      fleet.transact((tx) => createDisk(tx, x, { ...wanted, sizeBytes: MIB }, [], limits, { nowMs: 0, draw: 0 }));
+    expect(create).to.throw(ResourceExhaustedError, "add devices");
+    expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(201);
+    expect(fleet.transact((tx) => completeErase(tx, d1, 201))).to.equal(true);
+    expect(fleet.tables.devices.count("freeByHostAndPool", "h1 default"), "free").to.equal(0);
+  });
+
+  const refused: readonly [string, Partial<Device>, Partial<Host>][] = [
+    ["clean", { dirty: false }, {}],
+    ["of a disk", { diskId: x }, {}],
+    ["not ATTACHED", { attachState: "ATTACHING" }, {}],
+    ["in ERROR", { health: "ERROR" }, {}],
+    ["to be removed as it is", { removalRequested: true, keepData: true }, {}],
+    ["of an UNAVAILABLE host", {}, { state: "UNAVAILABLE" }],
+  ];
+  for (const [cause, device, host] of refused) {
+    it(`${cause} -> not erased`, () => {
+      const fleet = new TestFleet({ hosts: [aHost("h1", host)], devices: [dirty(device)] });
+      expect(fleet.transact((tx) => beginErase(tx, d1))).to.equal(undefined);
+    });
+  }
+});

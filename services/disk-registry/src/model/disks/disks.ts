@@ -1,0 +1,236 @@
+import {
+  AlreadyExistsError,
+  countText,
+  type DeviceId,
+  type DiskId,
+  InvalidArgumentError,
+  InvalidStateError,
+  NotFoundError,
+  ResourceExhaustedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { named } from "../devices/action-result.js";
+import { whyUnknown } from "../devices/unknown-disks.js";
+import {
+  type Disk,
+  type DiskRequest,
+  type Health,
+  isAway,
+  type Label,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "../store/schema.js";
+import { type AllocationLimits, allocate, type Shortage } from "./allocation.js";
+import { howToEnd, requireDisk } from "./publications.js";
+
+export interface DiskLimits {
+  readonly maxDisks: number;
+  readonly maxDevicesPerDisk: number;
+  /** When to ask again for a disk that fits once devices are erased, or hosts are heard. */
+  readonly erasingRetryAfterMs: number;
+}
+
+/** What the choice of devices depends on beside the tables. */
+type Choice = Pick<AllocationLimits, "draw" | "whySuspected" | "mayYetBeHeard" | "nearHostId">;
+
+/** Makes a disk of free devices, or finds the one that the same request made before. */
+export function createDisk(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  request: DiskRequest,
+  labels: readonly Label[],
+  limits: DiskLimits,
+  { nowMs, ...choice }: Choice & { readonly nowMs: number },
+): Disk {
+  const existing = tx.disks.get(diskId);
+  if (existing !== undefined) return requireSameRequest(existing, request);
+  requirePlace(tx, request);
+  if (tx.disks.size >= limits.maxDisks) {
+    throw new ResourceExhaustedError(
+      `disk ${diskId} is one more than the ${limits.maxDisks} disks that a registry keeps account of: delete some`,
+    );
+  }
+  const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, ...choice });
+  if ("shortage" in allocation) throw noSpace(diskId, request, allocation.shortage, limits);
+  const { devices } = allocation;
+  for (const device of devices) tx.devices.put({ ...device, diskId });
+  const disk: Disk = {
+    diskId,
+    requested: request,
+    sizeBytes: devices.reduce((sum, device) => sum + device.sizeBytes, 0),
+    blockSizeBytes: Math.max(...devices.map((device) => device.blockSizeBytes)),
+    az: request.az === "" ? (tx.hosts.get(request.hostId)?.az ?? "") : request.az,
+    deviceIds: devices.map((device) => device.deviceId),
+    labels,
+    createdAtMs: nowMs,
+  };
+  tx.disks.put(disk);
+  return disk;
+}
+
+function requireSameRequest(existing: Disk, request: DiskRequest): Disk {
+  const { requested, diskId } = existing;
+  const differing = (Object.keys(request) as (keyof DiskRequest)[]).filter(
+    (field) => requested[field] !== request[field],
+  );
+  if (differing.length === 0) return existing;
+  const was = differing.map(
+    (field) => `${field} ${JSON.stringify(requested[field])}, not ${JSON.stringify(request[field])}`,
+  );
+  throw new AlreadyExistsError(
+    `disk ${diskId} exists and was asked for with ${was.join("; ")}: choose another id, or ask for the same`,
+    {
+      about: { disk_id: diskId },
+    },
+  );
+}
+
+function requirePlace(tables: RegistryTables, request: DiskRequest): void {
+  if (request.hostId === "") return;
+  const host = tables.hosts.get(request.hostId);
+  if (host === undefined)
+    throw new NotFoundError(`there is no host ${request.hostId}`, { about: { host_id: request.hostId } });
+  if (request.az !== "" && host.az !== request.az) {
+    throw new InvalidStateError(`host ${request.hostId} is in az ${host.az}, not in ${request.az}`, {
+      about: { host_id: request.hostId },
+    });
+  }
+}
+
+function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limits: DiskLimits, grown?: Disk): Error {
+  const where = request.hostId === "" ? `az ${request.az}` : `host ${request.hostId}`;
+  const wanted = `disk ${diskId} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
+  const { erasingDevices, comingDevices, sufficesSoon, awaitedHostIds, blocked } = shortage;
+  const erasing = erasingDevices > 0 && `${countText(erasingDevices, "device is", "devices are")} being erased`;
+  const coming =
+    comingDevices > 0 &&
+    `${countText(comingDevices, "device is", "devices are")} being attached, or free on a host that misses heartbeats`;
+  const heldByUnknown =
+    blocked.heldByUnknownDisk > 0 &&
+    `${countText(blocked.heldByUnknownDisk, "device is", "devices are")} held by an unknown disk until DecideUnknownDisks says whose they are`;
+  const saidUnwell =
+    blocked.saidUnwell > 0 &&
+    `${countText(blocked.saidUnwell, "device is", "devices are")} kept from use by an operator's SetDeviceState`;
+  const awaited =
+    awaitedHostIds.length > 0 &&
+    `${countText(awaitedHostIds.length, "host has", "hosts have")} not registered yet with this registry, and may have room: ${named(awaitedHostIds)}`;
+  const isPassing = sufficesSoon || awaitedHostIds.length > 0;
+  const advice = isPassing ? "try again when they can be used" : "add devices or delete disks";
+  const free = `${shortage.freeBytes} bytes are free, ${shortage.usableBytes} of them on as many devices as it may have`;
+  const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
+  const found = `${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)`;
+  const said = [found, erasing, coming, awaited, heldByUnknown, saidUnwell, advice];
+  const message = said.filter(Boolean).join("; ");
+  const about = { disk_id: diskId, pool: request.pool };
+  if (awaitedHostIds.length > 0)
+    return new UnavailableError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
+  if (!sufficesSoon) return new ResourceExhaustedError(message, { about });
+  return new ResourceExhaustedError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
+}
+
+/**
+ * Adds free devices to the end of a disk until it has that many bytes. What it was first asked for with stays recorded:
+ * a creation that is repeated after a lost answer still finds it.
+ */
+export function resizeDisk(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  sizeBytes: number,
+  limits: DiskLimits,
+  choice: Choice,
+): Disk {
+  const disk = requireDisk(tx, diskId);
+  const { requested, publication } = disk;
+  const about = { disk_id: diskId };
+  if (sizeBytes < requested.sizeBytes)
+    throw new InvalidArgumentError(
+      `disk ${diskId} was asked for with ${requested.sizeBytes} bytes and cannot shrink to ${sizeBytes}`,
+      { about },
+    );
+  if (sizeBytes <= disk.sizeBytes) return disk;
+  if (publication !== undefined)
+    throw new InvalidStateError(
+      `disk ${diskId} is ${publication.state} to host ${publication.hostId}: unpublish it, then resize it`,
+      { about: { ...about, host_id: publication.hostId } },
+    );
+  const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
+  const allocation = allocate(tx, missing, {
+    maxDevices: limits.maxDevicesPerDisk - disk.deviceIds.length,
+    // What is on the disk was written in its blocks, and counts on them.
+    maxBlockSizeBytes: disk.blockSizeBytes,
+    ...choice,
+  });
+  if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits, disk);
+  for (const device of allocation.devices) tx.devices.put({ ...device, diskId });
+  const added = allocation.devices.reduce((sum, device) => sum + device.sizeBytes, 0);
+  const deviceIds = [...disk.deviceIds, ...allocation.devices.map((device) => device.deviceId)];
+  const resized = { ...disk, sizeBytes: disk.sizeBytes + added, deviceIds };
+  tx.disks.put(resized);
+  return resized;
+}
+
+/** Frees a disk's devices, dirty. Returns them, to be erased; a disk that is not there frees none. */
+export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly DeviceId[] {
+  const disk = tx.disks.get(diskId);
+  if (disk === undefined) return [];
+  const { publication } = disk;
+  if (publication !== undefined) {
+    throw new InvalidStateError(
+      `disk ${diskId} is ${publication.state} to host ${publication.hostId}: ${howToEnd(tx, publication)}`,
+      {
+        about: { disk_id: diskId, host_id: publication.hostId },
+      },
+    );
+  }
+  const freed: DeviceId[] = [];
+  for (const deviceId of disk.deviceIds) {
+    const device = tx.devices.get(deviceId);
+    // A purged device is nobody's, or already another disk's.
+    if (device === undefined || device.diskId !== diskId) continue;
+    const { lastSessionNumber = device.lastSessionNumber } = disk;
+    tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0, lastSessionNumber });
+    freed.push(deviceId);
+  }
+  tx.disks.delete(diskId);
+  return freed;
+}
+
+export function setDiskLabels(tx: RegistryTransaction, diskId: DiskId, labels: readonly Label[]): Disk {
+  const disk = { ...requireDisk(tx, diskId), labels };
+  tx.disks.put(disk);
+  return disk;
+}
+
+export interface DiskHealth {
+  readonly health: Health;
+  readonly message: string;
+}
+
+/** The worst of what is known of a disk's devices and their hosts. */
+export function diskHealth(tables: RegistryTables, disk: Disk): DiskHealth {
+  let worst: DiskHealth = { health: "ONLINE", message: "" };
+  for (const deviceId of disk.deviceIds) {
+    const found = deviceHealth(tables, disk, deviceId);
+    if (found.health === "ERROR") return found;
+    if (found.health === "WARNING" && worst.health === "ONLINE") worst = found;
+  }
+  return worst;
+}
+
+/** What is known of one of its devices and that device's host. */
+export function deviceHealth(tables: RegistryTables, disk: Disk, deviceId: DeviceId): DiskHealth {
+  const device = tables.devices.get(deviceId);
+  if (device === undefined || device.diskId !== disk.diskId)
+    return { health: "ERROR", message: `device ${deviceId} was purged` };
+  const name = `device ${deviceId} on host ${device.hostId}`;
+  if (device.health === "ERROR") return { health: "ERROR", message: `${name}: ${device.healthMessage}` };
+  const unknown = whyUnknown(device);
+  if (unknown !== undefined) return { health: "ERROR", message: unknown };
+  const host = tables.hosts.get(device.hostId);
+  if (host === undefined || isAway(host))
+    return { health: "ERROR", message: `${name}: its host is ${host?.state ?? "gone"}` };
+  if (device.attachState !== "ATTACHED") return { health: "ERROR", message: `${name} is ${device.attachState}` };
+  if (device.health === "WARNING") return { health: "WARNING", message: `${name}: ${device.healthMessage}` };
+  if (host.state === "WARNING") return { health: "WARNING", message: `${name}: ${host.stateMessage}` };
+  return { health: "ONLINE", message: "" };
+}

@@ -1,0 +1,154 @@
+import {
+  AlreadyExistsError,
+  type DiskId,
+  type HostId,
+  InvalidStateError,
+  NotFoundError,
+  ResourceExhaustedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import type { Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
+import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
+import { type PublicationStep, requestUnpublish, requireDisk } from "./publications.js";
+
+export interface HostRequest {
+  readonly vmCid: string;
+  /** Empty for any. */
+  readonly az: string;
+  /** Disks that the VM will use: hosts that hold more of their bytes are preferred. */
+  readonly diskIds: readonly DiskId[];
+}
+
+/** Takes a free ONLINE host for a VM, or finds the one that it has. */
+export function assignHost(
+  tx: RegistryTransaction,
+  request: HostRequest,
+  nowMs: number,
+  whySuspected = NOBODY_SUSPECTED,
+): Host {
+  const { vmCid, az } = request;
+  const assigned = hostOfVm(tx, vmCid);
+  if (assigned !== undefined) {
+    if (az === "" || assigned.az === az) return assigned;
+    throw new AlreadyExistsError(
+      `VM ${vmCid} has host ${assigned.hostId} of az ${assigned.az}, not of ${az}: unassign it first`,
+      {
+        about: { vm_cid: vmCid, host_id: assigned.hostId },
+      },
+    );
+  }
+  const host = chooseHost(tx, request, whySuspected);
+  if (host === undefined) {
+    const text = `no host is free for VM ${vmCid}${az === "" ? "" : ` in az ${az}`}: ${whyNoneIsFree(tx, az, nowMs, whySuspected)}`;
+    const about = { vm_cid: vmCid };
+    throw isOneDueBack(tx, az) ? new UnavailableError(text, { about }) : new ResourceExhaustedError(text, { about });
+  }
+  const put = { ...host, assignment: { vmCid, assignedAtMs: nowMs } };
+  tx.hosts.put(put);
+  return put;
+}
+
+/** Gives the VM's host back; an unknown VM has none. */
+export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
+  const host = hostOfVm(tx, vmCid);
+  if (host === undefined) return;
+  const published = [...tx.disks.by("byPublicationHost", host.hostId)].map((disk) => disk.diskId);
+  if (published.length > 0) {
+    throw new InvalidStateError(
+      `VM ${vmCid} has disks on its host ${host.hostId}: unpublish ${published.join(", ")} first`,
+      {
+        about: { vm_cid: vmCid, host_id: host.hostId },
+      },
+    );
+  }
+  const { assignment: _, ...unassigned } = host;
+  tx.hosts.put(unassigned);
+}
+
+/** Throws NotFoundError, about the VM. */
+export function requireHostOfVm(tables: RegistryTables, vmCid: string): Host {
+  const host = hostOfVm(tables, vmCid);
+  if (host === undefined) throw new NotFoundError(`there is no VM ${vmCid}`, { about: { vm_cid: vmCid } });
+  return host;
+}
+
+/** Throws InvalidStateError, about the VM, unless the disk is, or was to be, on its host. */
+export function requestUnpublishFromVm(tx: RegistryTransaction, diskId: DiskId, vmCid: string): PublicationStep {
+  const { hostId } = requireHostOfVm(tx, vmCid);
+  if (requireDisk(tx, diskId).publication?.hostId !== hostId)
+    throw new InvalidStateError(`disk ${diskId} is not published to host ${hostId} of VM ${vmCid}`, {
+      about: { disk_id: diskId, vm_cid: vmCid },
+    });
+  return requestUnpublish(tx, diskId, hostId);
+}
+
+function hostOfVm(tables: RegistryTables, vmCid: string): Host | undefined {
+  for (const host of tables.hosts.by("byVm", vmCid)) return host;
+  return undefined;
+}
+
+function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: WhySuspected): Host | undefined {
+  const heldBytes = bytesByHost(tables, request.diskIds);
+  let best: Host | undefined;
+  let bestBytes = -1;
+  for (const host of hostsIn(tables, request.az)) {
+    if (host.assignment !== undefined || !isPlaceable(host, whySuspected)) continue;
+    const held = heldBytes.get(host.hostId) ?? 0;
+    if (held <= bestBytes) continue;
+    best = host;
+    bestBytes = held;
+  }
+  return best;
+}
+
+/** Whether a free host is but missed for the moment, as while its agent starts anew: who asks again may get it. */
+function isOneDueBack(tables: RegistryTables, az: string): boolean {
+  for (const { assignment, removalRequested, state } of hostsIn(tables, az))
+    if (assignment === undefined && !removalRequested && state === "ONLINE") return true;
+  return false;
+}
+
+function hostsIn(tables: RegistryTables, az: string): Iterable<Host> {
+  return az === "" ? tables.hosts.entries() : tables.hosts.by("byAz", az);
+}
+
+/** Hosts named for each reason; of the rest their number is told. */
+const MAX_NAMED = 8;
+
+/** Which hosts have VMs, and which can take none now, each with why. */
+function whyNoneIsFree(tables: RegistryTables, az: string, nowMs: number, whySuspected: WhySuspected): string {
+  const taken: string[] = [];
+  const unfit: string[] = [];
+  for (const host of hostsIn(tables, az)) {
+    if (host.assignment !== undefined) taken.push(`${host.hostId} by ${host.assignment.vmCid}`);
+    else unfit.push(`${host.hostId} ${whyUnfit(host, nowMs, whySuspected)}`);
+  }
+  if (taken.length + unfit.length === 0) return "there is no host; add hosts";
+  const parts: string[] = [];
+  if (taken.length > 0) parts.push(`${taken.length} taken (${firstOf(taken)}): delete VMs, or add hosts`);
+  if (unfit.length > 0) parts.push(`${unfit.length} that take nothing now (${firstOf(unfit)}): bring them back`);
+  return parts.join("; ");
+}
+
+function whyUnfit(host: Host, nowMs: number, whySuspected: WhySuspected): string {
+  if (host.removalRequested) return "is to be removed";
+  if (host.state !== "ONLINE") return `is ${host.state} for ${Math.round((nowMs - host.stateChangedAtMs) / 1_000)} s`;
+  if (host.mustRegister) return "must register again";
+  return whySuspected(host.hostId) ?? "is not free";
+}
+
+function firstOf(named: readonly string[]): string {
+  const rest = named.length - MAX_NAMED;
+  return `${named.slice(0, MAX_NAMED).join(", ")}${rest > 0 ? `, and ${rest} more` : ""}`;
+}
+
+function bytesByHost(tables: RegistryTables, diskIds: readonly DiskId[]): ReadonlyMap<HostId, number> {
+  const held = new Map<HostId, number>();
+  for (const diskId of diskIds) {
+    for (const deviceId of requireDisk(tables, diskId).deviceIds) {
+      const device = tables.devices.get(deviceId);
+      if (device !== undefined) held.set(device.hostId, (held.get(device.hostId) ?? 0) + device.sizeBytes);
+    }
+  }
+  return held;
+}

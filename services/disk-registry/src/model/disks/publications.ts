@@ -1,0 +1,382 @@
+import {
+  AbortedError,
+  type DeviceId,
+  type DiskId,
+  type HostId,
+  InvalidStateError,
+  NotFoundError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { named } from "../devices/action-result.js";
+import { nextSessionNumber } from "../devices/counters.js";
+import { requireHost } from "../devices/device-selection.js";
+import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
+import { whyUnknown } from "../devices/unknown-disks.js";
+import type {
+  Device,
+  Disk,
+  Fence,
+  Host,
+  PendingDevice,
+  Publication,
+  RegistryTables,
+  RegistryTransaction,
+} from "../store/schema.js";
+import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
+import { requireRegistration } from "./remembered.js";
+
+/** What a request came to: the disk is where it was wanted, or is on its way there, or is in the way of itself for now. */
+type PublicationProgress = "reached" | "under_way" | "busy";
+
+export interface PublicationStep {
+  readonly progress: PublicationProgress;
+  readonly disk: Disk;
+}
+
+export function requireDisk(tables: RegistryTables, diskId: DiskId): Disk {
+  const disk = tables.disks.get(diskId);
+  if (disk === undefined) throw new NotFoundError(`there is no disk ${diskId}`, { about: { disk_id: diskId } });
+  return disk;
+}
+
+export interface PublishOptions {
+  readonly whySuspected?: WhySuspected;
+  /** Undefined: as it is, and KEEP for a new publication. */
+  readonly onHostSilence?: "KEEP" | "FENCE" | undefined;
+}
+
+/** Notes that a disk is wanted on a host. Nothing is sent anywhere before this is durable. */
+export function requestPublish(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  hostId: HostId,
+  { whySuspected = NOBODY_SUSPECTED, onHostSilence }: PublishOptions = {},
+): PublicationStep {
+  const disk = requireDisk(tx, diskId);
+  const host = requireHost(tx, hostId);
+  const { publication } = disk;
+  if (publication?.state === "UNPUBLISHING") return { progress: "busy", disk };
+  if (publication !== undefined && publication.hostId !== hostId)
+    throw publishedElsewhere(tx, disk, publication, hostId);
+  if (publication !== undefined)
+    return {
+      progress: publication.state === "PUBLISHED" ? "reached" : "under_way",
+      disk: withSilenceRule(tx, disk, publication, onHostSilence),
+    };
+  requirePublishable(tx, disk, host, whySuspected);
+  const { fence: _, ...rest } = disk;
+  const rule = onHostSilence === "FENCE" && ({ onHostSilence } as const);
+  const noted = putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule });
+  return { progress: "under_way", disk: markUnasked(tx, noted) };
+}
+
+/** A device that is not yet to be asked may never be. */
+function markUnasked(tx: RegistryTransaction, disk: Disk): Disk {
+  if (disk.publication === undefined || planSession(tx, disk.diskId)?.blocked === undefined) return disk;
+  const put: Disk = { ...disk, publication: { ...disk.publication, unasked: true } };
+  tx.disks.put(put);
+  return put;
+}
+
+/** Before the first device is asked. False when something newer was wanted meanwhile: then nobody is. */
+export function markAsked(tx: RegistryTransaction, diskId: DiskId, seen: Publication): boolean {
+  const disk = tx.disks.get(diskId);
+  if (disk?.publication === undefined || !isCurrent(tx, diskId, seen)) return false;
+  const { unasked: _, ...publication } = disk.publication;
+  tx.disks.put({ ...disk, publication });
+  return true;
+}
+
+/** The last word on it counts. */
+function withSilenceRule(
+  tx: RegistryTransaction,
+  disk: Disk,
+  publication: Publication,
+  wanted: PublishOptions["onHostSilence"],
+): Disk {
+  const { onHostSilence, ...rest } = publication;
+  if (wanted === undefined || (onHostSilence ?? "KEEP") === wanted) return disk;
+  const put = { ...disk, publication: wanted === "FENCE" ? { ...rest, onHostSilence: wanted } : rest };
+  tx.disks.put(put);
+  return put;
+}
+
+/** How far a requested publication is. Throws when somebody else wanted something else since. */
+export function publishProgress(tables: RegistryTables, diskId: DiskId, hostId: HostId): PublicationStep {
+  const disk = requireDisk(tables, diskId);
+  const { publication } = disk;
+  if (publication?.hostId !== hostId || publication.state === "UNPUBLISHING") {
+    throw new AbortedError(`disk ${diskId} was unpublished while it was being published to host ${hostId}`, {
+      about: { disk_id: diskId },
+    });
+  }
+  return { progress: publication.state === "PUBLISHED" ? "reached" : "under_way", disk };
+}
+
+/**
+ * Notes that a disk is wanted nowhere (or only: not on `hostId`). From here on it has a session that nobody holds;
+ * the disk counts as unpublished only when every device has granted it.
+ */
+export function requestUnpublish(tx: RegistryTransaction, diskId: DiskId, hostId: HostId | undefined): PublicationStep {
+  const disk = requireDisk(tx, diskId);
+  const { publication } = disk;
+  if (publication === undefined) return { progress: "reached", disk };
+  if (hostId !== undefined && publication.hostId !== hostId) return { progress: "reached", disk };
+  const ending = beginUnpublish(tx, disk);
+  return { progress: ending.publication === undefined ? "reached" : "under_way", disk: ending };
+}
+
+/** How far a requested unpublication is: anything but UNPUBLISHING means that the fence was complete. */
+export function unpublishProgress(tables: RegistryTables, diskId: DiskId): PublicationStep {
+  const disk = requireDisk(tables, diskId);
+  return { progress: disk.publication?.state === "UNPUBLISHING" ? "under_way" : "reached", disk };
+}
+
+export function beginUnpublish(tx: RegistryTransaction, disk: Disk): Disk {
+  const { publication } = disk;
+  if (publication === undefined || publication.state === "UNPUBLISHING") return disk;
+  return putPublication(tx, disk, { ...publication, state: "UNPUBLISHING" });
+}
+
+/** A device came back that counted as fenced while it was nowhere: now it can be asked. */
+export function fenceAnew(tx: RegistryTransaction, disk: Disk, hostId: HostId): void {
+  putPublication(tx, disk, { hostId: disk.fence?.hostId ?? hostId, state: "UNPUBLISHING" });
+}
+
+/** Takes a disk from its host without asking the host. A friendly end that is under way becomes a fence. */
+export function takeAway(tx: RegistryTransaction, disk: Disk, fence: Fence): void {
+  const { publication } = disk;
+  if (publication?.hostId !== fence.hostId || isFence(disk)) return;
+  putPublication(tx, { ...disk, fence }, { ...publication, state: "UNPUBLISHING" });
+}
+
+/** Whether the disk is being taken from its host, or was, without asking the host. */
+export function isFence({ publication, fence }: Disk): boolean {
+  return fence !== undefined && (publication === undefined || publication.state === "UNPUBLISHING");
+}
+
+/** Publishes anew, under a new session: the host lost its export, or a device its session. */
+export function restartPublication(tx: RegistryTransaction, disk: Disk, publication: Publication): void {
+  putPublication(tx, disk, { ...publication, state: "PUBLISHING" });
+}
+
+/** With a new session; one that nobody was asked for ends with none. */
+function putPublication(
+  tx: RegistryTransaction,
+  disk: Disk,
+  { hostId, state, onHostSilence, unasked }: Pick<Publication, "hostId" | "state" | "onHostSilence" | "unasked">,
+): Disk {
+  if (unasked && state === "UNPUBLISHING") {
+    const { publication: _, ...unpublished } = disk;
+    tx.disks.put(unpublished);
+    return unpublished;
+  }
+  const publication: Publication = {
+    hostId,
+    state,
+    ...(onHostSilence && { onHostSilence }),
+    sessionNumber: nextSessionNumber(tx),
+    exportPath: "",
+    attempts: 0,
+    lastError: "",
+  };
+  const put = { ...disk, publication, lastSessionNumber: publication.sessionNumber };
+  tx.disks.put(put);
+  return put;
+}
+
+/** What whoever needs the disk elsewhere, or gone, has to do first. */
+export function howToEnd({ hosts }: RegistryTables, { hostId }: Publication): string {
+  const state = hosts.get(hostId)?.state;
+  if (state !== "UNAVAILABLE" && state !== "DEAD") return "unpublish it first";
+  return `unpublish it first, or, since host ${hostId} is ${state} and cannot be asked, take it from there with FenceHost`;
+}
+
+function publishedElsewhere(tables: RegistryTables, disk: Disk, publication: Publication, hostId: HostId): Error {
+  return new InvalidStateError(
+    `disk ${disk.diskId} is ${publication.state} to host ${publication.hostId}, not to ${hostId}: ${howToEnd(tables, publication)}`,
+    { about: { disk_id: disk.diskId, host_id: publication.hostId } },
+  );
+}
+
+function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whySuspected: WhySuspected): void {
+  const about = { disk_id: disk.diskId };
+  const whyNot = whyNotAsked(host, whySuspected);
+  if (whyNot !== undefined)
+    throw new UnavailableError(`disk ${disk.diskId} cannot be published to host ${host.hostId}: ${whyNot}`, { about });
+  if (host.removalRequested) {
+    throw new InvalidStateError(
+      `disk ${disk.diskId} cannot be published to host ${host.hostId}, which is to be removed: choose another one, or take it back with AddHost`,
+      { about: { ...about, host_id: host.hostId } },
+    );
+  }
+  for (const deviceId of disk.deviceIds) {
+    const fault = deviceFault(tables, disk, deviceId);
+    if (fault !== undefined)
+      throw new InvalidStateError(`disk ${disk.diskId} cannot be published: ${fault}`, { about });
+  }
+  for (const deviceId of disk.deviceIds) {
+    const holder = tables.hosts.get(tables.devices.get(deviceId)?.hostId ?? "");
+    const whyHolderNot = holder && whyNotAsked(holder, whySuspected);
+    if (whyHolderNot === undefined) continue;
+    throw new UnavailableError(`disk ${disk.diskId} cannot be published: its device ${deviceId}: ${whyHolderNot}`, {
+      about,
+    });
+  }
+}
+
+/** Why a disk's device will not be usable without somebody acting; ATTACHING devices are on their way. */
+function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): string | undefined {
+  const device = tables.devices.get(deviceId);
+  if (device === undefined || device.diskId !== disk.diskId) return `its device ${deviceId} was purged`;
+  const unknown = whyUnknown(device);
+  if (unknown !== undefined) return `its ${unknown}`;
+  if (device.health === "ERROR")
+    return `its device ${deviceId} on host ${device.hostId} is in error: ${device.healthMessage}`;
+  if (device.removalRequested || tables.hosts.get(device.hostId)?.removalRequested)
+    return `its device ${deviceId} on host ${device.hostId} is to be removed: take it back with AddDevice, or its host with AddHost`;
+  if (device.attachState === "ATTACHED" || device.attachState === "ATTACHING") return undefined;
+  return `its device ${deviceId} on host ${device.hostId} is ${device.attachState}`;
+}
+
+/** Devices of one host that a session is to be opened on. */
+export interface SessionGroup {
+  readonly host: Host;
+  readonly deviceIds: readonly DeviceId[];
+}
+
+export interface SessionPlan {
+  readonly disk: Disk;
+  readonly publication: Publication;
+  /** Empty when the session fences everybody off. */
+  readonly holderHostId: HostId | "";
+  /** The host that serves, is to serve, or served the disk. */
+  readonly target: Host | undefined;
+  readonly groups: readonly SessionGroup[];
+  /**
+   * The disk's devices in order. When fencing, purged ones are left out, since there is nothing of the disk left on them to
+   * protect, and those of which a start of their agent that has registered knows nothing: nobody holds them.
+   */
+  readonly devices: readonly Device[];
+  /** What cannot be asked now, e.g. on an UNAVAILABLE host, and why. The rest is asked all the same. */
+  readonly unasked: ReadonlyMap<DeviceId, string>;
+  /** Why the session cannot be everywhere now. */
+  readonly blocked: string | undefined;
+}
+
+/** Whom to ask for the disk's current session; undefined when there is nothing to do. Pure: sends nothing. */
+export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan | undefined {
+  const disk = tables.disks.get(diskId);
+  const publication = disk?.publication;
+  if (disk === undefined || publication === undefined || publication.state === "PUBLISHED") return undefined;
+  const fencing = publication.state === "UNPUBLISHING";
+  const groups = new Map<HostId, { host: Host; deviceIds: DeviceId[] }>();
+  const devices: Device[] = [];
+  const unasked = new Map<DeviceId, string>();
+  let purged: string | undefined;
+  for (const deviceId of disk.deviceIds) {
+    const device = tables.devices.get(deviceId);
+    const host = device === undefined ? undefined : tables.hosts.get(device.hostId);
+    if (device === undefined || host === undefined || device.diskId !== diskId) {
+      if (!fencing) purged ??= `device ${deviceId} was purged`;
+      continue;
+    }
+    if (fencing && device.missing && whyNotToldToLetGo(host) === undefined) continue;
+    devices.push(device);
+    const whyNot = whyNotNow(device, host, fencing);
+    if (whyNot !== undefined) {
+      unasked.set(deviceId, whyNot);
+      continue;
+    }
+    const group = groups.get(host.hostId) ?? { host, deviceIds: [] };
+    group.deviceIds.push(deviceId);
+    groups.set(host.hostId, group);
+  }
+  return {
+    disk,
+    publication,
+    holderHostId: fencing ? "" : publication.hostId,
+    target: tables.hosts.get(publication.hostId),
+    groups: [...groups.values()],
+    devices,
+    unasked,
+    blocked: purged ?? (named([...unasked.values()]) || undefined),
+  };
+}
+
+function whyNotNow(device: Device, host: Host, fencing: boolean): string | undefined {
+  const whyNot = fencing ? whyNotToldToLetGo(host) : whyNotTold(host);
+  if (whyNot !== undefined) {
+    const cure = fencing ? "; if it never comes back, PurgeHost or PurgeDevice with force ends the wait" : "";
+    return `device ${device.deviceId} on host ${host.hostId} cannot be asked for the session: ${whyNot}${cure}`;
+  }
+  const unknown = whyUnknown(device);
+  if (unknown !== undefined) return unknown;
+  // A fence is asked of a device in any state: its agent may still do I/O for an older session.
+  if (fencing || device.attachState === "ATTACHED") return undefined;
+  return `device ${device.deviceId} on host ${host.hostId} is ${device.attachState}${device.lastError === "" ? "" : `: ${device.lastError}`}`;
+}
+
+/** Still the same attempt? Whatever was awaited may have outlived it. */
+export function isCurrent(tables: RegistryTables, diskId: DiskId, seen: Publication): boolean {
+  const now = tables.disks.get(diskId)?.publication;
+  return now !== undefined && now.sessionNumber === seen.sessionNumber && now.state === seen.state;
+}
+
+/** An agent has seen a higher session number than this one: the next try takes a new one. */
+export function renewSession(tx: RegistryTransaction, diskId: DiskId, seen: Publication): void {
+  const disk = tx.disks.get(diskId);
+  if (disk?.publication === undefined || seen.state === "PUBLISHED" || !isCurrent(tx, diskId, seen)) return;
+  putPublication(tx, disk, disk.publication);
+}
+
+/** Every device granted the session and the host serves it: PUBLISHED, unless something newer was wanted meanwhile. */
+export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: Publication, exportPath: string): void {
+  const disk = tx.disks.get(diskId);
+  const publication = disk?.publication;
+  if (disk === undefined || publication === undefined || !isCurrent(tx, diskId, seen)) return;
+  const { pending: _, ...settled } = publication;
+  const done = { ...settled, state: "PUBLISHED", exportPath, attempts: 0, lastError: "" } as const;
+  tx.disks.put({ ...disk, publication: done });
+}
+
+/**
+ * Every device granted the session that nobody holds: the disk is published nowhere. A host that was not told so may serve
+ * it on, in vain: its agent registers anew, and is told then.
+ */
+export function completeUnpublish(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  seen: Publication,
+  isHostTold: boolean,
+): void {
+  const disk = tx.disks.get(diskId);
+  if (disk === undefined || !isCurrent(tx, diskId, seen)) return;
+  const { publication: _, ...unpublished } = disk;
+  tx.disks.put(unpublished);
+  if (!isHostTold) requireRegistration(tx, [seen.hostId]);
+}
+
+const MAX_ERROR_LENGTH = 2_048;
+
+/** Devices that are named as pending; the others are in the same state mostly. */
+const MAX_PENDING = 16;
+
+/** Keeps what the last try met, for whoever looks or waits. */
+export function recordPublicationFailure(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  seen: Publication,
+  error: string,
+  pending: readonly PendingDevice[] = [],
+): void {
+  const disk = tx.disks.get(diskId);
+  if (disk?.publication === undefined || !isCurrent(tx, diskId, seen)) return;
+  const { pending: _, ...publication } = disk.publication;
+  const lastError = error.slice(0, MAX_ERROR_LENGTH);
+  const waiting = pending.length > 0 && { pending: pending.slice(0, MAX_PENDING) };
+  tx.disks.put({
+    ...disk,
+    publication: { ...publication, attempts: publication.attempts + 1, lastError, ...waiting },
+  });
+}

@@ -1,0 +1,130 @@
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { RegistryEvent } from "../store/registry-event.js";
+import type { Counter, Device, Disk, Host, OtherFleet, Start } from "../store/schema.js";
+
+/** An event before it has its number and time. */
+export type OwnEvent = Omit<RegistryEvent, "eventId" | "atMs">;
+
+/** What a transaction has made of a document; undefined where there is none. */
+export interface ChangedDocument {
+  readonly tableName: string;
+  readonly previous: object | undefined;
+  readonly current: object | undefined;
+}
+
+const REGISTRY = "disk-registry";
+
+/** Named in one event; the rest is said to be more. */
+export const MAX_NAMED = 64;
+
+interface Things {
+  readonly hostIds: ReadonlySet<HostId>;
+  readonly deviceIds: ReadonlySet<DeviceId>;
+  readonly diskIds: ReadonlySet<DiskId>;
+}
+
+/** The first of each kind, and whether there are more. */
+export function namedIn(things: Things): Pick<RegistryEvent, "hostIds" | "deviceIds" | "diskIds" | "more"> {
+  const isMore = Object.values(things).some((ids) => ids.size > MAX_NAMED);
+  const first = <Id>(ids: ReadonlySet<Id>): Id[] => [...ids].slice(0, MAX_NAMED);
+  return {
+    hostIds: first(things.hostIds),
+    deviceIds: first(things.deviceIds),
+    diskIds: first(things.diskIds),
+    ...(isMore ? { more: true } : {}),
+  };
+}
+
+/** Of one kind and one transaction: a host that comes with thousands of broken devices must not crowd all else out. */
+const MAX_OF_A_KIND = 8;
+
+/** What the registry did by itself, or an agent's word made it do, that an operator would ask for. */
+export function changesByThemselves(changed: readonly ChangedDocument[]): readonly OwnEvent[] {
+  const byAction = new Map<string, OwnEvent[]>();
+  for (const event of eachChange(changed)) {
+    const events = byAction.get(event.action);
+    if (events === undefined) byAction.set(event.action, [event]);
+    else events.push(event);
+  }
+  return [...byAction.values()].flatMap((events) => (events.length > MAX_OF_A_KIND ? [together(events)] : events));
+}
+
+/** One event for many of a kind, of which the first speaks. */
+function together(events: readonly OwnEvent[]): OwnEvent {
+  const [first] = events as [OwnEvent];
+  const things = namedIn({
+    hostIds: new Set(events.flatMap(({ hostIds }) => hostIds)),
+    deviceIds: new Set(events.flatMap(({ deviceIds }) => deviceIds)),
+    diskIds: new Set(events.flatMap(({ diskIds }) => diskIds)),
+  });
+  return { ...first, ...things, message: `${events.length} times at once; the first: ${first.message}` };
+}
+
+function eachChange(changed: readonly ChangedDocument[]): readonly OwnEvent[] {
+  return changed.flatMap(({ tableName, previous, current }): readonly OwnEvent[] => {
+    if (current === undefined || current === previous) return [];
+    switch (tableName) {
+      case "hosts":
+        return ofHost(previous as Host | undefined, current as Host);
+      case "devices":
+        return ofDevice(previous as Device | undefined, current as Device);
+      case "disks":
+        return ofDisk(previous as Disk | undefined, current as Disk);
+      case "counters":
+        return ofCounter(previous as Counter | undefined, current as Counter);
+      case "starts":
+        return [own("LeaderStarted", {}, `tablet generation ${(current as Start).tabletGeneration}`)];
+      case "fleets":
+        return [own("OtherFleetHeard", {}, `incarnation ${(current as OtherFleet).incarnation}`)];
+      default:
+        return [];
+    }
+  });
+}
+
+function own(
+  action: string,
+  things: Partial<Pick<RegistryEvent, "hostIds" | "deviceIds" | "diskIds" | "routine">>,
+  message: string,
+  user = REGISTRY,
+): OwnEvent {
+  return { user, action, hostIds: [], deviceIds: [], diskIds: [], ...things, answer: "", message };
+}
+
+function ofHost(before: Host | undefined, host: Host): readonly OwnEvent[] {
+  const things = { hostIds: [host.hostId] };
+  if (before === undefined) return [own("HostRegistered", things, `its agent is at ${host.address}`)];
+  const events: OwnEvent[] = [];
+  if (host.agentWarning !== undefined && host.agentWarning !== before.agentWarning)
+    events.push(own("HostWarning", things, host.agentWarning));
+  if (before.state === host.state) return events;
+  if (host.state === "UNAVAILABLE") events.push(own("HostUnavailable", things, host.stateMessage));
+  else if (before.state === "UNAVAILABLE") events.push(own("HostBack", things, host.stateMessage));
+  return events;
+}
+
+function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent[] {
+  const things = { hostIds: [device.hostId], deviceIds: [device.deviceId] };
+  const events: OwnEvent[] = [];
+  const wasInError = before?.health === "ERROR";
+  if (device.health === "ERROR" && !wasInError) events.push(own("DeviceError", things, device.healthMessage));
+  if (device.health !== "ERROR" && wasInError) events.push(own("DeviceHealed", things, device.healthMessage));
+  if (before?.dirty && !device.dirty && before.eraseSessionNumber !== 0)
+    events.push(own("DeviceErased", { ...things, routine: true }, ""));
+  if (before?.attachState === "CLOSING" && device.attachState === "DETACHED" && !device.detachConfirmed)
+    events.push(own("DetachUnconfirmed", things, "nobody confirmed that its host has let go of it"));
+  if (device.unknownSession !== undefined && before?.unknownSession === undefined)
+    events.push(own("UnknownDiskFound", things, `session ${device.unknownSession.sessionNumber} was never given`));
+  return events;
+}
+
+function ofDisk(before: Disk | undefined, { diskId, fence }: Disk): readonly OwnEvent[] {
+  if (fence === undefined || fence === before?.fence) return [];
+  return [own("DiskFenced", { diskIds: [diskId], hostIds: [fence.hostId] }, fence.reason, fence.by)];
+}
+
+function ofCounter(before: Counter | undefined, { name, gaps }: Counter): readonly OwnEvent[] {
+  const gap = gaps?.at(-1);
+  if (gap === undefined || gap === before?.gaps?.at(-1)) return [];
+  return [own("NumbersRaised", {}, `${name} goes on above ${gap.upTo}; ${gap.above} was the last that was given`)];
+}

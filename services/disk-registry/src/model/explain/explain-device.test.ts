@@ -1,0 +1,135 @@
+import { DEVICE, DISK, type ExplainRow, HOST, testCauses } from "../../testing/causes.js";
+import { diskId } from "../../testing/fleet-fixture.js";
+
+const rows: readonly ExplainRow[] = [
+  ["all is well", DEVICE, {}, []],
+  [
+    "nobody added it",
+    DEVICE,
+    { device: { attachState: "UNKNOWN", detachConfirmed: true } },
+    [
+      {
+        reason: "NOT_ADDED",
+        says: /nobody has added device d1/,
+        sinceMs: 0,
+        isRoutine: true,
+        commands: ["diskmesh add-host h1"],
+      },
+    ],
+  ],
+  [
+    "its agent was ordered to hold it just now",
+    DEVICE,
+    { device: { attachState: "ATTACHING", stateChangedAtMs: 600 } },
+    [
+      {
+        reason: "ORDER_PENDING",
+        says: /is to hold device d1 \(generation \d+\)$/,
+        sinceMs: 600,
+        nextTryAtMs: 900,
+        isRoutine: true,
+        becauseOf: [HOST],
+      },
+    ],
+  ],
+  [
+    "its agent does not answer the order",
+    DEVICE,
+    { device: { attachState: "ATTACHING", generation: 9, attempts: 3, lastError: "timed out", stateChangedAtMs: 600 } },
+    [
+      {
+        reason: "ORDER_PENDING",
+        says: /is to hold device d1 \(generation 9\) after 3 failed tries: timed out/,
+        sinceMs: 600,
+        nextTryAtMs: 900,
+        becauseOf: [HOST],
+      },
+    ],
+  ],
+  [
+    "a detach hangs in the operating system",
+    DEVICE,
+    {
+      device: {
+        attachState: "CLOSING",
+        pending: { message: "2 operations are not answered", sinceMs: 650, inFlightOperations: 2 },
+      },
+    },
+    [
+      {
+        reason: "ORDER_PENDING",
+        says: /is to let go of device d1 .*: 2 operations are not answered/,
+        sinceMs: 650,
+        nextTryAtMs: 900,
+        becauseOf: [HOST],
+      },
+    ],
+  ],
+  [
+    "its host is not asked",
+    DEVICE,
+    { device: { attachState: "ATTACHING" }, host: { state: "UNAVAILABLE" } },
+    [{ reason: "ORDER_PENDING", says: /UNAVAILABLE/, sinceMs: 0, nextTryAtMs: 900, becauseOf: [HOST] }],
+  ],
+  [
+    "its hardware failed once",
+    DEVICE,
+    {
+      device: {
+        health: "ERROR",
+        healthMessage: "EIO",
+        keptHealth: {
+          hardwareError: { message: "EIO", atMs: 400 },
+          reported: { health: "ONLINE", healthMessage: "" },
+        },
+      },
+    },
+    [
+      {
+        reason: "UNHEALTHY",
+        says: /in ERROR: EIO/,
+        sinceMs: 400,
+        commands: ["diskmesh set-device-state online d1"],
+      },
+    ],
+  ],
+  [
+    "its file is too short",
+    DEVICE,
+    { device: { health: "ERROR", healthMessage: "too short" } },
+    [{ reason: "UNHEALTHY", says: /too short/ }],
+  ],
+  [
+    "its file has grown",
+    DEVICE,
+    { device: { health: "WARNING", healthMessage: "has grown", grownToBytes: 1 } },
+    [{ reason: "UNHEALTHY", says: /has grown/, commands: ["diskmesh add-device h1 d1"] }],
+  ],
+  [
+    "it is being erased",
+    DEVICE,
+    { device: { dirty: true } },
+    [{ reason: "TO_BE_ERASED", says: /\(25 % so far\)/, nextTryAtMs: 900, isRoutine: true, becauseOf: [HOST] }],
+  ],
+  [
+    "its erase fails",
+    DEVICE,
+    { device: { dirty: true, lastError: "device d1 was not erased: EIO" } },
+    [{ reason: "TO_BE_ERASED", says: /so far\): device d1 was not erased: EIO/, nextTryAtMs: 900, becauseOf: [HOST] }],
+  ],
+  [
+    "an unknown disk may be on it",
+    DEVICE,
+    { device: { unknownSession: { sessionNumber: 8, diskId: diskId("lost") } } },
+    [{ reason: "HELD_BY_UNKNOWN_DISK", says: /session 8 of device d1 for disk lost/ }],
+  ],
+  ["it is gone", DEVICE, { device: { missing: true } }, [{ reason: "NOT_REPORTED", says: /does not find device d1/ }]],
+  [
+    "a disk lies on it, and it is to be removed",
+    DEVICE,
+    { device: { removalRequested: true, removalRequestedAtMs: 450 }, disk: {} },
+    [{ reason: "REMOVAL_WAITS", says: /disk x lies on it/, sinceMs: 450, becauseOf: [DISK] }],
+  ],
+];
+
+describe("why a device is not as it should be", () => testCauses(rows));

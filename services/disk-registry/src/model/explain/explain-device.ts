@@ -1,0 +1,156 @@
+import type { Cure, DeviceId } from "@diskmesh/domain";
+import { isUnproven } from "../devices/reported-devices.js";
+import { sharersIn, whyRefused } from "../devices/same-bytes.js";
+import { whyNotAsked } from "../disks/placement.js";
+import { awaitsOrder, type Device, type RegistryTables } from "../store/schema.js";
+import type { Cause, Known, Subject } from "./cause.js";
+
+export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: Known): Cause[] {
+  const device = tables.devices.get(deviceId);
+  if (device === undefined) return [];
+  const found = [
+    notAdded(tables, device, known),
+    order(tables, device, known),
+    health(device),
+    erase(device, known),
+    unknownDisk(device),
+    notReported(device),
+    removal(device),
+  ];
+  return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: subjectOf(device), ...cause }]));
+}
+
+type Found = Omit<Cause, "subject"> | undefined;
+
+const subjectOf = ({ deviceId }: Pick<Device, "deviceId">): Subject => ({ kind: "DEVICE", name: deviceId });
+
+const hostOf = ({ hostId }: Pick<Device, "hostId">): Subject => ({ kind: "HOST", name: hostId });
+
+function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany, findSharers }: Known): Found {
+  const { deviceId, hostId, attachState, stateChangedAtMs: sinceMs } = device;
+  if (attachState === "ATTACHING" || attachState === "ATTACHED") return undefined;
+  const refused = whyRefused(findSharers ?? sharersIn(tables, serialNumbersOfMany), device);
+  if (refused !== undefined)
+    return {
+      reason: "SAME_BYTES",
+      message: `device ${deviceId} cannot be used: ${refused}`,
+      sinceMs,
+      cures: [["take the other one out (RemoveDevice), or this one out of its agent's config", ""]],
+    };
+  if (attachState !== "UNKNOWN") return undefined;
+  const add: Cure = ["take it into operation with its host", `diskmesh add-host ${hostId}`];
+  return {
+    reason: "NOT_ADDED",
+    message: `nobody has added device ${deviceId}`,
+    sinceMs,
+    cures: [add],
+    isRoutine: true,
+  };
+}
+
+/** An attach or a detach that its agent has not confirmed. */
+function order(tables: RegistryTables, device: Device, { progressOf, whySuspected }: Known): Found {
+  if (!awaitsOrder(device)) return undefined;
+  const { deviceId, hostId, attachState, generation, attempts, lastError, stateChangedAtMs } = device;
+  const host = tables.hosts.get(hostId);
+  const notAsked = host === undefined ? `host ${hostId} is not known` : whyNotAsked(host, whySuspected);
+  const pending = device.pending ?? progressOf(device).pending;
+  const what = attachState === "ATTACHING" ? "hold" : "let go of";
+  const why = notAsked ?? pending?.message ?? lastError;
+  const tries = attempts === 0 ? "" : ` after ${attempts} failed tries`;
+  const isHung = pending !== undefined && pending.inFlightOperations > 0;
+  return {
+    reason: "ORDER_PENDING",
+    message: `the agent of host ${hostId} is to ${what} device ${deviceId} (generation ${generation})${tries}${why === "" ? "" : `: ${why}`}`,
+    sinceMs: pending?.sinceMs ?? stateChangedAtMs,
+    nextTryAtMs: progressOf(device).nextAttemptAtMs,
+    cures: isHung ? [["end what hangs (pull the drive, restart its target), or restart the host", ""]] : [],
+    becauseOf: [hostOf(device)],
+    isRoutine: attempts === 0 && why === "",
+  };
+}
+
+function health(device: Device): Found {
+  const { deviceId, hostId, health: value, healthMessage, keptHealth, grownToBytes } = device;
+  if (value === "ONLINE") return undefined;
+  const isKept = (keptHealth?.hardwareError ?? keptHealth?.said) !== undefined;
+  const trust: Cure = ["trust it again once it was seen to", `diskmesh set-device-state online ${deviceId}`];
+  const grow: Cure = [
+    "take in what it has grown by, once no disk is on it",
+    `diskmesh add-device ${hostId} ${deviceId}`,
+  ];
+  const mend: Cure = [
+    `see to the drive on host ${hostId}: once it answers as it should, the device is well again by itself`,
+    "",
+  ];
+  return {
+    reason: "UNHEALTHY",
+    message: `device ${deviceId} of host ${hostId} is in ${value}: ${healthMessage}`,
+    sinceMs: unhealthySinceMs(device),
+    cures: [isKept ? trust : grownToBytes === undefined ? mend : grow],
+  };
+}
+
+export function unhealthySinceMs({ keptHealth, unwellSinceMs }: Device): number | undefined {
+  return keptHealth?.hardwareError?.atMs ?? keptHealth?.said?.atMs ?? unwellSinceMs;
+}
+
+function erase(device: Device, { progressOf }: Known): Found {
+  const { deviceId, dirty, attachState, diskId, sizeBytes, lastError, health: value, keepData } = device;
+  if (!dirty || attachState === "UNKNOWN" || attachState === "DETACHED" || diskId !== "" || keepData) return undefined;
+  const { erasedBytes, pending, nextAttemptAtMs } = progressOf(device);
+  const done = sizeBytes > 0 ? Math.floor((100 * erasedBytes) / sizeBytes) : 0;
+  const notNow = attachState === "ATTACHED" ? undefined : "once its agent holds it";
+  const why = notNow ?? (value === "ERROR" ? "not while it is in ERROR" : (pending?.message ?? lastError));
+  return {
+    reason: "TO_BE_ERASED",
+    message: `device ${deviceId} has the data of a former disk, and is erased before it is used (${done} % so far)${why === "" ? "" : `: ${why}`}`,
+    sinceMs: pending?.sinceMs,
+    nextTryAtMs: nextAttemptAtMs,
+    becauseOf: [hostOf(device)],
+    isRoutine: lastError === "" || notNow !== undefined,
+  };
+}
+
+function unknownDisk({ deviceId, unknownSession }: Device): Found {
+  if (unknownSession === undefined) return undefined;
+  const { diskId, sessionNumber } = unknownSession;
+  const what = diskId === "" ? "an erase" : `disk ${diskId}`;
+  return {
+    reason: "HELD_BY_UNKNOWN_DISK",
+    message: `the agent remembers session ${sessionNumber} of device ${deviceId} for ${what}, of which this registry knows nothing: whose data it has is not known`,
+    cures: [["say which is right (DecideUnknownDisks)", ""]],
+  };
+}
+
+function notReported(device: Device): Found {
+  const { deviceId, hostId, missing, replacement } = device;
+  if (replacement !== undefined) {
+    const confirm: Cure = [
+      "once you have seen that it is the same drive, confirm it",
+      `diskmesh confirm-device ${hostId} ${deviceId}`,
+    ];
+    return {
+      reason: "REPLACED",
+      message: `${isUnproven(device) ? "nothing shows that the same" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, serial number ${replacement.serialNumber || "unknown"}`,
+      cures: [...(isUnproven(device) ? [confirm] : []), ["accept it (AddDevice), or put the former one back", ""]],
+    };
+  }
+  if (missing === undefined) return undefined;
+  return {
+    reason: "NOT_REPORTED",
+    message: `the agent of host ${hostId} does not find device ${deviceId} any more`,
+    cures: [["put it back, or remove it (RemoveDevice, PurgeDevice)", ""]],
+  };
+}
+
+function removal({ deviceId, removalRequested, removalRequestedAtMs, diskId }: Device): Found {
+  if (!removalRequested || diskId === "") return undefined;
+  return {
+    reason: "REMOVAL_WAITS",
+    message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it`,
+    sinceMs: removalRequestedAtMs,
+    cures: [["delete the disk, or keep the device (AddDevice)", ""]],
+    becauseOf: [{ kind: "DISK", name: diskId }],
+  };
+}

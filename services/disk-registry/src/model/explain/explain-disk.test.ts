@@ -1,0 +1,117 @@
+import {
+  DEVICE,
+  DISK,
+  type ExplainRow,
+  HOST,
+  h2,
+  OTHER_HOST,
+  published,
+  testCauses,
+  word,
+} from "../../testing/causes.js";
+import { diskId } from "../../testing/fleet-fixture.js";
+
+const rows: readonly ExplainRow[] = [
+  ["all is well", DISK, { disk: { publication: published("PUBLISHED") } }, []],
+  [
+    "its device is well, and the host that serves it is not heard",
+    DISK,
+    { otherHost: { state: "UNAVAILABLE" }, disk: { publication: published("PUBLISHED") } },
+    [
+      {
+        reason: "HOST_IN_TROUBLE",
+        says: /disk x is published to host h2, and whether it is served there nobody can tell: .*UNAVAILABLE/,
+        sinceMs: 500,
+        becauseOf: [OTHER_HOST],
+      },
+    ],
+  ],
+  [
+    "it was fenced, and nobody has asked for it since",
+    DISK,
+    { disk: { fence: { hostId: h2, ...word } } },
+    [
+      {
+        reason: "FENCED",
+        says: /disk x was taken from host h2 by operator ada \(no power\), and is served nowhere/,
+        sinceMs: 300,
+        becauseOf: [OTHER_HOST],
+      },
+    ],
+  ],
+  [
+    "it was fenced, and whoever did it gave no reason",
+    DISK,
+    { disk: { fence: { hostId: h2, ...word, reason: "" } } },
+    [{ reason: "FENCED", says: /by operator ada, and is served nowhere/, sinceMs: 300, becauseOf: [OTHER_HOST] }],
+  ],
+  [
+    "it is not served yet",
+    DISK,
+    { disk: { publication: published("PUBLISHING") } },
+    [
+      {
+        reason: "PUBLICATION_PENDING",
+        says: /host h2 does not serve disk x yet, in session 7, after 2 tries: timed out/,
+        becauseOf: [OTHER_HOST, DEVICE],
+      },
+    ],
+  ],
+  [
+    "it was asked for just now",
+    DISK,
+    { disk: { publication: published("PUBLISHING", { attempts: 0, lastError: "" }) } },
+    [
+      {
+        reason: "PUBLICATION_PENDING",
+        says: /does not serve disk x yet, in session 7$/,
+        isRoutine: true,
+        becauseOf: [OTHER_HOST, DEVICE],
+      },
+    ],
+  ],
+  [
+    "a fence waits for a device of a silent host",
+    DISK,
+    {
+      host: { state: "UNAVAILABLE" },
+      disk: { publication: published("UNPUBLISHING"), fence: { ...word, hostId: h2 } },
+    },
+    [
+      {
+        reason: "UNPUBLICATION_PENDING",
+        says: /taken from host h2 \(fenced by operator ada: no power\)/,
+        sinceMs: 300,
+        becauseOf: [DEVICE, OTHER_HOST],
+      },
+      { reason: "DEVICE_IN_TROUBLE", says: /not asked: .*UNAVAILABLE/, sinceMs: 500, becauseOf: [DEVICE, HOST] },
+    ],
+  ],
+  [
+    "its device is in error",
+    DISK,
+    { disk: {}, device: { health: "ERROR", healthMessage: "EIO", unwellSinceMs: 450 } },
+    [
+      {
+        reason: "DEVICE_IN_TROUBLE",
+        says: /^disk x cannot be used: device d1 on host h1: EIO$/,
+        sinceMs: 450,
+        becauseOf: [DEVICE],
+      },
+    ],
+  ],
+  [
+    "its device was taken out of operation",
+    DISK,
+    { disk: {}, device: { attachState: "DETACHED", stateChangedAtMs: 600 } },
+    [{ reason: "DEVICE_IN_TROUBLE", says: /on host h1 is DETACHED$/, sinceMs: 600, becauseOf: [DEVICE] }],
+  ],
+  [
+    "its device may hold another disk's data",
+    DISK,
+    { disk: {}, device: { unknownSession: { sessionNumber: 8, diskId: diskId("lost") } } },
+    [{ reason: "DEVICE_IN_TROUBLE", says: /^disk x cannot be used: .*d1/, becauseOf: [DEVICE] }],
+  ],
+];
+
+describe("why a disk is not as it should be", () => testCauses(rows));

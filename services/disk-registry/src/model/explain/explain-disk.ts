@@ -1,0 +1,104 @@
+import type { DiskId, HostId } from "@diskmesh/domain";
+import { deviceHealth } from "../disks/disks.js";
+import { type WhySuspected, whyNotAsked } from "../disks/placement.js";
+import { isFence } from "../disks/publications.js";
+import type { Device, Disk, Fence, RegistryTables } from "../store/schema.js";
+import type { Cause, Known, Subject } from "./cause.js";
+import { unhealthySinceMs } from "./explain-device.js";
+import { silentSinceMs } from "./explain-host.js";
+
+export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known): Cause[] {
+  const disk = tables.disks.get(diskId);
+  if (disk === undefined) return [];
+  return [...publication(disk), ...server(tables, disk, known), ...devices(tables, disk, known)].map((cause) => ({
+    subject: { kind: "DISK", name: diskId },
+    ...cause,
+  }));
+}
+
+type Found = Omit<Cause, "subject">;
+
+function publication(disk: Disk): Found[] {
+  const { diskId, deviceIds, publication: current, fence } = disk;
+  if (current === undefined) return fence === undefined ? [] : [fenced(diskId, fence)];
+  if (current.state === "PUBLISHED") return [];
+  const { hostId, attempts, lastError, pending = [], sessionNumber } = current;
+  const waits = pending.map(({ deviceId, message }) => `device ${deviceId}: ${message}`);
+  const reasons = [...waits, lastError].filter(Boolean).join("; ");
+  const tries = attempts === 0 ? "" : `, after ${attempts} tries`;
+  const rest = `${tries}${reasons === "" ? "" : `: ${reasons}`}`;
+  const deviceSubjects = deviceIds.map((deviceId): Subject => ({ kind: "DEVICE", name: deviceId }));
+  const host: Subject = { kind: "HOST", name: hostId };
+  const sinceMs = pending.reduce<number | undefined>(
+    (oldest, { sinceMs: each }) => Math.min(oldest ?? each, each),
+    undefined,
+  );
+  if (current.state === "PUBLISHING") {
+    const message = `host ${hostId} does not serve disk ${diskId} yet, in session ${sessionNumber}${rest}`;
+    const becauseOf = [host, ...deviceSubjects];
+    return [{ reason: "PUBLICATION_PENDING", message, sinceMs, becauseOf, isRoutine: rest === "" }];
+  }
+  const word =
+    isFence(disk) && fence !== undefined ? ` (fenced by ${fence.by}${fence.reason && `: ${fence.reason}`})` : "";
+  const message = `disk ${diskId} is taken from host ${hostId}${word}, and not all of its devices have confirmed that${rest}`;
+  return [
+    {
+      reason: "UNPUBLICATION_PENDING",
+      message,
+      sinceMs: sinceMs ?? (word === "" ? undefined : fence?.atMs),
+      becauseOf: [...deviceSubjects, host],
+      isRoutine: rest === "",
+    },
+  ];
+}
+
+function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
+  return {
+    reason: "FENCED",
+    message: `disk ${diskId} was taken from host ${hostId} by ${by}${reason && ` (${reason})`}, and is served nowhere`,
+    sinceMs: atMs,
+    cures: [["ask for it where it is needed now (ProvideDisk, or PublishDisk)", ""]],
+    becauseOf: [{ kind: "HOST", name: hostId }],
+  };
+}
+
+/** What may keep the host that serves it from doing so. */
+function server(tables: RegistryTables, { diskId, publication: current }: Disk, known: Known): Found[] {
+  if (current?.state !== "PUBLISHED") return [];
+  const { hostId } = current;
+  const away = whyAway(tables, hostId, known.whySuspected);
+  if (away === undefined) return [];
+  const message = `disk ${diskId} is published to host ${hostId}, and whether it is served there nobody can tell: ${away}`;
+  const sinceMs = silentSinceMs(tables, hostId, known);
+  return [{ reason: "HOST_IN_TROUBLE", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] }];
+}
+
+/** What keeps its devices from being used, or will when it is published next. */
+function devices(tables: RegistryTables, disk: Disk, known: Known): Found[] {
+  const { diskId } = disk;
+  return disk.deviceIds.flatMap((deviceId): Found[] => {
+    const becauseOf: Subject[] = [{ kind: "DEVICE", name: deviceId }];
+    const device = tables.devices.get(deviceId);
+    const away = device && whyAway(tables, device.hostId, known.whySuspected);
+    if (device !== undefined && away !== undefined) {
+      const { hostId } = device;
+      const message = `disk ${diskId} lies on device ${deviceId} of host ${hostId}, which is not asked: ${away}`;
+      becauseOf.push({ kind: "HOST", name: hostId });
+      return [{ reason: "DEVICE_IN_TROUBLE", message, sinceMs: silentSinceMs(tables, hostId, known), becauseOf }];
+    }
+    const { health, message: fault } = deviceHealth(tables, disk, deviceId);
+    if (health !== "ERROR") return [];
+    const message = `disk ${diskId} cannot be used: ${fault}`;
+    return [{ reason: "DEVICE_IN_TROUBLE", message, sinceMs: device && faultySinceMs(device), becauseOf }];
+  });
+}
+
+function faultySinceMs(device: Device): number | undefined {
+  const { health, attachState, stateChangedAtMs } = device;
+  return health === "ERROR" || attachState === "ATTACHED" ? unhealthySinceMs(device) : stateChangedAtMs;
+}
+
+function whyAway(tables: RegistryTables, hostId: HostId, whySuspected: WhySuspected): string | undefined {
+  const host = tables.hosts.get(hostId);
+  return host === undefined ? `host ${hostId} is not known` : whyNotAsked(host, whySuspected);
+}

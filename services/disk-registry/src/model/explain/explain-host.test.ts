@@ -1,0 +1,228 @@
+import {
+  DEVICE,
+  DISK,
+  type ExplainRow,
+  HOST,
+  h1,
+  h2,
+  OTHER_HOST,
+  published,
+  refusedAt,
+  registrationRefused,
+  suspects,
+  testCauses,
+  VM,
+  word,
+} from "../../testing/causes.js";
+import { deviceId, hostId } from "../../testing/fleet-fixture.js";
+
+const rows: readonly ExplainRow[] = [
+  ["all is well", HOST, {}, []],
+  [
+    "an operator said DEAD",
+    HOST,
+    { host: { state: "DEAD", saidDead: word } },
+    [
+      {
+        reason: "SAID_DEAD",
+        says: /operator ada \(no power\) said that host h1 is dead/,
+        sinceMs: 300,
+        commands: ["diskmesh set-host-state online h1", "diskmesh fence-host h1 --reason WHY"],
+      },
+    ],
+  ],
+  [
+    "its agent is silent",
+    HOST,
+    { host: { state: "UNAVAILABLE", stateMessage: "host h1 is UNAVAILABLE: why" } },
+    [
+      {
+        reason: "AGENT_SILENT",
+        says: /^nothing is heard of the agent of host h1: host h1 is UNAVAILABLE: why$/,
+        sinceMs: 500,
+        commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
+      },
+    ],
+  ],
+  [
+    "heartbeats are missed",
+    HOST,
+    { known: suspects },
+    [{ reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500 }],
+  ],
+  [
+    "it is silent, and somebody was refused in its name since",
+    HOST,
+    { host: { state: "UNAVAILABLE" }, known: refusedAt(600) },
+    [
+      {
+        reason: "AGENT_REFUSED",
+        says: /nothing is heard of the agent of host h1, and somebody at ADDRESS is turned away: why/,
+        sinceMs: 550,
+      },
+      {
+        reason: "AGENT_SILENT",
+        says: /nothing is heard/,
+        sinceMs: 500,
+        commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
+      },
+    ],
+  ],
+  [
+    "heartbeats are missed, and somebody was refused in its name since",
+    HOST,
+    { known: { ...suspects, ...refusedAt(600) } },
+    [
+      { reason: "AGENT_REFUSED", says: /turned away/, sinceMs: 550 },
+      { reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500 },
+    ],
+  ],
+  [
+    "somebody was refused in its name before it was heard last",
+    HOST,
+    { known: { ...suspects, ...refusedAt(500) } },
+    [{ reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500 }],
+  ],
+  ["it is heard, and a stranger was refused in its name", HOST, { known: refusedAt(600) }, []],
+  [
+    "it is said to be dead, and somebody was refused in its name",
+    HOST,
+    { host: { state: "DEAD", saidDead: word }, known: refusedAt(600) },
+    [
+      {
+        reason: "SAID_DEAD",
+        says: /is dead/,
+        sinceMs: 300,
+        commands: ["diskmesh set-host-state online h1", "diskmesh fence-host h1 --reason WHY"],
+      },
+    ],
+  ],
+  [
+    "it was never heard, and somebody is refused in its name",
+    { kind: "HOST", name: hostId("h9") },
+    {
+      known: {
+        lastHeardAtMs: () => undefined,
+        refusalOf: () => ({ message: "somebody is turned away", sinceMs: 550, lastAtMs: 600 }),
+      },
+    },
+    [{ reason: "AGENT_REFUSED", says: /agent of host h9, and somebody/, sinceMs: 550 }],
+  ],
+  [
+    "it is heard, and a registration of another agent with its id is refused",
+    HOST,
+    { known: registrationRefused },
+    [{ reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 }],
+  ],
+  [
+    "it is silent, and its registration is refused: it is not to be fenced, nor called dead",
+    HOST,
+    { host: { state: "UNAVAILABLE" }, known: registrationRefused },
+    [
+      { reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 },
+      { reason: "AGENT_SILENT", says: /nothing is heard/, sinceMs: 500 },
+    ],
+  ],
+  [
+    "it is said to be dead, and its registration is refused",
+    HOST,
+    { host: { state: "DEAD", saidDead: word }, known: registrationRefused },
+    [
+      { reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 },
+      { reason: "SAID_DEAD", says: /is dead/, sinceMs: 300, commands: ["diskmesh set-host-state online h1"] },
+    ],
+  ],
+  [
+    "it has never registered, and its registration is refused",
+    HOST,
+    { host: { hostId: hostId("h0") }, known: registrationRefused },
+    [{ reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 }],
+  ],
+  [
+    "most hosts are silent",
+    HOST,
+    { known: suspects, isMass: true },
+    [
+      {
+        reason: "MASS_SILENCE",
+        says: /so are most others/,
+        sinceMs: 500,
+        commands: ["diskmesh set-host-state dead h1 --reason WHY"],
+      },
+    ],
+  ],
+  [
+    "it came back",
+    HOST,
+    { host: { state: "WARNING", probationEndsAtMs: 800, stateChangedAtMs: 700 } },
+    [{ reason: "ON_PROBATION", says: /is back/, sinceMs: 700, nextTryAtMs: 800 }],
+  ],
+  [
+    "its agent cannot write",
+    HOST,
+    { host: { state: "WARNING", agentWarning: "its agent can take no order: disk full" } },
+    [{ reason: "AGENT_TAKES_NOTHING_NEW", says: /disk full/ }],
+  ],
+  ["it must register", HOST, { host: { mustRegister: true } }, [{ reason: "MUST_REGISTER", says: /registered again/ }]],
+  [
+    "another registry leads",
+    HOST,
+    { known: { standsStill: () => "another registry leads this fleet" } },
+    [{ reason: "STANDS_STILL", says: /another registry leads/ }],
+  ],
+  [
+    "ids of other hosts' devices",
+    HOST,
+    { host: { foreignDevices: [{ deviceId: deviceId("d9"), hostId: h2 }] } },
+    [{ reason: "FOREIGN_DEVICES", says: /d9 is the id of a device of host h2/, becauseOf: [OTHER_HOST] }],
+  ],
+  [
+    "to be removed with a disk on it",
+    HOST,
+    { host: { removalRequested: true }, disk: {} },
+    [
+      {
+        reason: "REMOVAL_WAITS",
+        says: /to be removed, and 1 device is not out of operation/,
+        becauseOf: [DEVICE],
+        commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
+      },
+    ],
+  ],
+  [
+    "to be removed while it is a VM and serves a disk",
+    HOST,
+    {
+      host: { removalRequested: true, assignment: { vmCid: "vm-1", assignedAtMs: 0 } },
+      device: { attachState: "DETACHED", detachConfirmed: true, hostId: h2 },
+      disk: { publication: published("PUBLISHED", { hostId: h1 }) },
+    },
+    [
+      {
+        reason: "REMOVAL_WAITS",
+        says: /and it serves 1 disk \(x\), it is VM vm-1$/,
+        becauseOf: [DISK, VM],
+        commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
+      },
+    ],
+  ],
+  [
+    "its agent was stopped once it was out of operation",
+    HOST,
+    {
+      host: { state: "UNAVAILABLE", removalRequested: true },
+      device: { attachState: "DETACHED", detachConfirmed: true },
+    },
+    [
+      {
+        reason: "AGENT_SILENT",
+        says: /nothing is heard/,
+        sinceMs: 500,
+        isRoutine: true,
+        commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
+      },
+    ],
+  ],
+];
+
+describe("why a host is not as it should be", () => testCauses(rows));

@@ -1,0 +1,192 @@
+import { countText, type HostId } from "@diskmesh/domain";
+import { disksServedBy } from "../hosts/remove-action.js";
+import { massSilenceRan } from "../hosts/vigil.js";
+import { type Device, type Host, isAway, type RegistryTables } from "../store/schema.js";
+import type { Cause, Known, Subject } from "./cause.js";
+
+export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known): Cause[] {
+  const host = tables.hosts.get(hostId);
+  if (host === undefined) return toCauses(hostId, [refusedRegistration(hostId, known), refused(hostId, known)]);
+  const found = [
+    refusedRegistration(hostId, known),
+    standsStill(host, known),
+    isSilent(host, known) ? refused(hostId, known) : undefined,
+    silence(tables, host, known),
+    mustRegister(host),
+    probation(host),
+    warning(host),
+    foreignDevices(host),
+    removal(tables, host),
+  ];
+  const isOut = host.removalRequested && !found.some((cause) => cause?.reason === "REMOVAL_WAITS");
+  const causes = toCauses(hostId, found);
+  return isOut ? causes.map((cause) => ({ ...cause, isRoutine: true })) : causes;
+}
+
+/** When a host that is not asked was heard last; undefined where nobody knows. */
+export function silentSinceMs(tables: RegistryTables, hostId: HostId, known: Known): number | undefined {
+  const host = tables.hosts.get(hostId);
+  return host && whySilent(tables, host, known)?.sinceMs;
+}
+
+const SHOWN_DISKS = 3;
+
+type Found = Omit<Cause, "subject"> | undefined;
+
+function toCauses(name: HostId, found: readonly Found[]): Cause[] {
+  return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: { kind: "HOST", name }, ...cause }]));
+}
+
+function standsStill({ hostId }: Host, known: Known): Found {
+  const message = known.standsStill();
+  if (message === undefined) return undefined;
+  return { reason: "STANDS_STILL", message: `host ${hostId} gets no orders: ${message}` };
+}
+
+function isSilent({ hostId, state }: Host, { whySuspected }: Known): boolean {
+  return state === "UNAVAILABLE" || whySuspected(hostId) !== undefined;
+}
+
+/** An agent with the host's certificate runs: nothing may be taken from the host for what may be a typo in its config. */
+function refusedRegistration(hostId: HostId, { refusedRegistrationOf }: Known): Found {
+  const refusal = refusedRegistrationOf(hostId);
+  if (refusal === undefined) return undefined;
+  const { message, sinceMs } = refusal;
+  const mend = "do what the refusal says, most often in the agent's config, and start that agent again";
+  return { reason: "REGISTRATION_REFUSED", message, sinceMs, cures: [[mend, ""]] };
+}
+
+/** A stranger can be refused in its name, too: it is told only of a host that is not heard, as what may be its agent. */
+function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
+  const refusal = refusalOf(hostId);
+  if (refusal === undefined || refusal.lastAtMs <= (lastHeardAtMs(hostId) ?? 0)) return undefined;
+  const { message, sinceMs } = refusal;
+  const certificate = `if that is its agent, put a certificate and key of disk-agent ${hostId}, by an authority that the registry trusts (its \`tls.caFile\`), in the place of the files that \`tls\` of the agent's config names`;
+  const restart =
+    "start the agent again if what it had was not of its host, or has ended; else it takes them up by itself";
+  return {
+    reason: "AGENT_REFUSED",
+    message: `nothing is heard of the agent of host ${hostId}, and ${message}`,
+    sinceMs,
+    cures: [[`${certificate}; ${restart}`, ""]],
+  };
+}
+
+/** Why nobody counts on its agent. A host whose agent runs and is refused is neither to be fenced nor to be called dead. */
+function silence(tables: RegistryTables, host: Host, known: Known): Found {
+  const found = whySilent(tables, host, known);
+  if (found === undefined || known.refusedRegistrationOf(host.hostId) === undefined) return found;
+  const harmful = new Set<string>([fenceOf(host)[0], sayDeadOf(host)[0]]);
+  return { ...found, cures: found.cures?.filter(([what]) => !harmful.has(what)) };
+}
+
+const fenceOf = ({ hostId }: Host) =>
+  ["have its disks elsewhere before it is back", `diskmesh fence-host ${hostId} --reason WHY`] as const;
+
+const sayDeadOf = ({ hostId }: Host) =>
+  ["say that it is dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
+
+function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeardAtMs }: Known): Found {
+  const { hostId, state, saidDead, stateChangedAtMs, stateMessage } = host;
+  const startAgent = ["start its agent (or see to the network between, if it runs)", ""] as const;
+  const [fence, sayDead] = [fenceOf(host), sayDeadOf(host)];
+  if (state === "DEAD") {
+    const word = saidDead === undefined ? "somebody" : `${saidDead.by} (${saidDead.reason})`;
+    const takeBack = ["take that back", `diskmesh set-host-state online ${hostId}`] as const;
+    return {
+      reason: "SAID_DEAD",
+      message: `${word} said that host ${hostId} is dead`,
+      sinceMs: saidDead?.atMs ?? stateChangedAtMs,
+      cures: [takeBack, fence],
+    };
+  }
+  const sinceMs = lastHeardAtMs(hostId);
+  if (state === "UNAVAILABLE")
+    return {
+      reason: "AGENT_SILENT",
+      message: `nothing is heard of the agent of host ${hostId}${stateMessage === "" ? "" : `: ${stateMessage}`}`,
+      sinceMs: sinceMs ?? stateChangedAtMs,
+      cures: [startAgent, fence, sayDead],
+    };
+  const suspected = whySuspected(hostId);
+  if (suspected === undefined) return undefined;
+  if (massSilenceRan(tables))
+    return {
+      reason: "MASS_SILENCE",
+      message: `${suspected}; so are most others: a fault of the network is believed in, and no host is made UNAVAILABLE`,
+      sinceMs,
+      cures: [["see to the network, or to the power", ""], sayDead],
+    };
+  return { reason: "HEARTBEATS_MISSED", message: suspected, sinceMs, cures: [startAgent] };
+}
+
+function mustRegister(host: Host): Found {
+  if (!host.mustRegister || isAway(host)) return undefined;
+  const message = `host ${host.hostId} gets no orders until its agent has registered again, which it was told to do`;
+  return { reason: "MUST_REGISTER", message };
+}
+
+function probation({ hostId, probationEndsAtMs, stateChangedAtMs }: Host): Found {
+  if (probationEndsAtMs === undefined) return undefined;
+  return {
+    reason: "ON_PROBATION",
+    message: `host ${hostId} was silent and is back: nothing new goes there yet`,
+    sinceMs: stateChangedAtMs,
+    nextTryAtMs: probationEndsAtMs,
+  };
+}
+
+function warning({ hostId, agentWarning }: Host): Found {
+  if (agentWarning === undefined) return undefined;
+  return {
+    reason: "AGENT_TAKES_NOTHING_NEW",
+    message: `nothing new goes to host ${hostId}: ${agentWarning}`,
+    cures: [["make room on the disk under its agent's baseFolder, or see to that disk", ""]],
+  };
+}
+
+function foreignDevices({ hostId, foreignDevices: foreign = [] }: Host): Found {
+  const [first] = foreign;
+  if (first === undefined) return undefined;
+  return {
+    reason: "FOREIGN_DEVICES",
+    message: `${countText(foreign.length, "device")} of host ${hostId} ${foreign.length === 1 ? "is" : "are"} refused: ${first.deviceId} is the id of a device of host ${first.hostId}`,
+    cures: [["give them other ids in its agent's config, or purge the others (PurgeDevice)", ""]],
+    becauseOf: [{ kind: "HOST", name: first.hostId }],
+  };
+}
+
+function removal(tables: RegistryTables, host: Host): Found {
+  const { hostId, removalRequested, assignment } = host;
+  if (!removalRequested) return undefined;
+  const devices = [...tables.devices.by("byHost", hostId)].filter(
+    ({ attachState, detachConfirmed }) => attachState !== "UNKNOWN" && !(attachState === "DETACHED" && detachConfirmed),
+  );
+  const served = disksServedBy(tables, hostId);
+  const parts = [
+    devices.length > 0 && `${countText(devices.length, "device is", "devices are")} not out of operation`,
+    served.length > 0 && `it serves ${countText(served.length, "disk")} (${served.slice(0, SHOWN_DISKS).join(", ")})`,
+    assignment !== undefined && `it is VM ${assignment.vmCid}`,
+  ].filter(Boolean);
+  if (parts.length === 0) return undefined;
+  return {
+    reason: "REMOVAL_WAITS",
+    message: `host ${hostId} is to be removed, and ${parts.join(", ")}`,
+    sinceMs: wishedAtMs(devices),
+    cures: [
+      ["go on once nothing keeps it", `diskmesh remove-host ${hostId} --wait`],
+      ["keep it after all", `diskmesh add-host ${hostId}`],
+    ],
+    becauseOf: [
+      ...served.map((diskId): Subject => ({ kind: "DISK", name: diskId })),
+      ...devices.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
+      ...(assignment === undefined ? [] : [{ kind: "VM", name: assignment.vmCid } as const]),
+    ],
+  };
+}
+
+/** The wish for the host is the wish for its devices. */
+function wishedAtMs(devices: readonly Device[]): number | undefined {
+  const all = devices.flatMap(({ removalRequestedAtMs: atMs }) => (atMs === undefined ? [] : [atMs]));
+  return all.length === 0 ? undefined : Math.min(...all);
+}

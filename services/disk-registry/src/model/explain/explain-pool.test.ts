@@ -1,0 +1,40 @@
+import { type ExplainRow, HOST, POOL, testCauses } from "../../testing/causes.js";
+
+const NO_ROOM = { reason: "POOL_ROOM", commands: ["diskmesh disks"] };
+
+const rows: readonly ExplainRow[] = [
+  [
+    "nobody has added a device",
+    POOL,
+    { device: { attachState: "UNKNOWN" } },
+    [
+      {
+        ...NO_ROOM,
+        says: /^of pool default 0 bytes are free, \d+ \wiB on devices that nobody has added$/,
+        commands: ["diskmesh add-host h1", "diskmesh disks"],
+      },
+    ],
+  ],
+  ["a device is free", POOL, {}, [{ ...NO_ROOM, says: /^of pool default \d+ \wiB are free$/ }]],
+  [
+    "a disk lies on it",
+    POOL,
+    { disk: {} },
+    [{ ...NO_ROOM, says: /^of pool default 0 bytes are free, \d+ \wiB in use$/ }],
+  ],
+  ["it is to be erased", POOL, { device: { dirty: true } }, [{ ...NO_ROOM, says: /\d+ \wiB to be erased first$/ }]],
+  [
+    "its drive is broken",
+    POOL,
+    { device: { health: "ERROR" } },
+    [{ ...NO_ROOM, says: /\d+ \wiB where nothing new goes now$/ }],
+  ],
+  [
+    "its host is away",
+    POOL,
+    { host: { state: "UNAVAILABLE" } },
+    [{ ...NO_ROOM, says: /\d+ \wiB where nothing new goes now$/, becauseOf: [HOST] }],
+  ],
+];
+
+describe("why a pool is not as it should be", () => testCauses(rows));

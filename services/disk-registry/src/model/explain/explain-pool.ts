@@ -1,0 +1,74 @@
+import type { Cure } from "@diskmesh/domain";
+import { isPlaceable } from "../disks/placement.js";
+import { type Device, isErasable, isFree, type RegistryTables } from "../store/schema.js";
+import type { Cause, Known, Subject } from "./cause.js";
+
+const SHOWN_HOSTS = 3;
+
+/** What a pool's bytes are, as far as new disks are concerned. */
+interface PoolRoom {
+  freeBytes: number;
+  usedBytes: number;
+  toBeErasedBytes: number;
+  /** On hosts and devices that are given nothing new. */
+  keptOutBytes: number;
+  notAddedBytes: number;
+  readonly hostsNotAdded: Set<Device["hostId"]>;
+  readonly hostsKeptOut: Set<Device["hostId"]>;
+}
+
+/** Why new disks may find no room: it is told of any pool, since how much is asked for is not known. */
+export function poolCauses(tables: RegistryTables, pool: string, known: Known): Cause[] {
+  const room = roomOf(tables, pool, known);
+  const { hostsNotAdded, hostsKeptOut } = room;
+  const parts = [
+    `${bytesText(room.freeBytes)} are free`,
+    room.usedBytes > 0 && `${bytesText(room.usedBytes)} in use`,
+    room.toBeErasedBytes > 0 && `${bytesText(room.toBeErasedBytes)} to be erased first`,
+    room.keptOutBytes > 0 && `${bytesText(room.keptOutBytes)} where nothing new goes now`,
+    room.notAddedBytes > 0 && `${bytesText(room.notAddedBytes)} on devices that nobody has added`,
+  ].filter(Boolean);
+  const add = [...hostsNotAdded]
+    .slice(0, SHOWN_HOSTS)
+    .map((hostId): Cure => ["take in what nobody has added", `diskmesh add-host ${hostId}`]);
+  return [
+    {
+      subject: { kind: "POOL", name: pool },
+      reason: "POOL_ROOM",
+      message: `of pool ${pool} ${parts.join(", ")}`,
+      cures: [...add, ["see which disks could be deleted, or add hosts", "diskmesh disks"]],
+      becauseOf: [...hostsKeptOut].slice(0, SHOWN_HOSTS).map((name): Subject => ({ kind: "HOST", name })),
+    },
+  ];
+}
+
+function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): PoolRoom {
+  const hostsNotAdded = new Set<Device["hostId"]>();
+  const hostsKeptOut = new Set<Device["hostId"]>();
+  const bytes = { freeBytes: 0, usedBytes: 0, toBeErasedBytes: 0, keptOutBytes: 0, notAddedBytes: 0 };
+  for (const device of tables.devices.entries()) {
+    if (device.pool !== pool) continue;
+    const { hostId, sizeBytes } = device;
+    const host = tables.hosts.get(hostId);
+    if (device.attachState === "UNKNOWN") {
+      bytes.notAddedBytes += sizeBytes;
+      hostsNotAdded.add(hostId);
+    } else if (device.diskId !== "") bytes.usedBytes += sizeBytes;
+    else if (host === undefined || !isPlaceable(host, whySuspected)) {
+      bytes.keptOutBytes += sizeBytes;
+      hostsKeptOut.add(hostId);
+    } else if (isFree(device)) bytes.freeBytes += sizeBytes;
+    else if (isErasable(device)) bytes.toBeErasedBytes += sizeBytes;
+    else bytes.keptOutBytes += sizeBytes;
+  }
+  return { ...bytes, hostsNotAdded, hostsKeptOut };
+}
+
+const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** As people read it; whole below ten of a unit only where it is. */
+function bytesText(bytes: number): string {
+  let [value, unit] = [bytes, 0];
+  for (; value >= 1_024 && unit < UNITS.length - 1; unit++) value /= 1_024;
+  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
+}

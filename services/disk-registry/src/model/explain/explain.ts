@@ -1,0 +1,27 @@
+import type { RegistryTables } from "../store/schema.js";
+import type { Cause, Known, Subject } from "./cause.js";
+import { deviceCauses } from "./explain-device.js";
+import { diskCauses } from "./explain-disk.js";
+import { hostCauses } from "./explain-host.js";
+import { poolCauses } from "./explain-pool.js";
+
+/** The first cause that somebody needs to act on; undefined when nothing is wrong. */
+export function troubleOf(tables: RegistryTables, subject: Subject, known: Known): Cause | undefined {
+  return causesOf(tables, subject, known).find(({ isRoutine }) => !isRoutine);
+}
+
+/** Why a thing is not as it should be, or not yet. */
+export function causesOf(tables: RegistryTables, subject: Subject, known: Known): Cause[] {
+  switch (subject.kind) {
+    case "HOST":
+      return hostCauses(tables, subject.name, known);
+    case "DEVICE":
+      return deviceCauses(tables, subject.name, known);
+    case "DISK":
+      return diskCauses(tables, subject.name, known);
+    case "POOL":
+      return poolCauses(tables, subject.name, known);
+    case "VM":
+      return [];
+  }
+}

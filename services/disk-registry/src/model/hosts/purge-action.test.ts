@@ -1,0 +1,111 @@
+import { expect } from "chai";
+import {
+  type ActionRow,
+  actions,
+  attached,
+  dirty,
+  held,
+  publishedTo,
+  silentSince,
+  testActions,
+} from "../../testing/cms-actions.js";
+import { aDisk, aHost, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+
+const rows: readonly ActionRow[] = [
+  {
+    cause: "PurgeHost with dirty devices names them",
+    action: "purgeHost",
+    code: "S_OK",
+    says: "not erased, and what was on them still is: d1",
+    unerased: ["d1"],
+    fleet: { devices: [attached("d1", dirty), attached("d2")] },
+  },
+  {
+    cause: "PurgeHost with a disk",
+    action: "purgeHost",
+    code: "E_INVALID_STATE",
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x")] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "PurgeHost of a VM",
+    action: "purgeHost",
+    code: "E_INVALID_STATE",
+    says: "host h1 is VM vm-1: have its director delete that first",
+    fleet: { hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 } })], devices: [attached("d1")] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "PurgeHost of a VM, with force",
+    action: "purgeHostForce",
+    code: "S_OK",
+    says: "and VM vm-1, which its director is to have checked",
+    fleet: { hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 } })], devices: [attached("d1")] },
+    devices: { d1: null },
+  },
+  {
+    cause: "PurgeHost without disks",
+    action: "purgeHost",
+    code: "S_OK",
+    fleet: { devices: [attached("d1")] },
+    devices: { d1: null },
+  },
+  {
+    cause: "PurgeHost with a disk and force",
+    action: "purgeHostForce",
+    code: "S_OK",
+    dependent: ["x"],
+    says: "these disks have lost devices: x",
+    unerased: ["d1"],
+    fleet: { devices: [held("d1", "x")], disks: [aDisk("x", ["d1"])] },
+    devices: { d1: null },
+  },
+  {
+    cause: "PurgeDevice of an ONLINE host: ordered detached",
+    action: "purgeD1",
+    code: "S_OK",
+    fleet: { devices: [attached("d1")] },
+    devices: { d1: "UNKNOWN 101 dirty" },
+  },
+  {
+    cause: "PurgeDevice of an UNAVAILABLE host",
+    action: "purgeD1",
+    code: "S_OK",
+    fleet: { hosts: silentSince(0), devices: [attached("d1")] },
+    devices: { d1: null },
+  },
+  {
+    cause: "PurgeDevice with a disk",
+    action: "purgeD1",
+    code: "E_INVALID_STATE",
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x")] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "PurgeDevice with a disk and force",
+    action: "purgeD1Force",
+    code: "S_OK",
+    unerased: ["d1"],
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x")], disks: [aDisk("x", ["d1"])] },
+    devices: { d1: "UNKNOWN 101 dirty" },
+  },
+];
+
+describe("CMS actions that purge", () => {
+  testActions(rows);
+
+  it("PurgeHost with force of a host that serves a disk -> the disk is fenced off from it", () => {
+    const publication = publishedTo("h1", "PUBLISHED");
+    const fleet = new TestFleet({
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: [attached("d9", { hostId: hostId("h2"), diskId: diskId("x") })],
+      disks: [aDisk("x", ["d9"], { publication })],
+    });
+    expect(fleet.transact(actions.purgeHost).code).to.equal("E_INVALID_STATE");
+    expect(fleet.transact(actions.purgeHostForce).code).to.equal("S_OK");
+    expect(fleet.disk("x").publication).to.include({ state: "UNPUBLISHING", sessionNumber: 201 });
+  });
+});

@@ -1,0 +1,101 @@
+import { countText, type DiskId, type HostId } from "@diskmesh/domain";
+import { type ActionResult, actionResult } from "../devices/action-result.js";
+import { advance } from "../devices/attach-states.js";
+import { reportedHealth, withoutKeptHealth } from "../devices/device-health.js";
+import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "../devices/device-selection.js";
+import { forgetDevice } from "../devices/foreign-devices.js";
+import { unerasedIn, unerasedNote } from "../devices/removal-erase.js";
+import { beginUnpublish } from "../disks/publications.js";
+import { requireRegistration } from "../disks/remembered.js";
+import { type Device, isAway, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
+import { disksOn, disksServedBy } from "./remove-action.js";
+
+/**
+ * Forgets a host, its devices and its VM for good. Refuses a host that is a VM, because its director goes on believing in it. An agent that still runs is told NOT_FOUND at its next heartbeat,
+ * registers again, and lets go of everything: all its devices are UNKNOWN then, with the next generations.
+ */
+export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolean): ActionResult {
+  const host = findHost(tx, hostId);
+  if ("refused" in host) return host.refused;
+  const { assignment } = host.found;
+  if (assignment !== undefined && !force) return refuseVm(hostId, assignment.vmCid);
+  const devices = devicesOfHost(tx, hostId);
+  const held = disksOn(devices);
+  const published = [...tx.disks.by("byPublicationHost", hostId)];
+  const inTheWay = new Set<DiskId>([...held, ...disksServedBy(tx, hostId)]);
+  if (inTheWay.size > 0 && !force) return refuse(`host ${hostId}`, [...inTheWay].sort());
+  for (const disk of published) beginUnpublish(tx, disk);
+  for (const device of devices) forgetDevice(tx, device);
+  tx.hosts.delete(hostId);
+  const vm = assignment === undefined ? "" : ` and VM ${assignment.vmCid}, which its director is to have checked`;
+  return forgotten(`host ${hostId} is forgotten with its ${countText(devices.length, "device")}${vm}`, devices, held);
+}
+
+/**
+ * Forgets one device, or all devices on a path. While their agent still reports them they are UNKNOWN, and ordered
+ * detached; those of a host that is not heard from are gone at once, and UNKNOWN when it comes back, which takes a
+ * registration.
+ */
+export function purgeDevice(
+  tx: RegistryTransaction,
+  selector: DeviceSelector,
+  force: boolean,
+  nowMs: number,
+): ActionResult {
+  const devices = findDevices(tx, selector);
+  if ("refused" in devices) return devices.refused;
+  const names = devices.found.map((device) => device.deviceId).join(", ");
+  const held = disksOn(devices.found);
+  if (held.length > 0 && !force) return refuse(`device ${names}`, held);
+  for (const device of devices.found) forget(tx, device, nowMs);
+  return forgotten(`forgotten: ${names}`, devices.found, held);
+}
+
+function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
+  const host = tx.hosts.get(device.hostId);
+  if (host !== undefined && isAway(host)) {
+    forgetDevice(tx, device);
+    // The agent may be alive and hold the device: when it is heard again, only a registration tells of that.
+    requireRegistration(tx, [host.hostId]);
+    return;
+  }
+  const {
+    replacement,
+    keepData: _,
+    removalRequestedAtMs: __,
+    unknownSession,
+    ...rest
+  } = advance(tx, device, "purge", nowMs);
+  // What its agent remembers counts as given: its disk's sessions were, and an operator has seen what else it says, and
+  // wants the device forgotten.
+  const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, tx.disks.get(device.diskId)?.lastSessionNumber];
+  const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));
+  const last = given.some((number) => number !== undefined) && { lastSessionNumber };
+  const nothing = { diskId: "", dirty: true, eraseSessionNumber: 0, removalRequested: false } as const;
+  tx.devices.put(withoutKeptHealth({ ...rest, ...replacement, ...last, ...nothing, ...reportedHealth(device) }));
+}
+
+function forgotten(text: string, devices: readonly Device[], held: readonly DiskId[]): ActionResult {
+  const unerasedDeviceIds = unerasedIn(devices);
+  const result = actionResult("S_OK", `${text}${brokenNote(held)}${unerasedNote(unerasedDeviceIds)}`, held);
+  return { ...result, unerasedDeviceIds };
+}
+
+function refuseVm(hostId: HostId, vmCid: string): ActionResult {
+  const message = `host ${hostId} is VM ${vmCid}: have its director delete that first, or purge the host with force and have the VM's deployment checked`;
+  return actionResult("E_INVALID_STATE", message);
+}
+
+function refuse(name: string, held: readonly DiskId[]): ActionResult {
+  const message = `${name} holds or serves ${countText(held.length, "disk")}: delete or unpublish them first, or purge with force: ${held.join(", ")}`;
+  return actionResult("E_INVALID_STATE", message, held);
+}
+
+function brokenNote(held: readonly DiskId[]): string {
+  return held.length === 0 ? "" : `; these disks have lost devices: ${held.join(", ")}`;
+}
+
+/** Disks whose fence may go on differently once the host is gone: those it serves, and those with devices on it. */
+export function disksAffectedByPurge(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
+  return [...new Set([...disksServedBy(tables, hostId), ...disksOn(devicesOfHost(tables, hostId))])];
+}

@@ -1,0 +1,344 @@
+import {
+  AbortedError,
+  type DeviceId,
+  type DiskId,
+  type HostId,
+  InvalidStateError,
+  ResourceExhaustedError,
+  type Stamp,
+} from "@diskmesh/domain";
+import { named } from "../devices/action-result.js";
+import { mayHaveGiven, nextDeviceGeneration } from "../devices/counters.js";
+import { devicesOfHost } from "../devices/device-selection.js";
+import { noteForeign } from "../devices/foreign-devices.js";
+import { type Leader, stampOf } from "../devices/orders.js";
+import {
+  foreignDevice,
+  identityOf,
+  mergeLost,
+  mergeRefused,
+  mergeReported,
+  newDevice,
+  type ReportedDevice,
+} from "../devices/reported-devices.js";
+import {
+  type FindSharers,
+  NO_SHARED_SERIAL_NUMBERS,
+  type SharedSerialNumbers,
+  whyRefused,
+} from "../devices/same-bytes.js";
+import { SortedSharers } from "../devices/sorted-sharers.js";
+import { markUnknown } from "../devices/unknown-disks.js";
+import { fenceAnew, restartPublication, takeAway } from "../disks/publications.js";
+import type { Remembered } from "../disks/remembered.js";
+import {
+  type Device,
+  type DeviceIdentity,
+  type ForeignDevice,
+  type Host,
+  isLeftAlone,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "../store/schema.js";
+import { backFromUnavailable, withAgentWarning } from "./heartbeats.js";
+import { disksOn } from "./remove-action.js";
+
+export interface ReportedExport {
+  readonly diskId: DiskId;
+  readonly sessionNumber: number;
+}
+
+/** A device that cannot be registered. */
+export interface RefusedDevice {
+  readonly deviceId: DeviceId;
+  readonly reason: string;
+}
+
+/** All that an agent says it has. What it remembers of registries was judged before. */
+export interface Registration {
+  readonly hostId: HostId;
+  readonly address: string;
+  readonly az: string;
+  readonly rack: string;
+  readonly bootId: string;
+  readonly devices: readonly ReportedDevice[];
+  /** Devices whose report is malformed. Absent: none. */
+  readonly refusedDevices?: readonly RefusedDevice[] | undefined;
+  readonly exports: readonly ReportedExport[];
+  readonly remembered: Remembered;
+  /** Goes up with each registration of one start; 0 and absent: nothing is known of their order. */
+  readonly registrationNumber?: number | undefined;
+  /** Why nothing new is to be placed on the host; empty and absent when nothing is wrong with it. */
+  readonly warning?: string | undefined;
+}
+
+export interface StampedDevice {
+  readonly deviceId: DeviceId;
+  readonly stamp: Stamp;
+  /** Why it is not allowed; empty when it is. */
+  readonly reason: string;
+  /** The recorded identity of an allowed device: the agent holds nothing else in its place. */
+  readonly expected?: DeviceIdentity | undefined;
+}
+
+export interface RegistrationAnswer {
+  /** To be attached. */
+  readonly allowed: readonly StampedDevice[];
+  /** To be detached. */
+  readonly unknown: readonly StampedDevice[];
+  /** Served by the agent though nobody wants them. */
+  readonly strayExports: readonly ReportedExport[];
+  /** Served for disks that this registry never knew: left alone until an operator decides on their devices. */
+  readonly unknownExports: readonly ReportedExport[];
+}
+
+/** A device of the host as it is now, and what its agent said of it. */
+interface TakenIn {
+  readonly device: Device;
+  readonly reported: ReportedDevice;
+  /** The registration before this one did not tell of it. */
+  readonly wasMissing: boolean;
+}
+
+/** How many replaced starts of an agent are remembered: two agents that run at once are told apart by one. */
+const MAX_FORMER_BOOTS = 4;
+
+export interface HostLimits {
+  readonly maxHosts: number;
+  /** How long a host that was UNAVAILABLE must be heard until it is ONLINE; 0 and absent: not at all. */
+  readonly probationMs?: number | undefined;
+  readonly sharedSerialNumbers?: SharedSerialNumbers | undefined;
+}
+
+/** Takes in what an agent of this tablet reports and decides what it is to hold. */
+export function registerAgent(
+  tx: RegistryTransaction,
+  registration: Registration,
+  leader: Leader,
+  limits: HostLimits,
+  nowMs: number,
+): RegistrationAnswer {
+  const before = tx.hosts.get(registration.hostId);
+  if (before !== undefined) requireSameAz(tx, before, registration);
+  putHost(tx, registration, before, limits, nowMs);
+  const newStart = before?.bootId !== registration.bootId;
+  const sharers = new SortedSharers(tx, limits.sharedSerialNumbers ?? NO_SHARED_SERIAL_NUMBERS);
+  const allowed: StampedDevice[] = [];
+  const unknown: StampedDevice[] = [];
+  const own: TakenIn[] = [];
+  const foreign: ForeignDevice[] = [];
+  for (const reported of registration.devices) {
+    const known = tx.devices.get(reported.deviceId);
+    if (known !== undefined && known.hostId !== registration.hostId) {
+      const { generation, reason } = foreignDevice(tx, known);
+      foreign.push({ deviceId: known.deviceId, hostId: known.hostId });
+      unknown.push({ deviceId: known.deviceId, stamp: { ...leader, deviceGeneration: generation }, reason });
+      continue;
+    }
+    const merged =
+      known === undefined
+        ? newDevice(tx, registration.hostId, reported, nowMs)
+        : mergeReported(tx, known, reported, newStart, sharers.find, nowMs);
+    const device = markUnknown(tx, merged, reported);
+    sharers.note(device);
+    own.push({ device, reported, wasMissing: known?.missing === true });
+    if (isLeftAlone(device)) continue;
+    const reason = whyNotAllowed(device, sharers.find);
+    const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
+    if (reason === "") allowed.push({ ...stamped, expected: identityOf(device) });
+    else unknown.push(stamped);
+  }
+  for (const { deviceId, reason } of registration.refusedDevices ?? []) {
+    // One that is known stays in operation, in error.
+    if (tx.devices.has(deviceId)) continue;
+    unknown.push({ deviceId, stamp: { ...leader, deviceGeneration: nextDeviceGeneration(tx) }, reason });
+  }
+  noteForeign(tx, registration.hostId, foreign);
+  mergeAllLost(tx, registration, own, nowMs);
+  restartBrokenPublications(tx, registration, before, own, nowMs);
+  const unwanted = unwantedExports(tx, registration);
+  noteUnwanted(tx, registration.hostId, unwanted.strayExports.length > 0);
+  return { allowed, unknown, ...unwanted };
+}
+
+/** The disks on a host's devices are of its az, and stay there: whoever placed them relied on it. */
+function requireSameAz(tables: RegistryTables, { hostId, az }: Host, registration: Registration): void {
+  if (az === registration.az) return;
+  const disks = disksOn([...tables.devices.by("usedByHost", hostId)]);
+  if (disks.length === 0) return;
+  throw new InvalidStateError(
+    `host ${hostId} is in az ${az}, not in ${registration.az}, as long as disks are on its devices (${named(disks)}): give its agent that az again, or delete them`,
+    { about: { host_id: hostId } },
+  );
+}
+
+function putHost(
+  tx: RegistryTransaction,
+  registration: Registration,
+  before: Host | undefined,
+  limits: HostLimits,
+  nowMs: number,
+): void {
+  const { hostId, address, az, rack, bootId, warning = "" } = registration;
+  if (before === undefined && tx.hosts.size >= limits.maxHosts) {
+    throw new ResourceExhaustedError(
+      `host ${hostId} is one more than the ${limits.maxHosts} hosts that a registry keeps account of: purge dead hosts`,
+      { about: { host_id: hostId } },
+    );
+  }
+  const reported = { address, az, rack, bootId };
+  if (before === undefined) {
+    const state = { state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs } as const;
+    const host: Host = { hostId, ...reported, ...state, removalRequested: false, createdAtMs: nowMs };
+    tx.hosts.put(withAgentWarning(host, warning, nowMs));
+    return;
+  }
+  const back = before.state === "UNAVAILABLE" ? backFromUnavailable(before, limits.probationMs ?? 0, nowMs) : before;
+  const heard = withAgentWarning(back, warning, nowMs);
+  const { mustRegister, ...registered } = heard;
+  const unchanged =
+    heard === before &&
+    mustRegister === undefined &&
+    before.address === address &&
+    before.az === az &&
+    before.rack === rack &&
+    before.bootId === bootId;
+  if (!unchanged) tx.hosts.put({ ...registered, ...reported, ...formerBoots(before, bootId) });
+}
+
+function noteUnwanted(tx: RegistryTransaction, hostId: HostId, isUnwanted: boolean): void {
+  const host = tx.hosts.get(hostId);
+  if (host === undefined || (host.servesUnwanted ?? false) === isUnwanted) return;
+  const { servesUnwanted: _, ...rest } = host;
+  tx.hosts.put(isUnwanted ? { ...rest, servesUnwanted: true } : rest);
+}
+
+function formerBoots(before: Host, bootId: string): Pick<Host, "formerBootIds"> {
+  if (before.bootId === bootId) return {};
+  const known = (before.formerBootIds ?? []).filter((former) => former !== bootId);
+  return { formerBootIds: [...known, before.bootId].slice(-MAX_FORMER_BOOTS) };
+}
+
+/**
+ * Refuses a start of an agent that a later one replaced, while that one is heard: two agents run under one host id, and
+ * the host's devices would be ordered here from one and there from the other. A later start that sent no heartbeat since
+ * may have ended before it was answered, or have been a message that came late, from an agent that is dead.
+ */
+export function requireNotReplaced(
+  tables: RegistryTables,
+  registration: Registration,
+  isInPlace: (host: Host) => boolean,
+): void {
+  const { hostId, bootId, address } = registration;
+  const host = tables.hosts.get(hostId);
+  if (host === undefined || host.bootId === bootId || !host.formerBootIds?.includes(bootId) || !isInPlace(host)) return;
+  throw new InvalidStateError(
+    `two agents run as host ${hostId}: start ${bootId} at ${address} was replaced by start ${host.bootId} at ` +
+      `${host.address}, which is heard: stop one of them, or give it a host id and a certificate of its own`,
+    { about: { host_id: hostId } },
+  );
+}
+
+/** By host: the last registration that was taken in. In memory only: a message is not on its way for longer than a leader leads. */
+export type LastRegistrations = Map<HostId, { readonly bootId: string; readonly number: number }>;
+
+/** Refuses a registration that arrives after a later one of the same start. */
+export function requireInOrder(last: Readonly<LastRegistrations>, registration: Registration): void {
+  const { hostId, bootId, registrationNumber: number = 0 } = registration;
+  const before = last.get(hostId);
+  if (number > 0 && before?.bootId === bootId && number < before.number)
+    throw new AbortedError(
+      `registration ${number} of host ${hostId} came after registration ${before.number}: what it says is outdated`,
+      { about: { host_id: hostId } },
+    );
+}
+
+export function noteRegistration(last: LastRegistrations, registration: Registration): void {
+  const { hostId, bootId, registrationNumber: number = 0 } = registration;
+  last.set(hostId, { bootId, number });
+}
+
+/** What is known of the host's devices beside those that were taken in. */
+function mergeAllLost(
+  tx: RegistryTransaction,
+  { hostId, refusedDevices = [] }: Registration,
+  own: readonly TakenIn[],
+  nowMs: number,
+): void {
+  // Looking for them costs as much as taking in all others, and nearly always there is none.
+  if (tx.devices.count("byHost", hostId) === own.length) return;
+  const reportedIds = new Set<string>(own.map(({ device }) => device.deviceId));
+  const reasons = new Map<string, string>(refusedDevices.map(({ deviceId, reason }) => [deviceId, reason]));
+  for (const device of devicesOfHost(tx, hostId)) {
+    if (reportedIds.has(device.deviceId)) continue;
+    const reason = reasons.get(device.deviceId);
+    if (reason === undefined) mergeLost(tx, device, nowMs);
+    else mergeRefused(tx, device, reason, nowMs);
+  }
+}
+
+function whyNotAllowed(device: Device, findSharers: FindSharers): string {
+  const isAllowed = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
+  const refused = isAllowed ? undefined : whyRefused(findSharers, device);
+  if (refused !== undefined) return refused;
+  switch (device.attachState) {
+    case "ATTACHING":
+    case "ATTACHED":
+      return "";
+    case "UNKNOWN":
+      return "nobody took it into operation: AddHost or AddDevice does";
+    case "CLOSING":
+      return "it is being taken out of operation";
+    case "DETACHED":
+      return "it was taken out of operation";
+  }
+}
+
+/**
+ * What a DEAD host holds is taken from it. Else published disks get a new session and a new export when the agent's
+ * restart ended the export, when the loss of its cache ended a device's session, and when others cannot reach the agent
+ * where they were told to.
+ */
+function restartBrokenPublications(
+  tx: RegistryTransaction,
+  registration: Registration,
+  before: Host | undefined,
+  own: readonly TakenIn[],
+  nowMs: number,
+): void {
+  const { hostId, exports } = registration;
+  const deadReason = "the host registered while it was DEAD";
+  const served = new Map(exports.map((entry) => [entry.diskId, entry.sessionNumber]));
+  const newBoot = before?.bootId !== registration.bootId;
+  for (const disk of [...tx.disks.by("byPublicationHost", hostId)]) {
+    const { publication } = disk;
+    if (before?.state === "DEAD") takeAway(tx, disk, { hostId, by: "disk-registry", atMs: nowMs, reason: deadReason });
+    else if (publication?.state === "PUBLISHED")
+      if (newBoot || served.get(disk.diskId) !== publication.sessionNumber) restartPublication(tx, disk, publication);
+  }
+  const moved = before?.address !== registration.address;
+  for (const { device, reported, wasMissing } of own) {
+    const disk = device.diskId === "" ? undefined : tx.disks.get(device.diskId);
+    const publication = disk?.publication;
+    const mayBeHeld = wasMissing && reported.sessionNumber < (disk?.lastSessionNumber ?? 0);
+    if (disk !== undefined && publication === undefined && mayBeHeld) fenceAnew(tx, disk, hostId);
+    if (disk === undefined || publication?.state !== "PUBLISHED") continue;
+    const hasSession = reported.sessionNumber === publication.sessionNumber && device.unknownSession === undefined;
+    if (moved || !hasSession) restartPublication(tx, disk, publication);
+  }
+}
+
+/** Exports that nobody wants there, apart from those of disks that this registry never knew, which may be in use. */
+function unwantedExports(
+  tables: RegistryTables,
+  { hostId, exports }: Registration,
+): Pick<RegistrationAnswer, "strayExports" | "unknownExports"> {
+  const [strayExports, unknownExports]: [ReportedExport[], ReportedExport[]] = [[], []];
+  for (const entry of exports) {
+    const disk = tables.disks.get(entry.diskId);
+    if (disk?.publication?.hostId === hostId && disk.publication.state !== "UNPUBLISHING") continue;
+    const isKnown = disk !== undefined || mayHaveGiven(tables, "session_number", entry.sessionNumber);
+    (isKnown ? strayExports : unknownExports).push(entry);
+  }
+  return { strayExports, unknownExports };
+}

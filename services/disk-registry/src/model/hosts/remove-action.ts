@@ -1,0 +1,267 @@
+import { countText, type DiskId, type HostId } from "@diskmesh/domain";
+import { type ActionResult, actionResult, named, tryAgain } from "../devices/action-result.js";
+import { advance } from "../devices/attach-states.js";
+import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "../devices/device-selection.js";
+import { pendingText } from "../devices/pending.js";
+import {
+  type EraseLimits,
+  type EraseWatch,
+  mustBeErased,
+  unerasedIn,
+  unerasedNote,
+  whileErasing,
+} from "../devices/removal-erase.js";
+import { diskHealth } from "../disks/disks.js";
+import {
+  type Device,
+  type Host,
+  isAway,
+  isLeftAlone,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "../store/schema.js";
+
+export interface RemovalLimits extends EraseLimits {
+  /** How long an UNAVAILABLE host's word is waited for. */
+  readonly unavailableRemovalTimeoutMs: number;
+  /** The longest that anybody is told to wait. */
+  readonly maxWaitingRetryAfterMs: number;
+  /** When to ask again while agents are letting go. */
+  readonly closingRetryAfterMs: number;
+}
+
+export interface RegistryTime {
+  /** Wall clock time, in ms. */
+  readonly nowMs: number;
+  /** `Vigil.listenedMs` up to now. */
+  readonly listenedMs: number;
+}
+
+/** How a removal is asked for, and what is known beside the tables. */
+export interface RemovalCall extends EraseWatch, RegistryTime {
+  /** Devices leave as they are, not erased. Part of the wish, and the last call counts. */
+  readonly keepData: boolean;
+  readonly limits: RemovalLimits;
+}
+
+/** Takes a host and all its devices out of operation, as far as that is possible now. */
+export function removeHost(tx: RegistryTransaction, hostId: HostId, call: RemovalCall): ActionResult {
+  const host = findHost(tx, hostId);
+  if ("refused" in host) return host.refused;
+  if (!host.found.removalRequested) tx.hosts.put({ ...host.found, removalRequested: true });
+  const uses = { servedDiskIds: disksServedBy(tx, hostId), vmCid: host.found.assignment?.vmCid };
+  return removeAll(tx, { name: `host ${hostId}`, devices: devicesOfHost(tx, hostId), ...uses }, call);
+}
+
+/** Takes one device, or all devices on a path, out of operation, as far as that is possible now. */
+export function removeDevice(tx: RegistryTransaction, selector: DeviceSelector, call: RemovalCall): ActionResult {
+  const devices = findDevices(tx, selector);
+  if ("refused" in devices) return devices.refused;
+  const names = devices.found.map((device) => device.deviceId).join(", ");
+  // What a host serves lies on devices of its own or of others: one device that leaves takes nothing away from it.
+  const uses = { servedDiskIds: [], vmCid: undefined };
+  return removeAll(tx, { name: `device ${names}`, devices: devices.found, ...uses }, call);
+}
+
+/** What is to be taken out of operation, all of it together. */
+interface Removal {
+  readonly name: string;
+  /** All of one host. */
+  readonly devices: readonly Device[];
+  /** Disks that the host serves, or may still serve. */
+  readonly servedDiskIds: readonly DiskId[];
+  /** The VM that the host is. */
+  readonly vmCid: string | undefined;
+}
+
+function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall): ActionResult {
+  const { name } = removal;
+  const { limits, nowMs, listenedMs } = call;
+  const devices = removal.devices.map((device) => noteWish(tx, device, call));
+  const inUse = whileInUse(tx, { ...removal, devices }, call);
+  if (inUse !== undefined) return inUse;
+  const host = tx.hosts.get(devices[0]?.hostId ?? "");
+  const isLost = host !== undefined && removalTimedOut(host, limits, listenedMs);
+  const toErase = devices.filter(mustBeErased);
+  if (toErase.length > 0 && !isLost) {
+    if (host !== undefined && isAway(host)) return whileUnavailable(name, host, "erase or confirm", call);
+    return whileErasing(name, toErase, call);
+  }
+  let removed = devices.map((device) => removeOne(tx, device, nowMs));
+  if (isLost && giveUpOnHost(tx, host.hostId, limits, call) > 0)
+    removed = removed.map((device) => tx.devices.get(device.deviceId) ?? device);
+  const closing = removed.filter((device) => isBeingClosed(device, isLost));
+  if (closing.length > 0) return whileClosing(name, host, closing, call);
+  const unerasedDeviceIds = unerasedIn(removed);
+  const notes = `${unconfirmedNote(removed)}${unerasedNote(unerasedDeviceIds)}`;
+  return { ...actionResult("S_OK", `${name} is out of operation${notes}`), unerasedDeviceIds };
+}
+
+export function disksOn(devices: readonly Device[]): readonly DiskId[] {
+  const diskIds = new Set<DiskId>();
+  for (const { diskId } of devices) if (diskId !== "") diskIds.add(diskId);
+  return [...diskIds].sort();
+}
+
+/** Disks that are published to the host, on their way there, or not yet fenced off from it. */
+export function disksServedBy(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
+  return [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId).sort();
+}
+
+function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall): ActionResult | undefined {
+  const { name, devices, servedDiskIds, vmCid } = removal;
+  const heldDiskIds = disksOn(devices);
+  const isBroken = heldDiskIds.some((diskId) => isBrokenDisk(tables, diskId));
+  const uses: string[] = [];
+  if (heldDiskIds.length > 0) {
+    const waysOut = isBroken
+      ? "delete them with DeleteDisk, or give them up with the host by PurgeHost with force"
+      : "copy them elsewhere as docs/operate/empty-a-host.md says, or delete them";
+    uses.push(`holds ${countText(heldDiskIds.length, "disk")} (${waysOut}): ${described(tables, heldDiskIds)}`);
+  }
+  if (servedDiskIds.length > 0)
+    uses.push(
+      `serves ${countText(servedDiskIds.length, "disk")} (unpublish them): ${described(tables, servedDiskIds)}`,
+    );
+  if (vmCid !== undefined) uses.push(`is VM ${vmCid} (delete it)`);
+  const unknown = devices.filter(isLeftAlone).map((device) => device.deviceId);
+  if (unknown.length > 0)
+    uses.push(
+      `has ${countText(unknown.length, "device that is", "devices that are")} held by an unknown disk (DecideUnknownDisks): ${named(unknown)}`,
+    );
+  if (uses.length === 0) return undefined;
+  const dependentDiskIds = [...new Set([...heldDiskIds, ...servedDiskIds])].sort();
+  const message = `${name} is to be removed, and still ${uses.join("; it ")}`;
+  const retryAfterMs = isBroken ? brokenRetryAfterMs(devices, call) : call.limits.waitingRetryAfterMs;
+  return tryAgain(message, retryAfterMs, dependentDiskIds);
+}
+
+function isBrokenDisk(tables: RegistryTables, diskId: DiskId): boolean {
+  const disk = tables.disks.get(diskId);
+  return disk !== undefined && diskHealth(tables, disk).health === "ERROR";
+}
+
+/** Each with its state: who is to decide about a disk wants to know whether it is in use, and whether it can be. */
+function described(tables: RegistryTables, diskIds: readonly DiskId[]): string {
+  const texts = diskIds.map((diskId) => {
+    const disk = tables.disks.get(diskId);
+    if (disk === undefined) return diskId;
+    const { publication } = disk;
+    const { health, message } = diskHealth(tables, disk);
+    const where = publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId}`;
+    return `${diskId} (${where}, ${health === "ONLINE" ? health : `${health}: ${message}`})`;
+  });
+  return named(texts);
+}
+
+/** Nothing ends it but somebody's decision: who asks again and again is told to wait as long as was waited already. */
+function brokenRetryAfterMs(devices: readonly Device[], { limits, nowMs }: RemovalCall): number {
+  const since = devices.map(({ removalRequestedAtMs = nowMs }) => removalRequestedAtMs);
+  const waitedMs = nowMs - Math.min(...since);
+  return Math.min(Math.max(waitedMs, limits.waitingRetryAfterMs), limits.maxWaitingRetryAfterMs);
+}
+
+/** What was said of a device that has left, or is leaving, stays: nobody can erase it there. */
+function noteWish(tx: RegistryTransaction, device: Device, { keepData, nowMs }: RemovalCall): Device {
+  if (device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED") return device;
+  const { keepData: kept, ...rest } = device;
+  if (device.removalRequested && (kept ?? false) === keepData) return device;
+  const removalRequestedAtMs = device.removalRequested ? device.removalRequestedAtMs : nowMs;
+  const since = removalRequestedAtMs !== undefined && { removalRequestedAtMs };
+  const wished = { ...rest, removalRequested: true, ...since, ...(keepData && { keepData }) };
+  tx.devices.put(wished);
+  return wished;
+}
+
+function removeOne(tx: RegistryTransaction, device: Device, nowMs: number): Device {
+  const removed = advance(tx, device, "remove", nowMs);
+  if (removed === device) return device;
+  // An answer that comes late tells of an erase before it left: whoever wrote to it since may have been anybody.
+  const left = { ...removed, eraseSessionNumber: 0 };
+  tx.devices.put(left);
+  return left;
+}
+
+/** An agent opens what it finds before it is told that nobody took that into operation. */
+function isBeingClosed({ attachState, detachConfirmed }: Device, isLost: boolean): boolean {
+  return attachState === "CLOSING" || (attachState === "UNKNOWN" && !detachConfirmed && !isLost);
+}
+
+function whileClosing(
+  name: string,
+  host: Host | undefined,
+  closing: readonly Device[],
+  call: RemovalCall,
+): ActionResult {
+  if (host !== undefined && isAway(host)) return whileUnavailable(name, host, "confirm", call);
+  const failing = closing.find((device) => device.lastError !== "");
+  const error = failing === undefined ? "" : `; last error, of device ${failing.deviceId}: ${failing.lastError}`;
+  const waiting = closing.flatMap(({ pending }) => (pending === undefined ? [] : pendingText(pending, call.nowMs)));
+  const waits = waiting.length === 0 ? "" : `; waits for: ${named(waiting)}`;
+  return tryAgain(
+    `${name}: ${countText(closing.length, "device is", "devices are")} being closed by their agent${error}${waits}`,
+    call.limits.closingRetryAfterMs,
+  );
+}
+
+function whileUnavailable(
+  name: string,
+  host: Host,
+  missing: string,
+  { limits, listenedMs }: RemovalCall,
+): ActionResult {
+  const leftMs = removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs);
+  const message = `${name}: host ${host.hostId} is UNAVAILABLE and cannot ${missing}; it counts as removed in ${Math.ceil(leftMs / 1000)} s`;
+  return tryAgain(message, Math.min(Math.max(leftMs, limits.closingRetryAfterMs), limits.waitingRetryAfterMs));
+}
+
+function unconfirmedNote(devices: readonly Device[]): string {
+  const unconfirmed = devices.filter((device) => !device.detachConfirmed);
+  if (unconfirmed.length === 0) return "";
+  const names = named(unconfirmed.map((device) => device.deviceId));
+  return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
+}
+
+/** Counts only time in which the host could have been heard. No clock that is set ends it, nor time in which nobody led. */
+function removalLeftMs({ state, silentAtListenedMs }: Host, timeoutMs: number, listenedMs: number): number {
+  if (state === "DEAD") return 0;
+  const silentMs = silentAtListenedMs === undefined ? 0 : Math.max(0, listenedMs - silentAtListenedMs);
+  return Math.max(0, timeoutMs - silentMs);
+}
+
+/**
+ * When nobody waits for the host's word any more, if this registry leads and listens until then; undefined for a host
+ * that can still give it. DEAD ends the wait.
+ */
+export function removalTimesOutAtMs(
+  host: Host,
+  unavailableRemovalTimeoutMs: number,
+  { nowMs, listenedMs }: RegistryTime,
+): number | undefined {
+  if (host.state === "DEAD") return host.stateChangedAtMs;
+  if (host.state !== "UNAVAILABLE") return undefined;
+  return nowMs + removalLeftMs(host, unavailableRemovalTimeoutMs, listenedMs);
+}
+
+/** Whether nobody waits for this host's word any more. */
+export function removalTimedOut(host: Host, limits: RemovalLimits, listenedMs: number): boolean {
+  return isAway(host) && removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs) === 0;
+}
+
+/** CLOSING devices of a host that is DEAD, or UNAVAILABLE for too long, become DETACHED without its word. Returns how many. */
+export function giveUpOnHost(
+  tx: RegistryTransaction,
+  hostId: HostId,
+  limits: RemovalLimits,
+  { nowMs, listenedMs }: RegistryTime,
+): number {
+  const host = tx.hosts.get(hostId);
+  if (host === undefined || !removalTimedOut(host, limits, listenedMs)) return 0;
+  let count = 0;
+  for (const device of tx.devices.by("awaitingOrderByHost", hostId)) {
+    if (device.attachState !== "CLOSING") continue;
+    tx.devices.put(advance(tx, device, "removal_timeout", nowMs));
+    count++;
+  }
+  return count;
+}

@@ -1,0 +1,195 @@
+import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
+import * as z from "zod";
+import type { RegistryEvent } from "../model/store/registry-event.js";
+import {
+  type Counter,
+  type Device,
+  type DeviceIdentity,
+  type Disk,
+  type DiskRequest,
+  type Fence,
+  type ForeignDevice,
+  type Gap,
+  type Host,
+  type KeptHealth,
+  type Label,
+  type OperatorsWord,
+  type OtherFleet,
+  type Pending,
+  type PendingDevice,
+  type Publication,
+  type RegistrySchema,
+  type Start,
+  schema,
+  type UnknownSession,
+  VIGIL,
+  type Vigil,
+  type VmAssignment,
+} from "../model/store/schema.js";
+
+// What may be in the store. A field that a type gets, gets its line here; the compiler asks for it.
+const text = z.string();
+const flag = z.boolean();
+const whole = z.int().min(0);
+const health = z.enum(["ONLINE", "WARNING", "ERROR"]);
+
+const operatorsWord = shapeOf<OperatorsWord>()({ by: text, atMs: z.number(), reason: text });
+
+const host = shapeOf<Host>()({
+  hostId: text,
+  address: text,
+  az: text,
+  rack: text,
+  state: z.enum(["ONLINE", "WARNING", "UNAVAILABLE", "DEAD"]),
+  stateMessage: text,
+  stateChangedAtMs: z.number(),
+  bootId: text,
+  formerBootIds: z.array(text).readonly().optional(),
+  probationEndsAtMs: z.number().optional(),
+  saidDead: operatorsWord.optional(),
+  removalRequested: flag,
+  mustRegister: z.literal(true).optional(),
+  servesUnwanted: z.literal(true).optional(),
+  assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
+  agentWarning: text.optional(),
+  silentAtListenedMs: z.number().optional(),
+  removalCountsFromMs: z.number().optional(),
+  foreignDevices: z
+    .array(shapeOf<ForeignDevice>()({ deviceId: text, hostId: text }))
+    .readonly()
+    .optional(),
+  createdAtMs: z.number(),
+});
+
+const identity = {
+  path: text,
+  offsetBytes: whole,
+  sizeBytes: whole,
+  blockSizeBytes: whole,
+  serialNumber: text,
+  fileIdentity: text.optional(),
+};
+
+const pending = { message: text, sinceMs: z.number(), inFlightOperations: whole };
+
+const keptHealth = shapeOf<KeptHealth>()({
+  hardwareError: z.object({ message: text, atMs: z.number() }).optional(),
+  said: z.object({ by: text, atMs: z.number(), reason: text, health: z.enum(["WARNING", "ERROR"]) }).optional(),
+  reported: z.object({ health, healthMessage: text }),
+});
+
+const device = shapeOf<Device>()({
+  ...identity,
+  deviceId: text,
+  hostId: text,
+  pool: text,
+  health,
+  healthMessage: text,
+  keptHealth: keptHealth.optional(),
+  saidWellAtMs: z.number().optional(),
+  unwellSinceMs: z.number().optional(),
+  attachState: z.enum(["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"]),
+  generation: whole,
+  attempts: whole,
+  lastError: text,
+  pending: shapeOf<Pending>()(pending).optional(),
+  dirty: flag,
+  removalRequested: flag,
+  removalRequestedAtMs: z.number().optional(),
+  keepData: z.literal(true).optional(),
+  detachConfirmed: flag,
+  diskId: text,
+  eraseSessionNumber: whole,
+  lastSessionNumber: whole.optional(),
+  unknownSession: shapeOf<UnknownSession>()({ sessionNumber: whole, diskId: text }).optional(),
+  stateChangedAtMs: z.number(),
+  missing: z.literal(true).optional(),
+  refused: z.literal(true).optional(),
+  replacement: shapeOf<DeviceIdentity>()(identity).optional(),
+  grownToBytes: whole.optional(),
+});
+
+const disk = shapeOf<Disk>()({
+  diskId: text,
+  requested: shapeOf<DiskRequest>()({ sizeBytes: whole, az: text, hostId: text, pool: text, spreadRacks: flag }),
+  sizeBytes: whole,
+  blockSizeBytes: whole,
+  az: text,
+  deviceIds: z.array(text).readonly(),
+  publication: shapeOf<Publication>()({
+    hostId: text,
+    state: z.enum(["PUBLISHING", "PUBLISHED", "UNPUBLISHING"]),
+    sessionNumber: whole,
+    exportPath: text,
+    attempts: whole,
+    lastError: text,
+    onHostSilence: z.literal("FENCE").optional(),
+    pending: z
+      .array(shapeOf<PendingDevice>()({ ...pending, deviceId: text }))
+      .readonly()
+      .optional(),
+    unasked: z.literal(true).optional(),
+  }).optional(),
+  fence: shapeOf<Fence>()({ hostId: text, by: text, atMs: z.number(), reason: text }).optional(),
+  lastSessionNumber: whole.optional(),
+  labels: z.array(shapeOf<Label>()({ name: text, value: text })).readonly(),
+  createdAtMs: z.number(),
+});
+
+const gap = shapeOf<Gap>()({ above: whole, upTo: whole, reportedAtMs: z.number().optional() });
+
+const counter = shapeOf<Counter>()({
+  name: z.enum(["device_generation", "session_number"]),
+  value: whole,
+  gaps: z.array(gap).readonly().optional(),
+});
+
+const fleet = shapeOf<OtherFleet>()({
+  tabletId: text,
+  incarnation: text,
+  hostId: text,
+  heardAtMs: z.number(),
+  adoptedAtMs: z.number().optional(),
+});
+
+const start = shapeOf<Start>()({ tabletGeneration: whole, deviceGeneration: whole, sessionNumber: whole });
+
+const ids = z.array(text).readonly();
+
+const event = shapeOf<RegistryEvent>()({
+  eventId: whole,
+  atMs: z.number(),
+  user: text,
+  action: text,
+  hostIds: ids,
+  deviceIds: ids,
+  diskIds: ids,
+  more: z.literal(true).optional(),
+  answer: text,
+  message: text,
+  requestId: text.optional(),
+  traceId: text.optional(),
+  routine: z.literal(true).optional(),
+});
+
+const vigil = shapeOf<Vigil>()({
+  name: z.literal(VIGIL),
+  listenedMs: z.number().optional(),
+  awakeAtMs: z.number().optional(),
+  massSilence: z.literal(true).optional(),
+  massSilenceSinceMs: z.number().optional(),
+});
+
+export type RegistryTablet = Tablet<RegistrySchema>;
+
+/** The model's tables, as they are stored: with the shapes that their documents must have. */
+export const storedSchema: RegistrySchema = {
+  hosts: { ...schema.hosts, check: checkOf(host) },
+  devices: { ...schema.devices, check: checkOf(device) },
+  disks: { ...schema.disks, check: checkOf(disk) },
+  counters: { ...schema.counters, check: checkOf(counter) },
+  fleets: { ...schema.fleets, check: checkOf(fleet) },
+  starts: { ...schema.starts, check: checkOf(start) },
+  events: { ...schema.events, check: checkOf(event) },
+  vigils: { ...schema.vigils, check: checkOf(vigil) },
+};

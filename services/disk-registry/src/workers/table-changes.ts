@@ -1,0 +1,136 @@
+import { Changes } from "@diskmesh/service";
+import type { StoredChange } from "@diskmesh/tablet";
+import { whyNotTold } from "../model/devices/orders.js";
+import type { Device, Disk, Host, RegistryTables } from "../model/store/schema.js";
+import type { RegistryTablet } from "../store/stored-schema.js";
+
+/** What changed between two positions, and the position to go on from. */
+export interface Changed {
+  readonly keys: readonly string[];
+  readonly position: number;
+}
+
+/**
+ * The keys of what changed durably, in order, the last so many of them. All watchers read this one list, each at its own
+ * position: a watcher that falls behind the list's start begins anew, and costs nothing until then.
+ */
+export class TableChanges {
+  readonly #max: number;
+  readonly #keys: string[] = [];
+  /** The position of the first key in the list. */
+  #start = 0;
+  readonly #changes = new Changes<void>();
+  readonly #unwatch: () => void;
+
+  constructor(
+    tablet: Pick<RegistryTablet, "watch">,
+    maxRemembered: number,
+    keysOf: (change: StoredChange) => readonly string[],
+    private readonly expandKey: (tables: RegistryTables, key: string) => readonly string[] = (_, key) => [key],
+  ) {
+    this.#max = maxRemembered;
+    this.#unwatch = tablet.watch((changes) => this.touch(changes.flatMap((change) => keysOf(change))));
+  }
+
+  /** Where the next change will be. */
+  get end(): number {
+    return this.#start + this.#keys.length;
+  }
+
+  /** What changed from the position on, each key once, at most so many; undefined when that is forgotten. */
+  since(position: number, max: number): Changed | undefined {
+    if (position < this.#start || position > this.end) return undefined;
+    const first = position - this.#start;
+    const keys = this.#keys.slice(first, first + max);
+    return { keys: [...new Set(keys)], position: position + keys.length };
+  }
+
+  /** The things that keys stand for, each once. */
+  expand(tables: RegistryTables, keys: readonly string[]): ReadonlySet<string> {
+    return new Set(keys.flatMap((key) => this.expandKey(tables, key)));
+  }
+
+  /** Resolves once there are changes at the position or after it. */
+  async beyond(position: number, signal: AbortSignal): Promise<void> {
+    using watch = this.#changes.watch();
+    while (this.end <= position) await watch.changed(signal);
+  }
+
+  close(): void {
+    this.#unwatch();
+  }
+
+  /** These look otherwise by what is in memory only. */
+  touch(keys: Iterable<string>): void {
+    const before = this.#keys.length;
+    for (const key of keys) this.#keys.push(key);
+    if (this.#keys.length === before) return;
+    // In large steps: moving what remains costs as much as what is dropped.
+    if (this.#keys.length > 2 * this.#max) {
+      const dropped = this.#keys.length - this.#max;
+      this.#keys.splice(0, dropped);
+      this.#start += dropped;
+    }
+    this.#changes.touch();
+  }
+}
+
+/** No id holds a space. */
+const ON_HOST = "on host ";
+
+/** Stands for all devices, or disks, of which something may look otherwise because of that host. */
+export function onHost(hostId: string): string {
+  return `${ON_HOST}${hostId}`;
+}
+
+/** The hosts of which something may look otherwise: one that is to be removed waits for its devices and what it serves. */
+export function hostsSeenOtherwise(change: StoredChange): readonly string[] {
+  const { table, key, document, previous } = change;
+  if (table === "hosts") return [key];
+  if (table === "devices") {
+    const found = [document, previous?.document] as (Device | null | undefined)[];
+    return found.flatMap((device) => (device?.removalRequested ? [device.hostId] : []));
+  }
+  if (table !== "disks") return [];
+  const [now = "", before = ""] = [document, previous?.document].map(
+    (disk) => (disk as Disk | null | undefined)?.publication?.hostId,
+  );
+  return now === before ? [] : [now, before].filter(Boolean);
+}
+
+/** The devices of which something may look otherwise. */
+export function devicesSeenOtherwise(change: StoredChange): readonly string[] {
+  return change.table === "devices" ? [change.key] : ofHost(change);
+}
+
+/** The disks of which something may look otherwise: a disk is as well as its devices and their hosts. */
+export function disksSeenOtherwise(change: StoredChange): readonly string[] {
+  const { table, key, document, previous } = change;
+  if (table === "disks") return [key];
+  if (table !== "devices") return ofHost(change);
+  // Neither when it came and went within one commit.
+  const device = (document ?? previous?.document) as Device | undefined;
+  return device?.diskId ? [device.diskId] : [];
+}
+
+function ofHost({ table, key, document, previous }: StoredChange): readonly string[] {
+  if (table !== "hosts") return [];
+  const [now, before] = ([document, previous?.document] as (Host | null | undefined)[]).map(
+    (host) => host && `${host.state} ${whyNotTold(host)}`,
+  );
+  return now === before ? [] : [onHost(key)];
+}
+
+/** The devices that a key of `devicesSeenOtherwise` stands for: an order waits for its host. */
+export function devicesOf({ devices }: RegistryTables, key: string): string[] {
+  if (!key.startsWith(ON_HOST)) return [key];
+  return Array.from(devices.by("awaitingOrderByHost", key.slice(ON_HOST.length)), ({ deviceId }) => deviceId);
+}
+
+/** The disks that a key of `disksSeenOtherwise` stands for. */
+export function disksOf({ devices, disks }: RegistryTables, key: string): string[] {
+  if (!key.startsWith(ON_HOST)) return [key];
+  const hostId = key.slice(ON_HOST.length);
+  const served = Array.from(disks.by("byPublicationHost", hostId), ({ diskId }) => diskId);
+  return [...Array.from(devices.by("usedByHost", hostId), ({ diskId }) => diskId), ...served];
+}
