@@ -14,7 +14,8 @@ const MAX_FAILURE_LINES = 60;
 const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
 
 /** What another version of Node is most likely to break: pure models, gRPC, the stores, and the whole story. */
-const RUN_ON_LTS = /\/model\/|^packages\/(?:rpc|tablet)\/|^deploy\/local\/dist\/start\.test/;
+const RUN_ON_LTS =
+  /\/model\/|^services\/director\/dist\/(?:specs|instances|locks)\/|^packages\/(?:rpc|tablet)\/|^deploy\/local\/dist\/start\.test/;
 
 /** These last longest, so that nothing waits for them alone at the end. */
 const BEGUN_FIRST =

@@ -1,5 +1,5 @@
 import { runStoreCheck } from "@diskmesh/tablet-admin";
-import { directorConfig } from "./config.js";
-import { storedSchema } from "./stored-schema.js";
+import { directorConfig } from "./config/config.js";
+import { storedSchema } from "./store/stored-schema.js";
 
 await runStoreCheck({ service: "director", configSchema: directorConfig, schema: storedSchema });

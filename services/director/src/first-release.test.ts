@@ -1,6 +1,6 @@
 import { restoredLmdbBackup } from "@diskmesh/tablet/testing";
 import { expect } from "chai";
-import { storedSchema } from "./stored-schema.js";
+import { storedSchema } from "./store/stored-schema.js";
 
 describe("a backup of a director whose state LMDB held", () => {
   it("is restored, all of it", async () => {

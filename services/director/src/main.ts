@@ -1,5 +1,5 @@
 import { reachableLeader, runService } from "@diskmesh/service";
-import { directorConfig } from "./config.js";
+import { directorConfig } from "./config/config.js";
 import { startDirector } from "./start.js";
 
 await runService("director", reachableLeader(directorConfig), startDirector);

@@ -1,3 +1,3 @@
-import { policyTable } from "./policy.js";
+import { policyTable } from "./config/policy.js";
 
 process.stdout.write(`${policyTable()}\n`);

@@ -1,6 +1,6 @@
 import { runRestore } from "@diskmesh/tablet-admin";
-import { directorConfig } from "./config.js";
-import { storedSchema } from "./stored-schema.js";
+import { directorConfig } from "./config/config.js";
+import { storedSchema } from "./store/stored-schema.js";
 
 await runRestore({
   service: "director",

@@ -19,17 +19,17 @@ import { databaseName, watchStorageTls } from "@diskmesh/tablet";
 import { keepAgentAccess } from "./agents/agent-access.js";
 import { AgentCertificates } from "./agents/agent-certificates.js";
 import { agentSettingsOf, logsUrlOf } from "./agents/agent-settings.js";
-import type { DirectorConfig } from "./config.js";
-import type { Context } from "./context.js";
+import type { DirectorConfig } from "./config/config.js";
+import { DIRECTOR_LIMITS, type DirectorLimits } from "./config/limits.js";
 import { type Dispatcher, Dispatchers } from "./cpi/dispatchers.js";
 import { type Connections, createDirector, openState } from "./create-director.js";
+import { Registries } from "./explain/registries.js";
+import type { Context } from "./http/context.js";
 import { HttpServer } from "./http/http-server.js";
-import { allRoutes } from "./http/routes.js";
-import { DIRECTOR_LIMITS, type DirectorLimits } from "./limits.js";
-import { Nodes } from "./passthru/nodes.js";
-import { Registries } from "./registries.js";
+import { allRoutes } from "./http/routes/routes.js";
 import { addServices } from "./services.js";
-import type { DirectorTablet } from "./stored-schema.js";
+import type { DirectorTablet } from "./store/stored-schema.js";
+import { Nodes } from "./vendor-methods/nodes.js";
 
 /** A dispatcher's word raises the tablet's generation so far and no further. */
 const RESTORED_GENERATIONS_MAX = 2 ** 20;

@@ -3,8 +3,8 @@ import type { Logger } from "@diskmesh/domain";
 import { type AgentAuthority, issueAgentCertificate, openAgentAuthority } from "@diskmesh/pki";
 import { isDatabaseUrl } from "@diskmesh/tablet";
 import { CurrentTls } from "@diskmesh/tls";
-import type { DirectorConfig } from "../config.js";
-import type { AgentKey, AgentTrust } from "../model/agent-key.js";
+import type { DirectorConfig } from "../config/config.js";
+import type { AgentKey, AgentTrust } from "../store/instance.js";
 
 /** As BOSH's agents take it; `ca` is what they know NATS by. */
 export type MbusCert = {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { formatHostPort, hostPortOf } from "@diskmesh/domain";
-import type { DirectorConfig } from "../config.js";
-import type { AgentSettings } from "../model/vm-spec.js";
+import type { DirectorConfig } from "../config/config.js";
+import type { AgentSettings } from "../specs/agent-settings.js";
 
 /** For this path stock agents take a folder of their own, wherever they keep theirs. */
 const OWN_FOLDER = "/var/vcap/micro_bosh/data/cache";

@@ -1,5 +1,5 @@
-import type { Instance } from "../model/instance.js";
-import type { DirectorTablet } from "../stored-schema.js";
+import type { Instance } from "../store/instance.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
 
 /** The agents of VMs whom NATS lets in, and by which keys: those for which an instance records a certificate. */
 export class AgentUsers {

@@ -9,12 +9,13 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { type Clock, LineLimit } from "@diskmesh/service";
-import type { DirectorConfig } from "../config.js";
-import { isCrossSite } from "../http/cross-site.js";
-import type { DirectorLimits } from "../limits.js";
-import { agentIdOf, type BoshRegistrySettings, ipsOf } from "../model/bosh-registry-settings.js";
-import type { JsonObject } from "../model/json.js";
-import type { DirectorTablet } from "../stored-schema.js";
+import type { DirectorConfig } from "../config/config.js";
+import type { DirectorLimits } from "../config/limits.js";
+import { isCrossSite } from "../logins/cross-site.js";
+import type { BoshRegistrySettings } from "../store/bosh-registry-settings.js";
+import type { JsonObject } from "../store/json.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import { agentIdOf, ipsOf } from "../vms/bosh-registry-settings.js";
 import { type Denial, RegistryLogin } from "./registry-login.js";
 
 type BoshRegistryConfig = NonNullable<DirectorConfig["boshRegistry"]>;

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "@diskmesh/service";
-import { LoginBrake } from "../http/login-brake.js";
+import { LoginBrake } from "../logins/login-brake.js";
 
 /** Why somebody is not let in; nothing of what was sent. */
 export interface Denial {

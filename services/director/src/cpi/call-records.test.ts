@@ -4,9 +4,10 @@ import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { type CpiCall, isOfDispatcher } from "../model/cpi-call.js";
-import { type DirectorTablet, storedSchema } from "../stored-schema.js";
+import type { CpiCall } from "../store/cpi-call.js";
+import { type DirectorTablet, storedSchema } from "../store/stored-schema.js";
 import { CallRecords } from "./call-records.js";
+import { isOfDispatcher } from "./cpi-call.js";
 import type { Dispatcher } from "./dispatchers.js";
 
 describe("the records of calls of CPIs", () => {

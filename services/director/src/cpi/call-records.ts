@@ -1,16 +1,9 @@
 import { type Logger, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import {
-  ANYTHING,
-  type CpiCall,
-  isOfDispatcher,
-  type NamedThings,
-  recordsAtStart,
-  thingsChanged,
-  whyHeldUp,
-} from "../model/cpi-call.js";
-import type { DirectorTransaction } from "../model/schema.js";
-import type { DirectorTablet } from "../stored-schema.js";
+import type { CpiCall } from "../store/cpi-call.js";
+import type { DirectorTransaction } from "../store/schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import { ANYTHING, isOfDispatcher, type NamedThings, recordsAtStart, thingsChanged, whyHeldUp } from "./cpi-call.js";
 import type { Dispatcher } from "./dispatchers.js";
 
 export interface CallRecordsOptions {

@@ -2,12 +2,13 @@ import { isCpiError } from "@diskmesh/cpi";
 import { type BackoffLimits, backoffMs, DomainError, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { CallOptions } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
-import type { DirectorTransaction } from "../model/schema.js";
-import type { Begun } from "../workers/events.js";
+import type { Begun } from "../audit/events.js";
+import type { DirectorTransaction } from "../store/schema.js";
+import type { CallerSignals } from "../tasks/caller-signals.js";
 import type { CallRecords } from "./call-records.js";
 import { CpiCallError, passes } from "./cpi-error.js";
 import type { CpiEvents, NotedMethod } from "./cpi-events.js";
-import type { CpiLogs, LogSink } from "./cpi-logs.js";
+import type { CpiLogs } from "./cpi-logs.js";
 import type { CpiClient, Dispatcher, Dispatchers } from "./dispatchers.js";
 
 type CpiMethod = Exclude<keyof CpiClient, "close" | "endCalls" | "fence" | "listCpis" | "setCpiConfig" | "watchCpiLog">;
@@ -53,16 +54,6 @@ export interface CpiCallsOptions {
   readonly newId: () => string;
   readonly clock: Clock;
   readonly random: () => number;
-}
-
-/** What a call obeys. */
-export interface CallerSignals extends LogSink {
-  /** The process ends: the next director fences this one and starts over. */
-  readonly stopping: AbortSignal;
-  /** The task shall stop. The dispatcher ends calls under way, and says what came of them; none is repeated. */
-  readonly stopped: AbortSignal;
-  readonly requestId: string;
-  readonly taskId: number;
 }
 
 export interface RepeatOptions {

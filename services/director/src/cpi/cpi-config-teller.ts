@@ -1,8 +1,7 @@
 import { type Logger, messageOf } from "@diskmesh/domain";
-
-import { currentCpi } from "../model/cpi-choice.js";
-import type { DirectorTablet } from "../stored-schema.js";
-import type { ReadersOfTexts } from "../yaml/readers-of-texts.js";
+import type { ReadersOfTexts } from "../configs/readers-of-texts.js";
+import { currentCpi } from "../specs/cpi-choice.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
 import type { CpiConfigSource } from "./cpi-calls.js";
 import type { Dispatcher, Dispatchers } from "./dispatchers.js";
 

@@ -1,9 +1,9 @@
 import { messageOf } from "@diskmesh/domain";
-import type { Deed } from "../model/director-event.js";
-import { formatInstance, type Instance } from "../model/instance.js";
-import { type DirectorTables, type DirectorTransaction, taskKey } from "../model/schema.js";
-import type { DirectorTablet } from "../stored-schema.js";
-import type { Begun, Events, Origin } from "../workers/events.js";
+import type { Deed } from "../audit/director-event.js";
+import type { Begun, Events, Origin } from "../audit/events.js";
+import { formatInstance, type Instance } from "../store/instance.js";
+import { type DirectorTables, type DirectorTransaction, taskKey } from "../store/schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
 
 /** Calls that change something, by what they do to what. */
 const DEEDS = {

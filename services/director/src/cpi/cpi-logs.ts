@@ -3,12 +3,7 @@ import { backoffMs, CancelledError, type Logger, messageOf } from "@diskmesh/dom
 import type { Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import { context, ROOT_CONTEXT } from "@opentelemetry/api";
-
-/** Takes lines for people. */
-export interface LogSink {
-  /** "cpi": what a CPI wrote to stderr. "debug": what was asked of CPIs, and what came of it. */
-  output(type: "cpi" | "debug", line: string): void;
-}
+import type { LogSink } from "../tasks/caller-signals.js";
 
 type LogClient = Pick<Client<typeof CpiServiceDefinition>, "watchCpiLog">;
 

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
 import type { Clock, Lifecycle } from "@diskmesh/service";
-import type { DirectorConfig } from "../config.js";
-import type { DirectorLimits } from "../limits.js";
-import type { DirectorTablet } from "../stored-schema.js";
-import type { Events } from "../workers/events.js";
-import type { ReadersOfTexts } from "../yaml/readers-of-texts.js";
+import type { Events } from "../audit/events.js";
+import type { DirectorConfig } from "../config/config.js";
+import type { DirectorLimits } from "../config/limits.js";
+import type { ReadersOfTexts } from "../configs/readers-of-texts.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
 import { CallRecords } from "./call-records.js";
 import { CpiCalls } from "./cpi-calls.js";
 import { CpiConfigTeller } from "./cpi-config-teller.js";

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, parseJson } from "@diskmesh/domain";
 import type { FastifyRequest } from "fastify";
-import { CODES } from "../model/bosh-codes.js";
+import { CODES } from "../tasks/bosh-codes.js";
 import { BadRequestError } from "./http-error.js";
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true });

@@ -14,11 +14,11 @@ import {
   UnauthenticatedError,
   visible,
 } from "@diskmesh/domain";
-import { CODES, coded, codeOf } from "../model/bosh-codes.js";
+import { CrossSiteError } from "../logins/cross-site.js";
+import { isOfPage } from "../logins/page-sessions.js";
+import { CODES, coded, codeOf } from "../tasks/bosh-codes.js";
 import { type Answer, json, text } from "./answer.js";
 import { ContentTypeError } from "./content-type.js";
-import { CrossSiteError } from "./cross-site.js";
-import { isOfPage } from "./page-sessions.js";
 
 /** Something is wrong with a request, for which BOSH has a number. */
 export class BadRequestError extends InvalidArgumentError {

@@ -10,13 +10,13 @@ import type { CallContext } from "@diskmesh/rpc";
 import { Readiness } from "@diskmesh/service";
 import { eventually, freePort, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { directorConfig } from "../config.js";
-import type { Context } from "../context.js";
+import { directorConfig } from "../config/config.js";
+import { httpConfig } from "../config/http-config.js";
 import type { HttpClient } from "../testing/http-client.js";
 import { type HttpDirector, httpUsers, startHttpDirector } from "../testing/http-director.js";
-import { httpConfig } from "./http-config.js";
+import type { Context } from "./context.js";
 import { HttpServer } from "./http-server.js";
-import { allRoutes } from "./routes.js";
+import { allRoutes } from "./routes/routes.js";
 
 describe("the HTTPS face", () => {
   let mesh: HttpDirector;

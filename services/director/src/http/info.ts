@@ -1,7 +1,7 @@
-import type { Context } from "../context.js";
+import type { HttpConfig } from "../config/http-config.js";
+import type { Login } from "../logins/login.js";
 import { type Answer, json, text } from "./answer.js";
-import type { HttpConfig } from "./http-config.js";
-import type { Login } from "./login.js";
+import type { Context } from "./context.js";
 
 /** The version of BOSH's own director whose routes these are: clients look at it before they use some. */
 const BOSH_VERSION = "283.1.6 (00000000)";

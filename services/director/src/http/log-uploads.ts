@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import type { FastifyRequest } from "fastify";
-import type { Context } from "../context.js";
 import { type Answer, empty } from "./answer.js";
+import type { Context } from "./context.js";
 
 /** What an agent puts here that was told to, by a header of its own: the one request that needs no login. */
 export async function takeLogs(context: Context, request: FastifyRequest): Promise<Answer> {

@@ -12,8 +12,8 @@ import {
 } from "@diskmesh/domain";
 import { type CurrentTls, identityOfAlternativeNames } from "@diskmesh/tls";
 import type { FastifyRequest } from "fastify";
+import type { HttpConfig } from "../config/http-config.js";
 import type { Answer } from "./answer.js";
-import type { HttpConfig } from "./http-config.js";
 
 /** On what a director has passed on: nobody passes it on again. */
 const PASSED_ON = "x-diskmesh-passed-on";

@@ -1,10 +1,10 @@
 import type { CallContext } from "@diskmesh/rpc";
 import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { FastifyRequest } from "fastify";
-import type { Context } from "../context.js";
-import type { Operation } from "../policy.js";
+import type { Operation } from "../config/policy.js";
+import type { Login } from "../logins/login.js";
 import type { Answer } from "./answer.js";
-import type { Login } from "./login.js";
+import type { Context } from "./context.js";
 
 /** What a route works with. */
 export interface HttpCall {

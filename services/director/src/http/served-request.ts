@@ -8,14 +8,14 @@ import {
 import type { CallContext } from "@diskmesh/rpc";
 import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Context } from "../context.js";
-import { CODES } from "../model/bosh-codes.js";
-import { formatScopes, isAllowed, type Operation, scopesFor, teamsOfLogin } from "../policy.js";
+import { formatScopes, isAllowed, type Operation, scopesFor, teamsOfLogin } from "../config/policy.js";
+import type { Login } from "../logins/login.js";
+import type { Logins } from "../logins/logins.js";
+import { isOfPage } from "../logins/page-sessions.js";
+import { CODES } from "../tasks/bosh-codes.js";
 import type { Answer } from "./answer.js";
+import type { Context } from "./context.js";
 import { BadRequestError } from "./http-error.js";
-import type { Login } from "./login.js";
-import type { Logins } from "./logins.js";
-import { isOfPage } from "./page-sessions.js";
 import { type RequestSpan, startRequestSpan } from "./request-span.js";
 import type { HttpCall, Route } from "./route.js";
 

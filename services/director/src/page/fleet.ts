@@ -3,7 +3,7 @@ import type { Device, Disk, Host } from "@diskmesh/api/registry";
 import { backoffMs, messageOf, TimeoutError } from "@diskmesh/domain";
 import type { DeviceLetter } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
-import type { RegistryClients } from "../registries.js";
+import type { RegistryClients } from "../explain/registries.js";
 import type { Board } from "./board.js";
 import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 import { causeOf, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";

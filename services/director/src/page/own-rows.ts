@@ -1,8 +1,9 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import type { CpiRow, LockRow, TaskRow } from "@diskmesh/page/rows";
-import { type CpiCall, callText } from "../model/cpi-call.js";
-import { lockName, ownerText, type ShownLock } from "../model/locks.js";
-import { hasEnded, type Task } from "../model/task.js";
+import { callText } from "../cpi/cpi-call.js";
+import { lockName, ownerText, type ShownLock } from "../locks/locks.js";
+import type { CpiCall } from "../store/cpi-call.js";
+import { hasEnded, type Task } from "../store/task.js";
 import { about } from "./fleet-rows.js";
 
 /** Longer results are in the task's output. */

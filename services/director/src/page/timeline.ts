@@ -2,9 +2,10 @@ import type { Event as OwnEvent } from "@diskmesh/api/director";
 import type { Event as RegistryEvent } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
 import type { TimelineAnswer, TimelineEntry } from "@diskmesh/page/rows";
-import type { ExplainContext, TaskContext } from "../context.js";
-import { recordedDisk } from "../handlers/explain-known.js";
-import { listEvents, NO_FILTERS } from "../handlers/list-events.js";
+import { listEvents, NO_FILTERS } from "../audit/handlers.js";
+import type { ExplainContext } from "../explain/context.js";
+import { recordedDisk } from "../explain/known.js";
+import type { TaskContext } from "../tasks/context.js";
 
 const MAX_ENTRIES = 100;
 

@@ -1,8 +1,8 @@
 import { expect } from "chai";
-import type { Disk } from "../model/disk.js";
-import type { Instance } from "../model/instance.js";
-import type { PersistentDisk } from "../model/persistent-disk.js";
-import type { DirectorTables } from "../model/schema.js";
+import type { Disk } from "../store/disk.js";
+import type { Instance } from "../store/instance.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+import type { DirectorTables } from "../store/schema.js";
 import { Board } from "./board.js";
 import { Vms, vmRow } from "./vms.js";
 

@@ -1,13 +1,13 @@
 import type { VmRow } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
-import type { Disk } from "../model/disk.js";
-import { forgottenText, isForgottenHost } from "../model/explain-vm.js";
-import type { Instance } from "../model/instance.js";
-import { agentOfOwedRemoval } from "../model/owed-removal.js";
-import type { PersistentDisk } from "../model/persistent-disk.js";
-import type { DirectorTables } from "../model/schema.js";
-import type { DirectorTablet } from "../stored-schema.js";
-import type { AgentHealths, ShownHealth } from "../workers/agent-healths.js";
+import type { AgentHealths, ShownHealth } from "../agents/agent-healths.js";
+import { agentOfOwedRemoval } from "../disks/owed-removal.js";
+import { forgottenText, isForgottenHost } from "../explain/explain-vm.js";
+import type { Disk } from "../store/disk.js";
+import type { Instance } from "../store/instance.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+import type { DirectorTables } from "../store/schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
 import type { Board } from "./board.js";
 import { about } from "./fleet-rows.js";
 

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
 import { InvalidArgumentError } from "@diskmesh/domain";
-import { CODES, coded } from "../model/bosh-codes.js";
+import { CODES, coded } from "../tasks/bosh-codes.js";
 
 /** Digests of bytes as they pass. */
 export class Digests {

@@ -4,7 +4,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { type DirectorTablet, storedSchema } from "../stored-schema.js";
+import { type DirectorTablet, storedSchema } from "../store/stored-schema.js";
 import type { StemcellManifest } from "../yaml/stemcell-manifest.js";
 import { StemcellFiles } from "./stemcell-files.js";
 

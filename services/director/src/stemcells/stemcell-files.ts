@@ -10,8 +10,8 @@ import {
   parseId,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
-import { CODES, coded } from "../model/bosh-codes.js";
-import type { DirectorTablet } from "../stored-schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import { CODES, coded } from "../tasks/bosh-codes.js";
 import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "../yaml/stemcell-manifest.js";
 import { Digests } from "./digests.js";
 import { type TarEntry, tarEntries, unzipped } from "./tar-reader.js";

@@ -3,7 +3,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { DomainError, InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { extract } from "tar-stream";
-import { CODES, coded } from "../model/bosh-codes.js";
+import { CODES, coded } from "../tasks/bosh-codes.js";
 
 const BLOCK_BYTES = 512;
 /**

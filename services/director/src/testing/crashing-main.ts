@@ -5,7 +5,7 @@ import { DriverHost } from "@diskmesh/driver/host";
 import { AgentClient } from "@diskmesh/mbus";
 import { Tablet } from "@diskmesh/tablet";
 import { CpiCalls } from "../cpi/cpi-calls.js";
-import { type Node, Nodes } from "../passthru/nodes.js";
+import { type Node, Nodes } from "../vendor-methods/nodes.js";
 import { CrashPlaces } from "./crash-places.js";
 
 /** The director, which is killed where a test says: see CrashPlaces. */
@@ -54,14 +54,18 @@ function countedClient(client: Node["client"]): Node["client"] {
   });
 }
 
+/** Files that write by themselves, for no task. */
+const OWN_WRITES =
+  /^(agents|audit|bosh-registry)\/|^cpi\/call-records\.js$|^tasks\/task-(archive|times)\.js$|^vms\/agent-renewals\.js$/;
+
 /** By the functions that are closest, as "write in DiskSteps.change < DiskSteps.attach". */
 function writeIn(stack: string): string | undefined {
   const calls = stack.matchAll(/at (?:async )?(\S*?) ?\(?(file:\S*?):(\d+):\d+/g);
   const [first, second] = [...calls]
     .map(([, name, url = "", line]) => ({ name, file: sourceAt(url, Number(line)) }))
     .flatMap(({ name, file }) => (file === undefined ? [] : [{ name: name || file, file }]));
-  const isOfTask = first !== undefined && /^(jobs|steps|handlers)\/|^workers\/task(s|-runner)\.js$/.test(first.file);
-  return isOfTask ? `write in ${first.name} < ${second?.name}` : undefined;
+  if (!first?.file.includes("/") || OWN_WRITES.test(first.file)) return undefined;
+  return `write in ${first.name} < ${second?.name}`;
 }
 
 const linesOf = new Map<string, readonly string[]>();

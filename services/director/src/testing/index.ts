@@ -1,4 +1,4 @@
-export { allRoutes } from "../http/routes.js";
+export { allRoutes } from "../http/routes/routes.js";
 export { Board } from "../page/board.js";
 export { Fleet } from "../page/fleet.js";
 export { type AgentAccess, agentAccess } from "./agent-access.js";

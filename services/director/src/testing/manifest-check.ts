@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { messageOf } from "@diskmesh/domain";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
-import { newInstance } from "../model/instance.js";
-import { checkManifest, place } from "../model/manifest-check.js";
-import { type DirectorTablet, storedSchema } from "../stored-schema.js";
+import { checkManifest, place } from "../deployments/manifest-check.js";
+import { newInstance } from "../instances/instance.js";
+import { type DirectorTablet, storedSchema } from "../store/stored-schema.js";
 import { parseCloudConfig } from "../yaml/cloud-config.js";
 import { type Manifest, parseManifest } from "../yaml/manifest.js";
 

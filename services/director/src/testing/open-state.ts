@@ -1,6 +1,6 @@
 import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
-import { type DirectorTablet, storedSchema } from "../stored-schema.js";
+import { type DirectorTablet, storedSchema } from "../store/stored-schema.js";
 
 /** An empty tablet and event log, in a folder that ends with the test. */
 export async function openState(): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {

@@ -1,6 +1,6 @@
 import { ResurrectionServiceDefinition } from "@diskmesh/api/director";
 import { type Client, createClient } from "@diskmesh/rpc";
-import type { DirectorLimits } from "../limits.js";
+import type { DirectorLimits } from "../config/limits.js";
 import { TestDirector } from "./test-director.js";
 
 export interface ResurrectingDirector {

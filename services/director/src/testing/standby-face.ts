@@ -6,10 +6,10 @@ import { servedElsewhere, silentLogger } from "@diskmesh/domain";
 import { hashPassword } from "@diskmesh/pki/password-hash";
 import { Readiness } from "@diskmesh/service";
 import { freePort, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
-import { directorConfig } from "../config.js";
+import { directorConfig } from "../config/config.js";
+import { DIRECTOR_LIMITS } from "../config/limits.js";
 import { HttpServer } from "../http/http-server.js";
-import { allRoutes } from "../http/routes.js";
-import { DIRECTOR_LIMITS } from "../limits.js";
+import { allRoutes } from "../http/routes/routes.js";
 import { HttpClient } from "./http-client.js";
 import { changed, type Tuning } from "./tuning.js";
 

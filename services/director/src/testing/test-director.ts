@@ -30,7 +30,7 @@ import {
   temporaryFolder,
   testCertificates,
 } from "@diskmesh/testkit";
-import { decodeEvent } from "../model/task-event.js";
+import { decodeEvent } from "../tasks/task-event.js";
 import { agentAccess } from "./agent-access.js";
 import { MemoryDispatcher } from "./memory-dispatcher.js";
 import { TestAgent } from "./test-agent.js";

@@ -1,7 +1,7 @@
 import { reachableLeader, runService } from "@diskmesh/service";
 import * as z from "zod";
-import { directorConfig } from "../config.js";
-import { DIRECTOR_LIMITS } from "../limits.js";
+import { directorConfig } from "../config/config.js";
+import { DIRECTOR_LIMITS } from "../config/limits.js";
 import { startDirector } from "../start.js";
 import { changed, type Tuning } from "./tuning.js";
 

@@ -1,4 +1,4 @@
-import type { DirectorLimits } from "../limits.js";
+import type { DirectorLimits } from "../config/limits.js";
 
 type Changes<Limits> = {
   readonly [Name in keyof Limits]?: Limits[Name] extends number ? number : Changes<Limits[Name]>;

@@ -1,8 +1,8 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import * as z from "zod";
-import type { CloudConfig } from "../model/cloud-config.js";
-import { bitsOf, parseCidr, parseIp, parseIpRange } from "../model/ip.js";
-import { faultOf, hasOverlap, type Network, type Subnet } from "../model/subnets.js";
+import type { CloudConfig } from "../specs/cloud-config.js";
+import { bitsOf, parseCidr, parseIp, parseIpRange } from "../specs/ip.js";
+import { faultOf, hasOverlap, type Network, type Subnet } from "../specs/subnets.js";
 import { type Issue, parseYaml, type TextLimits } from "./document.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 

@@ -1,7 +1,7 @@
 import { CPI_NAME_PATTERN, CPI_NAME_RULE } from "@diskmesh/cpi";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import * as z from "zod";
-import type { CpiDefinition } from "../model/cpi-config.js";
+import type { CpiDefinition } from "../specs/cpi-config.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { propertiesSchema } from "./schema.js";
 

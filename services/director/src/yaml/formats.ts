@@ -1,8 +1,8 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import * as z from "zod";
-import type { CloudConfig } from "../model/cloud-config.js";
-import type { CpiDefinition } from "../model/cpi-config.js";
-import type { ResurrectionRule } from "../model/resurrection-rule.js";
+import type { CloudConfig } from "../specs/cloud-config.js";
+import type { CpiDefinition } from "../specs/cpi-config.js";
+import type { ResurrectionRule } from "../specs/resurrection-rule.js";
 import { parseCloudConfig } from "./cloud-config.js";
 import { comparableLines, withoutMarks } from "./comparable.js";
 import { parseCpiConfig } from "./cpi-config.js";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { formatIp, parseIpRange } from "../model/ip.js";
+import { formatIp, parseIpRange } from "../specs/ip.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 
 /** Of one range, and of all in a manifest: a few bytes can stand for millions. */

@@ -1,5 +1,5 @@
 import { messageOf } from "@diskmesh/domain";
-import { checkCount, checkWatchTime } from "../model/update-block.js";
+import { checkCount, checkWatchTime } from "../specs/update-block.js";
 import type { Issue } from "./document.js";
 import {
   addressesOf,

@@ -1,9 +1,9 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
-import { NO_AZ } from "../model/cloud-config.js";
-import type { JsonObject } from "../model/json.js";
-import type { GroupSpec } from "../model/placement.js";
-import type { WantedStemcell } from "../model/stemcell.js";
-import { updateBlockOf } from "../model/update-block.js";
+import { NO_AZ } from "../specs/cloud-config.js";
+import type { GroupSpec } from "../specs/instance-group.js";
+import type { WantedStemcell } from "../specs/stemcell.js";
+import { updateBlockOf } from "../specs/update-block.js";
+import type { JsonObject } from "../store/json.js";
 import { type Checks, parseYaml, type TextLimits } from "./document.js";
 import {
   addressesOf,

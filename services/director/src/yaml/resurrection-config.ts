@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import * as z from "zod";
-import type { GroupFilter, ResurrectionRule } from "../model/resurrection-rule.js";
+import type { GroupFilter, ResurrectionRule } from "../specs/resurrection-rule.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { nameSchema } from "./schema.js";
 

@@ -1,6 +1,6 @@
 import { MAX_NAME_LENGTH_BYTES, messageOf, parseName } from "@diskmesh/domain";
 import * as z from "zod";
-import type { Json, JsonObject } from "../model/json.js";
+import type { Json, JsonObject } from "../store/json.js";
 
 /** A name that users choose, held to the same rule as in requests. */
 export const nameSchema = z

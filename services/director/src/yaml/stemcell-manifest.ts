@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { JsonObject } from "../model/json.js";
+import type { JsonObject } from "../store/json.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { nameSchema, propertiesSchema } from "./schema.js";
 

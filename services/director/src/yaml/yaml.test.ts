@@ -2,7 +2,7 @@ import { CreateVmRequest, SetCpiConfigRequest } from "@diskmesh/api/cpi";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { vmEnv } from "../model/vm-spec.js";
+import { vmEnv } from "../instances/vm-spec.js";
 import { parseCloudConfig } from "./cloud-config.js";
 import { parseCpiConfig } from "./cpi-config.js";
 import { readYaml, storedLimits } from "./document.js";

@@ -1,0 +1,91 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+
+const repository = fileURLToPath(new URL("../../..", import.meta.url));
+
+/** The folders of a package, bottom up. What wires them together lies beside them, and comes last. */
+const ROOMS: Readonly<Record<string, string>> = {
+  "services/director/src": `store config audit specs locks tasks yaml configs cpi agents instances
+    disks disks/dynamic disks/persistent vms deployments health instance-logs stemcells vendor-methods explain
+    logins bosh-registry page http http/routes .`,
+  "services/disk-registry/src": `model/store model/events model/devices model/disks model/hosts model/explain
+    store config metrics requests agents workers calls handlers/hosts handlers/devices handlers/disks handlers .`,
+  "packages/rpc/src": "errors call reflection server client .",
+  "packages/service/src": "time health config telemetry serving .",
+};
+
+/** Files of the director that decide at once on what they are given, by room. */
+const PURE: Readonly<Record<string, string>> = {
+  store:
+    "agent-authority agent-health bosh-registry-settings config cpi-call deployment director-event disk instance json node-error owed-removal persistent-disk possible-orphan problem resurrection-switch schema snapshot stemcell task",
+  config: "time-limits",
+  audit: "director-event",
+  specs:
+    "agent-settings cloud-config cpi-choice cpi-config instance-group ip named resurrection-rule stemcell subnets update-block",
+  locks: "locks",
+  tasks: "bosh-codes task task-event worker-shares",
+  cpi: "cpi-call possible-orphan",
+  agents: "agent-authorities agent-health agent-key agent-report",
+  instances: "apply-spec bosh-instance instance lifecycle recorded-deployments vm-change vm-spec",
+  disks: "disk-kind owed-removal",
+  "disks/dynamic": "decisions disk",
+  "disks/persistent": "persistent-disk snapshot",
+  vms: "bosh-registry-settings networks",
+  deployments: "deployment manifest-check placement static-ips waves",
+  health: "problem resurrection resurrection-switch scan",
+  stemcells: "surplus",
+  "vendor-methods": "vendor-method",
+  explain: "cause explain explain-vm",
+};
+const PURE_PACKAGES = ["@diskmesh/domain", "@diskmesh/cpi", "@diskmesh/tablet"];
+const IMPURE =
+  /\b(await|async|Promise|Date|performance|setTimeout|setInterval|setImmediate|queueMicrotask|process|crypto|fetch|console|globalThis|global|require)\b(?!\??:)|Math\.random|\bimport[.(]/;
+
+/** The modules that a file imports: packages by name, files below `source` as paths from there without their ending. */
+function importsOf(source: string, file: string): readonly string[] {
+  const text = readFileSync(join(repository, source, file), "utf8");
+  return [...text.matchAll(/ from "([^"]+)"/g)].map(([, name = ""]) =>
+    name.startsWith(".") ? `./${join(dirname(file), name).replace(/\.js$/, "")}` : name,
+  );
+}
+
+function filesIn(source: string): readonly string[] {
+  const all = readdirSync(join(repository, source), { recursive: true, encoding: "utf8" });
+  return all.filter((file) => /\.tsx?$/.test(file) && !/\.test\.ts$|^testing\/|^sample-/.test(file));
+}
+
+describe("rooms", () => {
+  for (const [source, list] of Object.entries(ROOMS))
+    it(`${source}: a room imports only itself and rooms before it`, () => {
+      const rooms = list.split(/\s+/).map((room) => (room === "." ? room : `./${room}`));
+      const rankOf = (file: string) => rooms.indexOf(dirname(file));
+      const files = filesIn(source).map((file) => `./${file}`);
+      const strays = files.filter((file) => rankOf(file) < 0).map((file) => `${file} is in no room of the list`);
+      const climbs = files.flatMap((file) =>
+        importsOf(source, file)
+          .filter((name) => name.startsWith(".") && rankOf(name) > rankOf(file))
+          .map((name) => `${file} imports ${name}`),
+      );
+      expect([...strays, ...climbs].join("\n")).to.equal("");
+    });
+
+  it("pure files import pure files, wait for nothing and ask nobody", () => {
+    const source = "services/director/src";
+    const pure = new Set(
+      Object.entries(PURE).flatMap(([room, names]) => names.split(" ").map((name) => `./${room}/${name}`)),
+    );
+    const impure = [...pure].flatMap((file) => {
+      const code = readFileSync(join(repository, source, `${file}.ts`), "utf8")
+        .replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, "")
+        .replace(/"(?:[^"\\\n]|\\.)*"/g, '""');
+      const [found] = IMPURE.exec(code) ?? [];
+      const imported = importsOf(source, `${file}.ts`).filter(
+        (name) => !pure.has(name) && !PURE_PACKAGES.includes(name),
+      );
+      return [...(found ? [`${file} has ${found}`] : []), ...imported.map((name) => `${file} imports ${name}`)];
+    });
+    expect(impure.join("\n")).to.equal("");
+  });
+});

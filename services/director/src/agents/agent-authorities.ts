@@ -1,0 +1,55 @@
+import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
+import type { RecordedAuthority } from "../store/agent-authority.js";
+import type { Instance } from "../store/instance.js";
+import type { DirectorTables, DirectorTransaction } from "../store/schema.js";
+
+/** How many agents have a certificate of each authority, also beside one of another. */
+export function agentsByAuthority(tables: DirectorTables): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { agentKeys = [] } of tables.instances.entries())
+    for (const authority of new Set(agentKeys.map((key) => key.authority)))
+      counts.set(authority, (counts.get(authority) ?? 0) + 1);
+  return counts;
+}
+
+/** Authorities that nothing depends on any more, but for the one that signs. */
+export function authoritiesNotUsed(tables: DirectorTables, signing: string): RecordedAuthority[] {
+  const counts = agentsByAuthority(tables);
+  return [...tables.agentAuthorities.entries()].filter(({ id }) => id !== signing && !counts.has(id));
+}
+
+/**
+ * Gives an authority up although agents have certificates of it alone. Whoever does so names all of them: from then on
+ * NATS lets them in no more, until their VMs are made anew. Throws when others would be left behind than are named.
+ */
+export function forgetAuthority(
+  tx: DirectorTransaction,
+  {
+    id,
+    signing,
+    leftBehind,
+  }: { readonly id: string; readonly signing: string; readonly leftBehind: readonly string[] },
+): void {
+  if (tx.agentAuthorities.get(id) === undefined)
+    throw new NotFoundError(`authority ${id} is not known: ListAgentAuthorities has those that are`);
+  if (id === signing)
+    throw new InvalidArgumentError(`authority ${id} signs: give the director another one before this one is forgotten`);
+  const holders = [...tx.instances.entries()].filter((instance) => keysBy(instance, id).length > 0);
+  const stranded = holders.filter((instance) => keysBy(instance, id).length === instance.agentKeys?.length);
+  const missing = stranded.map(agentOf).filter((agentId) => !leftBehind.includes(agentId));
+  if (missing.length > 0)
+    throw new InvalidArgumentError(
+      `${missing.length} agents that are not named in left_behind have no other certificate: ${missing.slice(0, 10).join(", ")}`,
+    );
+  for (const holder of holders)
+    tx.instances.put({ ...holder, agentKeys: (holder.agentKeys ?? []).filter((key) => key.authority !== id) });
+  tx.agentAuthorities.delete(id);
+}
+
+function keysBy({ agentKeys = [] }: Instance, authority: string) {
+  return agentKeys.filter((key) => key.authority === authority);
+}
+
+function agentOf({ agentId, vmToken }: Instance): string {
+  return agentId || vmToken;
+}

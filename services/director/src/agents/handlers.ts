@@ -1,0 +1,68 @@
+import type {
+  ForgetAgentAuthorityRequest,
+  ForgetAgentAuthorityResponse,
+  ListAgentAuthoritiesRequest,
+  ListAgentAuthoritiesResponse,
+  ListAgentCertificatesRequest,
+  ListAgentCertificatesResponse,
+} from "@diskmesh/api/director";
+import { parseId, parseOptionalName } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import { askerOf } from "../audit/asker.js";
+import type { Instance } from "../store/instance.js";
+import { agentsByAuthority, forgetAuthority } from "./agent-authorities.js";
+import type { AgentContext } from "./context.js";
+import { encodeAgentAuthority, encodeAgentCertificate } from "./wire.js";
+
+/** Of those that are left behind. */
+const MAX_NAMED = 16;
+
+export async function forgetAgentAuthority(
+  { tablet, agentCertificates, events }: AgentContext,
+  request: ForgetAgentAuthorityRequest,
+  call: CallContext,
+): Promise<ForgetAgentAuthorityResponse> {
+  const id = parseId("authority_id", request.authorityId);
+  const leftBehind = request.leftBehind.map((agentId) => parseId("left_behind", agentId));
+  const signing = agentCertificates?.trust.authority ?? "";
+  await tablet.transact((tx) => {
+    forgetAuthority(tx, { id, signing, leftBehind });
+    const context = { left_behind: leftBehind.slice(0, MAX_NAMED).join(", ") };
+    events.note(tx, { action: "forget", objectType: "agent_authority", objectName: id }, askerOf(call), { context });
+  });
+  return {};
+}
+
+export function listAgentAuthorities(
+  { tablet, agentCertificates }: AgentContext,
+  _request: ListAgentAuthoritiesRequest,
+): Promise<ListAgentAuthoritiesResponse> {
+  return tablet.read((tables) => {
+    const agents = agentsByAuthority(tables);
+    const oldestFirst = [...tables.agentAuthorities.entries()].sort((a, b) => a.sinceMs - b.sinceMs);
+    const signing = agentCertificates?.trust.authority;
+    return {
+      authorities: oldestFirst.map((each) =>
+        encodeAgentAuthority(each, { signs: each.id === signing, agents: agents.get(each.id) ?? 0 }),
+      ),
+    };
+  });
+}
+
+export async function listAgentCertificates(
+  { lists, agentCertificates, clock }: AgentContext,
+  request: ListAgentCertificatesRequest,
+  call: CallContext,
+): Promise<ListAgentCertificatesResponse> {
+  const deployment = parseOptionalName("deployment", request.deployment);
+  const trust = agentCertificates?.trust;
+  const { items, nextPageToken } = await lists.page(request, call, {
+    what: "certificates of agents",
+    begin: ({ instances }) => instances.snapshot(),
+    keyOf: ({ instanceId }) => instanceId,
+    matches: (instance: Instance) =>
+      instance.agentKeys !== undefined && (deployment === undefined || instance.deployment === deployment),
+    describe: (_, instance) => encodeAgentCertificate(instance, trust, clock.nowMs()),
+  });
+  return { certificates: [...items], nextPageToken };
+}

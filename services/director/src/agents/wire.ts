@@ -1,0 +1,47 @@
+import { X509Certificate } from "node:crypto";
+import {
+  AgentCertificateState,
+  type AgentAuthority as WireAgentAuthority,
+  type AgentCertificate as WireAgentCertificate,
+} from "@diskmesh/api/director";
+import type { RecordedAuthority } from "../store/agent-authority.js";
+import type { AgentTrust, Instance } from "../store/instance.js";
+import { type CertificateState, certificateState, endOfKeys } from "./agent-key.js";
+
+const DAY_MS = 86_400_000;
+
+const STATES: Readonly<Record<CertificateState, AgentCertificateState>> = {
+  valid: AgentCertificateState.VALID,
+  due: AgentCertificateState.DUE,
+  ended: AgentCertificateState.ENDED,
+  left_behind: AgentCertificateState.LEFT_BEHIND,
+};
+
+/** Without a trust nobody signs, and none is due. */
+export function encodeAgentCertificate(
+  { agentId, vmToken, instanceId, group, deployment, vmCid, agentKeys = [] }: Instance,
+  trust: AgentTrust | undefined,
+  nowMs: number,
+): WireAgentCertificate {
+  const endsAtMs = endOfKeys(agentKeys);
+  const [any] = agentKeys;
+  return {
+    agentId: agentId || vmToken,
+    instanceId,
+    group,
+    deployment,
+    vmCid,
+    state: STATES[certificateState(agentKeys, trust ?? any ?? { authority: "", trusted: "" }, nowMs)],
+    endsAt: endsAtMs === undefined ? undefined : new Date(endsAtMs),
+    daysLeft: endsAtMs === undefined ? 0 : (endsAtMs - nowMs) / DAY_MS,
+    authorityIds: [...new Set(agentKeys.map(({ authority }) => authority))],
+  };
+}
+
+export function encodeAgentAuthority(
+  { id, certPem, sinceMs }: RecordedAuthority,
+  use: Pick<WireAgentAuthority, "signs" | "agents">,
+): WireAgentAuthority {
+  const endsAt = new Date(new X509Certificate(certPem).validTo);
+  return { authorityId: id, ...use, since: new Date(sinceMs), endsAt, certificatePem: certPem };
+}

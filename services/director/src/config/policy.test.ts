@@ -1,0 +1,50 @@
+import { readFileSync } from "node:fs";
+import { PermissionDeniedError } from "@diskmesh/domain";
+import { methodsOfRole } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { allRoutes } from "../http/routes/routes.js";
+import { addServices } from "../services.js";
+import { checkRole, isAllowed, policyTable } from "./policy.js";
+
+describe("the policy", () => {
+  it("the table in ARCHITECTURE.md -> what the command prints", () => {
+    const text = readFileSync(new URL("../../../../ARCHITECTURE.md", import.meta.url), "utf8");
+    // The formatter gives columns a width.
+    const plain = (table: string): string => table.replace(/-{3,}/g, "---").replace(/ +/g, " ");
+    expect(plain(text)).to.contain(plain(policyTable()));
+  });
+
+  it("admins may do everything, readers read, and both may be of one director alone", () => {
+    const allowed = (scopes: string[]) => [isAllowed("deploy", scopes, "d1"), isAllowed("listTasks", scopes, "d1")];
+    expect(allowed(["bosh.admin"])).to.deep.equal([true, true]);
+    expect(allowed(["bosh.d1.admin"])).to.deep.equal([true, true]);
+    expect(allowed(["bosh.d2.admin", "bosh.d2.read"])).to.deep.equal([false, false]);
+    expect(allowed(["bosh.d1.read"])).to.deep.equal([false, true]);
+    expect(isAllowed("provideDisk", ["bosh.dynamic-disks.create"], "d1")).to.equal(false);
+  });
+
+  it("over gRPC each operator's role does what its name says, and none but the first more", () => {
+    const of = methodsOfRole((server) => addServices(server, () => expect.fail()));
+    const reads = of("operator-reader");
+    for (const method of reads) expect(method).to.match(/^(get|list|watch|explain)/);
+    expect(of("operator-hosts")).to.deep.equal(reads);
+    const disks = ["provideDisk", "createDisk", "attachDisk", "detachDisk", "deleteDisk"];
+    expect(of("operator-disks")).to.have.members([...reads, ...disks]);
+    const kept = ["updateConfig", "deleteConfig", "diffConfig", "deleteOrphanedDisk", "forgetPossibleOrphan"];
+    const more = ["forgetAgentAuthority", "deleteSnapshots", "callMethod", "createBackup"];
+    const others = of("operator").filter((method) => !of("operator-deployments").includes(method));
+    expect(others).to.have.members([...disks, ...kept, ...more]);
+    for (const operation of ["readCpiConfigs", "getTaskDebugOutput"] as const)
+      expect(() => checkRole(operation, { role: "operator-reader", name: "bob" })).to.throw(
+        PermissionDeniedError,
+        `operator-reader bob may not ${operation}: allowed are operator`,
+      );
+  });
+
+  it("routes that look by themselves -> only those of one task", () => {
+    const paths = allRoutes
+      .filter(({ operation, isOpen }) => operation === undefined && !isOpen)
+      .map(({ path }) => path);
+    expect(paths).to.deep.equal(["/tasks/:id", "/tasks/:id/output", "/resources/:id"]);
+  });
+});

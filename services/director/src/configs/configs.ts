@@ -1,0 +1,102 @@
+import { InvalidStateError, messageOf } from "@diskmesh/domain";
+import type { Config } from "../store/config.js";
+import type { DirectorTables } from "../store/schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import { storedLimits, type TextLimits } from "../yaml/document.js";
+import type { ReadOptions, YamlReader } from "../yaml/reader.js";
+import { latestConfigs } from "./latest-configs.js";
+
+/** One config as it was read. */
+export interface NamedPart<Part> {
+  readonly name: string;
+  readonly part: Part;
+}
+
+export interface ConfigsOptions<Part, Merged> {
+  /** As in the configs' own `type`. */
+  readonly type: string;
+  readonly reader: YamlReader;
+  /** Of a config that is new. */
+  readonly limits: Omit<TextLimits, "what">;
+  readonly read: (reader: YamlReader, text: string, limits: TextLimits, options: ReadOptions) => Promise<Part>;
+  /** Puts the latest version of each together. Throws when they do not go together. */
+  readonly merge: (parts: readonly NamedPart<Part>[], configs: readonly Config[]) => Merged;
+}
+
+type Kept<Part> = { readonly part: Part } | { readonly error: Error };
+
+/**
+ * All configs of a type. Each version is read once: when it comes, or when the director begins to lead; whoever works
+ * with them then need not wait.
+ */
+export class Configs<Part, Merged> {
+  readonly #options: ConfigsOptions<Part, Merged>;
+  /** By config id, the latest version of each. */
+  readonly #parts = new Map<number, Kept<Part>>();
+  #merged: { readonly lastConfigId: number; readonly merged: Merged } | undefined;
+
+  constructor(options: ConfigsOptions<Part, Merged>) {
+    this.#options = options;
+  }
+
+  /** Reads what is stored. What cannot be read is an error for those alone who need it, until it is replaced. */
+  async load(tablet: DirectorTablet): Promise<void> {
+    const { type, reader, read } = this.#options;
+    const configs = await tablet.read((tables) => latestConfigs(tables, type));
+    const load = async ({ configId, name, content }: Config): Promise<void> => {
+      const what = whatOf(type, name);
+      const kept = await read(reader, content, storedLimits(what), { stored: true }).then(
+        (part) => ({ part }),
+        (error: unknown) => ({
+          error: new InvalidStateError(`the stored ${what} cannot be used: ${messageOf(error)}; update or delete it`),
+        }),
+      );
+      this.#parts.set(configId, kept);
+    };
+    await Promise.all(configs.map(load));
+  }
+
+  /** A content that is new. Throws InvalidArgumentError when it must not be taken. */
+  read(name: string, content: string, signal: AbortSignal): Promise<Part> {
+    const { type, reader, limits, read } = this.#options;
+    return read(reader, content, { ...limits, what: whatOf(type, name) }, { signal });
+  }
+
+  /** Within the transaction that records the config: what `read` made of it. */
+  keep(config: Config, part: Part): void {
+    this.#parts.set(config.configId, { part });
+  }
+
+  current(tables: DirectorTables): Merged {
+    const lastConfigId = tables.counters.get("config")?.value ?? 0;
+    if (this.#merged?.lastConfigId !== lastConfigId) {
+      const latest = latestConfigs(tables, this.#options.type);
+      const ids = new Set(latest.map(({ configId }) => configId));
+      for (const configId of this.#parts.keys()) if (!ids.has(configId)) this.#parts.delete(configId);
+      this.#merged = { lastConfigId, merged: this.#merge(latest) };
+    }
+    return this.#merged.merged;
+  }
+
+  /** Throws when the configs do not go together with a new content of one of them, or, for undefined, without it. */
+  check(tables: DirectorTables, name: string, part: Part | undefined): void {
+    const others = latestConfigs(tables, this.#options.type).filter((config) => config.name !== name);
+    this.#merge(others, part === undefined ? [] : [{ name, part }]);
+  }
+
+  #merge(configs: readonly Config[], more: readonly NamedPart<Part>[] = []): Merged {
+    const parts = configs.map(({ name, configId }) => ({ name, part: this.#partOf(configId) }));
+    return this.#options.merge([...parts, ...more], configs);
+  }
+
+  #partOf(configId: number): Part {
+    const kept = this.#parts.get(configId);
+    if (kept === undefined) throw new TypeError(`config ${configId} was not read`);
+    if ("error" in kept) throw kept.error;
+    return kept.part;
+  }
+}
+
+function whatOf(type: string, name: string): string {
+  return `${type} config \`${name}\``;
+}

@@ -1,0 +1,34 @@
+import type { CpiNames } from "../specs/cpi-choice.js";
+import { type CpiDefinition, refuseDuplicateCpis } from "../specs/cpi-config.js";
+import type { Config } from "../store/config.js";
+import type { TextLimits } from "../yaml/document.js";
+import type { YamlReader } from "../yaml/reader.js";
+import { Configs, type NamedPart } from "./configs.js";
+
+export const CPI = "cpi";
+
+/** All cpi-configs as one. */
+export interface MergedCpiConfig extends CpiNames {
+  /** Names this set of CPIs. Says nothing of what is in it; empty when there is no cpi-config. */
+  readonly version: string;
+  readonly cpis: readonly CpiDefinition[] | undefined;
+}
+
+/** The cpi-configs put together. */
+export class CpiConfigs extends Configs<readonly CpiDefinition[], MergedCpiConfig> {
+  constructor(reader: YamlReader, limits: Omit<TextLimits, "what">) {
+    super({
+      type: CPI,
+      reader,
+      limits,
+      read: (reader, text, limits, options) => reader.read({ format: "cpi_config", text, limits }, options),
+      merge,
+    });
+  }
+}
+
+function merge(parts: readonly NamedPart<readonly CpiDefinition[]>[], configs: readonly Config[]): MergedCpiConfig {
+  const cpis = parts.flatMap(({ part }) => part);
+  refuseDuplicateCpis(cpis);
+  return { version: configs.map((config) => config.configId).join("-"), cpis: parts.length === 0 ? undefined : cpis };
+}

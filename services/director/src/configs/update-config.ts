@@ -1,0 +1,141 @@
+import type { UpdateConfigRequest, UpdateConfigResponse } from "@diskmesh/api/director";
+import { AbortedError, ResourceExhaustedError } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import { askerOf } from "../audit/asker.js";
+import type { Config } from "../store/config.js";
+import {
+  configIdentity,
+  configKey,
+  type DirectorTables,
+  type DirectorTransaction,
+  nextNumber,
+} from "../store/schema.js";
+import { CLOUD } from "./cloud-configs.js";
+import type { Configs } from "./configs.js";
+import type { ConfigContext } from "./context.js";
+import { CPI } from "./cpi-configs.js";
+import { latestConfigs } from "./latest-configs.js";
+import { latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
+import { MAX_CONFIG_BYTES } from "./readers-of-texts.js";
+import { RESURRECTION } from "./resurrection-configs.js";
+import { encodeConfig } from "./wire.js";
+
+/** Configs that differ in type or name. Each is read again at every start. */
+const MAX_CONFIG_NAMES = 20;
+/** Versions that are kept of each config. */
+const MAX_CONFIG_VERSIONS = 10;
+
+export async function updateConfig(
+  context: ConfigContext,
+  request: UpdateConfigRequest,
+  call: CallContext,
+): Promise<UpdateConfigResponse> {
+  const { content, expectedLatestId } = request;
+  const type = parseConfigType(request.type);
+  const name = parseConfigName(request.name);
+  // What is there already may stay, even if it would not be taken any more.
+  const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
+  const unchanged = await context.tablet.read(isThere);
+  const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);
+  const { config } = await context.tablet.transact((tx) => {
+    const latest = latestConfig(tx, type, name);
+    refuseUnexpected(latest, expectedLatestId);
+    if (latest?.content === content) return { config: latest };
+    if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
+    read.check(tx);
+    if (latest === undefined) refuseManyNames(tx, MAX_CONFIG_NAMES);
+    const config: Config = {
+      configId: nextNumber(tx, "config"),
+      type,
+      name,
+      content,
+      createdAtMs: context.clock.nowMs(),
+    };
+    tx.configs.put(config);
+    read.keep(config);
+    forgetOldVersions(tx, config, MAX_CONFIG_VERSIONS);
+    noteConfig(context, tx, call, latest === undefined ? "create" : "update", config);
+    return { config };
+  });
+  return { config: encodeConfig(config) };
+}
+
+/** Notes who changes a config. */
+export function noteConfig(
+  { events }: ConfigContext,
+  tx: DirectorTransaction,
+  call: CallContext,
+  action: string,
+  { type, name }: Pick<Config, "type" | "name">,
+): void {
+  events.note(tx, { action, objectType: `config/${type}`, objectName: name }, askerOf(call));
+}
+
+/** A config that is new, once its text was read and found to be one. */
+interface ReadConfig {
+  /** Throws when it does not go together with the others of its type. */
+  readonly check: (tables: DirectorTables) => void;
+  /** Within the transaction that records it. */
+  readonly keep: (config: Config) => void;
+}
+
+/** Reads a config from outside. Throws InvalidArgumentError when it must not be taken. */
+export async function readConfig(
+  context: ConfigContext,
+  type: string,
+  name: string,
+  content: string,
+  signal: AbortSignal,
+): Promise<ReadConfig> {
+  const configs = configsOf(context, type);
+  if (configs === undefined) {
+    await checkPlain(context, `${type} config \`${name}\``, content, signal);
+    return { check: () => {}, keep: () => {} };
+  }
+  const part = await configs.read(name, content, signal);
+  return {
+    check: (tables) => configs.check(tables, name, part),
+    keep: (config) => configs.keep(config, part),
+  };
+}
+
+/** The configs of a type that the director heeds; undefined for any other, of which it keeps the text alone. */
+export function configsOf(
+  context: ConfigContext,
+  type: string,
+): Pick<Configs<unknown, unknown>, "read" | "check" | "keep"> | undefined {
+  if (type === CPI) return context.configs.cpi;
+  if (type === CLOUD) return context.configs.cloud;
+  if (type === RESURRECTION) return context.configs.resurrection;
+  return undefined;
+}
+
+/** Throws InvalidArgumentError for a text that is no mapping in YAML, or too much of one. */
+export async function checkPlain(
+  { configs }: Pick<ConfigContext, "configs">,
+  what: string,
+  text: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const limits = { what, sizeBytes: MAX_CONFIG_BYTES, holdsSecrets: true };
+  await configs.reader.read({ format: "plain_config", text, limits }, { signal });
+}
+
+function refuseUnexpected(latest: Config | undefined, expectedLatestId: number | undefined): void {
+  const latestId = latest?.configId ?? 0;
+  if (expectedLatestId === undefined || expectedLatestId === latestId) return;
+  throw new AbortedError(
+    `the latest version is ${latestId}, not ${expectedLatestId} (expected_latest_id): look at what was changed and start over`,
+    { about: { latest_id: String(latestId), expected_latest_id: String(expectedLatestId) } },
+  );
+}
+
+function refuseManyNames(tx: DirectorTransaction, limit: number): void {
+  if (latestConfigs(tx).length < limit) return;
+  throw new ResourceExhaustedError(`there are ${limit} configs already, which is the limit: delete one`);
+}
+
+function forgetOldVersions(tx: DirectorTransaction, config: Config, keep: number): void {
+  const versions = [...tx.configs.by("byIdentity", configIdentity(config))];
+  for (const old of versions.slice(0, -keep)) tx.configs.delete(configKey(old.configId));
+}

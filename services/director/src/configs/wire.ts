@@ -1,0 +1,7 @@
+import type { Config as WireConfig } from "@diskmesh/api/director";
+import type { Config } from "../store/config.js";
+
+export function encodeConfig(config: Config): WireConfig {
+  const { configId, type, name, content, createdAtMs } = config;
+  return { configId, type, name, content, createdAt: new Date(createdAtMs) };
+}

@@ -1,0 +1,39 @@
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
+import { expect } from "chai";
+import type { CpiCall } from "../store/cpi-call.js";
+import { recordsAtStart, thingsChanged, whyHeldUp } from "./cpi-call.js";
+
+describe("what a CPI's call changes", () => {
+  const LOOKS = ["calculateVmCloudProperties", "getDisks", "hasDisk", "hasVm", "info", "listVms"];
+  const NO_CPI = ["endCalls", "fence", "listCpis", "setCpiConfig", "watchCpiLog"];
+  const request = { agentId: "agent", vmCid: "vm", diskCid: "disk", token: "t", snapshotCid: "s", stemcellCid: "c" };
+
+  for (const method of Object.keys(CpiServiceDefinition.methods).filter((name) => !NO_CPI.includes(name)))
+    it(`${method} -> ${LOOKS.includes(method) ? "nothing" : "something"}`, () => {
+      const things = thingsChanged(method, { ...request, imagePath: "/image" });
+      if (LOOKS.includes(method)) expect(things).to.equal(undefined);
+      else expect(things).to.not.be.oneOf([undefined, []]);
+    });
+
+  const ROWS: [string, object, string[]][] = [
+    ["attachDisk", { vmCid: "v", diskCid: "d" }, ["diskCid d", "vmCid v"]],
+    ["createDisk near a VM", { vmCid: "v", token: "t" }, ["token t"]],
+    ["createDisk without a token", { vmCid: "", token: "" }, []],
+    ["createVm with disks", { agentId: "a", diskCids: ["d"] }, ["agentId a"]],
+  ];
+  for (const [what, fields, things] of ROWS)
+    it(`${what} -> ${things.join(", ") || "nothing that has a name"}`, () => {
+      expect(thingsChanged(what.split(" ")[0] ?? "", fields)).to.deep.equal(things);
+    });
+
+  it("what is held up -> says by whom, since when, and what to do", () => {
+    const call = { callId: "c", directorGeneration: 1, requestId: "task-7", things: [], sinceMs: 5_000 };
+    const why = whyHeldUp({ ...call, dispatcher: "10.0.0.5:7020", method: "attachDisk", taskId: 7 }, 65_400);
+    expect(why).to.include("dispatcher 10.0.0.5:7020 may still run attachDisk of task 7, which began 60 s ago:");
+    expect(why).to.include("take its address out of dispatcher.address");
+    const [all] = recordsAtStart({ recorded: [], hadTasks: true }, ["10.0.0.5:7020"], 1, 0);
+    expect(whyHeldUp(all as CpiCall, 0)).to.include(
+      "dispatcher 10.0.0.5:7020 may still run calls of a director that had no other dispatcher: start that dispatcher",
+    );
+  });
+});

@@ -1,0 +1,100 @@
+import type { CpiCall } from "../store/cpi-call.js";
+
+/** The one thing of a record that stands for all calls at a dispatcher. */
+export const ANYTHING = "anything";
+
+/** Stands for the calls at the only dispatcher of a director, which are not recorded one by one. */
+function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: number): CpiCall {
+  const nobody = { taskId: 0, requestId: "", method: "" };
+  return { ...nobody, callId: "all", dispatcher, directorGeneration, things: [ANYTHING], sinceMs };
+}
+
+/** Says by being there that calls are recorded, also where none is under way. A release that recorded none left nothing. */
+const RECORDING = "recording";
+
+export function isOfDispatcher({ callId }: CpiCall): boolean {
+  return callId !== RECORDING;
+}
+
+/** What is in the store when a director begins to lead. */
+export interface FormerRecords {
+  readonly recorded: readonly CpiCall[];
+  /** Without one, no CPI was ever called. */
+  readonly hadTasks: boolean;
+}
+
+/**
+ * What a director records before its first call. One that finds no record where tasks were run comes after a release that
+ * made none: at which of its dispatchers calls of that one still run nobody knows, so that each may have some.
+ */
+export function recordsAtStart(
+  { recorded, hadTasks }: FormerRecords,
+  addresses: readonly string[],
+  directorGeneration: number,
+  sinceMs: number,
+): readonly CpiCall[] {
+  const [only = ""] = addresses;
+  if (addresses.length === 1) return [callsOfOnly(only, directorGeneration, sinceMs)];
+  const nothing = { ...callsOfOnly("", directorGeneration, sinceMs), callId: RECORDING, things: [] };
+  if (recorded.length > 0 || !hadTasks) return [nothing];
+  const unrecorded = addresses.map((address) => ({
+    ...callsOfOnly(address, directorGeneration - 1, sinceMs),
+    callId: `all of former directors at ${address}`,
+  }));
+  return [nothing, ...unrecorded];
+}
+
+/** Of a request: what it may name. */
+export interface NamedThings {
+  readonly agentId?: string;
+  readonly vmCid?: string;
+  readonly diskCid?: string;
+  readonly token?: string;
+  readonly snapshotCid?: string;
+  readonly stemcellCid?: string;
+  readonly imagePath?: string;
+}
+
+/** By method, which fields name what it changes: not the VM that a new disk shall be near. Methods that only look have none. */
+const CHANGED: Readonly<Record<string, readonly (keyof NamedThings)[]>> = {
+  createVm: ["agentId"],
+  deleteVm: ["vmCid"],
+  rebootVm: ["vmCid"],
+  setVmMetadata: ["vmCid"],
+  createDisk: ["token"],
+  deleteDisk: ["diskCid"],
+  attachDisk: ["diskCid", "vmCid"],
+  detachDisk: ["diskCid", "vmCid"],
+  setDiskMetadata: ["diskCid"],
+  resizeDisk: ["diskCid"],
+  updateDisk: ["diskCid"],
+  snapshotDisk: ["diskCid"],
+  deleteSnapshot: ["snapshotCid"],
+  createStemcell: ["imagePath"],
+  deleteStemcell: ["stemcellCid"],
+};
+
+/** What a call changes; undefined for one that only looks. */
+export function thingsChanged(method: string, request: NamedThings): readonly string[] | undefined {
+  return CHANGED[method]?.flatMap((field) => (request[field] ? [`${field} ${request[field]}`] : []));
+}
+
+/** That nobody knows yet what has come of it, in a sentence. */
+export function callText({ method, cpi, things }: Pick<CpiCall, "method" | "cpi" | "things">): string {
+  const whose = cpi ? `CPI ${cpi}` : "the default CPI";
+  const what = things.length === 0 ? "" : ` of ${things.join(", ")}`;
+  return `${whose} has not answered ${method}${what}`;
+}
+
+/** Why nothing is done to a thing for now. Operators read it: it says what they can do. */
+export function whyHeldUp({ dispatcher, method, taskId, sinceMs }: CpiCall, nowMs: number): string {
+  const ageSeconds = Math.max(0, Math.round((nowMs - sinceMs) / 1_000));
+  const what =
+    method === ""
+      ? "calls of a director that had no other dispatcher"
+      : `${method} of task ${taskId}, which began ${ageSeconds} s ago`;
+  return (
+    `dispatcher ${dispatcher} may still run ${what}: ` +
+    "start that dispatcher; if its machine is off for good, take its address out of dispatcher.address and restart the director"
+  );
+}

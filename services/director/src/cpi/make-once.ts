@@ -1,0 +1,84 @@
+import { messageOf } from "@diskmesh/domain";
+import type { PossibleOrphan } from "../store/possible-orphan.js";
+import type { DirectorTransaction } from "../store/schema.js";
+import type { TaskRun } from "../tasks/task-run.js";
+import type { CpiJobContext } from "./context.js";
+import type { CpiTarget, RepeatOptions } from "./cpi-calls.js";
+import { CpiCallError } from "./cpi-error.js";
+import { surplusOrphans } from "./possible-orphan.js";
+
+/** What the CPI of a target says of itself, as far as jobs care. */
+export interface CpiFacts {
+  readonly apiVersion: number;
+  readonly findsByToken: boolean;
+  readonly needsVmSpec: boolean;
+}
+
+export async function cpiFacts(context: CpiJobContext, run: TaskRun, target: CpiTarget): Promise<CpiFacts> {
+  try {
+    return await context.cpi.call("info", target, {}, run);
+  } catch (error) {
+    // Old CPIs do not have the method.
+    if (error instanceof CpiCallError && error.isNotImplemented)
+      return { apiVersion: 1, findsByToken: false, needsVmSpec: true };
+    throw error;
+  }
+}
+
+export interface Making extends Pick<PossibleOrphan, "token" | "kind" | "cpi" | "az" | "deployment" | "madeFor"> {
+  readonly findsByToken: boolean;
+  /** The intent was recorded by an earlier attempt, of which nobody knows how far it got. */
+  readonly begunBefore: boolean;
+  /** Takes the intent back. */
+  readonly drop: (tx: DirectorTransaction) => void;
+}
+
+/**
+ * Calls what makes a VM or a disk. Returns undefined when an earlier attempt may have made it and the CPI could not find
+ * it: it is recorded as a possible orphan and the intent is taken back, so that the next step begins anew, or finds
+ * nothing to delete.
+ */
+export async function makeOnce<Made>(
+  context: CpiJobContext,
+  run: TaskRun,
+  making: Making,
+  call: (options: RepeatOptions) => Promise<Made>,
+): Promise<Made | undefined> {
+  const { findsByToken, begunBefore, drop } = making;
+  if (begunBefore && !findsByToken) {
+    await giveUp(context, run, making, "an earlier attempt ended in the middle of the call");
+    return undefined;
+  }
+  try {
+    return await call({ repeatUnknown: findsByToken });
+  } catch (error) {
+    if (!(error instanceof CpiCallError)) throw error;
+    // A CPI that knows tokens would have found what an earlier call had made.
+    const madeNothing = error.refused || (error.outcome === "not_done" && !begunBefore);
+    if (madeNothing) await context.tablet.transact(drop);
+    else if (!findsByToken) await giveUp(context, run, making, messageOf(error));
+    throw error;
+  }
+}
+
+async function giveUp(context: CpiJobContext, run: TaskRun, making: Making, reason: string): Promise<void> {
+  const { token, kind, cpi, az, deployment, madeFor, drop } = making;
+  const message = `the CPI may have made a ${kind} that nobody knows of (${reason}): see ListPossibleOrphans`;
+  run.event({ stage: "Possibly orphaned", task: `${kind} ${token}`, state: "failed", message });
+  await context.tablet.transact((tx) => {
+    putPossibleOrphan(context, run, tx, { token, kind, cpi, az, deployment, madeFor, reason });
+    drop(tx);
+  });
+}
+
+/** Within a transaction: puts on the list what is there perhaps, and nobody will know of. */
+export function putPossibleOrphan(
+  { clock, limits }: CpiJobContext,
+  { taskId }: TaskRun,
+  tx: DirectorTransaction,
+  orphan: Omit<PossibleOrphan, "taskId" | "sinceMs">,
+): void {
+  tx.possibleOrphans.put({ ...orphan, taskId, sinceMs: clock.nowMs() });
+  for (const old of surplusOrphans(tx.possibleOrphans.entries(), limits.maxPossibleOrphans))
+    tx.possibleOrphans.delete(old.token);
+}

@@ -1,0 +1,118 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { VmChange } from "../instances/vm-change.js";
+import { compareLocks, type LockName } from "../locks/locks.js";
+import type { Disk } from "../store/disk.js";
+import { formatInstance, type Instance, type VmState } from "../store/instance.js";
+
+/** What a deploy does next. Each but `nothing` is about one instance. */
+export type DeploymentStep =
+  | { readonly do: "delete_instance" | "create_vm" | "await_agent" | "set_vm_metadata"; readonly instance: Instance }
+  | { readonly do: "delete_vm"; readonly instance: Instance; readonly because: string }
+  | { readonly do: "persistent_disk" | "start" | "stop" | "restart"; readonly instance: Instance }
+  | { readonly do: "nothing" };
+
+export type InstanceStep = Exclude<DeploymentStep, { readonly do: "nothing" }>;
+
+/** What is to be known of an instance whose VM is there. Asked for only when it matters. */
+export interface DeployNeeds {
+  readonly changeOf: (instance: Instance) => VmChange;
+  readonly hasDiskWork: (instance: Instance) => boolean;
+  /** Another one with a VM that still has an address which is to be this one's. */
+  readonly holderOf: (instance: Instance) => Instance | undefined;
+  /** Whether a VM whose agent does not answer is made anew. */
+  readonly fixesLost: boolean;
+}
+
+/**
+ * What brings instances to where they shall be; ignored ones are left alone. Of several, those that leave go first: on a
+ * full fleet they make the room. One whose address another one is to get goes before that: two that swap their addresses
+ * are away at the same time. A VM that must be made anew is deleted only when the others are as they shall be.
+ */
+export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): DeploymentStep {
+  const { changeOf, hasDiskWork } = needs;
+  const instances = all.filter(({ ignore }) => !ignore);
+  const inState = (...states: readonly VmState[]) => instances.find(({ vmState }) => states.includes(vmState));
+  const leaving = instances.find((instance) => instance.leaving);
+  if (leaving !== undefined) return { do: "delete_instance", instance: leaving };
+  const halfDeleted = inState("deleting");
+  if (halfDeleted !== undefined) return { do: "delete_vm", instance: halfDeleted, because: "its deletion had begun" };
+  // What has begun is finished first: it may have an address that another one waits for.
+  const begun = inState("creating");
+  if (begun !== undefined) return { do: "create_vm", instance: begun };
+  const detached = instances.find(({ state, vmState }) => state === "detached" && vmState !== "none");
+  if (detached !== undefined) return { do: "delete_vm", instance: detached, because: "it is to be without a VM" };
+  const unmade = instances.find(({ state, vmState }) => state !== "detached" && vmState === "none");
+  if (unmade !== undefined) return creation(unmade, needs);
+  const silent = inState("created");
+  // Whoever waits in vain for an agent's answer may have corrected what was wrong with its VM.
+  if (silent !== undefined) return recreation(silent, changeOf(silent)) ?? { do: "await_agent", instance: silent };
+  const running = instances.filter(({ vmState }) => vmState === "running");
+  const busy = running.find((instance) => hasDiskWork(instance) && changeOf(instance).do !== "recreate");
+  if (busy !== undefined) return { do: "persistent_disk", instance: busy };
+  const lost = inState("lost");
+  if (lost !== undefined) return replacement(lost, needs);
+  for (const instance of running) {
+    const change = changeOf(instance);
+    if (change.do === "set_metadata") return { do: "set_vm_metadata", instance };
+    if (change.do === "restart") return { do: "restart", instance };
+    const step = recreation(instance, change) ?? ofJobs(instance);
+    if (step !== undefined) return step;
+  }
+  return { do: "nothing" };
+}
+
+function creation(unmade: Instance, { holderOf }: DeployNeeds): DeploymentStep {
+  const holder = holderOf(unmade);
+  if (holder === undefined) return { do: "create_vm", instance: unmade };
+  const name = formatInstance(unmade);
+  if (holder.ignore)
+    throw new InvalidStateError(
+      `${formatInstance(holder)} is ignored, and an address of it is to be ${name}'s: unignore it first`,
+      { about: { instance_id: holder.instanceId } },
+    );
+  return { do: "delete_vm", instance: holder, because: `an address of it is to be ${name}'s` };
+}
+
+function recreation(instance: Instance, change: VmChange): DeploymentStep | undefined {
+  return change.do === "recreate" ? { do: "delete_vm", instance, because: change.because } : undefined;
+}
+
+function replacement(lost: Instance, { changeOf, fixesLost }: DeployNeeds): DeploymentStep {
+  const because = "it is gone, or its agent does not answer";
+  if (fixesLost || changeOf(lost).do === "recreate") return { do: "delete_vm", instance: lost, because };
+  throw new InvalidStateError(
+    `the vm of ${formatInstance(lost)} is gone, or its agent does not answer: ask again with fix to have it made anew`,
+    { about: { instance_id: lost.instanceId } },
+  );
+}
+
+function ofJobs(instance: Instance): DeploymentStep | undefined {
+  const { state = "started", jobs = "started" } = instance;
+  if (state === "started" && jobs !== "started") return { do: "start", instance };
+  if (state === "stopped" && jobs !== "stopped") return { do: "stop", instance };
+  return undefined;
+}
+
+/**
+ * Whether an instance's VM is to be made while nothing runs for it that could be harmed: there is none, or its jobs have
+ * never been started on it. All of these are made at once.
+ */
+export function isMissing({ vmState, state, jobs }: Instance): boolean {
+  if (vmState === "deleting" || vmState === "creating") return true;
+  if (state === "detached") return false;
+  if (vmState === "none" || vmState === "created") return true;
+  return vmState === "lost" && jobs === "stopped" && state !== "stopped";
+}
+
+/** Whether something is wrong with it, so that it is seen to before those that are well. */
+export function isBroken({ vmState, state = "started", jobs = "started" }: Instance): boolean {
+  return vmState !== "running" ? state !== "detached" : state === "started" && jobs !== "started";
+}
+
+/** The locks of one step, within the deployment's own. */
+export function locksOfStep(step: InstanceStep, attached: readonly Disk[]): LockName[] {
+  const locks: LockName[] = [{ type: "instance", resource: step.instance.instanceId }];
+  if (step.do === "delete_instance" || step.do === "delete_vm")
+    locks.push(...attached.map((disk): LockName => ({ type: "disk", resource: disk.name })));
+  return locks.sort(compareLocks);
+}

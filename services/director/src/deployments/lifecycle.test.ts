@@ -1,0 +1,422 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Instance, type Task, TaskState } from "@diskmesh/api/director";
+import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { expect } from "chai";
+import { TestDirector } from "../testing/test-director.js";
+
+const CLOUD = `
+azs: [{name: z1}]
+vm_types: [{name: small, cloud_properties: {ram: 1}}, {name: large, cloud_properties: {ram: 2}}]
+disk_types: [{name: fast, disk_size: 1024}]
+networks: [{name: private, type: manual, subnets: [{range: 10.0.0.0/28, gateway: 10.0.0.1}]}]
+`;
+const STOP = ["script pre-stop", "drain shutdown", "stop", "script post-stop"];
+const START = ["script pre-start", "start", "get_state", "script post-start"];
+
+/** What operators do to instances that are deployed; their agents run jobs as BOSH's do, unless said otherwise. */
+describe("the lifecycle of instances", () => {
+  let director: TestDirector;
+
+  before(async () => {
+    const agents = {
+      requestTimeoutMs: 10_000,
+      attachTimeoutMs: 30_000,
+      detachTimeoutMs: 500,
+      // What an agent takes to answer on a busy machine.
+      lostAfterMs: 5_000,
+    };
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning: { agents } });
+    await director.configs.updateConfig({ type: "cloud", content: CLOUD });
+  });
+  after(() => director?.stop());
+  beforeEach(async () => {
+    await unignored();
+    for (const agent of director.agents) {
+      await agent.stop();
+      agent.hasJobs = true;
+      agent.startsAs.length = 0;
+      agent.drains.length = 0;
+      agent.failures.length = 0;
+      await agent.start();
+    }
+    const { task } = await director.deployments.deleteDeployment({ deployment: "web", wait: true });
+    expect(task?.state).to.equal(TaskState.DONE, task?.result);
+    for (const agent of director.agents) agent.calls.length = 0;
+  });
+
+  const unignored = async (): Promise<void> => {
+    await director.lifecycle.unignore({ selection: { deployment: "web" } }).catch((error: unknown) => {
+      if (!(error instanceof NotFoundError)) throw error;
+    });
+  };
+  const manifest = (instances = 1, more = "", update = "canaries: 1, max_in_flight: 2") =>
+    `name: web\nupdate: {${update}}\ninstance_groups:\n- {name: db, instances: ${instances}, azs: [z1], persistent_disk: 64, networks: [{name: private}], ${more || "vm_type: small"}}\n`;
+  const deployed = async (text: string) => {
+    const { result } = await director.deployManifest(text);
+    expect(result).to.equal("/deployments/web");
+    director.cpi.calls.length = 0;
+    for (const agent of director.agents) agent.calls.length = 0;
+  };
+  const DB = { deployment: "web", group: "db", instance: "" };
+  const ONE = { ...DB, instance: "0" };
+  const ended = async (call: Promise<{ readonly task?: { readonly result: string } | undefined }>) =>
+    (await call).task?.result;
+  const done = async (call: Promise<{ readonly task?: { readonly result: string } | undefined }>) =>
+    expect(await ended(call)).to.equal("/deployments/web");
+  const stop = (selection: object, more: object = {}) => director.lifecycle.stop({ selection, wait: true, ...more });
+  const start = (selection: object, more: object = {}) => director.lifecycle.start({ selection, wait: true, ...more });
+  const restart = (selection: object, more: object = {}) =>
+    director.lifecycle.restart({ selection, wait: true, ...more });
+  const recreate = (selection: object, more: object = {}) =>
+    director.lifecycle.recreate({ selection, wait: true, ...more });
+  const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
+  const first = async () => (await instances())[0] as Instance;
+  const agentCalls = async () => director.agent((await first()).agentId).calls;
+  const cpiCalls = () => director.cpi.calls.map((call) => call.split(" ")[0]);
+  const disk = async () => {
+    const { disks } = await director.deployments.listPersistentDisks({ deployment: "web" });
+    return disks.find(({ orphanedAt }) => orphanedAt === undefined);
+  };
+
+  it("deployed -> jobs started in BOSH's order once the disk is mounted; again -> nothing", async () => {
+    await director.deployManifest(manifest());
+    const calls = await agentCalls();
+    expect(calls.map((call) => call.split(" disk-")[0])).to.deep.equal(["add_persistent", "mount", ...START]);
+    expect(await first()).to.include({ state: "started", jobsState: "started", ignore: false });
+    calls.length = 0;
+    await deployed(manifest());
+    expect(await agentCalls()).to.deep.equal([]);
+  });
+
+  it("stop -> jobs stopped, the VM and its disk stay; again -> nothing; a deploy leaves it stopped; start -> runs", async () => {
+    await deployed(manifest());
+    await done(stop(ONE));
+    expect(await agentCalls()).to.deep.equal(STOP);
+    expect(cpiCalls()).to.deep.equal([]);
+    expect(await first()).to.include({ state: "stopped", jobsState: "stopped", vmState: "running" });
+    await done(stop(ONE));
+    expect(await agentCalls()).to.deep.equal(STOP);
+    await deployed(manifest(1, "vm_type: large"));
+    expect(await first()).to.include({ state: "stopped", jobsState: "stopped", vmState: "running" });
+    expect(await agentCalls()).to.deep.equal([], "made anew, but not started");
+    await done(start(ONE));
+    expect(await agentCalls()).to.deep.equal(START);
+    expect(await first()).to.include({ state: "started", jobsState: "started" });
+  });
+
+  it("stop, hard -> no VM, the address and the disk are kept, dynamic disks detached; a deploy leaves it; start -> all back", async () => {
+    await deployed(manifest());
+    const before = await first();
+    const kept = await disk();
+    await director.provide("data", before.instanceId);
+    director.cpi.calls.length = 0;
+    await done(stop(ONE, { hard: true }));
+    expect(cpiCalls()).to.deep.equal(["detachDisk", "detachDisk", "deleteVm"]);
+    expect(await first()).to.include({ state: "detached", vmState: "none", vmCid: "" });
+    expect((await director.disks.getDisk({ diskName: "data" })).disk?.vmCid).to.equal("");
+    await deployed(manifest());
+    expect(director.cpi.vms.size).to.equal(0);
+    await done(start(ONE));
+    const now = await first();
+    expect(now.networks).to.deep.equal(before.networks);
+    expect(await disk()).to.include({ diskCid: kept?.diskCid, vmCid: now.vmCid, state: "mounted" });
+    expect((await agentCalls()).slice(-START.length)).to.deep.equal(START);
+  });
+
+  it("stop, while the cloud config lacks the disk's type, or has it smaller -> stopped; start -> says so", async () => {
+    await deployed(manifest(1, "vm_type: small").replace("persistent_disk: 64", "persistent_disk_type: fast"));
+    const started = "disk_types: [{name: fast, disk_size: 1024}]";
+    try {
+      for (const [now, reason] of [
+        ["", "`fast`"],
+        ["disk_types: [{name: fast, disk_size: 64}]", "cannot shrink"],
+      ] as const) {
+        await director.configs.updateConfig({ type: "cloud", content: CLOUD.replace(started, now) });
+        await done(stop(ONE));
+        expect(await first()).to.include({ state: "stopped", jobsState: "stopped", vmState: "running" });
+        expect(await disk()).to.include({ state: "mounted" });
+        expect(await ended(start(ONE))).to.contain(reason);
+        await director.configs.updateConfig({ type: "cloud", content: CLOUD });
+        await done(start(ONE));
+        expect(await first()).to.include({ state: "started", jobsState: "started" });
+      }
+    } finally {
+      await director.configs.updateConfig({ type: "cloud", content: CLOUD });
+    }
+  });
+
+  it("detached, then stopped -> a VM without jobs that run", async () => {
+    await deployed(manifest());
+    await done(stop(ONE, { hard: true }));
+    await done(stop(ONE));
+    expect(await first()).to.include({ state: "stopped", vmState: "running", jobsState: "stopped" });
+    expect((await agentCalls()).filter((call) => call === "start")).to.deep.equal([]);
+  });
+
+  it("restart -> stopped and started on the same VM; skip_drain -> neither pre-stop nor drain", async () => {
+    await deployed(manifest());
+    const { vmCid } = await first();
+    await done(restart(ONE));
+    expect(await agentCalls()).to.deep.equal(["script pre-stop", "drain update", ...STOP.slice(2), ...START]);
+    (await agentCalls()).length = 0;
+    await done(restart(ONE, { options: { skipDrain: true } }));
+    expect(await agentCalls()).to.deep.equal([...STOP.slice(2), ...START]);
+    expect((await first()).vmCid).to.equal(vmCid);
+  });
+
+  it("skip_drain of groups -> those are not drained, others are", async () => {
+    await deployed(manifest());
+    await done(restart(DB, { options: { skipDrainGroups: ["other", "db"] } }));
+    expect(await agentCalls()).to.deep.equal([...STOP.slice(2), ...START]);
+    (await agentCalls()).length = 0;
+    await done(restart(DB, { options: { skipDrainGroups: ["other"] } }));
+    expect((await agentCalls()).slice(0, 2)).to.deep.equal(["script pre-stop", "drain update"]);
+    await rejection(
+      restart(DB, { options: { skipDrainGroups: ["../db"] } }),
+      InvalidArgumentError,
+      "skip_drain_groups",
+    );
+  });
+
+  describe("dry_run", () => {
+    const DRY = { options: { dryRun: true } };
+    const told = async (call: Promise<{ readonly task?: Task | undefined }>) => {
+      const { task } = await call;
+      expect(task).to.include({ state: TaskState.DONE, result: "/deployments/web" });
+      expect(task?.description).to.match(/ \(dry run\)$/);
+      const texts = await director.eventTexts(task?.taskId ?? 0);
+      return texts.filter((text) => /^Dry run .* finished: $/.test(text)).map((text) => text.slice(8, -11));
+    };
+    const dryDeploy = (text: string, more: object = {}) =>
+      director.deployments.deploy({ manifest: text, wait: true, ...more, ...DRY });
+    const untouched = async (work: () => Promise<void>): Promise<void> => {
+      const before = [await instances(), (await director.deployments.listDeployments({})).deployments];
+      for (const agent of director.agents) agent.calls.length = 0;
+      director.cpi.calls.length = 0;
+      await work();
+      expect([await instances(), (await director.deployments.listDeployments({})).deployments]).to.deep.equal(before);
+      expect(director.agents.flatMap(({ calls }) => calls)).to.deep.equal([]);
+      expect(director.cpi.calls.filter((call) => !/^(info|getCpi)/.test(call))).to.deep.equal([]);
+    };
+
+    it("of a deploy -> what each instance would go through; nothing of it happens", async () => {
+      await deployed(manifest(2));
+      const [zero, one] = (await instances()).map(({ instanceId }) => instanceId);
+      await untouched(async () => {
+        expect(await told(dryDeploy(manifest(2)))).to.deep.equal([]);
+        const [first, second, ...more] = await told(dryDeploy(manifest(2, "vm_type: large")));
+        expect(first).to.match(new RegExp(`^db/${zero} would lose its vm: .+`));
+        expect(second).to.match(new RegExp(`^db/${one} would lose its vm: .+`));
+        expect(more).to.deep.equal([]);
+        expect(await told(dryDeploy(manifest(3)))).to.deep.equal(["db/2 would get a vm"]);
+        expect(await told(dryDeploy(manifest(1)))).to.deep.equal([`db/${one} would be deleted`]);
+        const recreated = await told(dryDeploy(manifest(2), { recreate: true }));
+        expect(recreated).to.deep.equal([zero, one].map((id) => `db/${id} would lose its vm: it was asked for`));
+        const disks = manifest(2).replace("persistent_disk: 64", "persistent_disk: 128");
+        expect(await told(dryDeploy(disks))).to.deep.equal(
+          [zero, one].map((id) => `db/${id} would have its persistent disk changed`),
+        );
+      });
+      await rejection(dryDeploy(manifest(1, "vm_type: none")), InvalidStateError, "vm_type `none`");
+    });
+
+    it("of a deployment that is not there -> its VMs, and it stays away", async () => {
+      expect(await told(dryDeploy(manifest(1)))).to.deep.equal(["db/0 would get a vm"]);
+      expect((await director.deployments.listDeployments({})).deployments).to.deep.equal([]);
+    });
+
+    it("of stop, start, restart and recreate -> the same", async () => {
+      await deployed(manifest());
+      const { instanceId } = await first();
+      await untouched(async () => {
+        expect(await told(stop(DB, DRY))).to.deep.equal([`db/${instanceId} would be stopped`]);
+        expect(await told(stop(DB, { hard: true, ...DRY }))).to.deep.equal([
+          `db/${instanceId} would lose its vm: it is to be without a VM`,
+        ]);
+        expect(await told(start(DB, DRY))).to.deep.equal([]);
+        expect(await told(restart(DB, DRY))).to.deep.equal([`db/${instanceId} would be restarted`]);
+        expect(await told(recreate(ONE, DRY))).to.deep.equal([`db/${instanceId} would lose its vm: it was asked for`]);
+      });
+    });
+  });
+
+  it("a drain that takes its time -> waited for and asked again; one beyond the limit -> told", async () => {
+    await deployed(manifest());
+    director.agent((await first()).agentId).drains.push(-1, 0);
+    await done(stop(ONE));
+    expect(await agentCalls()).to.deep.equal([STOP[0], STOP[1], "drain status", ...STOP.slice(2)]);
+    await done(start(ONE));
+    director.agent((await first()).agentId).drains.push(1_000_000);
+    expect(await ended(stop(ONE))).to.match(/still drain after 3600000 ms: .*skip_drain/);
+    // It may be stopped in part, and whoever comes next stops or starts it.
+    expect(await first()).to.include({ state: "stopped", jobsState: "stopping" });
+    await done(start(ONE));
+  });
+
+  it("recreate -> another VM with its disk, started; changed config of others is left alone", async () => {
+    await deployed(manifest(2));
+    const [one, two] = await instances();
+    await director.configs.updateConfig({ type: "cloud", content: CLOUD.replace("ram: 1", "ram: 3") });
+    try {
+      await done(recreate(ONE));
+    } finally {
+      await director.configs.updateConfig({ type: "cloud", content: CLOUD });
+    }
+    const [now, other] = await instances();
+    expect(now?.vmCid).not.to.equal(one?.vmCid);
+    expect(other).to.deep.equal(two);
+    expect(cpiCalls()).to.deep.equal([
+      "detachDisk",
+      "deleteVm",
+      "createVm",
+      "setVmMetadata",
+      "attachDisk",
+      "setDiskMetadata",
+    ]);
+    expect(director.cpi.vms.get(now?.vmCid ?? "")?.request.cloudProperties).to.include({ ram: 3 });
+    expect((await agentCalls()).slice(-START.length)).to.deep.equal(START);
+  });
+
+  it("a group with a canary -> the canary first; when it does not run, the others are left alone", async () => {
+    await deployed(manifest(3, "", "canaries: 1, max_in_flight: 2, canary_watch_time: 10, update_watch_time: 10"));
+    const before = await instances();
+    // The host of the first VM is given again.
+    director.agent(before[0]?.agentId ?? "").startsAs.push("failing");
+    expect(await ended(recreate(DB))).to.match(
+      /^db\/.* is failing after 10 ms \(its watch time\); these do not: web; see the logs|is failing after 10 ms/,
+    );
+    const after = await instances();
+    expect(after.slice(1)).to.deep.equal(before.slice(1));
+    expect(after[0]).to.include({ vmState: "running", jobsState: "stopped" });
+    await done(recreate(DB, { options: { canaries: "0", maxInFlight: "3" } }));
+    const vmCids = [...before, ...after, ...(await instances())].map(({ vmCid }) => vmCid);
+    expect(new Set(vmCids).size).to.be.at.least(6);
+  });
+
+  it("deploy with recreate -> every VM anew, each once", async () => {
+    await deployed(manifest(2));
+    const before = await instances();
+    const { task } = await director.deployments.deploy({ manifest: manifest(3), recreate: true, wait: true });
+    expect(task?.result).to.equal("/deployments/web");
+    expect(cpiCalls().filter((call) => call === "createVm")).to.have.lengthOf(3);
+    expect(cpiCalls().filter((call) => call === "deleteVm")).to.have.lengthOf(2);
+    const now = await instances();
+    for (const [index, instance] of before.entries()) expect(now[index]?.vmCid).not.to.equal(instance.vmCid);
+  });
+
+  it("an agent that knows no jobs -> nothing to stop or start, and every call is done", async () => {
+    for (const agent of director.agents) {
+      await agent.stop();
+      agent.hasJobs = false;
+      await agent.start();
+    }
+    await deployed(manifest());
+    await done(stop(ONE));
+    await done(start(ONE));
+    await done(restart(ONE));
+    expect(await agentCalls()).to.deep.equal([]);
+    expect(await first()).to.include({ state: "started", jobsState: "started", vmState: "running" });
+  });
+
+  it("the agent does not answer -> told, with what helps; with fix -> made anew", async () => {
+    await deployed(manifest(1));
+    const { agentId, vmCid } = await first();
+    const agent = director.agent(agentId);
+    await agent.stop();
+    expect(await ended(restart(ONE))).to.match(/does not answer: ask again with fix/);
+    expect(await first()).to.include({ vmState: "lost", vmCid });
+    const gate = director.cpi.gate("createVm", "before");
+    const fixing = restart(ONE, { fix: true });
+    await gate.reached;
+    await agent.start();
+    gate.release();
+    await done(fixing);
+    expect((await first()).vmCid).not.to.equal(vmCid);
+    expect(await first()).to.include({ vmState: "running", jobsState: "started" });
+  });
+
+  it("ignored -> passed over by deploys and changes of state, refused by name; unignored -> caught up", async () => {
+    await deployed(manifest(2));
+    const [, two] = await instances();
+    const selection = { ...DB, instance: two?.instanceId ?? "" };
+    await director.lifecycle.ignore({ selection });
+    const ignored = { ...two, ignore: true };
+    await deployed(manifest(2, "vm_type: large"));
+    await done(restart(DB));
+    expect((await instances())[1]).to.deep.equal(ignored);
+    await rejection(stop(selection), InvalidStateError, /is ignored: unignore it/);
+    await rejection(
+      director.deployments.deploy({ manifest: manifest(0) }),
+      InvalidStateError,
+      /no place for db\/.*, which is ignored/,
+    );
+    await rejection(
+      director.deployments.deleteDeployment({ deployment: "web" }),
+      InvalidStateError,
+      /is ignored: unignore it first/,
+    );
+    const moved = (await director.deployManifest(manifest(2).replace("networks: [{name: private}], ", ""))).result;
+    expect(moved).to.match(/is ignored, and the manifest changes its networks/);
+    // The other one leaves, although it has the lower index.
+    await deployed(manifest(1));
+    expect(await instances()).to.deep.equal([ignored]);
+    await director.lifecycle.unignore({ selection });
+    await deployed(manifest(1, "vm_type: large"));
+    expect((await first()).vmCid).not.to.equal(two?.vmCid);
+  });
+
+  it("ignored while a task is at work on it -> refused", async () => {
+    await deployed(manifest());
+    const gate = director.cpi.gate("deleteVm", "before");
+    const recreating = recreate(ONE);
+    await gate.reached;
+    await rejection(director.lifecycle.ignore({ selection: ONE }), InvalidStateError, /task \d+ is at work on db\//);
+    gate.release();
+    await done(recreating);
+  });
+
+  it("a disk is asked for while the VM is made anew -> waits for the lock from the first step to the last", async () => {
+    await deployed(manifest());
+    const { instanceId } = await first();
+    const gate = director.cpi.gate("deleteVm", "after");
+    const recreating = recreate(ONE);
+    await gate.reached;
+    const providing = director.provide("late", instanceId);
+    const waits = async () => (await director.locks.listLocks({})).locks.some((lock) => lock.waitingTaskIds.length > 0);
+    while (!(await waits())) await sleep(20);
+    gate.release();
+    await done(recreating);
+    expect((await providing).state).to.equal(TaskState.DONE);
+    const { disk } = await director.disks.getDisk({ diskName: "late" });
+    expect(disk?.vmCid).to.equal((await first()).vmCid);
+    const order = (await agentCalls()).map((call) => call.split(" ")[0]);
+    expect(order.lastIndexOf("add")).to.be.above(order.lastIndexOf("script"), "not before its jobs ran");
+  });
+
+  const WRONG: [string, () => Promise<unknown>, new (message: string) => Error, RegExp][] = [
+    ["no deployment", () => stop({}), InvalidArgumentError, /selection\.deployment/],
+    ["an unknown deployment", () => stop({ deployment: "none" }), NotFoundError, /deployment `none` not found/],
+    ["an unknown group", () => stop({ ...DB, group: "none" }), NotFoundError, /no instance group `none`/],
+    ["an unknown instance", () => stop({ ...DB, instance: "9" }), NotFoundError, /no instance `db\/9`/],
+    ["an instance without its group", () => stop({ ...ONE, group: "" }), InvalidArgumentError, /name the group/],
+    ["odd characters", () => stop({ ...DB, instance: "../x" }), InvalidArgumentError, /selection\.instance/],
+    [
+      "canaries that are none",
+      () => stop(ONE, { options: { canaries: "few" } }),
+      InvalidArgumentError,
+      /^canaries: give/,
+    ],
+    [
+      "max_in_flight that is none",
+      () => recreate(ONE, { options: { maxInFlight: "-1" } }),
+      InvalidArgumentError,
+      /^max_in_flight: give/,
+    ],
+  ];
+  for (const [cause, call, kind, effect] of WRONG)
+    it(`${cause} -> refused`, async () => {
+      await deployed(manifest());
+      await rejection(call(), kind, effect);
+    });
+});

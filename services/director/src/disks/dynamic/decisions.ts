@@ -1,0 +1,204 @@
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import type { Target } from "../../instances/instance.js";
+import type { Disk } from "../../store/disk.js";
+import { type JsonObject, sameJson } from "../../store/json.js";
+import type { MeantAttachment } from "../../store/task.js";
+
+/**
+ * What a task does next to a disk, from what is recorded of it. A task asks again after every step, and so does the
+ * next director: it never matters where the last one stopped.
+ */
+export type DiskStep =
+  | { readonly do: "create" | "attach" | "set_metadata" | "tell_agent" | "detach" | "delete" }
+  | { readonly do: "nothing"; readonly result: string };
+
+/** What this run of the task has done that no record shows. */
+export interface Progress {
+  readonly agentTold: boolean;
+}
+
+export interface WantedDisk {
+  readonly name: string;
+  readonly deployment: string;
+  readonly az: string;
+  readonly cpi: string;
+  /** Whether a recorded CPI is that one, perhaps under a former name. */
+  readonly sameCpi?: (recorded: string) => boolean;
+  /** Undefined where the caller takes the disk as it is. */
+  readonly made: { readonly pool: string; readonly sizeMib: number } | undefined;
+  /** Undefined to leave alone what is remembered. */
+  readonly metadata: JsonObject | undefined;
+}
+
+/** Disk and target of a provide (`made` given) or an attach. */
+export function decideProvide(
+  disk: Disk | undefined,
+  wanted: WantedDisk,
+  target: Target,
+  progress: Progress,
+): DiskStep {
+  if (disk === undefined) {
+    if (wanted.made === undefined) throw diskNotFound(wanted.name);
+    return { do: "create" };
+  }
+  refuseElsewhere(disk, target);
+  refuseContradiction(disk, wanted);
+  switch (disk.state) {
+    case "creating":
+      return { do: "create" };
+    case "deleting":
+      throw beingDeleted(disk);
+    case "detached":
+    case "attaching":
+    case "detaching":
+      return { do: "attach" };
+    case "attached":
+      if (differs(disk, wanted)) return { do: "set_metadata" };
+      if (disk.hint !== null && !progress.agentTold) return { do: "tell_agent" };
+      return {
+        do: "nothing",
+        result: `attached disk \`${disk.name}\` to \`${target.vmCid}\` in deployment \`${disk.deployment}\`${disk.hint === null ? NOT_TOLD : ""}`,
+      };
+  }
+}
+
+/** A disk that shall exist, wherever it is attached. */
+export function decideCreate(disk: Disk | undefined, wanted: WantedDisk): DiskStep {
+  if (disk === undefined) return { do: "create" };
+  refuseContradiction(disk, wanted);
+  if (disk.state === "creating") return { do: "create" };
+  if (disk.state === "deleting") throw beingDeleted(disk);
+  if (differs(disk, wanted)) return { do: "set_metadata" };
+  return { do: "nothing", result: `created disk \`${disk.name}\` in deployment \`${disk.deployment}\`` };
+}
+
+export const ANY_ATTACHMENT: MeantAttachment = { instanceId: "", attachmentId: "" };
+
+/** An attachment that is not the present one has ended, so who wants its end has it: nothing is changed. */
+export function decideDetach(disk: Disk | undefined, diskName: string, meant: MeantAttachment): DiskStep {
+  if (disk === undefined) throw diskNotFound(diskName);
+  switch (disk.state) {
+    case "creating":
+    case "deleting":
+    case "detached":
+      return { do: "nothing", result: `disk \`${disk.diskCid || disk.name}\` was already detached` };
+    case "attaching":
+    case "attached":
+    case "detaching":
+      return isMeant(disk, meant) ? { do: "detach" } : { do: "nothing", result: otherMeant(disk, meant) };
+  }
+}
+
+/** A disk that had another attachment since, or never the one that is meant, is another disk to the caller. */
+export function decideDelete(
+  disk: Disk | undefined,
+  diskName: string,
+  meant: MeantAttachment,
+  progress: { readonly deletedCid: string },
+): DiskStep {
+  if (disk === undefined) {
+    const { deletedCid } = progress;
+    return {
+      do: "nothing",
+      result:
+        deletedCid === "" ? `disk with name \`${diskName}\` was already deleted` : `deleted disk \`${deletedCid}\``,
+    };
+  }
+  if (!isMeant(disk, meant)) return { do: "nothing", result: otherMeant(disk, meant) };
+  switch (disk.state) {
+    case "creating":
+      // Whether there is one is not known, nor its id. Creating it again with the same token tells.
+      return { do: "create" };
+    case "detached":
+    case "deleting":
+      return { do: "delete" };
+    case "attaching":
+    case "attached":
+    case "detaching":
+      throw new InvalidStateError(`disk \`${disk.name}\` is ${formatAttachment(disk)}: detach it first`, {
+        about: { disk_name: disk.name, vm_cid: disk.vmCid },
+      });
+  }
+}
+
+/** Who had a detached disk is not recorded, only by which attachment. */
+function isMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): boolean {
+  const isInstance = instanceId === "" || disk.instanceId === "" || instanceId === disk.instanceId;
+  return isInstance && (attachmentId === "" || attachmentId === disk.attachmentId);
+}
+
+function otherMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): string {
+  const by = attachmentId === "" ? "" : ` by attachment \`${attachmentId}\``;
+  const on = instanceId === "" ? "" : ` for instance \`${instanceId}\``;
+  const now = disk.vmCid === "" ? "detached, and was not last attached" : `${formatAttachment(disk)}, but not`;
+  return `disk \`${disk.name}\` is ${now}${by}${on}: nothing was changed`;
+}
+
+/** There is nothing that the agent could look for. */
+const NOT_TOLD = "; the vm's agent was not told, since the CPI, or the stemcell, is of version 1 and gives no hint";
+
+function differs(disk: Disk, wanted: WantedDisk): boolean {
+  return wanted.metadata !== undefined && !sameJson(disk.metadata, wanted.metadata);
+}
+
+function formatAttachment(disk: Disk): string {
+  const where = `vm \`${disk.vmCid}\``;
+  if (disk.state === "attaching") return `being attached to ${where}`;
+  if (disk.state === "detaching") return `being detached from ${where}`;
+  return `attached to ${where}`;
+}
+
+function refuseElsewhere(disk: Disk, target: Target): void {
+  if (disk.vmCid === "" || (disk.instanceId === target.instanceId && disk.vmCid === target.vmCid)) return;
+  throw new InvalidStateError(
+    `disk \`${disk.name}\` is ${formatAttachment(disk).replace(" vm ", " a different vm ")}: detach it first`,
+    { about: { disk_name: disk.name, vm_cid: disk.vmCid } },
+  );
+}
+
+function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
+  const { name } = disk;
+  const about = { about: { disk_name: name } };
+  if (disk.deployment !== wanted.deployment) {
+    throw new InvalidStateError(
+      `disk \`${name}\` belongs to deployment \`${disk.deployment}\`, not to deployment \`${wanted.deployment}\``,
+      about,
+    );
+  }
+  if (disk.az !== wanted.az) {
+    throw new InvalidStateError(`disk \`${name}\` is in AZ \`${disk.az}\`, not in AZ \`${wanted.az}\``, about);
+  }
+  if (disk.cpi !== wanted.cpi && wanted.sameCpi?.(disk.cpi) !== true) {
+    throw new InvalidStateError(
+      `disk \`${name}\` uses CPI ${formatCpi(disk.cpi)}, not CPI ${formatCpi(wanted.cpi)}`,
+      about,
+    );
+  }
+  if (wanted.made === undefined) return;
+  if (disk.sizeMib !== wanted.made.sizeMib) {
+    throw new InvalidStateError(
+      `disk \`${name}\` was first asked for with ${disk.sizeMib} MiB, now with ${wanted.made.sizeMib} MiB: ask for the same size`,
+      about,
+    );
+  }
+  if (disk.pool !== wanted.made.pool) {
+    throw new InvalidStateError(
+      `disk \`${name}\` was first asked for from disk pool \`${disk.pool}\`, now from \`${wanted.made.pool}\`: ask for the same pool`,
+      about,
+    );
+  }
+}
+
+function formatCpi(cpi: string): string {
+  return cpi === "" ? "(default)" : `\`${cpi}\``;
+}
+
+function diskNotFound(name: string): Error {
+  return new NotFoundError(`disk \`${name}\` not found`, { about: { disk_name: name } });
+}
+
+function beingDeleted(disk: Disk): Error {
+  return new InvalidStateError(`disk \`${disk.name}\` is being deleted: delete it again to finish that first`, {
+    about: { disk_name: disk.name },
+  });
+}

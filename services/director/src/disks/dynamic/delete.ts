@@ -1,0 +1,53 @@
+import { tolerate } from "../../cpi/cpi-error.js";
+import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
+import type { Planner } from "../../tasks/job.js";
+import type { TaskRun } from "../../tasks/task-run.js";
+import type { DiskJobContext } from "../context.js";
+import { deleteWithCpi } from "../disk-steps.js";
+import { createDisk } from "./create.js";
+import { ANY_ATTACHMENT, decideDelete } from "./decisions.js";
+import { dynamicDisks } from "./disk.js";
+import { dynamicDisk } from "./dynamic-disk.js";
+
+/** Deletes a disk that is attached to nothing. */
+export const deleteDynamicDisk: Planner<"delete_dynamic_disk", DiskJobContext> = (context, job, tables) => ({
+  ...cpisOfStep(context, tables, tables.disks.get(job.diskName)?.cpi),
+  locks: [{ type: "disk", resource: job.diskName }],
+  run: (run) => deleteIfThere(context, run, job.diskName, job.meant),
+});
+
+/** Deletes the disk and its record. */
+async function deleteDisk(context: DiskJobContext, run: TaskRun, name: string): Promise<void> {
+  await run.stage("Deleting disk", name, async () => {
+    const steps = dynamicDisk(context, run, name);
+    const { disk } = await steps.change((current) => dynamicDisks.moved(current, "intend_delete"));
+    await deleteWithCpi(context, run, recorded(disk), disk.diskCid);
+    await context.tablet.transact((tx) => tx.disks.delete(name));
+  });
+}
+
+/** Deletes a disk that is attached to nothing, if there is one, and it is the one that is meant. */
+export async function deleteIfThere(
+  context: DiskJobContext,
+  run: TaskRun,
+  diskName: string,
+  meant = ANY_ATTACHMENT,
+): Promise<string> {
+  let deletedCid = "";
+  for (;;) {
+    run.checkpoint();
+    const { disk, step } = await context.tablet.read((tables) => {
+      const disk = tables.disks.get(diskName);
+      return { disk, step: decideDelete(disk, diskName, meant, { deletedCid }) };
+    });
+    if (step.do === "nothing") return step.result;
+    if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step.do}`);
+    if (step.do === "create") {
+      // Refused: it surely is not there, and its record is gone.
+      await tolerate(createDisk(context, run, disk, ""), (error) => error.refused);
+    } else {
+      await deleteDisk(context, run, diskName);
+      deletedCid = disk.diskCid;
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import type { Disk } from "../../store/disk.js";
+import { DiskKind } from "../disk-kind.js";
+
+export const dynamicDisks = new DiskKind<Disk, "intend_delete">(
+  {
+    intend_create: { creating: "creating" },
+    create: { creating: "detached" },
+    intend_attach: { detached: "attaching", attaching: "attaching", detaching: "attaching" },
+    attach: { attaching: "attached" },
+    fail_attach: { attaching: "detached" },
+    intend_detach: { attaching: "detaching", attached: "detaching", detaching: "detaching" },
+    detach: { detaching: "detached" },
+    intend_delete: { detached: "deleting", deleting: "deleting" },
+  },
+  ({ name }) => ({ shown: `disk \`${name}\``, about: { disk_name: name } }),
+  (holder) => holder ?? { instanceId: "" },
+);
+
+export type DiskIntent = Pick<
+  Disk,
+  "name" | "deployment" | "az" | "cpi" | "pool" | "sizeMib" | "cloudProperties" | "token"
+>;
+
+/** Keeps the intent that was recorded first, if any: it may have been acted on. */
+export function intendCreateDisk(disk: Disk | undefined, intent: DiskIntent): Disk {
+  if (disk !== undefined) return dynamicDisks.moved(disk, "intend_create");
+  const nowhere = { instanceId: "", attachmentId: "", vmCid: "", hint: null };
+  return { ...intent, state: "creating", diskCid: "", ...nowhere, metadata: {} };
+}

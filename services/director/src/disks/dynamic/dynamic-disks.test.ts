@@ -1,0 +1,305 @@
+import { TaskState } from "@diskmesh/api/director";
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { TestDirector } from "../../testing/test-director.js";
+
+const MIB = 1024 * 1024;
+
+describe("dynamic disks over gRPC and NATS", () => {
+  let director: TestDirector;
+  let first: string;
+  let second: string;
+  let nextDisk = 0;
+  let name: string;
+
+  before(async () => {
+    director = await TestDirector.start();
+    [first, second] = (await director.deploy("web", 2)) as [string, string];
+  });
+  after(() => director?.stop());
+  beforeEach(() => {
+    name = `disk-${++nextDisk}`;
+    director.cpi.calls.length = 0;
+    for (const agent of director.agents) agent.calls.length = 0;
+  });
+
+  const diskOf = async (diskName = name) => (await director.disks.getDisk({ diskName })).disk;
+  const wish = () => ({ diskName: name, diskPoolName: "fast", sizeBytes: 64 * MIB, wait: true });
+  const methods = (): string[] => director.cpi.calls.map((call) => call.split(" ")[0] as string);
+
+  it("provide, no disk -> created, attached, and the VM's agent told", async () => {
+    const task = await director.provide(name, first);
+    const disk = await diskOf();
+    expect(task).to.include({ state: TaskState.DONE, attempts: 1, deployment: "web", type: "provide_dynamic_disk" });
+    expect(task.result).to.equal(`attached disk \`${name}\` to \`${disk?.vmCid}\` in deployment \`web\``);
+    expect(disk).to.include({ instanceId: first, sizeBytes: 64 * MIB, diskPoolName: "fast", az: "z1" });
+    expect(disk?.diskHint).to.deep.equal({ path: `/memory/${disk?.diskCid}`, lun: "3" });
+    expect(methods()).to.deep.equal(["createDisk", "attachDisk"]);
+    expect(director.agent("host-1").links.get(disk?.diskCid ?? "")).to.deep.equal(disk?.diskHint);
+    expect(director.cpi.disks.get(disk?.diskCid ?? "")?.cloudProperties).to.deep.equal({ pool: "ssd", name });
+  });
+
+  it("provide again -> the CPI is left alone, the agent told again", async () => {
+    await director.provide(name, first);
+    director.cpi.calls.length = 0;
+    director.agent("host-1").links.clear();
+    expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
+    expect(methods()).to.deep.equal([]);
+    expect(director.agent("host-1").links.size).to.equal(1);
+  });
+
+  it("provide what is attached elsewhere -> an error that names the VM", async () => {
+    await director.provide(name, first);
+    const task = await director.provide(name, second);
+    expect(task.state).to.equal(TaskState.ERROR);
+    expect(task.result).to.match(new RegExp(`disk \`${name}\` is attached to a different vm \`vm-`));
+  });
+
+  it("provide with another size or pool -> an error that names both", async () => {
+    await director.provide(name, first);
+    const larger = await director.provide(name, first, { sizeBytes: 65 * MIB });
+    expect(larger.result).to.contain("first asked for with 64 MiB, now with 65 MiB");
+    const slower = await director.provide(name, first, { diskPoolName: "slow" });
+    expect(slower.result).to.contain("from disk pool `fast`, now from `slow`");
+  });
+
+  it("a size that is no whole MiB -> rounded up", async () => {
+    await director.provide(name, first, { sizeBytes: 64 * MIB - 1 });
+    expect((await diskOf())?.sizeBytes).to.equal(64 * MIB);
+  });
+
+  it("provide, detach, provide elsewhere -> the same disk moves", async () => {
+    await director.provide(name, first);
+    const before = await diskOf();
+    expect((await director.detach(name)).result).to.equal(`detached disk \`${before?.diskCid}\``);
+    expect(await diskOf()).to.include({ instanceId: "", vmCid: "" });
+    expect(director.agent("host-1").links.has(before?.diskCid ?? "")).to.equal(false);
+    expect((await director.provide(name, second)).state).to.equal(TaskState.DONE);
+    expect(await diskOf()).to.include({ instanceId: second, diskCid: before?.diskCid });
+    expect(director.agent("host-2").links.has(before?.diskCid ?? "")).to.equal(true);
+  });
+
+  it("detach twice -> already detached; unknown -> an error", async () => {
+    await director.provide(name, first);
+    await director.detach(name);
+    const again = await director.detach(name);
+    expect(again.state).to.equal(TaskState.DONE);
+    expect(again.result).to.contain("was already detached");
+    const unknown = await director.detach("nobody");
+    expect(unknown).to.include({ state: TaskState.ERROR, result: "disk `nobody` not found" });
+  });
+
+  it("a late duplicate of an old detach or delete -> done, says so, and takes the disk from nobody", async () => {
+    const old = (await director.disks.provideDisk({ ...wish(), instanceId: first })).disk;
+    expect(old?.attachmentId).to.match(/^[0-9a-f-]{36}$/);
+    const { diskName, instanceId, attachmentId } = old ?? {};
+    await director.detach(name);
+    expect((await diskOf())?.attachmentId).to.equal("");
+    for (const next of [second, first]) {
+      const disk = (await director.disks.attachDisk({ diskName: name, instanceId: next, wait: true })).disk;
+      const { disks } = await director.disks.listDisks({});
+      expect(disk?.attachmentId).not.to.equal(attachmentId);
+      expect(disks.find((each) => each.diskName === name)).to.deep.equal(disk);
+      expect(await diskOf()).to.deep.equal(disk);
+      director.cpi.calls.length = 0;
+      const late = { diskName, attachmentId, wait: true };
+      const detached = await director.disks.detachDisk({ ...late, instanceId });
+      const deleted = await director.disks.deleteDisk(late);
+      for (const { task } of [detached, deleted]) {
+        expect(task?.state).to.equal(TaskState.DONE);
+        expect(task?.result).to.contain(`attachment \`${attachmentId}\``).and.to.contain("nothing was changed");
+      }
+      expect(detached.disk).to.deep.equal(disk);
+      expect(methods()).to.deep.equal([]);
+      const meant = { diskName, attachmentId: disk?.attachmentId ?? "", instanceId: next, wait: true };
+      expect((await director.disks.detachDisk(meant)).disk?.instanceId).to.equal("");
+    }
+    await director.disks.deleteDisk({ diskName, attachmentId, wait: true });
+    expect((await diskOf())?.diskName).to.equal(name, "it has been attached again since");
+  });
+
+  it("detach, the CPI says it is not attached -> done", async () => {
+    await director.provide(name, first);
+    const cid = (await diskOf())?.diskCid ?? "";
+    (director.cpi.disks.get(cid) as { vmCid: string }).vmCid = "";
+    expect((await director.detach(name)).state).to.equal(TaskState.DONE);
+    expect((await diskOf())?.vmCid).to.equal("");
+  });
+
+  it("detach, the agent is dead -> goes on after a bounded time, and says so", async () => {
+    await director.provide(name, first);
+    await director.agent("host-1").stop();
+    try {
+      const started = Date.now();
+      const task = await director.detach(name);
+      expect(Date.now() - started).to.be.below(15_000);
+      expect(task.state).to.equal(TaskState.DONE);
+      expect(await director.watch(task.taskId)).to.deep.equal([
+        "Telling agent: started",
+        "Telling agent: failed",
+        "Detaching disk: started",
+        "Detaching disk: finished",
+        "ended TASK_STATE_DONE",
+      ]);
+    } finally {
+      await director.agent("host-1").start();
+    }
+  });
+
+  it("delete while attached -> an error; detached -> deleted; again -> already deleted", async () => {
+    await director.provide(name, first);
+    const cid = (await diskOf())?.diskCid;
+    const refused = await director.delete(name);
+    expect(refused.state).to.equal(TaskState.ERROR);
+    expect(refused.result).to.match(new RegExp(`disk \`${name}\` is attached to vm \`vm-.*\`: detach it first`));
+    await director.detach(name);
+    expect((await director.delete(name)).result).to.equal(`deleted disk \`${cid}\``);
+    expect(director.cpi.disks.has(cid ?? "")).to.equal(false);
+    const again = await director.delete(name);
+    expect(again).to.include({ state: TaskState.DONE, result: `disk with name \`${name}\` was already deleted` });
+  });
+
+  it("delete, the CPI does not know the disk -> deleted", async () => {
+    await director.provide(name, first);
+    await director.detach(name);
+    director.cpi.disks.clear();
+    expect((await director.delete(name)).state).to.equal(TaskState.DONE);
+  });
+
+  it("metadata -> set once, and only when it differs", async () => {
+    await director.provide(name, first, { metadata: { owner: "ann", tags: ["a"] } });
+    const cid = (await diskOf())?.diskCid ?? "";
+    const expected = { owner: "ann", tags: ["a"], director: "diskmesh", deployment: "web" };
+    expect(director.cpi.disks.get(cid)?.metadata).to.deep.equal(expected);
+    expect((await diskOf())?.metadata).to.deep.equal(expected);
+    director.cpi.calls.length = 0;
+    await director.provide(name, first, { metadata: { tags: ["a"], owner: "ann" } });
+    await director.provide(name, first);
+    expect(methods()).to.deep.equal([]);
+    await director.provide(name, first, { metadata: { owner: "bob" } });
+    expect(methods()).to.deep.equal(["setDiskMetadata"]);
+  });
+
+  it("create, then attach -> as provide; attach of an unknown disk -> an error", async () => {
+    const request = {
+      diskName: name,
+      deployment: "web",
+      az: "z1",
+      diskPoolName: "fast",
+      sizeBytes: MIB,
+    };
+    const created = await director.disks.createDisk({ ...request, wait: true });
+    expect(created.task?.state).to.equal(TaskState.DONE);
+    expect(created.disk).to.include({ vmCid: "", sizeBytes: MIB });
+    expect((await director.disks.createDisk({ ...request, wait: true })).task?.state).to.equal(TaskState.DONE);
+    const attach = { instanceId: first, wait: true };
+    const attached = await director.disks.attachDisk({ ...attach, diskName: name });
+    expect(attached.task?.state).to.equal(TaskState.DONE);
+    expect(attached.disk?.instanceId).to.equal(first);
+    const unknown = await director.disks.attachDisk({ ...attach, diskName: "nobody" });
+    expect(unknown.task).to.include({ state: TaskState.ERROR, result: "disk `nobody` not found" });
+    expect(methods().filter((method) => method === "createDisk")).to.have.lengthOf(1);
+  });
+
+  it("a disk in another az than the instance's -> an error that names both", async () => {
+    await director.disks.createDisk({
+      diskName: name,
+      deployment: "web",
+      az: "z2",
+      diskPoolName: "fast",
+      sizeBytes: MIB,
+      wait: true,
+    });
+    const task = await director.provide(name, first, { sizeBytes: MIB });
+    expect(task.result).to.equal(`disk \`${name}\` is in AZ \`z2\`, not in AZ \`z1\``);
+  });
+
+  it("no space -> an error, and no trace, so that less can be asked for", async () => {
+    const { capacityMib } = director.cpi;
+    director.cpi.capacityMib = 0;
+    try {
+      const task = await director.provide(name, first, { sizeBytes: 1024 * MIB });
+      expect(task.state).to.equal(TaskState.ERROR);
+      expect(task.result).to.contain("there is no space left");
+      expect(await director.disks.getDisk({ diskName: name }).catch((error: Error) => error.message)).to.contain(
+        "not found",
+      );
+    } finally {
+      director.cpi.capacityMib = capacityMib;
+    }
+    expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
+  });
+
+  it("the CPI fails in passing, before and after its effect -> repeated, one disk", async () => {
+    const before = director.cpi.disks.size;
+    director.cpi.failNext("createDisk", new UnavailableError("busy"));
+    director.cpi.failNext("createDisk", new UnavailableError("lost", { outcome: "unknown" }), "after");
+    director.cpi.failNext("attachDisk", new UnavailableError("lost", { outcome: "unknown" }), "after");
+    expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
+    expect(director.cpi.disks.size).to.equal(before + 1);
+  });
+
+  it("the CPI refuses to attach -> an error, the disk detached, and free for another VM", async () => {
+    director.cpi.failNext("attachDisk", new InvalidStateError("the bus is full"));
+    const task = await director.provide(name, first);
+    expect(task.result).to.contain("the bus is full");
+    expect(await diskOf()).to.include({ vmCid: "", instanceId: "" });
+    expect((await director.provide(name, second)).state).to.equal(TaskState.DONE);
+  });
+
+  it("the agent refuses -> an error that says so; provide again -> repaired", async () => {
+    director.agent("host-1").failures.push(new Error("no such export"));
+    const task = await director.provide(name, first);
+    expect(task.state).to.equal(TaskState.ERROR);
+    expect(task.result).to.contain("but the vm's agent was not told").and.to.contain("no such export");
+    expect((await diskOf())?.instanceId).to.equal(first);
+    director.cpi.calls.length = 0;
+    expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
+    expect(methods()).to.deep.equal([]);
+  });
+
+  it("NATS restarted under a provide -> the agent is told all the same", async () => {
+    const gate = director.cpi.gate("attachDisk", "after");
+    const providing = director.provide(name, first);
+    await gate.reached;
+    await director.nats.restart();
+    gate.release();
+    const task = await providing;
+    // The director's connection may take a few seconds to come back.
+    if (task.state !== TaskState.DONE) expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
+    expect(director.agent("host-1").links.has((await diskOf())?.diskCid ?? "")).to.equal(true);
+  });
+
+  it("unknown instance, unknown pool -> errors that name them", async () => {
+    expect((await director.provide(name, "nobody")).result).to.equal("instance `nobody` not found");
+    const task = await director.provide(name, first, { diskPoolName: "gold" });
+    expect(task.result).to.contain("could not find disk pool by name `gold`: the disk_types are `fast`, `slow`");
+  });
+
+  it("many at once on one disk name -> one disk, each task ends as it should", async () => {
+    const before = director.cpi.disks.size;
+    const tasks = await Promise.all([first, second, first, second, first].map((id) => director.provide(name, id)));
+    const done = tasks.filter((task) => task.state === TaskState.DONE);
+    expect([2, 3]).to.include(done.length);
+    for (const task of tasks) {
+      if (task.state !== TaskState.DONE) expect(task.result).to.contain("different vm");
+    }
+    expect(director.cpi.disks.size).to.equal(before + 1);
+    expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
+  });
+
+  it("list -> by name, in pages, of one deployment", async () => {
+    const all = await director.disks.listDisks({});
+    const names: string[] = [];
+    for (let pageToken = ""; ; ) {
+      const page = await director.disks.listDisks({ deployment: "web", pageSize: 3, pageToken });
+      expect(page.disks.length).to.be.at.most(3);
+      names.push(...page.disks.map((disk) => disk.diskName));
+      pageToken = page.nextPageToken;
+      if (pageToken === "") break;
+    }
+    expect(names).to.deep.equal(all.disks.map((disk) => disk.diskName));
+    expect(names).to.deep.equal([...names].sort());
+    expect((await director.disks.listDisks({ deployment: "ci" })).disks).to.deep.equal([]);
+  });
+});

@@ -1,0 +1,126 @@
+import type {
+  DynamicDisk,
+  DynamicDiskServiceDefinition,
+  GetDiskRequest,
+  GetDiskResponse,
+  ListDisksRequest,
+  ListDisksResponse,
+  Task,
+} from "@diskmesh/api/director";
+import { NotFoundError, parseName, parseOptionalName } from "@diskmesh/domain";
+import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
+import type { TaskContext } from "../../tasks/context.js";
+import { parseDiskName, parseInstanceId, parseSizeMib } from "../../tasks/parse.js";
+import { type TaskMethod, taskMethod } from "../../tasks/task-method.js";
+import { ofStarted, type WantedTask } from "../../tasks/tasks.js";
+import { parseMeantAttachment, parseMetadata, refuseUnlessEnabled } from "./parse.js";
+import { encodeDisk } from "./wire.js";
+
+type Service = Handlers<typeof DynamicDiskServiceDefinition>;
+type Name = "provideDisk" | "createDisk" | "attachDisk" | "detachDisk" | "deleteDisk";
+
+/** Each method that starts a task on a dynamic disk: the task, its description and the deployment of the disk. */
+export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
+  provideDisk: answeringDisk((request) => {
+    const diskName = parseDiskName(request.diskName);
+    const instanceId = parseInstanceId(request.instanceId);
+    const pool = parseName("disk_pool_name", request.diskPoolName);
+    const sizeMib = parseSizeMib(request.sizeBytes);
+    const metadata = parseMetadata(request.metadata);
+    return {
+      job: { type: "provide_dynamic_disk", diskName, instanceId, pool, sizeMib, metadata },
+      description: `provide dynamic disk \`${diskName}\` for instance \`${instanceId}\``,
+      deployment: ({ instances }) => instances.get(instanceId)?.deployment ?? "",
+    };
+  }),
+  createDisk: answeringDisk((request) => {
+    const diskName = parseDiskName(request.diskName);
+    const deployment = parseName("deployment", request.deployment);
+    const az = parseName("az", request.az);
+    const pool = parseName("disk_pool_name", request.diskPoolName);
+    const sizeMib = parseSizeMib(request.sizeBytes);
+    const metadata = parseMetadata(request.metadata);
+    return {
+      job: { type: "create_dynamic_disk", diskName, deployment, az, pool, sizeMib, metadata },
+      description: `create dynamic disk \`${diskName}\``,
+      deployment,
+    };
+  }),
+  attachDisk: answeringDisk((request) => {
+    const diskName = parseDiskName(request.diskName);
+    const instanceId = parseInstanceId(request.instanceId);
+    const metadata = parseMetadata(request.metadata);
+    return {
+      job: { type: "attach_dynamic_disk", diskName, instanceId, metadata },
+      description: `attach dynamic disk \`${diskName}\` to instance \`${instanceId}\``,
+      deployment: ({ instances }) => instances.get(instanceId)?.deployment ?? "",
+    };
+  }),
+  detachDisk: answeringDisk((request) => {
+    const diskName = parseDiskName(request.diskName);
+    return {
+      job: { type: "detach_dynamic_disk", diskName, meant: parseMeantAttachment(request) },
+      description: `detach dynamic disk \`${diskName}\``,
+      deployment: ({ disks }) => disks.get(diskName)?.deployment ?? "",
+    };
+  }),
+  deleteDisk: diskTask((request) => {
+    const diskName = parseDiskName(request.diskName);
+    return {
+      job: { type: "delete_dynamic_disk", diskName, meant: parseMeantAttachment(request) },
+      description: `delete dynamic disk \`${diskName}\``,
+      deployment: ({ disks }) => disks.get(diskName)?.deployment ?? "",
+    };
+  }),
+};
+
+interface DiskRequest {
+  diskName: string;
+  wait: boolean;
+}
+type DiskRow<Request> = (request: Request, context: TaskContext) => Omit<WantedTask, "queue">;
+
+function diskTask<Request extends DiskRequest>(row: DiskRow<Request>): TaskMethod<Request> {
+  return taskMethod("dynamic_disks", (request, context) => {
+    const wanted = row(request, context);
+    refuseUnlessEnabled(context);
+    return wanted;
+  });
+}
+
+/** Answers the disk, too, as it is when the task has started or ended. */
+function answeringDisk<Request extends DiskRequest>(
+  row: DiskRow<Request>,
+): TaskMethod<Request, TaskContext, { task: Task; disk: DynamicDisk | undefined }> {
+  const start = diskTask(row);
+  return async (context, request, call) => {
+    const { task } = await start(context, request, call);
+    const reading = context.tablet.read(({ disks }) => disks.get(request.diskName));
+    const disk = await ofStarted(task.taskId, reading);
+    return { task, disk: disk && encodeDisk(disk) };
+  };
+}
+
+export async function getDisk(context: TaskContext, request: GetDiskRequest): Promise<GetDiskResponse> {
+  const diskName = parseDiskName(request.diskName);
+  refuseUnlessEnabled(context);
+  const disk = await context.tablet.read((tables) => tables.disks.get(diskName));
+  if (disk === undefined) throw new NotFoundError(`disk \`${diskName}\` not found`, { about: { disk_name: diskName } });
+  return { disk: encodeDisk(disk) };
+}
+
+export async function listDisks(
+  context: TaskContext,
+  request: ListDisksRequest,
+  call: CallContext,
+): Promise<ListDisksResponse> {
+  const deployment = parseOptionalName("deployment", request.deployment);
+  refuseUnlessEnabled(context);
+  const { items, nextPageToken } = await context.lists.page(request, call, {
+    what: "disks",
+    begin: ({ disks }) => (deployment === undefined ? disks.snapshot() : disks.snapshot("byDeployment", deployment)),
+    keyOf: (disk) => disk.name,
+    describe: (_, disk) => encodeDisk(disk),
+  });
+  return { disks: [...items], nextPageToken };
+}

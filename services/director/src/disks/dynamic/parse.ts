@@ -1,0 +1,45 @@
+import { InvalidArgumentError, InvalidStateError, parseId } from "@diskmesh/domain";
+import type { Json, JsonObject } from "../../store/json.js";
+import type { MeantAttachment } from "../../store/task.js";
+import type { TaskContext } from "../../tasks/context.js";
+import { MAX_METADATA_BYTES, parseInstanceId } from "../../tasks/parse.js";
+
+/** Dynamic disks are off unless an operator has turned them on. */
+export function refuseUnlessEnabled(context: TaskContext): void {
+  if (context.config.dynamicDisks.enabled) return;
+  throw new InvalidStateError(
+    "dynamic disks are off: set dynamicDisks.enabled to true in the director's config and restart it",
+  );
+}
+
+/** The attachment that a request names, wholly, in part, or not at all. */
+export function parseMeantAttachment({ instanceId, attachmentId }: MeantAttachment): MeantAttachment {
+  if (instanceId !== "") parseInstanceId(instanceId);
+  if (attachmentId !== "") parseId("attachment_id", attachmentId);
+  return { instanceId, attachmentId };
+}
+
+const MAX_METADATA_DEPTH = 16;
+
+/** Null when none was given. */
+export function parseMetadata(value: Readonly<Record<string, unknown>> | undefined): JsonObject | null {
+  if (value === undefined) return null;
+  refuseOddValues(value, MAX_METADATA_DEPTH);
+  const sizeBytes = Buffer.byteLength(JSON.stringify(value));
+  if (sizeBytes > MAX_METADATA_BYTES) {
+    throw new InvalidArgumentError(`metadata has ${sizeBytes} bytes as JSON: the limit is ${MAX_METADATA_BYTES}`, {
+      about: { field: "metadata" },
+    });
+  }
+  return value as JsonObject;
+}
+
+/** Protobuf's numbers may be infinite or none at all, JSON's may not. */
+function refuseOddValues(value: unknown, depthLeft: number): asserts value is Json {
+  const about = { about: { field: "metadata" } };
+  if (typeof value === "number" && !Number.isFinite(value))
+    throw new InvalidArgumentError(`metadata holds ${value}, which is no JSON value`, about);
+  if (typeof value !== "object" || value === null) return;
+  if (depthLeft === 0) throw new InvalidArgumentError(`metadata is nested more than ${MAX_METADATA_DEPTH} deep`, about);
+  for (const inner of Object.values(value)) refuseOddValues(inner, depthLeft - 1);
+}

@@ -1,0 +1,174 @@
+import { DomainError } from "@diskmesh/domain";
+import { cpisOfStep } from "../../cpi/cpi-target.js";
+import { endedByErrors } from "../../cpi/ended-by-errors.js";
+import { instanceNamed, type Target, targetOf } from "../../instances/instance.js";
+import { attachedTo } from "../../instances/recorded-deployments.js";
+import type { LockName } from "../../locks/locks.js";
+import { diskTypeNamed } from "../../specs/cloud-config.js";
+import type { Disk } from "../../store/disk.js";
+import type { JsonObject } from "../../store/json.js";
+import type { DirectorTables, DirectorTransaction } from "../../store/schema.js";
+import type { Planner, Step } from "../../tasks/job.js";
+import { notePhase } from "../../tasks/metrics.js";
+import type { TaskRun } from "../../tasks/task-run.js";
+import type { DiskJobContext } from "../context.js";
+import type { Intended } from "../disk-steps.js";
+import { owesBeforeAttach } from "../forget.js";
+import { createDisk, type DiskWish, setDiskMetadata, wantedDisk } from "./create.js";
+import { decideProvide } from "./decisions.js";
+import { dynamicDisk } from "./dynamic-disk.js";
+
+interface Wanted extends DiskWish {
+  readonly instanceId: string;
+}
+
+/**
+ * Makes the disk if there is none, attaches it to the instance's VM, and tells the VM's agent. Which VM that is shows once
+ * the instance's lock is held: until then another may be on its way.
+ */
+export const provideDisk: Planner<"provide_dynamic_disk", DiskJobContext> = (
+  context,
+  { diskName, instanceId, pool, sizeMib, metadata },
+  tables,
+) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata });
+
+/** The same for a disk that must be there, as it is. */
+export const attachDiskOnly: Planner<"attach_dynamic_disk", DiskJobContext> = (context, job, tables) =>
+  plan(context, tables, { ...job, made: undefined });
+
+function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): Step {
+  const { cpi } = instanceNamed(wanted.instanceId, tables.instances.get(wanted.instanceId));
+  const locks: LockName[] = [
+    { type: "instance", resource: wanted.instanceId },
+    { type: "disk", resource: wanted.diskName },
+  ];
+  return {
+    locks,
+    ...cpisOfStep(context, tables, cpi),
+    recordsFirst: true,
+    run: (run) => provide(context, run, wanted),
+  };
+}
+
+async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): Promise<string> {
+  let agentTold = false;
+  const decide = (tables: DirectorTables) => {
+    const target = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
+    const disk = tables.disks.get(wanted.diskName);
+    const row = wantedDisk(context, tables, target, wanted);
+    const step = decideProvide(disk, row, target, { agentTold });
+    return { disk, target, metadata: row.metadata, step };
+  };
+  const tell = async (disk: Disk, { agentId }: Target): Promise<void> => {
+    await timed(context, "tell_agent", tellAgentOfDisk(context, run, disk, agentId));
+    agentTold = true;
+  };
+  for (;;) {
+    run.checkpoint();
+    const { disk, target, metadata, step, intended } = await context.tablet.transact((tx) => {
+      const decided = decide(tx);
+      const { disk, target, step } = decided;
+      const intended = step.do === "attach" && disk ? intendAttachIn(context, run, tx, disk, target) : undefined;
+      return { ...decided, intended };
+    });
+    if (step.do === "nothing") return step.result;
+    const made = wanted.made ?? disk;
+    if (step.do === "create" && made) {
+      const { pool, sizeMib } = made;
+      // What was asked for first is asked for again, whatever became of the disk type since.
+      const cloudProperties = disk?.cloudProperties ?? (await cloudPropertiesOf(context, pool));
+      const { deployment, az, cpi } = target;
+      const intent = { name: wanted.diskName, deployment, az, cpi, pool, sizeMib, cloudProperties };
+      await timed(context, "create", createDisk(context, run, intent, target.vmCid));
+    } else if (step.do === "attach" && disk) {
+      await timed(context, "attach", attachDisk(context, run, disk, target, intended));
+      // The intent to attach it is one to tell the agent of it, too: that need not wait until the hint is durable.
+      const next = context.tablet.ahead(decide);
+      if (next.step.do === "tell_agent" && next.disk) await tell(next.disk, target);
+    } else if (step.do === "set_metadata" && disk && metadata) {
+      await timed(context, "set_metadata", setDiskMetadata(context, run, disk, metadata));
+    } else if (step.do === "tell_agent" && disk) {
+      await tell(disk, target);
+    } else {
+      throw new TypeError(`a provide cannot ${step.do}`);
+    }
+  }
+}
+
+async function timed(
+  context: DiskJobContext,
+  phase: Parameters<typeof notePhase>[0],
+  work: Promise<void>,
+): Promise<void> {
+  const startedMs = context.clock.monotonicMs();
+  await work;
+  notePhase(phase, context.clock.monotonicMs() - startedMs);
+}
+
+function cloudPropertiesOf(context: DiskJobContext, pool: string): Promise<JsonObject> {
+  return context.tablet.read((tables) => diskTypeNamed(context.configs.cloud.current(tables), pool).cloudProperties);
+}
+
+/** `intended` where that is recorded already. What came of it is in memory then, and may not be durable yet. */
+export async function attachDisk(
+  context: DiskJobContext,
+  run: TaskRun,
+  { name, diskCid }: Pick<Disk, "name" | "diskCid">,
+  target: Target,
+  intended?: Intended<Disk>,
+): Promise<void> {
+  const steps = dynamicDisk(context, run, name);
+  await endedByErrors(intended?.begun, () =>
+    run.stage("Attaching disk", `${name} to ${target.vmCid}`, async () => {
+      if (intended === undefined) await steps.attach(diskCid, target);
+      else await steps.attachIntended(intended, target);
+    }),
+  );
+}
+
+/** Within a transaction; undefined when there is something to settle before. */
+function intendAttachIn(
+  context: DiskJobContext,
+  run: TaskRun,
+  tx: DirectorTransaction,
+  { name, diskCid }: Disk,
+  target: Target,
+): Intended<Disk> | undefined {
+  if (owesBeforeAttach(tx, target.agentId, diskCid)) return undefined;
+  return dynamicDisk(context, run, name).intendAttachIn(tx, target);
+}
+
+/** Tells the VM's agent where the disk is. */
+export async function tellAgentOfDisk(
+  context: DiskJobContext,
+  run: TaskRun,
+  disk: Disk,
+  agentId: string,
+): Promise<void> {
+  const { attachTimeoutMs } = context.limits.agents;
+  const { endedAdds } = context.agents;
+  await run.stage("Telling agent", `${agentId} of ${disk.name}`, async () => {
+    try {
+      endedAdds.delete(disk.attachmentId);
+      await context.agents.tell(run, agentId, "add_dynamic_disk", [disk.diskCid, disk.hint], attachTimeoutMs);
+      endedAdds.add(disk.attachmentId);
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      throw new AgentNotToldError(
+        `disk \`${disk.name}\` is attached to \`${disk.vmCid}\`, but the vm's agent was not told: ${error.message}; ask for the disk again`,
+        { cause: error, about: { disk_name: disk.name, agent_id: agentId } },
+      );
+    }
+  });
+}
+
+/** Tells an agent that has been restarted of its VM's disks, which it has forgotten. Needs the lock of the instance. */
+export async function tellAgentOfDisks(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
+  const { disks } = await context.tablet.read((tables) => attachedTo(tables, agentId));
+  for (const disk of disks) await tellAgentOfDisk(context, run, disk, agentId);
+}
+
+class AgentNotToldError extends DomainError {
+  override readonly reason = "AGENT_NOT_TOLD";
+  override readonly outcome = "unknown" as const;
+}

@@ -1,0 +1,44 @@
+import { DomainError, UnavailableError } from "@diskmesh/domain";
+import { attachedTo } from "../../instances/recorded-deployments.js";
+import type { Planner } from "../../tasks/job.js";
+import { sideBySide } from "../../tasks/run-all.js";
+import type { TaskRun } from "../../tasks/task-run.js";
+import type { DiskJobContext } from "../context.js";
+import { tellAgentOfDisks } from "./provide.js";
+
+/**
+ * Tells agents that may have been restarted of the dynamic disks that are attached to their VMs: they have forgotten
+ * them. An agent that knows them changes nothing. Each in a lane with the locks of its instance and disks.
+ */
+export const tellAgentsAgain: Planner<"tell_agents", DiskJobContext> = (context, { agentIds }) => ({
+  locks: [],
+  cpis: [],
+  run: async (run) => {
+    const failed: string[] = [];
+    await sideBySide(agentIds, context.limits.agents.maxConcurrentChecks, async (agentId) => {
+      try {
+        await tellOne(context, run, agentId);
+      } catch (error) {
+        run.checkpoint();
+        if (!(error instanceof DomainError)) throw error;
+        failed.push(`${agentId}: ${error.message}`);
+      }
+    });
+    if (failed.length === 0) return `${agentIds.length} agents know their disks`;
+    throw new UnavailableError(`${failed.length} of ${agentIds.length} agents were not told; ${failed.join("; ")}`);
+  },
+});
+
+function tellOne(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
+  return run.inLane(async (lane, locks) => {
+    for (;;) {
+      lane.checkpoint();
+      const { instance, disks } = await context.tablet.read((tables) => attachedTo(tables, agentId));
+      if (instance === undefined || disks.length === 0) return;
+      const own = { type: "instance", resource: instance.instanceId } as const;
+      if ((await locks.settle([own], lane.stopped)) === "acquired") continue;
+      // With the lock of its instance nobody attaches or detaches.
+      return tellAgentOfDisks(context, lane, agentId);
+    }
+  });
+}

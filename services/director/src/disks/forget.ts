@@ -1,0 +1,87 @@
+import { DomainError, UnavailableError } from "@diskmesh/domain";
+import { AgentError } from "@diskmesh/mbus";
+import { owedRemovalKey } from "../store/owed-removal.js";
+import type { DirectorTables, DirectorTransaction } from "../store/schema.js";
+import type { TaskRun } from "../tasks/task-run.js";
+import type { DiskJobContext } from "./context.js";
+
+/**
+ * Has an agent forget disks for good. Removals overtake what an agent has queued: only when a request that was queued
+ * behind it has ended, no add that was sent before can make a link any more.
+ */
+export async function forgetForGood(
+  context: DiskJobContext,
+  run: TaskRun,
+  agentId: string,
+  diskCids: Iterable<string>,
+  timeoutMs: number,
+): Promise<void> {
+  const endAtMs = context.clock.monotonicMs() + timeoutMs;
+  const tell = (method: string, args: readonly unknown[]) =>
+    context.agents.tell(run, agentId, method, args, Math.max(1, endAtMs - context.clock.monotonicMs()));
+  try {
+    // It changes nothing, and all agents queue it.
+    await tell("list_disk", []);
+  } catch (error) {
+    // That it failed matters not: it has ended.
+    if (!(error instanceof AgentError)) throw error;
+  }
+  for (const diskCid of diskCids) await tell("remove_dynamic_disk", [diskCid]);
+}
+
+/** Has an agent forget what it could not be told to. Needs its instance's lock. Returns the disks' names. */
+export async function settleOwedRemovals(
+  context: DiskJobContext,
+  run: TaskRun,
+  agentId: string,
+  { exceptCid = "", timeoutMs }: { readonly exceptCid?: string; readonly timeoutMs: number },
+): Promise<readonly string[]> {
+  const owed = await context.tablet.read((tables) =>
+    [...tables.owedRemovals.by("byAgent", agentId)].filter(({ diskCid }) => diskCid !== exceptCid),
+  );
+  const names = [...new Set(owed.map(({ diskName }) => diskName))];
+  const diskCids = new Set(owed.map(({ diskCid }) => diskCid));
+  if (owed.length === 0) return names;
+  await run.stage("Telling agent", `${agentId} to forget ${names.join(", ")}`, async () => {
+    await forgetForGood(context, run, agentId, diskCids, timeoutMs);
+    await context.tablet.transact((tx) => {
+      for (const diskCid of diskCids) forgetOwedRemovals(tx, agentId, diskCid);
+    });
+  });
+  return names;
+}
+
+/**
+ * Before a VM is given a disk: the infrastructure may put it where another one was, and then a link that its agent has yet
+ * to remove would lead to it. A link for the disk itself is not in the way.
+ */
+export async function settleBeforeAttach(
+  context: DiskJobContext,
+  run: TaskRun,
+  { agentId, vmCid }: { readonly agentId: string; readonly vmCid: string },
+  diskCid: string,
+): Promise<void> {
+  const { attachTimeoutMs: timeoutMs } = context.limits.agents;
+  try {
+    await settleOwedRemovals(context, run, agentId, { exceptCid: diskCid, timeoutMs });
+  } catch (error) {
+    run.checkpoint();
+    if (!(error instanceof DomainError)) throw error;
+    throw new UnavailableError(
+      `disk \`${diskCid}\` was not attached to \`${vmCid}\`: the vm's agent may have links for disks that were taken from it (ListOwedRemovals), by which this one could be reached, and cannot be told to remove them: ${error.message}; see that it runs, and ask again`,
+      { cause: error, about: { agent_id: agentId, disk_cid: diskCid } },
+    );
+  }
+}
+
+/** Whether there is anything to settle before a VM is given that disk. */
+export function owesBeforeAttach(tables: DirectorTables, agentId: string, diskCid: string): boolean {
+  for (const owed of tables.owedRemovals.by("byAgent", agentId)) if (owed.diskCid !== diskCid) return true;
+  return false;
+}
+
+/** Within a transaction: what the agent owes is settled, for one disk or for all. */
+export function forgetOwedRemovals(tx: DirectorTransaction, agentId: string, diskCid?: string): void {
+  for (const owed of tx.owedRemovals.by("byAgent", agentId))
+    if (diskCid === undefined || owed.diskCid === diskCid) tx.owedRemovals.delete(owedRemovalKey(owed));
+}

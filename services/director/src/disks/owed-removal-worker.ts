@@ -1,0 +1,108 @@
+import { type BackoffLimits, backoffMs, type Logger, messageOf } from "@diskmesh/domain";
+import type { AgentClient } from "@diskmesh/mbus";
+import type { Clock } from "@diskmesh/service";
+import { BY_DIRECTOR } from "../audit/asker.js";
+import { owedRemovalKey } from "../store/owed-removal.js";
+import { taskKey } from "../store/schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import { hasEnded } from "../store/task.js";
+import { sideBySide } from "../tasks/run-all.js";
+import type { Tasks } from "../tasks/tasks.js";
+import { agentOfOwedRemoval } from "./owed-removal.js";
+
+export interface OwedRemovalsOptions {
+  readonly tablet: DirectorTablet;
+  readonly agents: Pick<AgentClient, "call" | "onHeard" | "onConnected">;
+  readonly tasks: Pick<Tasks, "start">;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+interface Owing {
+  readonly keys: Set<string>;
+  /** The last that was begun; 0 for none. */
+  taskId: number;
+  attempts: number;
+  nextAtMs: number;
+}
+
+/** Between tasks for one agent, which answers but does not do as it is told. */
+const BACKOFF: BackoffLimits = { minDelayMs: 1_000, maxDelayMs: 300_000 };
+const ASKED_AT_ONCE = 100;
+
+/**
+ * Begins a task to settle what an agent owes whenever one that owes something is heard. What it said while nobody here
+ * listened is lost, and the next heartbeat may be a minute away: after that all are asked whether they are there.
+ */
+export class OwedRemovals {
+  readonly #options: OwedRemovalsOptions;
+  readonly #owing = new Map<string, Owing>();
+  #ends: (() => void)[] = [];
+
+  constructor(options: OwedRemovalsOptions) {
+    this.#options = options;
+  }
+
+  /** Only the one director that dispatchers obey may do so. */
+  async start(): Promise<void> {
+    const { tablet, agents } = this.#options;
+    const unwatch = tablet.watch((changes) => {
+      for (const { table, key, document } of changes) if (table === "owedRemovals") this.#note(key, document !== null);
+    });
+    this.#ends.push(unwatch);
+    await tablet.read((tables) => {
+      for (const owed of tables.owedRemovals.entries()) this.#note(owedRemovalKey(owed), true);
+    });
+    this.#ends.push(agents.onHeard((agentId) => this.#heard(agentId)));
+    this.#ends.push(agents.onConnected(() => void this.#ask()));
+    void this.#ask();
+  }
+
+  close(): void {
+    for (const end of this.#ends.splice(0)) end();
+  }
+
+  /** Whoever answers is heard. */
+  async #ask(): Promise<void> {
+    const { agents } = this.#options;
+    await sideBySide([...this.#owing.keys()], ASKED_AT_ONCE, async (agentId) => {
+      await agents.call(agentId, "ping", []).catch(() => {});
+    });
+  }
+
+  #note(key: string, isOwed: boolean): void {
+    const agentId = agentOfOwedRemoval(key);
+    const owing = this.#owing.get(agentId) ?? { keys: new Set(), taskId: 0, attempts: 0, nextAtMs: 0 };
+    if (isOwed) owing.keys.add(key);
+    else owing.keys.delete(key);
+    if (owing.keys.size === 0) this.#owing.delete(agentId);
+    else this.#owing.set(agentId, owing);
+  }
+
+  #heard(agentId: string): void {
+    const { clock, random, log } = this.#options;
+    const owing = this.#owing.get(agentId);
+    if (owing === undefined || clock.monotonicMs() < owing.nextAtMs) return;
+    owing.nextAtMs = clock.monotonicMs() + backoffMs(owing.attempts++, BACKOFF, random());
+    this.#begin(agentId, owing).catch((error: unknown) =>
+      log.warn({ agentId, error: messageOf(error) }, "cannot begin to settle what an agent owes; tried again later"),
+    );
+  }
+
+  async #begin(agentId: string, owing: Owing): Promise<void> {
+    const { tablet, tasks } = this.#options;
+    const last = await tablet.read((tables) => tables.tasks.get(taskKey(owing.taskId)));
+    if (last !== undefined && !hasEnded(last)) return;
+    const task = await tasks.start(BY_DIRECTOR, {
+      job: { type: "settle_owed_removals", agentId },
+      queue: "dynamic_disks",
+      description: `have agent \`${agentId}\` forget disks that were detached while it was away`,
+      deployment: (tables) => {
+        const [owed] = tables.owedRemovals.by("byAgent", agentId);
+        return tables.instances.get(owed?.instanceId ?? "")?.deployment ?? "";
+      },
+    });
+    owing.taskId = task.taskId;
+  }
+}

@@ -1,0 +1,112 @@
+import type {
+  DeploymentServiceDefinition,
+  ListPersistentDisksRequest,
+  ListPersistentDisksResponse,
+  ListSnapshotsRequest,
+  ListSnapshotsResponse,
+  SnapshotServiceDefinition,
+} from "@diskmesh/api/director";
+import { parseCid, parseOptionalCid } from "@diskmesh/cpi";
+import { parseName, parseOptionalName } from "@diskmesh/domain";
+import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
+import { userOf } from "../../audit/asker.js";
+import { snapshotKey } from "../../store/snapshot.js";
+import type { TaskContext } from "../../tasks/context.js";
+import { parseInstanceId } from "../../tasks/parse.js";
+import { taskMethod } from "../../tasks/task-method.js";
+import { orphanOf } from "./delete-orphaned-disk.js";
+import { encodePersistentDisk, encodeSnapshot } from "./wire.js";
+
+export async function listPersistentDisks(
+  { lists }: TaskContext,
+  request: ListPersistentDisksRequest,
+  call: CallContext,
+): Promise<ListPersistentDisksResponse> {
+  const deployment = parseOptionalName("deployment", request.deployment);
+  const { items, nextPageToken } = await lists.page(request, call, {
+    what: "persistent disks",
+    begin: ({ persistentDisks: disks }) =>
+      deployment === undefined ? disks.snapshot() : disks.snapshot("byDeployment", deployment),
+    keyOf: (disk) => disk.diskId,
+    matches: (disk) => !request.orphaned || disk.orphanedAtMs !== null,
+    describe: (_, disk) => encodePersistentDisk(disk),
+  });
+  return { disks: [...items], nextPageToken };
+}
+
+export async function listSnapshots(
+  { lists }: TaskContext,
+  request: ListSnapshotsRequest,
+  call: CallContext,
+): Promise<ListSnapshotsResponse> {
+  const deployment = parseOptionalName("deployment", request.deployment);
+  const { items, nextPageToken } = await lists.page(request, call, {
+    what: "snapshots",
+    begin: ({ snapshots }) =>
+      deployment === undefined ? snapshots.snapshot() : snapshots.snapshot("byDeployment", deployment),
+    keyOf: snapshotKey,
+    // Until then nobody knows whether it was taken.
+    matches: (snapshot) => snapshot.snapshotCid !== "",
+    describe: (_, snapshot) => encodeSnapshot(snapshot),
+  });
+  return { snapshots: [...items], nextPageToken };
+}
+
+type Service = Handlers<typeof DeploymentServiceDefinition> & Handlers<typeof SnapshotServiceDefinition>;
+type Name = "attachOrphanedDisk" | "orphanPersistentDisk" | "deleteOrphanedDisk" | "takeSnapshots" | "deleteSnapshots";
+
+/** Each method that starts a task on persistent disks or snapshots. */
+export const persistentDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
+  attachOrphanedDisk: taskMethod("normal", (request) => {
+    const diskCid = parseCid("disk", request.diskCid);
+    const instanceId = parseInstanceId(request.instanceId);
+    return {
+      job: { type: "attach_orphaned_disk", diskCid, instanceId },
+      description: `attach orphaned disk \`${diskCid}\``,
+      deployment: ({ instances }) => instances.get(instanceId)?.deployment ?? "",
+    };
+  }),
+  orphanPersistentDisk: taskMethod("normal", (request) => {
+    const diskCid = parseCid("disk", request.diskCid);
+    return {
+      job: { type: "orphan_persistent_disk", diskCid },
+      description: `orphan disk \`${diskCid}\``,
+      deployment: ({ persistentDisks }) => [...persistentDisks.by("byCid", diskCid)][0]?.deployment ?? "",
+    };
+  }),
+  deleteOrphanedDisk: taskMethod("normal", (request) => {
+    const diskCid = parseCid("disk", request.diskCid);
+    return {
+      job: { type: "delete_orphaned_disk", diskCid },
+      description: `delete orphaned disk \`${diskCid}\``,
+      deployment: "",
+      // Looked at again when it runs: a disk may be attached until then.
+      check: (tables) => void orphanOf(tables, diskCid),
+    };
+  }),
+  takeSnapshots: taskMethod("normal", (request, _context, call) => {
+    const deployment = parseName("deployment", request.deployment);
+    const instanceId = request.instanceId === "" ? "" : parseInstanceId(request.instanceId);
+    return {
+      job: { type: "take_snapshots", deployment, instanceId },
+      description: `take snapshots of deployment \`${deployment}\``,
+      deployment,
+      // Clients that lost the answer ask again.
+      joins: ({ job, user }) =>
+        job?.type === "take_snapshots" &&
+        job.deployment === deployment &&
+        job.instanceId === instanceId &&
+        user === userOf(call),
+    };
+  }),
+  deleteSnapshots: taskMethod("normal", (request) => {
+    const deployment = parseName("deployment", request.deployment);
+    const snapshotCid = parseOptionalCid("snapshot", request.snapshotCid);
+    const what = snapshotCid === "" ? "snapshots" : `snapshot \`${snapshotCid}\``;
+    return {
+      job: { type: "delete_snapshots", deployment, snapshotCid },
+      description: `delete ${what} of deployment \`${deployment}\``,
+      deployment,
+    };
+  }),
+};

@@ -1,0 +1,182 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { type CloudConfig, diskTypeNamed } from "../../specs/cloud-config.js";
+import type { GroupSpec } from "../../specs/instance-group.js";
+import type { Instance } from "../../store/instance.js";
+import { type JsonObject, sameJson } from "../../store/json.js";
+import type { PersistentDisk } from "../../store/persistent-disk.js";
+import { DiskKind } from "../disk-kind.js";
+
+export const persistentDisks = new DiskKind<PersistentDisk, "mount" | "change" | "orphan" | "adopt">(
+  {
+    intend_create: { creating: "creating" },
+    create: { creating: "detached" },
+    intend_attach: { detached: "attaching", attaching: "attaching" },
+    attach: { attaching: "attached" },
+    fail_attach: { attaching: "detached" },
+    mount: { attached: "mounted" },
+    intend_detach: { attaching: "detaching", attached: "detaching", mounted: "detaching", detaching: "detaching" },
+    detach: { detaching: "detached" },
+    // What may be in use is neither changed nor given up.
+    change: { detached: "detached" },
+    orphan: { detached: "detached" },
+    adopt: { detached: "detached" },
+  },
+  ({ diskId, diskCid }) => ({ shown: `persistent disk \`${diskCid || diskId}\``, about: { disk_cid: diskCid } }),
+  // Its instance's at all times.
+  () => ({}),
+);
+
+/** Keeps the intent that was recorded first, if any: it may have been acted on. */
+export function intendPersistentDisk(
+  disk: PersistentDisk | undefined,
+  diskId: string,
+  { deployment, group, instanceId, az, cpi }: Instance,
+  wanted: WantedPersistentDisk | undefined,
+): PersistentDisk {
+  if (disk !== undefined) return persistentDisks.moved(disk, "intend_create");
+  if (wanted === undefined) throw new TypeError("a disk that nobody wants cannot be created");
+  const { sizeMib, cloudProperties } = wanted;
+  const place = { deployment, group, instanceId, az, cpi, vmCid: "", hint: null, orphanedAtMs: null };
+  return { diskId, ...place, sizeMib, cloudProperties, state: "creating", diskCid: "" };
+}
+
+/** The CPI has made it so; it may have given it another id. */
+export function persistentDiskChanged(
+  disk: PersistentDisk,
+  { sizeMib, cloudProperties, diskCid }: WantedPersistentDisk & Pick<PersistentDisk, "diskCid">,
+): PersistentDisk {
+  return { ...persistentDisks.moved(disk, "change"), sizeMib, cloudProperties, diskCid };
+}
+
+/** The instance has no use for the disk any more: it is kept until an operator deletes it. */
+export function persistentDiskOrphaned(disk: PersistentDisk, nowMs: number): PersistentDisk {
+  const { role, ...orphan } = persistentDisks.moved(disk, "orphan");
+  return { ...orphan, orphanedAtMs: nowMs };
+}
+
+export interface WantedPersistentDisk {
+  readonly sizeMib: number;
+  readonly cloudProperties: JsonObject;
+}
+
+/** What the manifest wants for each instance of the group; undefined for no disk. */
+export function wantedPersistentDisk(group: GroupSpec, config: CloudConfig): WantedPersistentDisk | undefined {
+  const { persistentDisk: wanted } = group;
+  if (wanted === undefined) return undefined;
+  if (wanted.type === "") return wanted.sizeMib === 0 ? undefined : { sizeMib: wanted.sizeMib, cloudProperties: {} };
+  const { sizeMib, cloudProperties } = diskTypeNamed(config, wanted.type);
+  return { sizeMib, cloudProperties };
+}
+
+/** What is done to the other disk while one is copied. */
+const COPY_STEPS = ["create_next", "attach_next", "migrate", "detach_other", "delete_next", "orphan_former"] as const;
+export type CopyStep = (typeof COPY_STEPS)[number];
+
+export function isCopyStep(step: PersistentDiskStep): step is CopyStep {
+  return COPY_STEPS.some((each) => each === step);
+}
+
+export type PersistentDiskStep = "create" | "attach" | "mount" | "detach" | "change" | "orphan" | "nothing" | CopyStep;
+
+/** The next step towards what is wanted, for an instance with a running VM; `other` is the one with a role. */
+export function decidePersistentDisk(
+  disk: PersistentDisk | undefined,
+  wanted: WantedPersistentDisk | undefined,
+  other?: PersistentDisk | undefined,
+): PersistentDiskStep {
+  const step = other && decideCopy(disk, wanted, other);
+  if (step !== undefined) return step;
+  if (disk === undefined) return wanted === undefined ? "nothing" : "create";
+  // Without its id it could not even be deleted.
+  if (disk.state === "creating") return "create";
+  if (disk.state === "detaching") return "detach";
+  if (wanted === undefined) return disk.state === "detached" ? "orphan" : "detach";
+  refuseShrinking(disk, wanted);
+  // What it is to be is copied to the other one, while this one is mounted.
+  if (other === undefined && !isAs(disk, wanted)) return disk.state === "detached" ? "change" : "detach";
+  switch (disk.state) {
+    case "detached":
+    case "attaching":
+      return "attach";
+    case "attached":
+      return "mount";
+    default:
+      return "nothing";
+  }
+}
+
+/** Undefined while the instance's own disk comes first. */
+function decideCopy(
+  disk: PersistentDisk | undefined,
+  wanted: WantedPersistentDisk | undefined,
+  other: PersistentDisk,
+): CopyStep | undefined {
+  if (other.state === "detaching") return "detach_other";
+  if (other.role === "former") return other.state === "detached" ? "orphan_former" : "detach_other";
+  const isOfUse = disk !== undefined && wanted !== undefined && !isAs(disk, wanted) && isAs(other, wanted);
+  if (isOfUse && disk.state !== "mounted") return undefined;
+  // Without its id it could not even be deleted.
+  if (other.state === "creating") return "create_next";
+  if (!isOfUse) return other.state === "detached" ? "delete_next" : "detach_other";
+  return other.state === "attached" ? "migrate" : "attach_next";
+}
+
+function isAs(disk: PersistentDisk, wanted: WantedPersistentDisk): boolean {
+  return disk.sizeMib === wanted.sizeMib && sameJson(disk.cloudProperties, wanted.cloudProperties);
+}
+
+/** The intent to copy an instance's disk to another one. */
+export function intendCopy(
+  { deployment, group, instanceId, az, cpi }: Instance,
+  diskId: string,
+  { sizeMib, cloudProperties }: WantedPersistentDisk,
+): PersistentDisk {
+  const place = { deployment, group, instanceId, az, cpi, vmCid: "", hint: null, orphanedAtMs: null };
+  return { diskId, ...place, sizeMib, cloudProperties, state: "creating", diskCid: "", role: "next" };
+}
+
+/** The agent has copied the one to the other, and mounted that: they change places. */
+export function copied(
+  disk: PersistentDisk,
+  next: PersistentDisk,
+): { readonly former: PersistentDisk; readonly present: PersistentDisk } {
+  const { role, ...present } = persistentDisks.moved(next, "mount");
+  return { former: { ...disk, role: "former" }, present };
+}
+
+function refuseShrinking(disk: PersistentDisk, wanted: WantedPersistentDisk): void {
+  if (wanted.sizeMib >= disk.sizeMib) return;
+  throw new InvalidStateError(
+    `the persistent disk of ${disk.group}/${disk.instanceId} has ${disk.sizeMib} MiB and cannot shrink to ${wanted.sizeMib} MiB: keep its size, or remove it first, which leaves it as an orphan`,
+    { about: { disk_cid: disk.diskCid } },
+  );
+}
+
+/** An orphan that is an instance's again. */
+export function persistentDiskAdopted(
+  disk: PersistentDisk,
+  { deployment, group, instanceId }: Pick<Instance, "deployment" | "group" | "instanceId">,
+): PersistentDisk {
+  return { ...persistentDisks.moved(disk, "adopt"), deployment, group, instanceId, orphanedAtMs: null };
+}
+
+/** The next step to make an instance have that disk, instead of the one it has, if any. */
+export function decideAdoption(
+  disk: PersistentDisk,
+  current: PersistentDisk | undefined,
+  { vmState, group, instanceId }: Pick<Instance, "vmState" | "group" | "instanceId">,
+): "detach" | "adopt" | "attach" | "mount" | "nothing" {
+  if (current !== undefined && current.diskId !== disk.diskId) {
+    if (current.state === "creating")
+      throw new InvalidStateError(
+        `the disk of ${group}/${instanceId} is being made: deploy again to finish that first`,
+      );
+    return current.state === "detached" ? "adopt" : "detach";
+  }
+  if (disk.orphanedAtMs !== null) return "adopt";
+  if (disk.state === "detaching") return "detach";
+  // Without a VM that runs, the next deploy does the rest.
+  if (vmState !== "running") return "nothing";
+  if (disk.state === "attached") return "mount";
+  return disk.state === "detached" || disk.state === "attaching" ? "attach" : "nothing";
+}

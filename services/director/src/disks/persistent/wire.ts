@@ -1,0 +1,27 @@
+import type { PersistentDisk as WirePersistentDisk, Snapshot as WireSnapshot } from "@diskmesh/api/director";
+import { MIB_BYTES } from "@diskmesh/domain";
+import type { PersistentDisk } from "../../store/persistent-disk.js";
+import type { Snapshot } from "../../store/snapshot.js";
+
+export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {
+  const { diskId, diskCid, deployment, group, instanceId, vmCid, az, sizeMib, cpi, hint, orphanedAtMs, state } = disk;
+  return {
+    persistentDiskId: diskId,
+    diskCid,
+    deployment,
+    group,
+    instanceId,
+    vmCid,
+    az,
+    sizeBytes: sizeMib * MIB_BYTES,
+    cpi,
+    diskHint: hint ?? undefined,
+    orphanedAt: orphanedAtMs === null ? undefined : new Date(orphanedAtMs),
+    state,
+  };
+}
+
+export function encodeSnapshot(snapshot: Snapshot): WireSnapshot {
+  const { snapshotCid, deployment, group, instanceId, index, diskCid, cpi, createdAtMs } = snapshot;
+  return { snapshotCid, deployment, group, instanceId, index, diskCid, cpi, createdAt: new Date(createdAtMs) };
+}

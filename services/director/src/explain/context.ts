@@ -1,0 +1,26 @@
+import type { Clock } from "@diskmesh/service";
+import type { AgentHealths } from "../agents/agent-healths.js";
+import type { DirectorLimits } from "../config/limits.js";
+import type { ReadersOfTexts } from "../configs/readers-of-texts.js";
+import type { CallRecords } from "../cpi/call-records.js";
+import type { LockKeeper } from "../locks/lock-keeper.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import type { TaskLog } from "../tasks/task-log.js";
+import type { Tasks } from "../tasks/tasks.js";
+import type { Registries } from "./registries.js";
+
+/** What an explanation is made from. */
+export interface ExplainContext {
+  readonly limits: DirectorLimits;
+  readonly tablet: DirectorTablet;
+  readonly clock: Clock;
+  readonly configs: ReadersOfTexts;
+  readonly tasks: Tasks;
+  readonly taskLog: TaskLog;
+  readonly locks: LockKeeper;
+  readonly agentHealths: AgentHealths;
+  readonly registries: Registries;
+  readonly callRecords: Pick<CallRecords, "awaited" | "isLeft">;
+  /** False while no agent can be heard. */
+  readonly agentsAreHeard: () => boolean;
+}

@@ -1,0 +1,144 @@
+import { expect } from "chai";
+import { newInstance } from "../instances/instance.js";
+import type { ShownLock } from "../locks/locks.js";
+import type { CpiCall } from "../store/cpi-call.js";
+import type { Disk } from "../store/disk.js";
+import type { Instance } from "../store/instance.js";
+import type { OwedRemoval } from "../store/owed-removal.js";
+import type { Known, KnownVm } from "./cause.js";
+import { diskCauses, vmCauses } from "./explain-vm.js";
+
+const place = { instanceId: "i1", deployment: "web", group: "db", index: 0, az: "z1" };
+const vm = (fields: Partial<Instance> = {}, known: Partial<KnownVm> = {}): KnownVm => ({
+  instance: { ...newInstance(place), vmState: "running", vmCid: "vm-1", agentId: "a1", ...fields },
+  isNatsAway: false,
+  silentSinceMs: undefined,
+  remedy: "",
+  isShutOut: false,
+  owedRemovals: [],
+  disks: [],
+  hostIds: [],
+  isNowhere: false,
+  ...known,
+});
+const disk = (fields: Partial<Disk>): Disk => ({ name: "d1", diskCid: "cid-1", instanceId: "i1", ...fields }) as Disk;
+const known = (locks: readonly ShownLock[] = []): Known => ({
+  taskOf: () => undefined,
+  locks,
+  openSteps: () => [],
+  liveIn: () => 0,
+  callsOf: () => [],
+  callsAt: () => [],
+  nowMs: 1_000,
+  vmOf: () => undefined,
+  diskOf: () => undefined,
+});
+const held = (type: "instance" | "disk", resource: string, taskId = 7): ShownLock => ({
+  ...{ type, resource, taskId, what: taskId === 0 ? "a call of ann" : "", waitingTaskIds: [] },
+  ...{ sinceMs: 800, deadlineAtMs: 900 },
+});
+const owed = (diskName: string, sinceMs: number): OwedRemoval => ({
+  ...{ agentId: "a1", attachmentId: "x", diskName, diskCid: "cid", instanceId: "i1", vmCid: "vm-1", sinceMs },
+});
+
+describe("why, of a VM", () => {
+  const ROWS: readonly [what: string, vm: KnownVm | undefined, reasons: string, says: RegExp, cure: RegExp][] = [
+    ["not known", undefined, "", /^$/, /^$/],
+    ["all is well", vm(), "", /^$/, /^$/],
+    ["ignored", vm({ ignore: true }), "IGNORED", /web\/db\/i1 is ignored/, /bosh -d web unignore db\/i1/],
+    ["never made", vm({ vmState: "none", vmCid: "" }), "NO_VM", /has no VM/, /bosh -d web cloud-check$/],
+    [
+      "stopped hard",
+      vm({ vmState: "none", state: "detached" }),
+      "STOPPED",
+      /VM deleted, by an operator/,
+      /start db\/i1/,
+    ],
+    ["stopped", vm({ state: "stopped" }), "STOPPED", /jobs of web\/db\/i1 were stopped/, /start db\/i1/],
+    ["being made", vm({ vmState: "creating" }), "VM_UNSETTLED", /create_vm may have been called/, /cloud-check/],
+    ["being deleted", vm({ vmState: "deleting" }), "VM_UNSETTLED", /VM vm-1 .* is being deleted/, /cloud-check/],
+    ["lost", vm({ vmState: "lost" }), "VM_LOST", /its CPI says/, /cloud-check/],
+    ["its host purged", vm({}, { isNowhere: true }), "VM_NOWHERE", /a host that is VM vm-1 .* purged/, /cloud-check/],
+    ["no host of a fleet", vm({ stemcell: "ubuntu/1" }, { isNowhere: true }), "", /^$/, /^$/],
+    ["NATS away", vm({}, { isNatsAway: true, silentSinceMs: 5 }), "NATS_AWAY", /no connection to NATS/, /status/],
+    [
+      "its agent silent",
+      vm({}, { silentSinceMs: 5, remedy: "not made anew by itself: it is ignored" }),
+      "AGENT_SILENT",
+      /agent a1 of web\/db\/i1 says nothing; its VM is not made anew by itself: it is ignored/,
+      /recreate db\/i1/,
+    ],
+    ["its certificate ended", vm({}, { isShutOut: true }), "CERTIFICATE_ENDED", /takes no certificate/, /recreate/],
+    [
+      "removals owed",
+      vm({}, { owedRemovals: [owed("d1", 5), owed("d2", 4)], hostIds: ["h1"] }),
+      "OWES_REMOVALS",
+      /agent a1 of web\/db\/i1 was away when disk d1, d2 was detached, and is told to forget it when it is heard/,
+      /,bosh -d web recreate db\/i1$/,
+    ],
+    [
+      "a disk in between",
+      vm({}, { disks: [disk({ state: "attaching" }), disk({ state: "attached" })] }),
+      "DISK_UNSETTLED",
+      /whether cid-1 is attached/,
+      /^$/,
+    ],
+  ];
+  for (const [what, about, reasons, says, cure] of ROWS)
+    it(`${what} -> ${reasons || "no cause"}`, () => {
+      const found = vmCauses(about, known());
+      expect(found.map(({ reason }) => reason).join()).to.equal(reasons);
+      expect(found.map(({ message }) => message).join()).to.match(says);
+      expect(found.flatMap(({ cures = [] }) => cures.map(([, command]) => command)).join()).to.match(cure);
+    });
+
+  it("at work on it -> its lock; silent, its host -> both are asked further", () => {
+    const silent = vm({}, { silentSinceMs: 5, hostIds: ["host-1"] });
+    const found = vmCauses(silent, known([held("instance", "i1"), held("instance", "i2")]));
+    expect(found.map(({ reason, becauseOf }) => [reason, becauseOf])).to.deep.equal([
+      ["LOCKED", [{ kind: "TASK", name: "7" }]],
+      ["AGENT_SILENT", [{ kind: "HOST", name: "host-1" }]],
+    ]);
+    expect(found[1]?.sinceMs).to.equal(5);
+  });
+});
+
+describe("why, of what a call that was given up may be changing", () => {
+  const call = {
+    dispatcher: "d:1",
+    method: "attachDisk",
+    things: ["diskCid cid-1"],
+    sinceMs: 400,
+    taskId: 2,
+  } as unknown as CpiCall;
+  const given: Known = { ...known(), callsAt: (thing) => (/vm-1|cid-1/.test(thing) ? [call] : []) };
+  for (const [what, found] of [
+    ["VM", vmCauses(vm(), given)],
+    ["disk", diskCauses(disk({ state: "attached" }), given)],
+  ] as const)
+    it(`a ${what} -> who may still run it, and the way out`, () => {
+      expect(found.map(({ reason, sinceMs }) => [reason, sinceMs])).to.deep.equal([["HELD_UP", 400]]);
+      expect(found[0]?.message).to.match(/dispatcher d:1 may still run attachDisk of task 2/);
+    });
+});
+
+describe("why, of a disk of the director", () => {
+  const VM = { kind: "VM", name: "i1" };
+  const OWNER = { kind: "TASK", name: "7" };
+  const ROWS: readonly [what: string, disk: Disk | undefined, locked: boolean, reasons: string, because: object[]][] = [
+    ["not known", undefined, false, "", []],
+    ["attached", disk({ state: "attached" }), false, "", []],
+    ["attached, and at work on", disk({ state: "attached" }), true, "LOCKED", [OWNER]],
+    ["attaching", disk({ state: "attaching" }), true, "DISK_UNSETTLED,LOCKED", [VM, OWNER]],
+    ["creating", disk({ state: "creating", instanceId: "" }), false, "DISK_UNSETTLED", []],
+    ["deleting", disk({ state: "deleting", instanceId: "" }), false, "DISK_UNSETTLED", []],
+  ];
+  for (const [what, about, isLocked, reasons, because] of ROWS)
+    it(`${what} -> ${reasons || "no cause"}`, () => {
+      const found = diskCauses(about, known(isLocked ? [held("disk", "d1")] : []));
+      expect(found.map(({ reason }) => reason).join()).to.equal(reasons);
+      expect(found.flatMap(({ becauseOf = [] }) => becauseOf)).to.deep.equal(because);
+      const cures = found.flatMap(({ cures: some = [] }) => some);
+      expect(cures.length).to.equal(reasons.startsWith("DISK") && !isLocked ? 1 : 0);
+    });
+});

@@ -1,0 +1,199 @@
+import type { Cure } from "@diskmesh/domain";
+import { whyHeldUp } from "../cpi/cpi-call.js";
+import { isUnknownAttach } from "../health/resurrection.js";
+import { type LockType, lockName, ownerText } from "../locks/locks.js";
+import type { Disk } from "../store/disk.js";
+import { formatInstance, type Instance } from "../store/instance.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+import type { Found, Known, KnownVm, Subject } from "./cause.js";
+
+const SHOWN_DISKS = 3;
+
+export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
+  if (vm === undefined) return [];
+  const { instance, isShutOut, disks } = vm;
+  const name = shown(instance);
+  const lock = locked("instance", instance.instanceId, name, known);
+  const found: (Found | undefined)[] = [
+    lock,
+    instance.ignore
+      ? cause("IGNORED", `${name} is ignored: nothing is done to it`, [
+          way(instance, "look after it again", "unignore"),
+        ])
+      : undefined,
+    heldUp(`vmCid ${instance.vmCid}`, known),
+    // Whoever is at work on it settles that.
+    lock && isUnsettled(instance) ? undefined : vmState(vm),
+    silence(vm),
+    isShutOut
+      ? cause("CERTIFICATE_ENDED", `NATS takes no certificate of the agent of ${name} any more`, [recreate(instance)])
+      : undefined,
+    owes(vm),
+  ];
+  const unsettled = disks.filter(isUnknownAttach).map(({ diskCid }): Subject => ({ kind: "DISK", name: diskCid }));
+  if (unsettled.length > 0)
+    found.push({
+      reason: "DISK_UNSETTLED",
+      message: `it is not known whether ${unsettled.map((disk) => disk.name).join(", ")} is attached to ${name}`,
+      becauseOf: unsettled,
+    });
+  return found.filter((each) => each !== undefined);
+}
+
+/** What is recorded of a dynamic or persistent disk; where it lies, the registry knows. */
+export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known): Found[] {
+  if (disk === undefined) return [];
+  const id = "name" in disk ? disk.name : disk.diskId;
+  const { state, instanceId } = disk;
+  const becauseOf: Subject[] = instanceId === "" ? [] : [{ kind: "VM", name: instanceId }];
+  const call = CALLS[state];
+  const lock = locked("disk", id, `disk ${id}`, known);
+  const rest = [lock, heldUp(`diskCid ${disk.diskCid}`, known)].filter((each) => each !== undefined);
+  if (call === undefined) return rest;
+  const message = `disk ${id} is ${state}: ${call} may have been called, and what came of it is not recorded yet`;
+  const again: readonly Cure[] = lock === undefined ? [["no task is at work on it: ask for the same again", ""]] : [];
+  return [{ reason: "DISK_UNSETTLED", message, cures: again, becauseOf }, ...rest];
+}
+
+/** What this director has made of a disk or host that a registry tells of, and how a person ends that. */
+export function useCauses({ kind, name }: Subject, { diskOf, vmOf }: Known): Found[] {
+  if (kind === "VM") {
+    const { instance } = vmOf(name) ?? {};
+    if (instance === undefined) return [];
+    const stop = way(instance, "stop it and have its VM deleted", "stop", "--hard");
+    return [cause("IN_USE", `VM ${name} is that of ${shown(instance)}`, [stop])];
+  }
+  const disk = kind === "DISK" ? diskOf(name) : undefined;
+  if (disk === undefined) return [];
+  const instance = vmOf(disk.instanceId)?.instance;
+  const what = "name" in disk ? `dynamic disk ${disk.name}` : `persistent disk ${disk.diskId}`;
+  if (instance === undefined)
+    return [
+      cause("IN_USE", `${what} (${name}) is kept, and attached to nothing`, [["delete it, if nobody needs it", ""]]),
+    ];
+  const take: Cure =
+    "name" in disk
+      ? ["take it from there", `diskmesh detach ${disk.name}`]
+      : way(instance, "stop it and have its VM deleted", "stop", "--hard");
+  return [cause("IN_USE", `${what} (${name}) is attached to ${shown(instance)}`, [take])];
+}
+
+const CALLS: Readonly<Record<string, string>> = {
+  creating: "create_disk",
+  attaching: "attach_disk",
+  detaching: "detach_disk",
+  deleting: "delete_disk",
+};
+
+const isUnsettled = ({ vmState: state }: Instance): boolean => state === "creating" || state === "deleting";
+
+function locked(type: LockType, resource: string, what: string, { locks, taskOf }: Known): Found | undefined {
+  const lock = locks.find((each) => each.type === type && each.resource === resource);
+  if (lock === undefined) return undefined;
+  const { taskId, sinceMs } = lock;
+  const owner: Subject = taskId === 0 ? { kind: "LOCK", name: lockName(lock) } : { kind: "TASK", name: String(taskId) };
+  const message = `${ownerText(lock, taskOf(taskId)?.description)} is at work on ${what}`;
+  return { reason: "LOCKED", message, sinceMs, becauseOf: [owner], isEcho: true };
+}
+
+/** Its agent may have links for disks that are not its VM's any more. */
+function owes({ instance, owedRemovals, hostIds }: KnownVm): Found | undefined {
+  const [first] = owedRemovals;
+  if (first === undefined) return undefined;
+  const names = owedRemovals.map(({ diskName, diskCid }) => diskName || diskCid).slice(0, SHOWN_DISKS);
+  const more = owedRemovals.length > names.length ? ` and ${owedRemovals.length - names.length} more` : "";
+  const where = hostIds.length === 0 ? "" : ` on host ${hostIds.join(", ")}`;
+  return {
+    reason: "OWES_REMOVALS",
+    message: `agent ${instance.agentId} of ${shown(instance)} was away when disk ${names.join(", ")}${more} was detached, and is told to forget it when it is heard; until then its VM is given no other disk`,
+    sinceMs: Math.min(...owedRemovals.map(({ sinceMs }) => sinceMs)),
+    cures: [[`start its agent${where}, or see to the network between`, ""], recreate(instance)],
+    becauseOf: hostIds.map((name) => ({ kind: "HOST", name })),
+  };
+}
+
+/** A call that was given up may still run, and nothing else is done to the thing until that is known. */
+function heldUp(thing: string, { callsAt, nowMs }: Known): Found | undefined {
+  const [call] = callsAt(thing);
+  return call && { reason: "HELD_UP", message: whyHeldUp(call, nowMs), sinceMs: call.sinceMs };
+}
+
+/** Whether its VM was a host that was purged. Only hosts of a fleet are VMs without a stemcell. */
+export function isForgottenHost({ instance, isNowhere }: Pick<KnownVm, "instance" | "isNowhere">): boolean {
+  return isNowhere && instance.stemcell === "";
+}
+
+/** For a VM of which that is so. */
+export function forgottenText(instance: Instance): string {
+  return `no disk-registry has a host that is VM ${instance.vmCid} of ${shown(instance)}: it was purged`;
+}
+
+function vmState(vm: KnownVm): Found | undefined {
+  const { instance, hostIds } = vm;
+  const { vmState: state, vmCid, state: wanted } = instance;
+  const name = shown(instance);
+  const again = way(instance, "deploy again, or have it checked", "cloud-check");
+  const hosts = hostIds.map((host): Subject => ({ kind: "HOST", name: host }));
+  switch (state) {
+    case "none":
+      return wanted === "detached"
+        ? cause("STOPPED", `${name} was stopped, and its VM deleted, by an operator`, [
+            way(instance, "start it", "start"),
+          ])
+        : cause("NO_VM", `${name} has no VM: whatever should have made one has failed or not come to it`, [again]);
+    case "creating":
+      return cause("VM_UNSETTLED", `create_vm may have been called for ${name}, and what came of it is not known`, [
+        again,
+      ]);
+    case "deleting":
+      return cause("VM_UNSETTLED", `VM ${vmCid} of ${name} is being deleted`, [again], hosts);
+    case "lost":
+      return cause(
+        "VM_LOST",
+        `VM ${vmCid} of ${name} is gone as its CPI says, or its agent did not answer when it should have`,
+        [again],
+        hosts,
+      );
+    default:
+      if (isForgottenHost(vm)) return cause("VM_NOWHERE", forgottenText(instance), [again]);
+      return wanted === "stopped"
+        ? cause("STOPPED", `the jobs of ${name} were stopped by an operator`, [way(instance, "start them", "start")])
+        : undefined;
+  }
+}
+
+function silence({ instance, isNatsAway, silentSinceMs, remedy, hostIds }: KnownVm): Found | undefined {
+  if (isNatsAway)
+    return cause("NATS_AWAY", "no agent is heard: this director has no connection to NATS", [
+      ["see that nats-server runs", "diskmesh status"],
+    ]);
+  if (silentSinceMs === undefined) return undefined;
+  return {
+    reason: "AGENT_SILENT",
+    message: `agent ${instance.agentId} of ${shown(instance)} says nothing; its VM is ${remedy}`,
+    sinceMs: silentSinceMs,
+    cures: [recreate(instance)],
+    becauseOf: hostIds.map((name) => ({ kind: "HOST", name })),
+  };
+}
+
+function cause(
+  reason: Found["reason"],
+  message: string,
+  cures: readonly Cure[] = [],
+  becauseOf: readonly Subject[] = [],
+): Found {
+  return { reason, message, cures, becauseOf };
+}
+
+const recreate = (instance: Instance): Cure => way(instance, "have its VM made anew", "recreate");
+
+/** By the bosh CLI; a check is of a whole deployment. */
+function way(instance: Instance, what: string, command: string, ...options: readonly string[]): Cure {
+  const slug = command === "cloud-check" ? [] : [formatInstance(instance)];
+  return [what, ["bosh", "-d", instance.deployment, command, ...slug, ...options].join(" ")];
+}
+
+function shown(instance: Instance): string {
+  return `${instance.deployment}/${formatInstance(instance)}`;
+}

@@ -1,0 +1,177 @@
+import { expect } from "chai";
+import type { CpiCall } from "../store/cpi-call.js";
+import type { Task, TaskFailure } from "../store/task.js";
+import type { TaskEvent } from "../tasks/task-event.js";
+import type { Known, Subject } from "./cause.js";
+import { causesOf, openSteps } from "./explain.js";
+
+const task = (taskId: number, fields: Partial<Task> = {}): Task =>
+  ({
+    taskId,
+    state: "processing",
+    queue: "normal",
+    description: `job ${taskId}`,
+    createdAtMs: 100,
+    startedAtMs: 200,
+    endedAtMs: null,
+    result: "",
+    ...fields,
+  }) as Task;
+const event = (state: TaskEvent["state"], index: number, stage: string, timeMs = 300): TaskEvent => ({
+  timeMs,
+  stage,
+  task: `t${index}`,
+  index,
+  state,
+  message: "",
+  tags: [],
+  total: 0,
+});
+const failed = (failure?: TaskFailure): Task =>
+  task(2, { state: "error", endedAtMs: 400, result: "said so", ...(failure && { failure }) });
+const lock = (waitingTaskIds: readonly number[] = []): Known["locks"][number] => ({
+  type: "deployment",
+  resource: "demo",
+  taskId: 1,
+  what: "",
+  sinceMs: 800,
+  deadlineAtMs: 900,
+  waitingTaskIds,
+});
+const known = (tasks: readonly Task[], fields: Partial<Known> = {}): Known => ({
+  taskOf: (taskId) => tasks.find((each) => each.taskId === taskId),
+  locks: [],
+  openSteps: () => [],
+  liveIn: () => 4,
+  callsOf: () => [],
+  callsAt: () => [],
+  nowMs: 1_000,
+  vmOf: () => undefined,
+  diskOf: () => undefined,
+  ...fields,
+});
+const TASK: Subject = { kind: "TASK", name: "2" };
+const LOCK: Subject = { kind: "LOCK", name: "deployment:demo" };
+
+describe("why, at the director", () => {
+  const ROWS: readonly [cause: string, subject: Subject, known: Known, reasons: readonly string[], says: RegExp][] = [
+    ["a task that has ended", TASK, known([task(2, { state: "done", endedAtMs: 400 })]), [], /^$/],
+    ["no such task", TASK, known([]), [], /^$/],
+    ["a restored task", TASK, known([task(2, { state: "held" })]), ["HELD"], /nobody knows how far it came/],
+    [
+      "a task that waits for a lock",
+      TASK,
+      known([task(2, { state: "queued" })], { locks: [lock([2])] }),
+      ["WAITS_FOR_LOCK"],
+      /task 2 waits for the lock of deployment demo, which task 1 has$/,
+    ],
+    [
+      "all workers are busy",
+      TASK,
+      known([task(2, { state: "queued" })]),
+      ["WAITS_FOR_WORKER"],
+      /4 tasks of queue normal/,
+    ],
+    [
+      "a task at work",
+      TASK,
+      known([task(2)], { openSteps: () => [event("started", 1, "Creating vm")] }),
+      ["AT_WORK"],
+      /is at: Creating vm \(t1\)/,
+    ],
+    [
+      "a task for which there was no room",
+      TASK,
+      known([failed({ reason: "NO_DISK_SPACE", about: { pool: "fast" } })]),
+      ["NO_SPACE"],
+      /^said so$/,
+    ],
+    [
+      "a task whose CPI cannot be asked",
+      TASK,
+      known([failed({ reason: "CPI_UNUSABLE", about: {} })]),
+      ["CPI_UNUSABLE"],
+      /^said so$/,
+    ],
+    ["a task that failed otherwise", TASK, known([failed()]), ["FAILED"], /^said so$/],
+    ["a task that begins", TASK, known([task(2)]), ["AT_WORK"], /has begun no step/],
+    ["a task that is cancelled", TASK, known([task(2, { state: "cancelling" })]), ["IS_TO_STOP"], /end cleanly/],
+    [
+      "a lock that is held",
+      LOCK,
+      known([task(1)], { locks: [lock([2, 3])] }),
+      ["LOCK_HELD"],
+      /held by task 1 \(job 1\).*2 wait for it/,
+    ],
+    [
+      "a lock that a call holds which is no task's",
+      LOCK,
+      known([], { locks: [{ ...lock(), taskId: 0, what: "call of m for ann" }] }),
+      ["LOCK_HELD"],
+      /held by call of m for ann, and free when that has been answered$/,
+    ],
+    ["a lock that nobody holds", LOCK, known([]), [], /^$/],
+  ];
+  for (const [cause, subject, facts, reasons, says] of ROWS)
+    it(`${cause} -> ${reasons.join(", ") || "no cause"}`, () => {
+      const found = causesOf(subject, facts);
+      expect(found.map(({ reason }) => reason)).to.deep.equal(reasons);
+      expect(found.map(({ message }) => message).join()).to.match(says);
+    });
+
+  it("a task at work that waits for a CPI -> which call, since when", () => {
+    const call = {
+      dispatcher: "d:1",
+      method: "attachDisk",
+      things: ["diskCid cid-1"],
+      sinceMs: 400,
+    } as unknown as CpiCall;
+    for (const [cpi, whose] of [
+      ["aws", "CPI aws"],
+      ["", "the default CPI"],
+    ] as const) {
+      const [waits, atWork] = causesOf(TASK, known([task(2)], { callsOf: () => [{ ...call, cpi }] }));
+      expect(atWork?.reason).to.equal("AT_WORK");
+      expect(waits).to.deep.equal({
+        subject: TASK,
+        reason: "CPI_AT_WORK",
+        message: `${whose} has not answered attachDisk of diskCid cid-1 (run by dispatcher d:1)`,
+        sinceMs: 400,
+        cures: [["have the call ended, and the task", "diskmesh cancel 2"]],
+      });
+    }
+  });
+
+  it("a task and the lock that it waits for lead to the task that holds it", () => {
+    const facts = known([task(1), task(2, { state: "queued" })], { locks: [lock([2])] });
+    const [waits] = causesOf(TASK, facts);
+    expect(waits?.becauseOf).to.deep.equal([LOCK]);
+    expect(causesOf(LOCK, facts)[0]).to.deep.include({
+      sinceMs: 800,
+      nextTryAtMs: 900,
+      becauseOf: [{ kind: "TASK", name: "1" }],
+    });
+  });
+
+  it("a task for which there was no room leads to its pool, if that is known", () => {
+    for (const [about, becauseOf] of [
+      [{ pool: "fast" }, [{ kind: "POOL", name: "fast" }]],
+      [{}, []],
+    ] as const)
+      expect(causesOf(TASK, known([failed({ reason: "NO_DISK_SPACE", about })]))[0]).to.deep.include({
+        sinceMs: 400,
+        becauseOf,
+      });
+  });
+
+  it("steps that were begun and have not ended are open", () => {
+    const events = [
+      event("started", 1, "a"),
+      event("started", 2, "a"),
+      event("finished", 1, "a"),
+      event("started", 1, "b"),
+      event("failed", 1, "b"),
+    ];
+    expect(openSteps(events).map(({ stage, index }) => `${stage}${index}`)).to.deep.equal(["a2"]);
+  });
+});

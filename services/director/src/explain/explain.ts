@@ -1,0 +1,154 @@
+import type { Cure } from "@diskmesh/domain";
+import { callText } from "../cpi/cpi-call.js";
+import { type LockName, lockName, ownerText } from "../locks/locks.js";
+import type { CpiCall } from "../store/cpi-call.js";
+import { hasEnded, type Task } from "../store/task.js";
+import type { TaskEvent } from "../tasks/task-event.js";
+import type { Cause, Found, Known, Subject } from "./cause.js";
+import { diskCauses, vmCauses } from "./explain-vm.js";
+
+/** Why a task, a lock, a VM or a disk is as it is: what it waits for, since when, and how a person ends that. */
+
+export function causesOf(subject: Subject, known: Known): Cause[] {
+  return foundOf(subject, known).map((cause) => ({ subject, ...cause }));
+}
+
+function foundOf({ kind, name }: Subject, known: Known): Found[] {
+  switch (kind) {
+    case "TASK":
+      return taskCauses(Number(name), known);
+    case "LOCK":
+      return lockCauses(name, known);
+    case "VM":
+      return vmCauses(known.vmOf(name), known);
+    case "DISK":
+      return diskCauses(known.diskOf(name), known);
+    case "HOST":
+    case "DEVICE":
+    case "POOL":
+      return [];
+  }
+}
+
+/** Steps that were begun and have not ended, in the order in which they began. */
+export function openSteps(events: readonly TaskEvent[]): TaskEvent[] {
+  const open = new Map<string, TaskEvent>();
+  for (const event of events) {
+    const key = `${event.index} ${event.stage}`;
+    if (event.state === "started") open.set(key, event);
+    else open.delete(key);
+  }
+  return [...open.values()];
+}
+
+const SHOWN_STEPS = 3;
+
+function taskCauses(taskId: number, known: Known): Found[] {
+  const task = known.taskOf(taskId);
+  if (task === undefined) return [];
+  if (hasEnded(task)) return failure(task);
+  const { state, queue, createdAtMs } = task;
+  const cancel: Cure = ["end it where it can end cleanly", `diskmesh cancel ${taskId}`];
+  if (state === "held") {
+    const resume = ["have it run", `diskmesh resume ${taskId}`] as const;
+    const message = `task ${taskId} was under way when the backup was made that was restored: nobody knows how far it came`;
+    return [{ reason: "HELD", message, sinceMs: createdAtMs, cures: [resume, cancel] }];
+  }
+  const waits = known.locks
+    .filter(({ waitingTaskIds }) => waitingTaskIds.includes(taskId))
+    .map((lock): Found => {
+      const message = `task ${taskId} waits for the lock of ${lock.type} ${lock.resource}, which ${ownerText(lock, known.taskOf(lock.taskId)?.description)} has`;
+      return {
+        reason: "WAITS_FOR_LOCK",
+        message,
+        sinceMs: createdAtMs,
+        cures: [cancel],
+        becauseOf: [{ kind: "LOCK", name: lockName(lock) }],
+      };
+    });
+  if (waits.length > 0) return waits;
+  if (state === "queued") {
+    const message = `task ${taskId} waits for a worker: ${known.liveIn(queue)} tasks of queue ${queue} have not ended`;
+    return [{ reason: "WAITS_FOR_WORKER", message, sinceMs: createdAtMs, cures: [cancel] }];
+  }
+  const steps = known.openSteps(taskId);
+  const shown = steps.slice(-SHOWN_STEPS).map(({ stage, task: what }) => (what === "" ? stage : `${stage} (${what})`));
+  const doing = shown.length === 0 ? "has begun no step" : `is at: ${shown.join("; ")}`;
+  const sinceMs = steps.at(-1)?.timeMs ?? task.startedAtMs ?? undefined;
+  if (state === "cancelling")
+    return [
+      {
+        reason: "IS_TO_STOP",
+        message: `task ${taskId} is to end, as soon as it can end cleanly, and ${doing}`,
+        sinceMs,
+      },
+    ];
+  const becauseOf = known.locks.filter((lock) => lock.taskId === taskId).flatMap(lockedBy);
+  const calls = known
+    .callsOf(taskId)
+    .slice(0, SHOWN_STEPS)
+    .map((call): Found => ({ ...callUnderWay(call), cures: [["have the call ended, and the task", cancel[1]]] }));
+  const work = { reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, becauseOf } as const;
+  return calls.length === 0 ? [{ ...work, cures: [cancel] }] : [...calls, work];
+}
+
+function callUnderWay(call: CpiCall): Found {
+  return {
+    reason: "CPI_AT_WORK",
+    message: `${callText(call)} (run by dispatcher ${call.dispatcher})`,
+    sinceMs: call.sinceMs,
+  };
+}
+
+/** Why a task has failed, as far as a person can do something about it. */
+function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
+  if (state !== "error") return [];
+  const { reason = "", about = {} } = why ?? {};
+  const failed = { message: result, sinceMs: endedAtMs ?? undefined } as const;
+  if (reason === "NO_DISK_SPACE") {
+    const { pool = "" } = about;
+    const becauseOf: Subject[] = pool === "" ? [] : [{ kind: "POOL", name: pool }];
+    return [
+      { ...failed, reason: "NO_SPACE", cures: [["make room in the pool, and ask for the same again", ""]], becauseOf },
+    ];
+  }
+  if (reason === "CPI_UNUSABLE")
+    return [
+      {
+        ...failed,
+        reason: "CPI_UNUSABLE",
+        cures: [
+          ["put right what it says of the CPI: its executable on the dispatcher's machine, or the cpi config", ""],
+          ["see the cpi config", "diskmesh configs --type cpi --json"],
+          ["then ask for the same again", ""],
+        ],
+      },
+    ];
+  return [{ ...failed, reason: "FAILED", cures: [["ask for the same again once that is put right", ""]] }];
+}
+
+/** What it works on; of deployments and stemcells nothing more is known. */
+function lockedBy({ type, resource }: LockName): Subject[] {
+  if (type === "instance") return [{ kind: "VM", name: resource }];
+  if (type === "disk") return [{ kind: "DISK", name: resource }];
+  return type === "node" ? [{ kind: "HOST", name: resource }] : [];
+}
+
+function lockCauses(name: string, { locks, taskOf }: Known): Found[] {
+  const lock = locks.find((each) => lockName(each) === name);
+  if (lock === undefined) return [];
+  const { type, resource, taskId, what, sinceMs, deadlineAtMs, waitingTaskIds } = lock;
+  const held = `${type} ${resource} is held by ${ownerText(lock, taskOf(taskId)?.description)}`;
+  const waiting = waitingTaskIds.length === 0 ? "" : `; ${waitingTaskIds.length} wait for it`;
+  if (what !== "")
+    return [{ reason: "LOCK_HELD", message: `${held}, and free when that has been answered${waiting}`, sinceMs }];
+  return [
+    {
+      reason: "LOCK_HELD",
+      message: `${held}, which is told to stop if it shows no sign of life until then${waiting}`,
+      sinceMs,
+      nextTryAtMs: deadlineAtMs,
+      becauseOf: [{ kind: "TASK", name: String(taskId) }],
+    },
+  ];
+}

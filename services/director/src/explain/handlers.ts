@@ -1,0 +1,251 @@
+import {
+  type Cause,
+  type ExplainRequest,
+  type ExplainResponse,
+  SubjectKind,
+  type Subject as SubjectMessage,
+} from "@diskmesh/api/common";
+import { InvalidArgumentError, messageOf, NotFoundError, NotImplementedError } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import { explanation } from "@diskmesh/tablet-admin";
+import { lockName } from "../locks/locks.js";
+import { formatInstance } from "../store/instance.js";
+import type { Task } from "../store/task.js";
+import { parseTaskId } from "../tasks/parse.js";
+import type { TaskEvent } from "../tasks/task-event.js";
+import type { Known, KnownVm, Subject } from "./cause.js";
+import type { ExplainContext } from "./context.js";
+import { causesOf, openSteps } from "./explain.js";
+import { useCauses } from "./explain-vm.js";
+import { type LookedUp, recordedDisk, recordedInstance, whatIsKnown } from "./known.js";
+
+/** Of the last so many events of a task it is told which steps have not ended. */
+const EVENTS_SEEN = 1_000;
+/** More than anybody reads of. */
+const MAX_LOOKED_UP = 50;
+const MAX_JOINED = 10;
+
+/** The director's own causes, then those that its disk registries know of the hosts and disks that these come to. */
+export async function explain(context: ExplainContext, request: ExplainRequest, call: Asked): Promise<ExplainResponse> {
+  const subject = subjectOf(request.subject);
+  const own = await ownAnswer(context, subject, call);
+  if (own === undefined) return withUses(context, await ofRegistries(context, subject, call));
+  const { answer, elsewhere, silent } = own;
+  const joined = await Promise.all(elsewhere.slice(0, MAX_JOINED).map((each) => causesElsewhere(context, each, call)));
+  return { summary: answer.summary, causes: [...answer.causes, ...silent, ...joined.flat()] };
+}
+
+/** Nobody is asked any more once the caller has gone. */
+type Asked = Pick<CallContext, "signal">;
+
+function subjectOf(subject: SubjectMessage | undefined): Subject {
+  const { kind = SubjectKind.UNSPECIFIED, name = "" } = subject ?? {};
+  switch (kind) {
+    case SubjectKind.TASK:
+      return { kind: "TASK", name: String(parseTaskId(Number(name))) };
+    case SubjectKind.LOCK:
+      if (/^[a-z]{1,32}:.{1,512}$/.test(name)) return { kind: "LOCK", name };
+      throw new InvalidArgumentError("the name of a lock is TYPE:RESOURCE, as ListLocks has them", {
+        about: { field: "subject.name" },
+      });
+    case SubjectKind.VM:
+      return { kind: "VM", name: bounded(name) };
+    case SubjectKind.DISK:
+    case SubjectKind.HOST:
+    case SubjectKind.DEVICE:
+    case SubjectKind.POOL:
+      return { kind: REGISTRIES_KINDS[kind], name: bounded(name) };
+    default:
+      throw new NotImplementedError("a director explains tasks, locks, VMs, and what its disk-registries do");
+  }
+}
+
+/** Of these registries know most, or all. */
+const REGISTRIES_KINDS = {
+  [SubjectKind.DISK]: "DISK",
+  [SubjectKind.HOST]: "HOST",
+  [SubjectKind.DEVICE]: "DEVICE",
+  [SubjectKind.POOL]: "POOL",
+} as const;
+
+function bounded(name: string): string {
+  if (name !== "" && name.length <= 512) return name;
+  throw new InvalidArgumentError("give a name of at most 512 characters", { about: { field: "subject.name" } });
+}
+
+interface OwnAnswer {
+  readonly answer: ExplainResponse;
+  /** What the chain came to of which registries know more. */
+  readonly elsewhere: readonly Subject[];
+  /** Of VMs of which a registry did not say which hosts they are. */
+  readonly silent: readonly Cause[];
+}
+
+/** Undefined for what this director did not make. */
+async function ownAnswer(context: ExplainContext, subject: Subject, call: Asked): Promise<OwnAnswer | undefined> {
+  if (subject.kind === "HOST" || subject.kind === "DEVICE" || subject.kind === "POOL") return undefined;
+  const task = subject.kind === "TASK" ? await context.tasks.get(Number(subject.name)) : undefined;
+  const summary = task === undefined ? await summaryOf(context, subject) : summaryOfTask(task);
+  if (summary === undefined) return undefined;
+  const steps = new Map<number, readonly TaskEvent[]>();
+  const hosts = new Map<string, Pick<KnownVm, "hostIds" | "isNowhere">>();
+  // Steps are in files and hosts with a registry: the chain says first of which tasks and VMs they are needed.
+  const first = await chainOf(context, subject, summary, { task, steps, hosts });
+  for (const taskId of first.taskIds.slice(0, MAX_LOOKED_UP)) steps.set(taskId, await stepsOf(context, taskId));
+  const silent = await Promise.all(
+    first.vmCids.slice(0, MAX_JOINED).map(async (cid) => {
+      const { unanswered, ...places } = await context.registries.hostsOf(cid, call);
+      hosts.set(cid, places);
+      return unanswered.map((message) => registrySilent({ kind: SubjectKind.VM, name: cid }, message));
+    }),
+  );
+  call.signal.throwIfAborted();
+  const { answer, diskCids, hostIds, poolNames } = await chainOf(context, subject, summary, { task, steps, hosts });
+  const elsewhere: Subject[] = [
+    ...poolNames.map((name): Subject => ({ kind: "POOL", name })),
+    ...hostIds.map((name): Subject => ({ kind: "HOST", name })),
+    ...diskCids.map((name): Subject => ({ kind: "DISK", name })),
+  ];
+  return { answer, elsewhere, silent: silent.flat() };
+}
+
+interface Chain {
+  readonly answer: ExplainResponse;
+  /** Tasks whose steps the chain asked for. */
+  readonly taskIds: readonly number[];
+  /** What the VMs and disks that it came to are called by their CPIs, and the hosts. */
+  readonly vmCids: readonly string[];
+  readonly diskCids: readonly string[];
+  readonly hostIds: readonly string[];
+  readonly poolNames: readonly string[];
+}
+
+function chainOf(context: ExplainContext, subject: Subject, summary: string, lookedUp: LookedUp): Promise<Chain> {
+  const taskIds = new Set<number>();
+  const vmCids = new Set<string>();
+  const diskCids = new Set<string>();
+  const hostIds = new Set<string>();
+  const poolNames = new Set<string>();
+  return context.tablet.read((tables) => {
+    const known = whatIsKnown(context, tables, lookedUp);
+    const noting: Known = {
+      ...known,
+      openSteps: (taskId) => {
+        taskIds.add(taskId);
+        return known.openSteps(taskId);
+      },
+      vmOf: (name) => noted(vmCids, known.vmOf(name), (vm: KnownVm) => vm.instance.vmCid),
+      diskOf: (name) => noted(diskCids, known.diskOf(name), (disk) => disk.diskCid),
+    };
+    const answer = explanation(summary, subject, (each) => {
+      if (each.kind === "HOST") hostIds.add(each.name);
+      if (each.kind === "POOL") poolNames.add(each.name);
+      return causesOf(each, noting);
+    });
+    return {
+      answer,
+      taskIds: [...taskIds],
+      vmCids: [...vmCids],
+      diskCids: [...diskCids],
+      hostIds: [...hostIds],
+      poolNames: [...poolNames],
+    };
+  });
+}
+
+function noted<Thing>(
+  names: Set<string>,
+  thing: Thing | undefined,
+  nameOf: (thing: Thing) => string,
+): Thing | undefined {
+  if (thing !== undefined && nameOf(thing) !== "") names.add(nameOf(thing));
+  return thing;
+}
+
+function summaryOfTask({ taskId, description, state, result }: Task): string {
+  if (state === "error") return `task ${taskId} (${description}) has failed`;
+  return `task ${taskId} (${description}) is ${state}${result === "" ? "" : `: ${result}`}`;
+}
+
+/** Undefined for a disk that is not this director's. */
+async function summaryOf(context: ExplainContext, { kind, name }: Subject): Promise<string | undefined> {
+  if (kind === "LOCK") {
+    if (context.locks.list().some((lock) => lockName(lock) === name)) return `lock ${name} is held`;
+    throw new NotFoundError("nobody holds such a lock", { about: { lock: name } });
+  }
+  return context.tablet.read((tables) => {
+    if (kind === "DISK") {
+      const disk = recordedDisk(tables, name);
+      if (disk === undefined) return undefined;
+      const { state, instanceId, diskCid } = disk;
+      return `disk ${name} (${diskCid || "not made yet"}) is ${state}${instanceId === "" ? "" : `, of instance ${instanceId}`}`;
+    }
+    const instance = recordedInstance(tables, name);
+    if (instance === undefined)
+      throw new NotFoundError(`there is no VM or instance ${name}`, { about: { field: "subject.name" } });
+    const { deployment, vmState, vmCid, agentId } = instance;
+    const vm = vmCid === "" ? "no VM" : `VM ${vmCid} with agent ${agentId}`;
+    return `${deployment}/${formatInstance(instance)}, ${vm}, is ${vmState}`;
+  });
+}
+
+/** A registry's answer, with what this director has made of the disks and hosts that it comes to. */
+async function withUses(context: ExplainContext, answer: ExplainResponse): Promise<ExplainResponse> {
+  const waitedFor = answer.causes.flatMap(({ becauseOf }) => becauseOf);
+  const uses = await context.tablet.read((tables) => {
+    const known = whatIsKnown(context, tables, { task: undefined, steps: new Map(), hosts: new Map() });
+    return explanation(
+      "",
+      waitedFor.flatMap(({ kind, name }): Subject[] =>
+        kind === SubjectKind.DISK ? [{ kind: "DISK", name }] : kind === SubjectKind.VM ? [{ kind: "VM", name }] : [],
+      ),
+      (subject) => useCauses(subject, known).map((cause) => ({ subject, ...cause })),
+    );
+  });
+  return { summary: answer.summary, causes: [...answer.causes, ...uses.causes] };
+}
+
+async function stepsOf({ tasks, taskLog }: ExplainContext, taskId: number): Promise<TaskEvent[]> {
+  const task = await tasks.get(taskId).catch((error: unknown) => {
+    if (error instanceof NotFoundError) return undefined;
+    throw error;
+  });
+  if (task === undefined) return [];
+  const count = taskLog.eventCount(taskId) ?? 0;
+  return openSteps(await taskLog.read(task, Math.max(0, count - EVENTS_SEEN), EVENTS_SEEN));
+}
+
+async function ofRegistries(
+  { registries }: ExplainContext,
+  { kind, name }: Subject,
+  call: Asked,
+): Promise<ExplainResponse> {
+  const answer = await registries.explain({ kind: SubjectKind[kind], name }, call);
+  if (answer !== undefined) return answer;
+  throw new NotFoundError(
+    `neither this director nor a disk-registry that it knows has a ${kind.toLowerCase()} ${name}`,
+    {
+      about: { field: "subject.name" },
+    },
+  );
+}
+
+async function causesElsewhere(
+  { registries }: ExplainContext,
+  { kind, name }: Subject,
+  call: Asked,
+): Promise<readonly Cause[]> {
+  const subject = { kind: SubjectKind[kind], name };
+  try {
+    return (await registries.explain(subject, call))?.causes ?? [];
+  } catch (error) {
+    call.signal.throwIfAborted();
+    return [registrySilent(subject, messageOf(error))];
+  }
+}
+
+function registrySilent(subject: SubjectMessage, why: string): Cause {
+  const message = `what the disk-registry knows of it cannot be asked for: ${why}`;
+  const cures = [{ what: "see that the disk-registry serves", command: "diskmesh status" }];
+  return { subject, reason: "REGISTRY_SILENT", message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] };
+}

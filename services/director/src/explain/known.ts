@@ -1,0 +1,112 @@
+import { isShutOut } from "../agents/agent-key.js";
+import { decideResurrections, isWatched, watchedVms } from "../health/resurrection.js";
+import type { Disk } from "../store/disk.js";
+import type { Instance } from "../store/instance.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+import { type DirectorTables, taskKey } from "../store/schema.js";
+import type { Task } from "../store/task.js";
+import type { TaskEvent } from "../tasks/task-event.js";
+import type { Known, KnownVm } from "./cause.js";
+import type { ExplainContext } from "./context.js";
+
+/** What is not in the tables. */
+export interface LookedUp {
+  /** One that is asked about, wherever it is by now. */
+  readonly task: Task | undefined;
+  /** Of tasks: what was begun and has not ended. */
+  readonly steps: ReadonlyMap<number, readonly TaskEvent[]>;
+  /** By what its CPI calls a VM. */
+  readonly hosts: ReadonlyMap<string, Pick<KnownVm, "hostIds" | "isNowhere">>;
+}
+
+export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
+  const { callRecords } = context;
+  // Of all VMs at once: it is worked out for the first silent one, and counts for the others.
+  let remedies: RemedyOf | undefined;
+  const remedyOf: RemedyOf = (instance) => {
+    remedies ??= remediesIn(context, tables);
+    return remedies(instance);
+  };
+  return {
+    taskOf: (taskId) => tables.tasks.get(taskKey(taskId)) ?? (task?.taskId === taskId ? task : undefined),
+    locks: context.locks.list(),
+    openSteps: (taskId) => steps.get(taskId) ?? [],
+    liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
+    callsOf: (taskId) => callRecords.awaited.filter((call) => call.taskId === taskId),
+    callsAt: (thing) => [...tables.cpiCalls.by("byThing", thing)].filter((call) => callRecords.isLeft(call)),
+    nowMs: context.clock.nowMs(),
+    vmOf: (name) => {
+      const instance = recordedInstance(tables, name);
+      const places = (instance && hosts.get(instance.vmCid)) ?? { hostIds: [], isNowhere: false };
+      return instance && knownVm(context, tables, instance, places, remedyOf);
+    },
+    diskOf: (name) => recordedDisk(tables, name),
+  };
+}
+
+/** By its id, that of its agent or VM, or "DEPLOYMENT/GROUP/INDEX-or-ID". */
+export function recordedInstance(tables: DirectorTables, name: string): Instance | undefined {
+  const byId = tables.instances.get(name);
+  if (byId !== undefined) return byId;
+  for (const index of ["byAgent", "byVmCid"] as const)
+    for (const instance of tables.instances.by(index, name)) return instance;
+  const [deployment = "", group, which, ...rest] = name.split("/");
+  if (which === undefined || rest.length > 0) return undefined;
+  return [...tables.instances.by("byDeployment", deployment)].find(
+    (each) => each.group === group && (String(each.index) === which || each.instanceId === which),
+  );
+}
+
+/** A dynamic disk by its name, any by what its CPI calls it. */
+export function recordedDisk(tables: DirectorTables, name: string): Disk | PersistentDisk | undefined {
+  const byName = tables.disks.get(name) ?? tables.persistentDisks.get(name);
+  if (byName !== undefined) return byName;
+  const [disk] = [...tables.disks.by("byCid", name), ...tables.persistentDisks.by("byCid", name)];
+  return disk;
+}
+
+function knownVm(
+  { agentHealths, clock, agentsAreHeard }: ExplainContext,
+  tables: DirectorTables,
+  instance: Instance,
+  { hostIds, isNowhere }: Pick<KnownVm, "hostIds" | "isNowhere">,
+  remedyOf: RemedyOf,
+): KnownVm {
+  const nowMs = clock.nowMs();
+  const { agentId, instanceId } = instance;
+  const isNatsAway = !agentsAreHeard();
+  const { silentMs, isResponsive } = agentHealths.shown(agentId);
+  const isSilent = isWatched(instance) && !isResponsive && !isNatsAway;
+  const persistent = [...tables.persistentDisks.by("byInstance", instanceId)];
+  return {
+    instance,
+    isNatsAway,
+    silentSinceMs: isSilent ? nowMs - silentMs : undefined,
+    remedy: isSilent ? remedyOf(instance) : "",
+    isShutOut: agentId !== "" && isShutOut(instance.agentKeys, nowMs),
+    owedRemovals: agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", agentId)],
+    disks: [...tables.disks.by("byInstance", instanceId), ...persistent],
+    hostIds,
+    isNowhere,
+  };
+}
+
+type RemedyOf = (instance: Instance) => string;
+
+/** What the resurrector, which looks at all of them, makes of a silent one. */
+function remediesIn({ agentHealths, clock, limits, configs }: ExplainContext, tables: DirectorTables): RemedyOf {
+  const { resurrection } = limits;
+  const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;
+  const watched = watchedVms(tables, silentMsOf, configs.resurrection.wishes(tables), clock.nowMs());
+  const isOn = new Set(watched.filter((vm) => vm.isOn).map(({ instance }) => instance.instanceId));
+  const verdicts = new Map(decideResurrections(watched, resurrection).map((each) => [each.instance.instanceId, each]));
+  const { silentAfterMs, deadAfterMs } = resurrection;
+  return ({ instanceId }) => {
+    if (!isOn.has(instanceId))
+      return "not made anew by itself: resurrection is switched off for it, or a config of type resurrection says so";
+    const verdict = verdicts.get(instanceId);
+    if (verdict?.do === "hold") return `not made anew by itself: ${verdict.because}`;
+    if (verdict?.do === "make_anew" && verdict.isDead) return "made anew by itself: it counts as dead";
+    return `made anew by itself once it has been silent for ${silentAfterMs / 1_000} s and its CPI says that it is gone, or after ${deadAfterMs / 1_000} s`;
+  };
+}

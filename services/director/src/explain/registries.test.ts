@@ -1,0 +1,62 @@
+import { AdminServiceDefinition, SubjectKind } from "@diskmesh/api/common";
+import { CancelledError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { createClient } from "@diskmesh/rpc";
+import { freePort, leaveToVerify } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { TestDirector } from "../testing/test-director.js";
+import { Registries, type RegistryClients } from "./registries.js";
+
+/** One whose network does that. */
+function clients(listHosts: () => Promise<unknown>, explain: (signal: AbortSignal) => Promise<unknown> = listHosts) {
+  return {
+    registry: { listHosts },
+    admin: { explain: (_: unknown, { signal }: { readonly signal: AbortSignal }) => explain(signal) },
+  } as unknown as RegistryClients;
+}
+
+describe("the disk registries that a director asks", () => {
+  it("one of two cannot be asked -> the hosts that the other knows, and why there may be more", async () => {
+    const one = clients(async () => ({ hosts: [{ hostId: "h1" }] }));
+    const other = clients(() => Promise.reject(new UnavailableError("nobody listens")));
+    const found = await new Registries([one, other]).hostsOf("vm-1", { signal: new AbortController().signal });
+    expect(found).to.deep.equal({ hostIds: ["h1"], isNowhere: false, unanswered: ["nobody listens"] });
+  });
+
+  it("the caller goes away while the first is asked -> the next one is not asked", async () => {
+    const gone = new AbortController();
+    let asked = 0;
+    const one = clients(
+      async () => ({}),
+      async (signal) => {
+        asked++;
+        gone.abort(new CancelledError("gone"));
+        signal.throwIfAborted();
+      },
+    );
+    const registries = new Registries([one, one]);
+    await rejection(registries.explain({ kind: SubjectKind.HOST, name: "h1" }, gone), CancelledError);
+    expect(asked).to.equal(1);
+  });
+
+  it("why of a VM whose registry cannot be asked -> says so", async function () {
+    leaveToVerify(this);
+    const director = await TestDirector.start({
+      nodes: { registries: [{ address: `127.0.0.1:${await freePort()}` }] },
+    });
+    const { address, certs } = director;
+    const options = { address, tls: certs.files("operator"), serverRole: "director" } as const;
+    const admin = createClient(AdminServiceDefinition, { ...options, defaultDeadlineMs: 60_000 });
+    try {
+      const [instanceId] = await director.deploy("web", 1);
+      const { causes } = await admin.explain({ subject: { kind: SubjectKind.VM, name: instanceId ?? "" } });
+      expect(causes.map(({ subject, reason }) => [subject?.kind, reason])).to.deep.include([
+        SubjectKind.VM,
+        "REGISTRY_SILENT",
+      ]);
+    } finally {
+      admin.close();
+      await director.stop();
+    }
+  });
+});

@@ -1,0 +1,373 @@
+import { type Problem, type Task, TaskState } from "@diskmesh/api/director";
+import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { leaveToVerify } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { TestDirector } from "../testing/test-director.js";
+
+const CLOUD = "azs: [{name: z1}]\ndisk_types: [{name: fast, disk_size: 64}]\n";
+const MANIFEST = `name: web
+instance_groups:
+- {name: db, instances: 1, azs: [z1], persistent_disk: 64}
+- {name: app, instances: 1, azs: [z1]}
+`;
+
+describe("a deployment that is not as recorded", () => {
+  let director: TestDirector;
+
+  before(async () => {
+    const tuning = { agents: { detachTimeoutMs: 500, lostAfterMs: 5_000 } };
+    director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning });
+    await director.configs.updateConfig({ type: "cloud", content: CLOUD });
+  });
+  after(() => director?.stop());
+  beforeEach(async () => {
+    for (const agent of director.agents) {
+      await agent.stop();
+      agent.links.clear();
+      agent.persistentDisks.clear();
+      agent.mountedCid = undefined;
+      await agent.start();
+    }
+    director.cpi.lacking.clear();
+    await deleted();
+    const { task } = await director.deployments.deploy({ manifest: MANIFEST, wait: true });
+    expect(task?.result).to.equal("/deployments/web");
+    expect((await director.provide("data", (await instanceOf("db")).instanceId)).state).to.equal(TaskState.DONE);
+    director.cpi.calls.length = 0;
+    for (const agent of director.agents) agent.calls.length = 0;
+  });
+
+  /** However a test left it. */
+  async function deleted(): Promise<void> {
+    await director.deployments.deleteDeployment({ deployment: "web", wait: true });
+    director.cpi.vms.clear();
+    director.cpi.disks.clear();
+  }
+  const instanceOf = async (group: string) => {
+    const { instances } = await director.deployments.listInstances({ deployment: "web" });
+    const found = instances.find((instance) => instance.group === group);
+    if (found === undefined) throw new Error(`there is no ${group}`);
+    return found;
+  };
+  const scan = async (): Promise<Problem[]> => {
+    const { task } = await director.problems.scanDeployment({ deployment: "web", wait: true });
+    expect(task?.state).to.equal(TaskState.DONE, task?.result);
+    return list();
+  };
+  const list = async () => (await director.problems.listProblems({ deployment: "web" })).problems;
+  const resolve = async (...answers: { readonly problemId: number; readonly resolution: string }[]): Promise<Task> =>
+    (await director.problems.resolveProblems({ deployment: "web", answers, wait: true })).task as Task;
+  const auto = async () =>
+    (await director.problems.resolveProblems({ deployment: "web", auto: true, wait: true })).task as Task;
+  const state = async () => ({
+    instances: (await director.deployments.listInstances({ deployment: "web" })).instances,
+    persistent: (await director.deployments.listPersistentDisks({ deployment: "web" })).disks,
+    dynamic: (await director.disks.listDisks({})).disks,
+    owed: (await director.disks.listOwedRemovals({})).owedRemovals,
+    orphans: (await director.deployments.listPossibleOrphans({})).possibleOrphans,
+    vms: [...director.cpi.vms.keys()],
+    disks: [...director.cpi.disks.values()].map((disk) => ({ ...disk })),
+    links: director.agents.map((agent) => [[...agent.links.keys()], agent.mountedCid]),
+  });
+  const persistentDisk = async () => {
+    const { disks } = await director.deployments.listPersistentDisks({ deployment: "web" });
+    const found = disks.find((disk) => disk.orphanedAt === undefined);
+    if (found === undefined) throw new Error("there is no persistent disk");
+    return found;
+  };
+  const cloudDisk = (diskCid: string | undefined) => {
+    const disk = director.cpi.disks.get(diskCid ?? "");
+    if (disk === undefined) throw new Error(`there is no ${diskCid}`);
+    return disk;
+  };
+  const killVm = (vmCid: string) => {
+    director.cpi.vms.delete(vmCid);
+    for (const disk of director.cpi.disks.values()) if (disk.vmCid === vmCid) disk.vmCid = "";
+  };
+  const agentOf = async (group: string) => director.agent((await instanceOf(group)).agentId);
+  const data = async () => (await director.disks.getDisk({ diskName: "data" })).disk;
+
+  /** What is done by hand to a deployment that is well, and what a scan says of it. */
+  const HARM: [string, () => Promise<void>, Partial<Problem>[]][] = [
+    ["nothing", async () => {}, []],
+    [
+      "a VM was killed",
+      async () => killVm((await instanceOf("db")).vmCid),
+      [{ type: "missing_vm", instanceGroup: "db", defaultResolution: "recreate_vm" }],
+    ],
+    [
+      "an agent was stopped",
+      async () => (await agentOf("app")).stop(),
+      [{ type: "unresponsive_agent", instanceGroup: "app", defaultResolution: "ignore" }],
+    ],
+    [
+      "the disks are gone",
+      async () => director.cpi.disks.clear(),
+      [
+        { type: "missing_disk", instanceGroup: "db", defaultResolution: "ignore" },
+        { type: "missing_disk", instanceGroup: "db", defaultResolution: "ignore" },
+      ],
+    ],
+    [
+      "the dynamic disk was attached to another VM",
+      async () => {
+        cloudDisk((await data())?.diskCid).vmCid = (await instanceOf("app")).vmCid;
+      },
+      [{ type: "mount_info_mismatch", instanceGroup: "db", defaultResolution: "ignore" }],
+    ],
+    [
+      "the persistent disk was unmounted",
+      async () => {
+        (await agentOf("db")).mountedCid = undefined;
+      },
+      [{ type: "mount_info_mismatch", instanceGroup: "db", defaultResolution: "ignore" }],
+    ],
+    [
+      "a link was removed, and one was made elsewhere",
+      async () => {
+        const { diskCid = "" } = (await data()) ?? {};
+        (await agentOf("db")).links.delete(diskCid);
+        (await agentOf("app")).links.set(diskCid, {});
+        (await agentOf("app")).links.set("stranger", {});
+      },
+      [
+        { type: "surplus_link", instanceGroup: "app", defaultResolution: "remove_link" },
+        { type: "surplus_link", instanceGroup: "app", diskCid: "stranger", defaultResolution: "ignore" },
+        { type: "missing_link", instanceGroup: "db", defaultResolution: "add_link" },
+      ],
+    ],
+    [
+      "somebody else made a VM",
+      async () => strange("vm-stranger"),
+      [{ type: "unknown_vm", instanceGroup: "", vmCid: "vm-stranger", defaultResolution: "ignore" }],
+    ],
+  ];
+  /** By nobody that is recorded. */
+  function strange(vmCid: string): void {
+    const [vm] = director.cpi.vms.values();
+    if (vm === undefined) throw new Error("there is no VM");
+    const request = { ...vm.request, agentId: "stranger" };
+    director.cpi.vms.set(vmCid, { ...vm, vmCid, request, agentId: "stranger" });
+  }
+  for (const [harm, act, expected] of HARM)
+    it(`${harm} -> a scan finds ${expected.map(({ type }) => type).join(", ") || "nothing"}, and changes nothing`, async () => {
+      await act();
+      const before = await state();
+      const found = await scan();
+      expect(await state()).to.deep.equal(before);
+      expect(director.cpi.calls).to.deep.equal([]);
+      expect(director.agents.flatMap((agent) => agent.calls).filter((call) => !call.startsWith("list"))).to.be.empty;
+      const told = found.map(({ type, instanceGroup, defaultResolution }) => ({
+        type,
+        instanceGroup,
+        defaultResolution,
+      }));
+      const wanted = expected.map(({ type, instanceGroup, defaultResolution }) => ({
+        type,
+        instanceGroup,
+        defaultResolution,
+      }));
+      expect(told).to.have.deep.members(wanted);
+      for (const { resolutions } of found) expect(resolutions[0]?.name).to.equal("ignore");
+      expect((await scan()).map(({ problemId }) => problemId)).to.deep.equal(found.map(({ problemId }) => problemId));
+    });
+
+  it("a VM was killed by hand -> auto makes another with its disk, and the next scan finds nothing", async () => {
+    const before = await instanceOf("db");
+    const disk = await persistentDisk();
+    killVm(before.vmCid);
+    const [problem] = await scan();
+    expect(problem?.description).to.contain(`vm \`${before.vmCid}\` of db/${before.instanceId} is gone`);
+    const task = await auto();
+    expect(task).to.include({ state: TaskState.DONE, result: `missing_vm (${problem?.problemId}): recreate_vm: done` });
+    const now = await instanceOf("db");
+    expect(now).to.include({ instanceId: before.instanceId, vmState: "running" });
+    expect(now.vmCid).not.to.equal(before.vmCid);
+    expect(await persistentDisk()).to.include({ diskCid: disk.diskCid, vmCid: now.vmCid, state: "mounted" });
+    expect(await list()).to.deep.equal([]);
+    expect(await scan()).to.deep.equal([]);
+    expect((await director.provide("data", now.instanceId)).state).to.equal(TaskState.DONE);
+  });
+
+  it("what is not so any more -> is left alone, and said", async () => {
+    const agent = await agentOf("app");
+    await agent.stop();
+    const [problem] = await scan();
+    await agent.start();
+    const before = await state();
+    const task = await resolve({ problemId: problem?.problemId ?? 0, resolution: "recreate_vm" });
+    expect(task.state).to.equal(TaskState.DONE);
+    expect(task.result).to.match(/^unresponsive_agent \(\d+\): it is not so any more: nothing was done$/);
+    expect(await state()).to.deep.equal(before);
+    expect(await list()).to.deep.equal([]);
+  });
+
+  const MENDED: [string, () => Promise<void>, string][] = [
+    ["an agent is silent, and its VM rebooted", async () => silentUntil("app", "rebootVm"), "reboot_vm"],
+    ["an agent is silent, and its VM made anew", async () => silentUntil("app", "createVm"), "recreate_vm"],
+    [
+      "a disk is where it should not be",
+      async () => {
+        const { vmCid } = await instanceOf("app");
+        cloudDisk((await data())?.diskCid).vmCid = vmCid;
+        cloudDisk((await persistentDisk()).diskCid).vmCid = vmCid;
+      },
+      "reattach_disk",
+    ],
+    [
+      "a detached disk is attached",
+      async () => {
+        await director.detach("data");
+        cloudDisk((await data())?.diskCid).vmCid = (await instanceOf("app")).vmCid;
+      },
+      "detach_disk",
+    ],
+    ["a link is missing", async () => (await agentOf("db")).links.clear(), "add_link"],
+    [
+      "a link is too many",
+      async () => void (await agentOf("app")).links.set((await data())?.diskCid ?? "", {}),
+      "remove_link",
+    ],
+    ["a VM is nobody's", async () => strange("vm-stranger"), "delete_vm"],
+  ];
+  for (const [what, harm, resolution] of MENDED)
+    it(`${what} -> ${resolution}, and a scan finds nothing`, async () => {
+      await harm();
+      const found = await scan();
+      expect(found).not.to.be.empty;
+      const task = await resolve(...found.map(({ problemId }) => ({ problemId, resolution })));
+      expect(task.state).to.equal(TaskState.DONE, task.result);
+      expect(await scan()).to.deep.equal([]);
+      for (const { vmCid, diskCid } of (await state()).dynamic) expect(cloudDisk(diskCid).vmCid).to.equal(vmCid);
+    });
+
+  /** Its agent answers again once the CPI has been called. */
+  async function silentUntil(group: string, method: "rebootVm" | "createVm"): Promise<void> {
+    const agent = await agentOf(group);
+    await agent.stop();
+    const gate = director.cpi.gate(method, "after");
+    void gate.reached.then(async () => {
+      await agent.start();
+      gate.release();
+    });
+  }
+
+  it("VM and disk references -> are forgotten with what may be left behind listed; a deploy makes others", async function () {
+    leaveToVerify(this);
+    await (await agentOf("app")).stop();
+    const { vmCid } = await instanceOf("app");
+    director.cpi.disks.clear();
+    const found = await scan();
+    const task = await resolve(
+      ...found.map(({ problemId, type }) => ({
+        problemId,
+        resolution: type === "missing_disk" ? "delete_disk_reference" : "delete_vm_reference",
+      })),
+    );
+    expect(task.state).to.equal(TaskState.DONE, task.result);
+    expect(director.cpi.vms.has(vmCid)).to.equal(true);
+    expect(await instanceOf("app")).to.include({ vmCid: "", vmState: "none" });
+    await rejection(director.disks.getDisk({ diskName: "data" }), NotFoundError, "data");
+    const { orphans } = await state();
+    const diskCid = found.find(({ description }) => description.includes("`data`"))?.diskCid;
+    expect(orphans.map(({ kind, cid, reason }) => `${kind} ${cid}: ${reason}`)).to.have.members([
+      `disk ${diskCid}: forgotten, since its CPI did not know it`,
+      `vm ${vmCid}: forgotten without being deleted`,
+    ]);
+    for (const { token } of orphans) await director.deployments.forgetPossibleOrphan({ token });
+    expect((await director.deployments.deploy({ manifest: MANIFEST, wait: true })).task?.state).to.equal(
+      TaskState.DONE,
+    );
+    const left = (await scan()).map((problem) => `${problem.type} ${problem.vmCid}`);
+    expect(left).to.deep.equal([`unknown_vm ${vmCid}`]);
+  });
+
+  it("stopped hard, or ignored -> is no problem; ignored since -> nothing is done about it", async () => {
+    const select = (group: string) => ({ deployment: "web", group, instance: "" });
+    const stopped = await director.lifecycle.stop({ selection: select("app"), hard: true, wait: true });
+    expect(stopped.task?.state).to.equal(TaskState.DONE, stopped.task?.result);
+    killVm((await instanceOf("db")).vmCid);
+    const [problem, ...more] = await scan();
+    expect([problem?.type, more]).to.deep.equal(["missing_vm", []]);
+    await director.lifecycle.ignore({ selection: select("db") });
+    const before = await state();
+    const task = await auto();
+    expect(task.state).to.equal(TaskState.ERROR);
+    expect(task.result).to.contain(" is ignored: unignore it first");
+    expect(await state()).to.deep.equal(before);
+    expect(await scan()).to.deep.equal([]);
+    await director.lifecycle.unignore({ selection: select("db") });
+  });
+
+  it("one resolution fails -> the others are done, the task fails, and the problem stays with the reason", async function () {
+    leaveToVerify(this);
+    killVm((await instanceOf("db")).vmCid);
+    await (await agentOf("app")).stop();
+    director.cpi.failNext("rebootVm", new InvalidStateError("the plug is stuck"));
+    const found = await scan();
+    const task = await resolve(
+      ...found.map(({ problemId, type }) => ({ problemId, resolution: type === "missing_vm" ? "" : "reboot_vm" })),
+    );
+    expect(task.state).to.equal(TaskState.ERROR);
+    expect(task.result).to.match(/^1 of 2 problems were not dealt with\n/);
+    expect(task.result).to.contain("recreate_vm: done");
+    const [left, ...more] = await list();
+    expect(more).to.deep.equal([]);
+    expect(left?.type).to.equal("unresponsive_agent");
+    expect(left?.lastError).to.equal("reboot_vm: CPI rebootVm failed: the plug is stuck");
+  });
+
+  it("a CPI or an agent that cannot say -> the scan says so, and guesses nothing", async () => {
+    for (const method of ["hasVm", "hasDisk", "getDisks", "listVms"] as const) director.cpi.lacking.add(method);
+    killVm((await instanceOf("db")).vmCid);
+    const { task } = await director.problems.scanDeployment({ deployment: "web", wait: true });
+    expect(task?.result).to.match(/^0 problems; not seen: /);
+    for (const unseen of [
+      "has_vm of the default CPI",
+      "has_disk of",
+      "get_disks of",
+      "list_vms of",
+      "disks that are not recorded",
+    ])
+      expect(task?.result).to.contain(unseen);
+  });
+
+  it("a disk that is being provided -> is no problem, and its VM was not seen; then -> seen", async () => {
+    const { instanceId } = await instanceOf("app");
+    const gate = director.cpi.gate("setDiskMetadata", "before");
+    const providing = director.provide("late", instanceId, { metadata: { owner: "ann" } });
+    await gate.reached;
+    const { task } = await director.problems.scanDeployment({ deployment: "web", wait: true });
+    expect(task?.result).to.match(/^0 problems; not seen: app\/.* was being worked on by task \d+ all the while/);
+    expect(await list()).to.deep.equal([]);
+    gate.release();
+    expect((await providing).state).to.equal(TaskState.DONE);
+    expect(await scan()).to.deep.equal([]);
+    await director.detach("late");
+    await director.delete("late");
+  });
+
+  it("answers to what is not there -> refused", async () => {
+    killVm((await instanceOf("db")).vmCid);
+    const [problem] = await scan();
+    const problemId = problem?.problemId ?? 0;
+    await rejection(resolve({ problemId: problemId + 1, resolution: "ignore" }), NotFoundError, "has no problem");
+    await rejection(resolve({ problemId: -1, resolution: "ignore" }), NotFoundError, "has no problem");
+    await rejection(
+      resolve({ problemId, resolution: "add_link" }),
+      InvalidArgumentError,
+      "has no resolution `add_link`",
+    );
+    await rejection(resolve(), InvalidArgumentError, "set auto");
+    const twice = [1, 2].map(() => ({ problemId, resolution: "ignore" }));
+    await rejection(resolve(...twice), InvalidArgumentError, "twice");
+    const nobody = { deployment: "nobody" };
+    await rejection(director.problems.scanDeployment(nobody), NotFoundError, "nobody");
+    await rejection(director.problems.listProblems(nobody), NotFoundError, "nobody");
+    await rejection(director.problems.resolveProblems({ ...nobody, auto: true }), NotFoundError, "nobody");
+    expect((await resolve({ problemId, resolution: "ignore" })).state).to.equal(TaskState.DONE);
+    await rejection(resolve({ problemId, resolution: "ignore" }), NotFoundError, "has no problem");
+    expect((await scan()).map((each) => each.problemId)).to.deep.equal([problemId]);
+  });
+});

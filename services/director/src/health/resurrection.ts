@@ -1,0 +1,117 @@
+import { isShutOut } from "../agents/agent-key.js";
+import { persistentDiskOf } from "../instances/recorded-deployments.js";
+import { type ResurrectionWishes, rulesAllow } from "../specs/resurrection-rule.js";
+import type { Disk } from "../store/disk.js";
+import type { Instance } from "../store/instance.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+import type { DirectorTables } from "../store/schema.js";
+import { isSwitchedOn } from "./resurrection-switch.js";
+
+export interface ResurrectionLimits {
+  /** From then on its CPI is asked whether a silent agent's VM is gone. */
+  readonly silentAfterMs: number;
+  /** From then on the VM counts as dead, even if its CPI has it. */
+  readonly deadAfterMs: number;
+}
+
+/** What is known of a VM whose agent has been heard, or should have been. */
+export interface WatchedVm {
+  readonly instance: Instance;
+  /** For how long its agent has said nothing. */
+  readonly silentMs: number;
+  readonly isOn: boolean;
+  /** NATS takes no certificate of its agent any more: that it is silent says nothing of the VM. */
+  readonly isShutOut: boolean;
+  /** Nobody knows what has become of an attach or detach of one of its disks. */
+  readonly hasUnknownAttach: boolean;
+}
+
+/** What is done about a VM whose agent is silent. */
+export type ResurrectionVerdict =
+  | { readonly instance: Instance; readonly do: "make_anew"; readonly isDead: boolean }
+  | { readonly instance: Instance; readonly do: "hold"; readonly because: string };
+
+/** So many tell a failure of theirs from one of what they have in common: a network, a rack, this director's own. */
+const CROWD = 5;
+
+class Crowd {
+  #size = 0;
+  #faltering = 0;
+
+  add(falters: boolean): void {
+    this.#size += 1;
+    if (falters) this.#faltering += 1;
+  }
+
+  get isSilent(): boolean {
+    return this.#size >= CROWD && this.#faltering > this.#size / 2;
+  }
+}
+
+/** Whether an instance has a VM whose agent is to be heard all the time. */
+export function isWatched({ vmState, leaving, state }: Instance): boolean {
+  return (vmState === "running" || vmState === "lost") && !leaving && state !== "detached";
+}
+
+/** Whether what was last asked for a disk of the VM may have been done or not. */
+export function isUnknownAttach({ state }: Pick<Disk | PersistentDisk, "state">): boolean {
+  return state === "attaching" || state === "detaching";
+}
+
+/**
+ * What is done about those that are silent. Agents beat one after the other, so that of many that fall silent at once
+ * the first is missed half a minute before the last: whoever is silent for half of the time is counted with them.
+ */
+export function decideResurrections(
+  watched: readonly WatchedVm[],
+  { silentAfterMs, deadAfterMs }: ResurrectionLimits,
+): ResurrectionVerdict[] {
+  const all = new Crowd();
+  const byDeployment = new Map<string, Crowd>();
+  for (const { instance, silentMs } of watched) {
+    const ofDeployment = byDeployment.get(instance.deployment) ?? new Crowd();
+    byDeployment.set(instance.deployment, ofDeployment);
+    for (const crowd of [all, ofDeployment]) crowd.add(silentMs > silentAfterMs / 2);
+  }
+  return watched
+    .filter(({ silentMs, isOn }) => silentMs >= silentAfterMs && isOn)
+    .map(({ instance, silentMs, isShutOut: cannotSpeak, hasUnknownAttach }): ResurrectionVerdict => {
+      const hold = (because: string): ResurrectionVerdict => ({ instance, do: "hold", because });
+      if (instance.ignore) return hold("it is ignored");
+      if (all.isSilent) return hold("more than half of all agents are silent: see to what they have in common");
+      if (byDeployment.get(instance.deployment)?.isSilent)
+        return hold("more than half of its deployment's agents are silent: see to what they have in common");
+      if (hasUnknownAttach) return hold("it is not known whether a disk is attached to it: detach the disk, or scan");
+      return { instance, do: "make_anew", isDead: silentMs >= deadAfterMs && !cannotSpeak };
+    });
+}
+
+/** What is recorded of the VMs whose agents are to be heard. */
+export function watchedVms(
+  tables: DirectorTables,
+  silentMsOf: (agentId: string) => number,
+  { isOnByDefault, rules }: ResurrectionWishes,
+  nowMs: number,
+): WatchedVm[] {
+  const isOnOf = (scope: string) => tables.resurrectionSwitches.get(scope)?.isOn;
+  // There may be a thousand rules, and thousands of VMs in few groups.
+  const allowed = new Map<string, boolean>();
+  const isAllowed = ({ deployment, group }: Instance): boolean => {
+    const key = JSON.stringify([deployment, group]);
+    const known = allowed.get(key) ?? rulesAllow(rules, { deployment, group });
+    allowed.set(key, known);
+    return known;
+  };
+  return [...tables.instances.entries()].filter(isWatched).map((instance) => {
+    const persistent = persistentDiskOf(tables, instance.instanceId);
+    const disks = [...tables.disks.by("byInstance", instance.instanceId), ...(persistent ? [persistent] : [])];
+    const isOpen = tables.deployments.get(instance.deployment)?.deleting === false;
+    return {
+      instance,
+      silentMs: silentMsOf(instance.agentId),
+      isOn: isOpen && isSwitchedOn(isOnOf, instance, isOnByDefault) && isAllowed(instance),
+      isShutOut: isShutOut(instance.agentKeys, nowMs),
+      hasUnknownAttach: disks.some(isUnknownAttach),
+    };
+  });
+}

@@ -1,0 +1,138 @@
+import { type BackoffLimits, backoffMs, type Logger, messageOf } from "@diskmesh/domain";
+import type { AgentClient } from "@diskmesh/mbus";
+import type { Clock } from "@diskmesh/service";
+import type { AgentHealths } from "../agents/agent-healths.js";
+import { BY_DIRECTOR } from "../audit/asker.js";
+import type { ResurrectionConfigs } from "../configs/resurrection-configs.js";
+import { formatInstance, type Instance } from "../store/instance.js";
+import { taskKey } from "../store/schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import { hasEnded, type Resurrected } from "../store/task.js";
+import type { Tasks } from "../tasks/tasks.js";
+import { decideResurrections, type ResurrectionLimits, type ResurrectionVerdict, watchedVms } from "./resurrection.js";
+
+export interface ResurrectorOptions {
+  readonly limits: ResurrectionLimits & { readonly checkIntervalMs: number };
+  readonly resurrectionConfigs: Pick<ResurrectionConfigs, "wishes">;
+  readonly tablet: DirectorTablet;
+  readonly agents: Pick<AgentClient, "isConnected">;
+  readonly agentHealths: Pick<AgentHealths, "shown">;
+  readonly tasks: Pick<Tasks, "start">;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+/** Of one VM, which a task did not make anew. */
+interface Tried {
+  readonly vmCid: string;
+  readonly wasDead: boolean;
+  readonly attempts: number;
+  readonly nextAtMs: number;
+}
+
+type ToMakeAnew = Extract<ResurrectionVerdict, { readonly do: "make_anew" }>;
+
+const BACKOFF: BackoffLimits = { minDelayMs: 30_000, maxDelayMs: 1_800_000 };
+
+/** Begins a task for each deployment in which VMs are to be made anew because their agents are silent. */
+export class Resurrector {
+  readonly #options: ResurrectorOptions;
+  readonly #closed = new AbortController();
+  readonly #tried = new Map<string, Tried>();
+  /** By deployment, its last task. */
+  readonly #tasks = new Map<string, number>();
+  /** Why instances are left alone, as it was last logged. */
+  #held = new Map<string, string>();
+  #working: Promise<void> = Promise.resolve();
+
+  constructor(options: ResurrectorOptions) {
+    this.#options = options;
+  }
+
+  /** Only the one director that dispatchers obey may do so, once it hears agents. */
+  start(): void {
+    this.#working = this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    await this.#working;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, limits, log } = this.#options;
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      await clock.sleep(limits.checkIntervalMs, signal).catch(() => {});
+      if (signal.aborted) return;
+      await this.#check().catch((error: unknown) =>
+        log.warn({ error: messageOf(error) }, "cannot look after VMs whose agents are silent; tried again later"),
+      );
+    }
+  }
+
+  async #check(): Promise<void> {
+    const { tablet, agents, agentHealths, limits, resurrectionConfigs, clock } = this.#options;
+    // Then nobody is heard.
+    if (!agents.isConnected) return;
+    const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
+    const verdicts = await tablet.read((tables) =>
+      decideResurrections(watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), clock.nowMs()), limits),
+    );
+    this.#logHeld(
+      new Map(verdicts.flatMap((each) => (each.do === "hold" ? [[nameOf(each.instance), each.because]] : []))),
+    );
+    const silent = new Set(verdicts.map(({ instance }) => instance.instanceId));
+    for (const instanceId of this.#tried.keys()) if (!silent.has(instanceId)) this.#tried.delete(instanceId);
+    const due = verdicts.filter((each) => each.do === "make_anew").filter((each) => this.#isDue(each));
+    for (const deployment of new Set(due.map(({ instance }) => instance.deployment)))
+      await this.#begin(
+        deployment,
+        due.filter(({ instance }) => instance.deployment === deployment),
+      );
+  }
+
+  #isDue({ instance: { instanceId, vmCid }, isDead }: ToMakeAnew): boolean {
+    const tried = this.#tried.get(instanceId);
+    if (tried?.vmCid !== vmCid) return true;
+    // What its CPI says of it does not count any more.
+    if (isDead && !tried.wasDead) return true;
+    return this.#options.clock.monotonicMs() >= tried.nextAtMs;
+  }
+
+  async #begin(deployment: string, due: readonly ToMakeAnew[]): Promise<void> {
+    const { tablet, tasks, clock, random } = this.#options;
+    const lastId = this.#tasks.get(deployment) ?? 0;
+    const last = await tablet.read((tables) => tables.tasks.get(taskKey(lastId)));
+    if (last !== undefined && !hasEnded(last)) return;
+    const vms = due.map(({ instance: { instanceId, vmCid } }): Resurrected => ({ instanceId, vmCid }));
+    const names = due.map(({ instance }) => formatInstance(instance)).join(", ");
+    const { taskId } = await tasks.start(BY_DIRECTOR, {
+      job: { type: "resurrect_instances", deployment, vms },
+      queue: "normal",
+      description: `resurrect ${names.slice(0, 200)}`,
+      deployment,
+    });
+    this.#tasks.set(deployment, taskId);
+    for (const { instance, isDead } of due) {
+      const { instanceId, vmCid } = instance;
+      const before = this.#tried.get(instanceId);
+      const attempts = before?.vmCid === vmCid && before.wasDead === isDead ? before.attempts + 1 : 0;
+      const nextAtMs = clock.monotonicMs() + backoffMs(attempts, BACKOFF, random());
+      this.#tried.set(instanceId, { vmCid, wasDead: isDead, attempts, nextAtMs });
+    }
+  }
+
+  #logHeld(held: Map<string, string>): void {
+    for (const [name, because] of held)
+      if (this.#held.get(name) !== because)
+        this.#options.log.error(
+          { alert: "not_resurrected", instance: name, because },
+          "an agent is silent, and its VM is not made anew",
+        );
+    this.#held = held;
+  }
+}
+
+const nameOf = (instance: Instance): string => `${instance.deployment} ${formatInstance(instance)}`;

@@ -1,0 +1,282 @@
+import { persistentDiskOf } from "../instances/recorded-deployments.js";
+import type { Disk } from "../store/disk.js";
+import { formatInstance, type Instance } from "../store/instance.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+import type { DiskKey, Finding } from "../store/problem.js";
+import type { DirectorTables } from "../store/schema.js";
+
+/** What was seen of an instance's VM. What is undefined nobody could say. */
+export interface VmSight {
+  /** By its CPI. */
+  readonly exists: boolean | undefined;
+  /** By its CPI. */
+  readonly attachedCids: readonly string[] | undefined;
+  readonly agentAnswers: boolean | undefined;
+  /** By its agent: persistent disks. */
+  readonly mountedCids: readonly string[] | undefined;
+  /** By its agent: dynamic disks. */
+  readonly linkedCids: readonly string[] | undefined;
+}
+
+/** A disk as far as a scan has to know it. */
+export interface KnownDisk extends DiskKey {
+  readonly shown: string;
+  readonly deployment: string;
+  readonly group: string;
+  readonly diskCid: string;
+  readonly cpi: string;
+  readonly az: string;
+  /** Whose VM it is, or may be, attached to; empty for none. */
+  readonly instanceId: string;
+  readonly vmCid: string;
+  /** Whether it is there: surely, or perhaps since nobody knows what came of a call. */
+  readonly isAt: "surely" | "perhaps" | "nowhere";
+  /** The agent has mounted it, or should have a link for it. */
+  readonly agentHas: boolean;
+  /** Its record says that it may be gone. */
+  readonly isLeaving: boolean;
+}
+
+/** What is recorded of one instance's VM at one moment. */
+export interface VmRecords {
+  readonly instance: Instance;
+  readonly disks: readonly KnownDisk[];
+  /** Links that its agent is known to owe the removal of. */
+  readonly owedCids: ReadonlySet<string>;
+}
+
+/** What one VM shows: findings about it alone, and disks that are not where they should be. */
+export interface VmVerdict {
+  readonly findings: readonly Finding[];
+  readonly lacking: readonly KnownDisk[];
+  readonly surplus: readonly { readonly disk: KnownDisk; readonly vmCid: string }[];
+}
+
+export function knownDynamic(disk: Disk, group: string): KnownDisk {
+  const { name, deployment, diskCid, cpi, az, instanceId, vmCid, state } = disk;
+  const isAt = state === "attached" ? "surely" : state === "attaching" || state === "detaching" ? "perhaps" : "nowhere";
+  const place = { deployment, group, diskCid, cpi, az, instanceId, vmCid, isAt } as const;
+  const agentHas = state === "attached" && disk.hint !== null;
+  return {
+    kind: "dynamic",
+    key: name,
+    shown: `disk \`${name}\``,
+    ...place,
+    agentHas,
+    isLeaving: state === "deleting",
+  };
+}
+
+export function knownPersistent(disk: PersistentDisk): KnownDisk {
+  const { diskId, deployment, group, diskCid, cpi, az, vmCid, state } = disk;
+  const isThere = state === "attached" || state === "mounted";
+  const isAt = isThere ? "surely" : state === "detached" ? "nowhere" : "perhaps";
+  const instanceId = disk.orphanedAtMs === null ? disk.instanceId : "";
+  const place = { deployment, group, diskCid, cpi, az, instanceId, vmCid, isAt } as const;
+  const shown = `persistent disk \`${diskCid}\``;
+  return { kind: "persistent", key: diskId, shown, ...place, agentHas: state === "mounted", isLeaving: false };
+}
+
+/** The disk that is recorded under an id of a CPI. */
+export function diskByCid(tables: DirectorTables, diskCid: string): KnownDisk | undefined {
+  const [dynamic] = tables.disks.by("byCid", diskCid);
+  if (dynamic !== undefined) return knownDynamic(dynamic, tables.instances.get(dynamic.instanceId)?.group ?? "");
+  const [persistent] = tables.persistentDisks.by("byCid", diskCid);
+  return persistent && knownPersistent(persistent);
+}
+
+/** Undefined when there is no such instance, it is ignored, or the manifest has no place for it any more. */
+export function vmRecords(tables: DirectorTables, instanceId: string): VmRecords | undefined {
+  const instance = tables.instances.get(instanceId);
+  if (instance === undefined || instance.leaving || instance.ignore) return undefined;
+  const dynamic = [...tables.disks.by("byInstance", instanceId)].map((disk) => knownDynamic(disk, instance.group));
+  const persistent = persistentDiskOf(tables, instanceId);
+  const disks = persistent === undefined ? dynamic : [...dynamic, knownPersistent(persistent)];
+  const owed = instance.agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", instance.agentId)];
+  return { instance, disks, owedCids: new Set(owed.map(({ diskCid }) => diskCid)) };
+}
+
+/** Disks of a deployment that should be there, but for those of ignored instances. */
+export function disksToFind(tables: DirectorTables, deployment: string): KnownDisk[] {
+  const dynamic = [...tables.disks.by("byDeployment", deployment)].map((disk) =>
+    knownDynamic(disk, tables.instances.get(disk.instanceId)?.group ?? ""),
+  );
+  const persistent = [...tables.persistentDisks.by("byDeployment", deployment)]
+    .filter((disk) => disk.orphanedAtMs === null)
+    .map(knownPersistent);
+  const isMeant = ({ diskCid, isLeaving, instanceId }: KnownDisk) =>
+    diskCid !== "" && !isLeaving && !tables.instances.get(instanceId)?.ignore;
+  return [...dynamic, ...persistent].filter(isMeant);
+}
+
+/** Whether a CPI and an agent can be asked of it: it is not in the middle of being made or deleted. */
+export function hasVmToLookAt({ vmState }: Instance): boolean {
+  return vmState === "created" || vmState === "running" || vmState === "lost";
+}
+
+/** What is wrong with a VM, from what was recorded when it was looked at. */
+export function judgeVm(
+  { instance, disks, owedCids }: VmRecords,
+  sight: VmSight,
+  knownByCid: (diskCid: string) => KnownDisk | undefined,
+): VmVerdict {
+  const nothing = { lacking: [], surplus: [] };
+  const vm = `vm \`${instance.vmCid}\` of ${formatInstance(instance)}`;
+  if (instance.vmState === "none" && instance.state === "detached") return { findings: [], ...nothing };
+  if (!hasVmToLookAt(instance))
+    return { findings: [vmFinding("missing_vm", instance, UNMADE[instance.vmState] ?? "")], ...nothing };
+  if (sight.exists === false)
+    return { findings: [vmFinding("missing_vm", instance, `${vm} is gone: its CPI does not know it`)], ...nothing };
+  const findings: Finding[] = [];
+  if (sight.agentAnswers === false) {
+    const unsure = sight.exists === undefined ? ", and its CPI cannot say whether it is there" : "";
+    const said = `the agent \`${instance.agentId}\` of ${vm} does not answer${unsure}`;
+    findings.push(vmFinding("unresponsive_agent", instance, said));
+  }
+  const lacking = disks.filter((disk) => isLacking(disk, sight));
+  for (const disk of disks) if (lacksLink(disk, sight)) findings.push(linkFinding("missing_link", instance, disk));
+  const here = new Set(disks.filter(({ isAt }) => isAt !== "nowhere").map(({ diskCid }) => diskCid));
+  const foreign = [...new Set([...(sight.attachedCids ?? []), ...(sight.mountedCids ?? [])])].filter(
+    (diskCid) => !here.has(diskCid),
+  );
+  // Of what nobody knows CPIs tell, too: a VM's own disks, for example.
+  const surplus = foreign.flatMap((diskCid) => knownByCid(diskCid) ?? []);
+  for (const diskCid of sight.linkedCids ?? []) {
+    if (here.has(diskCid) || owedCids.has(diskCid)) continue;
+    const disk = knownByCid(diskCid);
+    findings.push(linkFinding("surplus_link", instance, disk ?? { diskCid, shown: `disk \`${diskCid}\`` }));
+  }
+  return { findings, lacking, surplus: surplus.map((disk) => ({ disk, vmCid: instance.vmCid })) };
+}
+
+const UNMADE: Partial<Record<Instance["vmState"], string>> = {
+  none: "there is no vm of it",
+  creating: "the creation of its vm has begun and did not end",
+  deleting: "the deletion of its vm has begun and did not end",
+};
+
+function isLacking(disk: KnownDisk, { attachedCids, mountedCids }: VmSight): boolean {
+  if (disk.isAt !== "surely") return false;
+  if (attachedCids !== undefined && !attachedCids.includes(disk.diskCid)) return true;
+  const isMounted = disk.kind === "persistent" && disk.agentHas;
+  return isMounted && mountedCids !== undefined && !mountedCids.includes(disk.diskCid);
+}
+
+function lacksLink(disk: KnownDisk, { attachedCids, linkedCids }: VmSight): boolean {
+  if (disk.kind !== "dynamic" || !disk.agentHas || linkedCids === undefined) return false;
+  // One that is not attached can have no link; that is the problem then.
+  if (attachedCids !== undefined && !attachedCids.includes(disk.diskCid)) return false;
+  return !linkedCids.includes(disk.diskCid);
+}
+
+/** Disks that are not where they should be, and those that are where they should not. */
+export function misplacedDisks(deployment: string, verdicts: readonly VmVerdict[]): Finding[] {
+  const found = new Map<string, { readonly disk: KnownDisk; readonly elsewhere: string[] }>();
+  for (const { lacking, surplus } of verdicts) {
+    for (const disk of lacking) if (!found.has(disk.diskCid)) found.set(disk.diskCid, { disk, elsewhere: [] });
+    for (const { disk, vmCid } of surplus) {
+      const entry = found.get(disk.diskCid) ?? { disk, elsewhere: [] };
+      entry.elsewhere.push(vmCid);
+      found.set(disk.diskCid, entry);
+    }
+  }
+  return [...found.values()].map(({ disk, elsewhere }) => {
+    const { group, instanceId, vmCid, cpi, diskCid, shown, kind, key, isAt } = disk;
+    const should = isAt === "nowhere" ? "should be attached to no vm" : `should be attached to vm \`${vmCid}\``;
+    const is =
+      elsewhere.length === 0 ? "it is not" : `it is attached to ${elsewhere.map((vm) => `\`${vm}\``).join(", ")}`;
+    const description = `${shown} ${should}, and ${is}`;
+    const place = { deployment, group, instanceId, vmCid: isAt === "nowhere" ? "" : vmCid, cpi, diskCid };
+    return { type: "mount_info_mismatch", ...place, disk: { kind, key }, elsewhere, description };
+  });
+}
+
+export function missingDisk(disk: KnownDisk): Finding {
+  const { deployment, group, instanceId, vmCid, cpi, diskCid, shown, kind, key } = disk;
+  const description = `${shown} is gone: its CPI does not know it`;
+  const place = { deployment, group, instanceId, vmCid, cpi, diskCid };
+  return { type: "missing_disk", ...place, disk: { kind, key }, elsewhere: [], description };
+}
+
+function vmFinding(type: "missing_vm" | "unresponsive_agent", instance: Instance, said: string): Finding {
+  const { deployment, group, instanceId, vmCid, cpi, vmState } = instance;
+  const description = UNMADE[vmState] === undefined ? said : `${formatInstance(instance)}: ${said}`;
+  return { type, deployment, group, instanceId, vmCid, cpi, diskCid: "", disk: null, elsewhere: [], description };
+}
+
+function linkFinding(
+  type: "missing_link" | "surplus_link",
+  instance: Instance,
+  disk: Pick<KnownDisk, "diskCid" | "shown"> & Partial<DiskKey>,
+): Finding {
+  const { deployment, group, instanceId, vmCid, cpi, agentId } = instance;
+  const { diskCid, shown, kind, key } = disk;
+  const known = kind === undefined || key === undefined ? null : { kind, key };
+  const agent = `the agent \`${agentId}\` of ${formatInstance(instance)}`;
+  const description =
+    type === "missing_link"
+      ? `${agent} has no link for ${shown}, which is attached to its vm`
+      : `${agent} has a link for ${shown}, which ${known === null ? "nobody here knows" : "is not its vm's"}`;
+  return { type, deployment, group, instanceId, vmCid, cpi, diskCid, disk: known, elsewhere: [], description };
+}
+
+/** All that is recorded of VMs, whichever deployment they are of. */
+export interface KnownVms {
+  readonly vmCids: ReadonlySet<string>;
+  /** By which a CPI was asked for one, perhaps without having answered yet. */
+  readonly tokens: ReadonlySet<string>;
+}
+
+export function knownVms(tables: DirectorTables): KnownVms {
+  const [vmCids, tokens] = [new Set<string>(), new Set<string>()];
+  for (const { vmCid, vmToken } of tables.instances.entries()) {
+    if (vmCid !== "") vmCids.add(vmCid);
+    if (vmToken !== "") tokens.add(vmToken);
+  }
+  return { vmCids, tokens };
+}
+
+/** VMs of a CPI that no instance had, neither before they were listed nor after. */
+export function unknownVms(
+  deployment: string,
+  cpi: string,
+  listed: readonly { readonly vmCid: string; readonly agentId: string }[],
+  known: readonly KnownVms[],
+): Finding[] {
+  const isKnown = ({ vmCid, agentId }: (typeof listed)[number]) =>
+    known.some(({ vmCids, tokens }) => vmCids.has(vmCid) || tokens.has(agentId));
+  return listed
+    .filter((vm) => !isKnown(vm))
+    .map(({ vmCid }) => {
+      const maker = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
+      const description = `${maker} has vm \`${vmCid}\`, which is no instance's: perhaps another director's, or left over`;
+      const none = { group: "", instanceId: "", diskCid: "", disk: null, elsewhere: [] };
+      return { type: "unknown_vm", deployment, vmCid, cpi, ...none, description };
+    });
+}
+
+/** What a look at the finding's VM, disk and CPI showed. */
+export interface Shown {
+  readonly sight: VmSight | undefined;
+  readonly diskExists: boolean | undefined;
+  readonly isListed: boolean;
+}
+
+/** Whether it showed what the finding is about. */
+export function showed(type: Finding["type"], { sight, diskExists, isListed }: Shown): boolean {
+  switch (type) {
+    case "missing_disk":
+      return diskExists !== undefined;
+    case "missing_vm":
+      return sight?.exists !== undefined;
+    case "unresponsive_agent":
+      return sight?.exists === false || sight?.agentAnswers !== undefined;
+    case "mount_info_mismatch":
+      return sight?.attachedCids !== undefined || sight?.mountedCids !== undefined;
+    case "missing_link":
+    case "surplus_link":
+      return sight?.linkedCids !== undefined;
+    case "unknown_vm":
+      return isListed;
+  }
+}

@@ -1,0 +1,22 @@
+import type { AgentContext } from "../agents/context.js";
+import type { Refusals } from "../audit/refusals.js";
+import type { ExplainContext } from "../explain/context.js";
+import type { HealthContext } from "../health/context.js";
+import type { LogContext } from "../instance-logs/context.js";
+import type { InstanceContext } from "../instances/context.js";
+import type { Feed } from "../page/feed.js";
+import type { StemcellContext } from "../stemcells/context.js";
+import type { VendorContext } from "../vendor-methods/context.js";
+
+/** All that the APIs work with. */
+export interface Context
+  extends AgentContext,
+    InstanceContext,
+    HealthContext,
+    LogContext,
+    StemcellContext,
+    VendorContext,
+    ExplainContext {
+  readonly refusals: Refusals;
+  readonly feed: Feed;
+}

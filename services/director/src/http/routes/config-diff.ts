@@ -1,0 +1,75 @@
+import { LineChange } from "@diskmesh/api/director";
+import { NotFoundError } from "@diskmesh/domain";
+import { CPI } from "../../configs/cpi-configs.js";
+import { diffConfig } from "../../configs/diff-config.js";
+import { checkPlain } from "../../configs/update-config.js";
+import type { Config } from "../../store/config.js";
+import { configKey } from "../../store/schema.js";
+import type { Fields } from "../body.js";
+import { BadRequestError } from "../http-error.js";
+import type { HttpCall } from "../route.js";
+
+/** The line, and what became of it; null where nothing did. */
+type DiffLine = readonly [string, "added" | "removed" | null];
+
+/** Of a new content with the latest version, whose id `from` is; 0 for none. */
+export async function diffWithLatest(
+  { context, call }: HttpCall,
+  wanted: { readonly type: string; readonly name: string; readonly content: string },
+): Promise<{ readonly from: number; readonly diff: readonly DiffLine[] }> {
+  const request = { ...wanted, fromConfigId: undefined, toConfigId: undefined };
+  const { fromConfigId, lines } = await diffConfig(context, request, call);
+  return { from: fromConfigId, diff: lines.map(({ text, change }) => [text, changeOf(change)]) };
+}
+
+function changeOf(change: LineChange): DiffLine[1] {
+  if (change === LineChange.ADDED) return "added";
+  return change === LineChange.REMOVED ? "removed" : null;
+}
+
+/** Of any two: each a stored version by its id, or a content. */
+export async function diffOfTwo(
+  http: HttpCall,
+  fromFields: Fields,
+  toFields: Fields,
+): Promise<{ readonly diff: readonly DiffLine[] }> {
+  const [from, to] = [await sideOf(http, fromFields), await sideOf(http, toFields)];
+  const redact = from.isSecret || to.isSecret;
+  return { diff: await diffOfTexts(http, { from: from.content, text: to.content, redact }) };
+}
+
+/** Of two texts that were accepted; empty when they mean the same. */
+export async function diffOfTexts(
+  { context, call }: HttpCall,
+  texts: { readonly from: string | undefined; readonly text: string; readonly redact: boolean },
+): Promise<readonly DiffLine[]> {
+  const lines = await context.configs.reader.read({ format: "config_diff", ...texts }, { signal: call.signal });
+  const changed = lines.some(({ change }) => change !== "none");
+  return changed ? lines.map(({ text, change }) => [text, change === "none" ? null : change]) : [];
+}
+
+async function sideOf(
+  http: HttpCall,
+  fields: Fields,
+): Promise<{ readonly content: string; readonly isSecret: boolean }> {
+  const id = fields.optionalText("id");
+  if (id === undefined) {
+    const content = fields.text("content");
+    await checkPlain(http.context, "content", content, http.call.signal);
+    return { content, isSecret: false };
+  }
+  const { type, content } = await configOfId(http, configIdOf(id));
+  return { content, isSecret: type === CPI };
+}
+
+/** Throws NotFoundError when there is no such version. */
+export async function configOfId({ context }: HttpCall, configId: number): Promise<Config> {
+  const config = await context.tablet.read((tables) => tables.configs.get(configKey(configId)));
+  if (config !== undefined) return config;
+  throw new NotFoundError(`Config ${configId} not found`, { about: { type: "", config_id: String(configId) } });
+}
+
+export function configIdOf(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new BadRequestError("ids of configs are numbers");
+}

@@ -1,0 +1,118 @@
+import type { DynamicDisk } from "@diskmesh/api/director";
+import { InvalidArgumentError, MIB_BYTES } from "@diskmesh/domain";
+import { dynamicDiskTasks, listDisks } from "../../disks/dynamic/handlers.js";
+import { formatInstance } from "../../store/instance.js";
+import { jsonList } from "../answer.js";
+import { bodyObject, type Fields } from "../body.js";
+import type { Context } from "../context.js";
+import { pagesOf } from "../pages.js";
+import type { Route } from "../route.js";
+import { startTask } from "./start-task.js";
+
+const MAX_SIZE_MIB = Math.floor(Number.MAX_SAFE_INTEGER / MIB_BYTES);
+
+/** Whichever attachment there is: clients of these routes know of one only. */
+const ANY_ATTACHMENT = { instanceId: "", attachmentId: "" };
+
+export const diskRoutes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/dynamic_disks",
+    operation: "listDisks",
+    serve: async ({ context, call, query }) => {
+      const deployment = query.get("deployment") ?? "";
+      const disks = pagesOf(
+        (page) => listDisks(context, { ...page, deployment }, call),
+        (response) => response.disks,
+      );
+      return jsonList(shown(context, disks));
+    },
+  },
+  {
+    method: "POST",
+    path: "/dynamic_disks",
+    operation: "createDisk",
+    serve: async (http) => {
+      const fields = bodyObject(http.request);
+      const [deployment, az] = [fields.text("deployment_name"), fields.text("az")];
+      return startTask(http, dynamicDiskTasks.createDisk, { ...wantedDisk(fields), deployment, az });
+    },
+  },
+  {
+    method: "POST",
+    path: "/dynamic_disks/provide",
+    operation: "provideDisk",
+    serve: async (http) => {
+      const fields = bodyObject(http.request);
+      const instanceId = fields.text("instance_id");
+      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields), instanceId });
+    },
+  },
+  {
+    method: "POST",
+    path: "/dynamic_disks/:name/attach",
+    operation: "attachDisk",
+    serve: async (http) => {
+      const fields = bodyObject(http.request);
+      const [instanceId, metadata] = [fields.text("instance_id"), fields.optionalObject("metadata")];
+      return startTask(http, dynamicDiskTasks.attachDisk, { diskName: http.param("name"), instanceId, metadata });
+    },
+  },
+  {
+    method: "POST",
+    path: "/dynamic_disks/:name/detach",
+    operation: "detachDisk",
+    serve: (http) => startTask(http, dynamicDiskTasks.detachDisk, { diskName: http.param("name"), ...ANY_ATTACHMENT }),
+  },
+  {
+    method: "DELETE",
+    path: "/dynamic_disks/:name",
+    operation: "deleteDisk",
+    serve: async (http) => {
+      const diskName = await nameOf(http.context, http.param("name"));
+      return startTask(http, dynamicDiskTasks.deleteDisk, { diskName, ...ANY_ATTACHMENT });
+    },
+  },
+];
+
+function wantedDisk(fields: Fields) {
+  const diskName = fields.text("disk_name");
+  const diskPoolName = fields.text("disk_pool_name");
+  const sizeMib = fields.positive("disk_size");
+  if (sizeMib > MAX_SIZE_MIB) throw new InvalidArgumentError(`'disk_size' is above ${MAX_SIZE_MIB} MB`);
+  return { diskName, diskPoolName, sizeBytes: sizeMib * MIB_BYTES, metadata: fields.optionalObject("metadata") };
+}
+
+/** A name comes first; people also know a disk by what its CPI calls it. */
+async function nameOf(context: Context, nameOrCid: string): Promise<string> {
+  return context.tablet.read(({ disks }) => {
+    if (disks.has(nameOrCid)) return nameOrCid;
+    const [disk] = disks.by("byCid", nameOrCid);
+    return disk?.name ?? nameOrCid;
+  });
+}
+
+async function* shown(
+  context: Context,
+  pages: AsyncGenerator<readonly DynamicDisk[]>,
+): AsyncGenerator<readonly object[]> {
+  for await (const disks of pages) {
+    const instances = await context.tablet.read((tables) =>
+      disks.map(({ instanceId }) => tables.instances.get(instanceId)),
+    );
+    yield disks.map((disk, index) => {
+      const instance = instances[index];
+      return {
+        name: disk.diskName,
+        disk_cid: disk.diskCid,
+        deployment: disk.deployment,
+        instance: instance === undefined ? null : formatInstance(instance),
+        availability_zone: disk.az,
+        size: disk.sizeBytes / MIB_BYTES,
+        disk_pool_name: disk.diskPoolName,
+        cpi: disk.cpi,
+        metadata: disk.metadata ?? {},
+      };
+    });
+  }
+}

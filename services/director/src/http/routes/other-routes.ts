@@ -1,0 +1,54 @@
+import { NotImplementedError } from "@diskmesh/domain";
+import { listLocks } from "../../locks/handlers.js";
+import { json, jsonList } from "../answer.js";
+import { partsOf } from "../pages.js";
+import type { Route } from "../route.js";
+
+/** Lists of what this director never has. */
+const EMPTY = [
+  "/networks",
+  "/orphaned_vms",
+  "/director/certificate_expiry",
+  "/deployments/:deployment/variables",
+  "/deployments/:deployment/errands",
+  "/deployments/:deployment/certificate_expiry",
+];
+
+/** What clients may ask to be done that is never done here, and what to know instead. */
+const REFUSED: readonly (readonly [method: Route["method"], path: string, what: string])[] = [
+  ["POST", "/releases", "releases: VMs get no jobs here, deploy without"],
+  ["POST", "/releases/export", "releases"],
+  ["DELETE", "/releases/:name", "releases"],
+  ["POST", "/packages/matches", "packages"],
+  ["POST", "/deployments/:deployment/errands/:name/runs", "errands: VMs get no jobs here"],
+  ["POST", "/deployments/:deployment/ssh", "ssh: use the IaaS's own way to the VM"],
+];
+
+export const otherRoutes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/locks",
+    operation: "listLocks",
+    serve: async ({ context }) => {
+      const { locks } = await listLocks(context);
+      return jsonList(
+        partsOf(locks, ({ type, resource, deadline, taskId }) => ({
+          type,
+          resource: [resource],
+          timeout: ((deadline?.getTime() ?? 0) / 1_000).toFixed(6),
+          task_id: String(taskId),
+        })),
+      );
+    },
+  },
+  { method: "GET", path: "/releases", operation: "listDeployments", teams: "own", serve: async () => json([]) },
+  ...EMPTY.map((path): Route => ({ method: "GET", path, operation: "listDeployments", serve: async () => json([]) })),
+  ...REFUSED.map(
+    ([method, path, what]): Route => ({
+      method,
+      path,
+      operation: "deploy",
+      serve: () => Promise.reject(new NotImplementedError(`this director has no ${what}`)),
+    }),
+  ),
+];

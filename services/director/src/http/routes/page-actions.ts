@@ -1,0 +1,137 @@
+import { ActionCode, type ActionResult, HostState } from "@diskmesh/api/registry";
+import { countText, formatIdentity, InvalidStateError } from "@diskmesh/domain";
+import type { ActionAnswer } from "@diskmesh/page/rows";
+import { askerOf } from "../../audit/asker.js";
+import { cancelTask, getTask, resumeTask } from "../../tasks/handlers.js";
+import { bodyObject } from "../body.js";
+import { BadRequestError } from "../http-error.js";
+import { data } from "../page-answer.js";
+import type { HttpCall, Route } from "../route.js";
+
+const MAX_REASON_LENGTH = 500;
+
+/** What the page lets people do, each first without doing it. */
+export const pageActions: readonly Route[] = [
+  { method: "POST", path: "/page/hosts/:name/state", operation: "setHostState", serve: acting(setHostState) },
+  { method: "POST", path: "/page/hosts/:name/fence", operation: "fenceHost", serve: acting(fenceHost) },
+  { method: "POST", path: "/page/hosts/:name/remove", operation: "removeHost", serve: acting(removeHost) },
+  { method: "POST", path: "/page/hosts/:name/keep", operation: "addHost", serve: acting(keepHost) },
+  { method: "POST", path: "/page/tasks/:name/cancel", operation: "cancelTask", serve: acting(cancelOne) },
+  { method: "POST", path: "/page/tasks/:name/resume", operation: "resumeTask", serve: acting(resumeOne) },
+];
+
+interface Wanted {
+  readonly name: string;
+  readonly isDry: boolean;
+  /** The same was asked for before, and was not done yet. */
+  readonly isAgain: boolean;
+  readonly reason: string;
+  readonly state: string;
+}
+
+type Act = (http: HttpCall, wanted: Wanted) => Promise<readonly string[] | ActionAnswer>;
+
+function acting(act: Act): Route["serve"] {
+  return async (http) => {
+    const body = bodyObject(http.request);
+    const reason = body.optionalText("reason") ?? "";
+    if (reason.length > MAX_REASON_LENGTH)
+      throw new BadRequestError(`the reason is longer than ${MAX_REASON_LENGTH} characters`);
+    const wanted = {
+      name: http.param("name"),
+      isDry: body.flag("dry_run"),
+      isAgain: body.has("again") && body.flag("again"),
+      reason,
+      state: body.optionalText("state"),
+    };
+    const answer = await act(http, { ...wanted, state: wanted.state ?? "" });
+    return data("lines" in answer ? answer : ({ lines: answer } satisfies ActionAnswer));
+  };
+}
+
+/** The registry knows this director alone: who asked it stands in the reason. */
+const told = ({ call }: HttpCall, reason: string): string =>
+  `${formatIdentity(call.identity)}${reason === "" ? "" : `: ${reason}`}`;
+
+async function setHostState(http: HttpCall, { name, isDry, reason, state }: Wanted): Promise<readonly string[]> {
+  if (state !== "dead" && state !== "online") throw new BadRequestError("state must be dead or online");
+  if (state === "dead" && reason === "") throw new BadRequestError("say why: give a reason");
+  const wanted = state === "dead" ? HostState.DEAD : HostState.ONLINE;
+  const request = { hostIds: [name], state: wanted, reason: told(http, reason), dryRun: isDry };
+  const answer = await http.context.registries.setHostState(request, http.call);
+  if (answer.changedHostIds.length === 0) return [`${name} is so already: nothing changes`];
+  const { devices, disksOnDevices, publications, vms } = answer;
+  const effect =
+    state === "dead"
+      ? `${countText(disksOnDevices, "disk")} with a part on its ${countText(devices, "device")} cannot be published while it is dead`
+      : "it is unavailable until its agent registers";
+  const more = [`${countText(publications, "disk is", "disks are")} published to it, and its own until it is fenced`];
+  return [`${name} is said to be ${state}`, effect, ...more, vms > 0 ? "it serves as a VM" : ""].filter(Boolean);
+}
+
+async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promise<readonly string[]> {
+  const request = { hostId: name, reason: told(http, reason), dryRun: isDry };
+  const { disks } = await http.context.registries.fenceHost(request, http.call);
+  if (disks.length === 0) return [`${name} holds no disk: nothing changes`];
+  return [
+    `${countText(disks.length, "disk is", "disks are")} taken from ${name} for good; it serves none of them again by itself`,
+    ...disks.slice(0, 20).map(({ diskId, complete, unaskedDeviceCount }) => {
+      const waits = `${unaskedDeviceCount} of its devices have not answered yet`;
+      return `${diskId}${isDry ? "" : complete ? ": done" : `: ${waits}`}`;
+    }),
+    ...(disks.length > 20 ? [`and ${disks.length - 20} more`] : []),
+  ];
+}
+
+async function removeHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
+  const { name, isDry } = wanted;
+  const result = await http.context.registries.removeHost({ hostId: name, dryRun: isDry }, http.call);
+  await noteDeed(http, wanted, "remove");
+  return removalAnswer(result, isDry, [
+    `${name} gets no disk and no VM any more; once no disk needs it, what was written to its devices is erased, and its agent closes them`,
+    `to keep what is on them: diskmesh remove-host ${name} --keep-data`,
+  ]);
+}
+
+async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
+  const { name, isDry } = wanted;
+  const result = await http.context.registries.addHost({ hostId: name, dryRun: isDry }, http.call);
+  await noteDeed(http, wanted, "keep");
+  return removalAnswer(result, isDry, [`${name} stays in operation: its devices take disks again`]);
+}
+
+/** Who asked, where the registry is told of no reason that would say it; once for what is asked for again and again. */
+async function noteDeed({ context, call }: HttpCall, { name, isDry, isAgain }: Wanted, action: string): Promise<void> {
+  if (isDry || isAgain) return;
+  await context.events.record({ action, objectType: "host", objectName: name }, { ...askerOf(call), answer: "OK" });
+}
+
+/** Throws what the registry refuses; E_TRY_AGAIN is noted, and not done yet. */
+function removalAnswer(
+  { code, message, retryAfterMs, unerasedDeviceIds }: ActionResult,
+  isDry: boolean,
+  foreseen: readonly string[],
+): ActionAnswer {
+  const isLater = code === ActionCode.E_TRY_AGAIN;
+  if (!isLater && code !== ActionCode.S_OK && code !== ActionCode.S_ALREADY) throw new InvalidStateError(message);
+  if (isDry) return { lines: [...foreseen, isLater ? `for now it waits: ${message}` : message] };
+  const unerased = unerasedDeviceIds.length > 0 ? [`not erased: ${unerasedDeviceIds.join(", ")}`] : [];
+  return { lines: [message, ...unerased].filter(Boolean), ...(isLater && { againAfterMs: retryAfterMs }) };
+}
+
+async function cancelOne(http: HttpCall, { name, isDry }: Wanted): Promise<readonly string[]> {
+  const taskId = Number(name);
+  const { task } = await getTask(http.context, { taskId });
+  if (!isDry) await cancelTask(http.context, { taskId }, http.call);
+  return [
+    `task ${name} (${task?.description}) is asked to stop`,
+    "CPI calls that it waits for are ended within seconds; what is done by then stays done",
+  ];
+}
+
+async function resumeOne(http: HttpCall, { name, isDry }: Wanted): Promise<readonly string[]> {
+  const taskId = Number(name);
+  const { task } = await getTask(http.context, { taskId });
+  if (!isDry) await resumeTask(http.context, { taskId }, http.call);
+  return [`task ${name} (${task?.description}) runs on`, "what was done of it since the backup is not known"];
+}

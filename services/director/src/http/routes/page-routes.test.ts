@@ -1,0 +1,157 @@
+import { readFileSync } from "node:fs";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { HttpClient } from "../../testing/http-client.js";
+import { type HttpDirector, startHttpDirector } from "../../testing/http-director.js";
+import { openPageFeed, type PageFeed } from "../../testing/page-feed.js";
+
+describe("the page over HTTPS", () => {
+  let mesh: HttpDirector;
+  let http: HttpClient;
+  const open: PageFeed[] = [];
+
+  before(async () => {
+    mesh = await startHttpDirector(
+      {},
+      {
+        tuning: {
+          http: { drainTimeoutMs: 3_600_000 },
+          page: { maxViewers: 3, sendIntervalMs: 50, beatIntervalMs: 100 },
+        },
+      },
+    );
+    ({ http } = mesh);
+  });
+  afterEach(() => {
+    for (const watching of open.splice(0)) watching.close();
+  });
+  after(() => mesh?.director.stop());
+
+  async function watch(user = "reader"): Promise<PageFeed> {
+    const ca = readFileSync(mesh.director.certs.files("operator").caFile);
+    const watching = await openPageFeed({ port: http.port, ca, login: `${user}:pw-${user}` });
+    open.push(watching);
+    return watching;
+  }
+
+  /** Once those that are gone have made room. */
+  async function watchOnce(): Promise<PageFeed> {
+    let watching: PageFeed | undefined;
+    await eventually(async () => {
+      watching = await watch();
+      expect(watching.status).to.equal(200);
+    });
+    return watching as PageFeed;
+  }
+
+  it("its files -> whole, with types, marks of their contents, and nothing of other sites", async () => {
+    const page = await mesh.as("reader").send("GET", "/page");
+    expect(page).to.include({ status: 200 });
+    const policy = String(page.headers["content-security-policy"]);
+    expect(policy).to.contain("default-src 'none'").and.to.contain("frame-ancestors 'none'");
+    expect(policy).not.to.match(/unsafe|https?:|\*/);
+    expect(page.headers).to.include({ "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" });
+    expect(page.body).not.to.match(/<script(?![^>]*\bsrc=)|\bon\w+=|style="/);
+    // All that any of the files asks for is there, and is asked of this director.
+    const wanted = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = ""]) => path);
+    for (const path of wanted) {
+      const { status, headers, body } = await http.send("GET", path);
+      expect(status, path).to.equal(200);
+      expect(await http.send("GET", path, { headers: { "if-none-match": String(headers.etag) } })).to.include({
+        status: 304,
+        body: "",
+      });
+      if (!path.endsWith(".js")) continue;
+      for (const [, from = ""] of body.matchAll(/\b(?:from|import)\s*"([^"]+)"/g)) {
+        expect(from).to.match(/^\.\//);
+        const next = `/page/files/${from.slice(2)}`;
+        if (!wanted.includes(next)) wanted.push(next);
+      }
+    }
+    expect(wanted).to.include.members(["/page/files/store.js", "/page/files/preact.js", "/page/files/preact-hooks.js"]);
+  });
+
+  it("no login, no scope -> 401 that asks for no password; another file -> 404", async () => {
+    for (const path of ["/page/feed", "/page/why?kind=task&name=1", "/page/session"]) {
+      const without = await http.send("GET", path, { login: "" });
+      expect(without.status, path).to.equal(401);
+      expect(without.headers, path).not.to.have.property("www-authenticate");
+      expect((await mesh.as("nobody").send("GET", path)).status, path).to.equal(401);
+    }
+    for (const name of ["..%2fpackage.json", "package.json", "nothing.js", "__proto__", "%00"])
+      expect((await http.send("GET", `/page/files/${name}`)).status, name).to.equal(404);
+  });
+
+  it("a task -> told within a second of its commit, and its end; no secret with it", async () => {
+    const { rows } = await watchOnce();
+    await mesh.director.deploy("seen", 1);
+    const committedMs = Date.now();
+    await eventually(() =>
+      expect(rows.get("task 1")).to.include({ state: "done", deployment: "seen", hasEnded: true }),
+    );
+    console.log(`      seen ${Date.now() - committedMs} ms after the answer to whoever waited for it`);
+    await eventually(() => expect(rows.get("source director")).to.deep.equal({ state: "live" }));
+    await eventually(() => expect(rows.get("source cpi-dispatcher")).to.have.property("state"));
+    expect(JSON.stringify([...rows])).not.to.match(/pw-|passwordHash|scrypt|PRIVATE/);
+  });
+
+  it("what the director says of itself: what it lacks, on top of the page, too, until it has it again", async () => {
+    const { rows } = await watchOnce();
+    expect(await http.json("/page/self")).to.deep.equal({ state: "live" });
+    expect((await mesh.as("nobody").send("GET", "/page/self")).status).to.equal(401);
+    await mesh.director.nats.kill();
+    const lacksNats =
+      /^the director that was asked lacks its nats: .*: start nats-server, or see to the network to it$/;
+    try {
+      await eventually(() => expect(rows.get("source director")?.trouble).to.match(lacksNats), { timeoutMs: 60_000 });
+      // What it cannot reach nats with may change from one try to the next, of which the events tell later.
+      await eventually(async () => expect(await http.json("/page/self")).to.deep.equal(rows.get("source director")));
+    } finally {
+      await mesh.director.nats.start();
+    }
+    await eventually(() => expect(rows.get("source director")).to.deep.equal({ state: "live" }), { timeoutMs: 60_000 });
+  });
+
+  it("beyond maxViewers, or half of them for one login -> 429; whoever leaves makes room", async () => {
+    const first = await watchOnce();
+    await watchOnce();
+    expect((await watch()).status, "a third one of the same login").to.equal(429);
+    expect((await watch("admin")).status).to.equal(200);
+    expect((await watch("admin")).status, "a fourth one").to.equal(429);
+    first.close();
+    await watchOnce();
+  });
+
+  it("why, and what happened, of what is there and what is not", async () => {
+    const why = (await http.json("/page/why?kind=task&name=1")) as { summary: string; causes: unknown[] };
+    expect(why.summary).to.match(/^task 1 \(.*is done/);
+    expect((await http.send("GET", "/page/why?kind=task&name=999")).status).to.equal(404);
+    expect((await http.send("GET", "/page/why?kind=odd&name=1")).status).to.equal(400);
+    expect((await http.send("GET", "/page/timeline?kind=task&name=1")).status).to.equal(400);
+    const timeline = (await http.json("/page/timeline?kind=disk&name=nothing")) as { entries: unknown[] };
+    expect(timeline.entries).to.deep.equal([]);
+  });
+
+  it("actions -> only of admins, with JSON, and first only what would happen", async () => {
+    const path = "/page/tasks/1/cancel";
+    const body = JSON.stringify({ dry_run: true });
+    expect((await mesh.as("reader").send("POST", path, { body })).status).to.equal(401);
+    expect((await http.send("POST", path, { headers: { "content-type": "text/plain" }, body })).status).to.equal(415);
+    const foreseen = await http.send("POST", path, { body });
+    expect(JSON.parse(foreseen.body).lines[0]).to.match(/^task 1 \(.*\) is asked to stop/);
+    expect((await http.json("/tasks/1")) as object).to.include({ state: "done" });
+    const done = await http.send("POST", path, { body: JSON.stringify({ dry_run: false }) });
+    expect([done.status, done.body]).to.satisfy(
+      ([status, text]: [number, string]) => status === 400 && /done/.test(text),
+    );
+    const dead = JSON.stringify({ dry_run: true, state: "dead", reason: "x" });
+    expect((await http.send("POST", "/page/hosts/h/state", { body: dead })).status).to.equal(404);
+  });
+
+  it("the director stops -> the events end at once, and the browser asks whoever leads then", async () => {
+    const watching = await watchOnce();
+    const exited = mesh.director.process.stop();
+    await eventually(() => expect(watching.isEnded()).to.equal(true));
+    await exited;
+  });
+});

@@ -1,0 +1,128 @@
+import { Readable } from "node:stream";
+import { SubjectKind } from "@diskmesh/api/common";
+import { NotFoundError } from "@diskmesh/domain";
+import type { DeviceItem, WhyAnswer } from "@diskmesh/page/rows";
+import { explain } from "../../explain/handlers.js";
+import { pageFiles } from "../../page/files.js";
+import { lower } from "../../page/fleet-rows.js";
+import { ownSourceRow } from "../../page/source-row.js";
+import { timelineOf } from "../../page/timeline.js";
+import type { Answer } from "../answer.js";
+import { BadRequestError } from "../http-error.js";
+import { DATA_HEADERS, data, PAGE_HEADERS } from "../page-answer.js";
+import type { HttpCall, Route } from "../route.js";
+import { pageActions } from "./page-actions.js";
+
+/** So long a browser may take nothing of the events that wait for it. */
+const STALLED_MS = 60_000;
+
+/** The page and its files hold nothing of anybody's, and are there before the login that they ask for. */
+export const pageRoutes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/page",
+    operation: undefined,
+    isOwn: true,
+    isOpen: true,
+    isLinkable: true,
+    serve: async (http) => fileAnswer(http, "page.html"),
+  },
+  {
+    method: "GET",
+    path: "/page/files/:name",
+    operation: undefined,
+    isOwn: true,
+    isOpen: true,
+    serve: async (http) => fileAnswer(http, http.param("name")),
+  },
+  {
+    method: "GET",
+    path: "/page/feed",
+    operation: "seePage",
+    // It lasts, and has no body.
+    streams: true,
+    serve: async (http) => feedAnswer(http),
+  },
+  {
+    method: "GET",
+    path: "/page/self",
+    operation: "seePage",
+    isOwn: true,
+    serve: async ({ report }) => data(ownSourceRow(report())),
+  },
+  { method: "GET", path: "/page/why", operation: "seePage", serve: async (http) => data(await whyOf(http)) },
+  {
+    method: "GET",
+    path: "/page/timeline",
+    operation: "seePage",
+    serve: async (http) => {
+      const kind = queried(http, "kind");
+      if (kind !== "disk" && kind !== "host" && kind !== "device")
+        throw new BadRequestError("kind must be one of disk, host, device");
+      return data(await timelineOf(http.context, kind, queried(http, "name")));
+    },
+  },
+  {
+    method: "GET",
+    path: "/page/devices",
+    operation: "seePage",
+    serve: async (http) => {
+      const devices = await http.context.registries.devicesOf(queried(http, "host"));
+      return data(
+        devices.map((device): DeviceItem => {
+          const { deviceId: id, attachState, health, diskId: disk, sizeBytes, trouble } = device;
+          const state = lower("ATTACH_STATE_", attachState);
+          return { id, state, health: lower("HEALTH_", health), disk, sizeBytes, note: trouble?.sentence ?? "" };
+        }),
+      );
+    },
+  },
+  ...pageActions,
+];
+
+function fileAnswer({ request }: HttpCall, name: string): Answer {
+  const file = pageFiles().get(name);
+  if (file === undefined) throw new NotFoundError("the page has no such file");
+  const { type, etag, text } = file;
+  const headers = { ...PAGE_HEADERS, "content-type": type, etag, "cache-control": "no-cache" };
+  return request.headers["if-none-match"] === etag ? { status: 304, headers } : { status: 200, headers, body: text };
+}
+
+function feedAnswer({ context, call, login, request }: HttpCall): Answer {
+  if (!(request.headers.accept ?? "").includes("text/event-stream"))
+    throw new BadRequestError("this is for browsers: ask for text/event-stream");
+  request.raw.socket.setTimeout(STALLED_MS);
+  const { endsAtMs } = login;
+  const ended = endsAtMs === undefined ? [] : [AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))];
+  const events = context.feed.open(login.name, AbortSignal.any([call.signal, ...ended]));
+  const body = Readable.from(events, { highWaterMark: 1 });
+  return { status: 200, headers: { ...DATA_HEADERS, "content-type": "text/event-stream" }, body };
+}
+
+function queried({ query }: HttpCall, name: string): string {
+  const value = query.get(name) ?? "";
+  if (value !== "" && value.length <= 512) return value;
+  throw new BadRequestError(`give a ${name} of at most 512 characters`);
+}
+
+async function whyOf(http: HttpCall): Promise<WhyAnswer> {
+  const { context, call } = http;
+  const asked = queried(http, "kind").toUpperCase();
+  const name = queried(http, "name");
+  const kinds = ["HOST", "DEVICE", "DISK", "POOL", "TASK", "LOCK", "VM"] as const;
+  const kind = kinds.find((each) => each === asked);
+  if (kind === undefined) throw new BadRequestError(`kind must be one of ${kinds.join(", ").toLowerCase()}`);
+  const answer = await explain(context, { subject: { kind: SubjectKind[kind], name } }, call);
+  return {
+    summary: answer.summary,
+    causes: answer.causes.map(({ subject: about, reason, message, since, nextTryAt, cures }) => ({
+      kind: lower("SUBJECT_KIND_", about?.kind ?? ""),
+      name: about?.name ?? "",
+      reason,
+      message,
+      cures: cures.map(({ what, command }) => ({ what, command })),
+      ...(since !== undefined && { sinceMs: since.getTime() }),
+      ...(nextTryAt !== undefined && { nextTryAtMs: nextTryAt.getTime() }),
+    })),
+  };
+}

@@ -1,0 +1,34 @@
+import { NO_SESSION } from "../../logins/page-sessions.js";
+import { bodyObject } from "../body.js";
+import { DATA_HEADERS, data } from "../page-answer.js";
+import type { Route } from "../route.js";
+
+/** Logging in to the page, by its own form. Each director does that, whoever leads. */
+export const pageSessionRoutes: readonly Route[] = [
+  {
+    method: "POST",
+    path: "/page/login",
+    operation: undefined,
+    isOwn: true,
+    isOpen: true,
+    serve: async ({ request, logIn }) => {
+      const fields = bodyObject(request);
+      const cookie = await logIn(fields.text("name"), fields.text("password"));
+      return { status: 204, headers: { ...DATA_HEADERS, "set-cookie": cookie } };
+    },
+  },
+  {
+    method: "POST",
+    path: "/page/logout",
+    operation: "seePage",
+    isOwn: true,
+    serve: async () => ({ status: 204, headers: { ...DATA_HEADERS, "set-cookie": NO_SESSION } }),
+  },
+  {
+    method: "GET",
+    path: "/page/session",
+    operation: "seePage",
+    isOwn: true,
+    serve: async ({ login }) => data({ name: login.name }),
+  },
+];

@@ -1,0 +1,225 @@
+import { generateKeyPairSync } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { Agent } from "node:https";
+import { join } from "node:path";
+import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { SignJWT } from "jose";
+import { HttpClient } from "../../testing/http-client.js";
+import { type HttpDirector, startHttpDirector } from "../../testing/http-director.js";
+import type { Route } from "../route.js";
+import { allRoutes } from "./routes.js";
+
+/** In place of the id of the director that is asked. */
+const OWN = "OWN";
+
+/** What each login's token says of its scopes: those of one director are good there alone. */
+const LOGINS = {
+  nobody: [],
+  admin: ["bosh.admin"],
+  "admin here": [`bosh.${OWN}.admin`],
+  "admin elsewhere": ["bosh.00000000-0000-0000-0000-000000000000.admin"],
+  reader: ["bosh.read"],
+  "reader here": [`bosh.${OWN}.read`],
+  "reader elsewhere": ["bosh.00000000-0000-0000-0000-000000000000.read"],
+  uploader: ["bosh.stemcells.upload"],
+  creator: ["bosh.dynamic-disks.create"],
+  attacher: ["bosh.dynamic-disks.attach"],
+  provider: ["bosh.dynamic-disks.create", "bosh.dynamic-disks.attach"],
+  detacher: ["bosh.dynamic-disks.detach"],
+  deleter: ["bosh.dynamic-disks.delete"],
+  lister: ["bosh.dynamic-disks.list"],
+  "team's admin": ["bosh.teams.some.admin"],
+  "team's reader": ["bosh.teams.some.read"],
+  caller: ["bosh.vendor-methods.call"],
+} as const;
+type Who = keyof typeof LOGINS;
+
+const ADMINS: readonly Who[] = ["admin", "admin here"];
+const READERS: readonly Who[] = [...ADMINS, "reader", "reader here"];
+/** Where it is about no deployment that is there: who is of any team may ask. */
+const TEAM_ADMINS: readonly Who[] = [...ADMINS, "team's admin"];
+const TEAM_READERS: readonly Who[] = [...READERS, "team's admin", "team's reader"];
+const VENDORS: readonly Who[] = [...READERS, "caller"];
+/** For which all that is asked is asked where everybody waits for the tests. */
+const MOST_TOLD: readonly Who[] = ["nobody", "admin", "reader", "team's admin"];
+const and = (...more: Who[]): readonly Who[] => [...ADMINS, ...more];
+
+const D = "/deployments/:deployment";
+const I = `${D}/instance_groups/:group/:instance`;
+
+/** Who may ask for what, written down apart from what the routes say themselves; deployments are none that is there. */
+const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
+  "GET /tasks": TEAM_READERS,
+  "DELETE /task/:id": TEAM_ADMINS,
+  "POST /tasks/cancel": TEAM_ADMINS,
+  "GET /dynamic_disks": and("lister"),
+  "POST /dynamic_disks": and("creator", "provider"),
+  "POST /dynamic_disks/provide": and("provider"),
+  "POST /dynamic_disks/:name/attach": and("attacher", "provider"),
+  "POST /dynamic_disks/:name/detach": and("detacher"),
+  "DELETE /dynamic_disks/:name": and("deleter"),
+  "GET /configs": TEAM_READERS,
+  "GET /configs/:id": READERS,
+  "GET /cloud_configs": READERS,
+  "GET /runtime_configs": READERS,
+  "GET /cpi_configs": ADMINS,
+  "POST /configs": ADMINS,
+  "POST /configs/diff": ADMINS,
+  "DELETE /configs": ADMINS,
+  "DELETE /configs/:id": ADMINS,
+  "POST /cloud_configs": ADMINS,
+  "POST /cloud_configs/diff": ADMINS,
+  "POST /cpi_configs": ADMINS,
+  "POST /cpi_configs/diff": ADMINS,
+  "POST /runtime_configs": ADMINS,
+  "POST /runtime_configs/diff": ADMINS,
+  "GET /deployments": TEAM_READERS,
+  "GET /deployment_configs": TEAM_READERS,
+  "POST /deployments": TEAM_ADMINS,
+  [`POST ${D}/diff`]: TEAM_ADMINS,
+  [`GET ${D}`]: READERS,
+  [`DELETE ${D}`]: ADMINS,
+  [`GET ${D}/vms`]: READERS,
+  [`GET ${D}/instances`]: READERS,
+  "GET /stemcells": TEAM_READERS,
+  "POST /stemcells": and("uploader"),
+  "POST /stemcell_uploads": and("uploader"),
+  "DELETE /stemcells/:name/:version": ADMINS,
+  [`PUT ${D}/jobs/:group`]: ADMINS,
+  [`PUT ${D}/jobs/:group/:instance`]: ADMINS,
+  [`POST ${I}/actions/start`]: ADMINS,
+  [`POST ${I}/actions/stop`]: ADMINS,
+  [`POST ${I}/actions/restart`]: ADMINS,
+  [`POST ${I}/actions/recreate`]: ADMINS,
+  [`PUT ${I}/ignore`]: ADMINS,
+  [`GET ${D}/jobs/:group/:instance/logs`]: ADMINS,
+  "GET /disks": READERS,
+  "GET /orphan_disks": READERS,
+  "PUT /disks/:cid/attachments": ADMINS,
+  "DELETE /disks/:cid": ADMINS,
+  "DELETE /orphan_disks/:cid": ADMINS,
+  "DELETE /vms/:cid": ADMINS,
+  [`GET ${D}/snapshots`]: READERS,
+  [`POST ${D}/snapshots`]: ADMINS,
+  [`POST ${D}/jobs/:group/:instance/snapshots`]: ADMINS,
+  [`DELETE ${D}/snapshots`]: ADMINS,
+  [`DELETE ${D}/snapshots/:cid`]: ADMINS,
+  [`POST ${D}/scans`]: ADMINS,
+  [`GET ${D}/problems`]: READERS,
+  [`PUT ${D}/problems`]: ADMINS,
+  "POST /cleanup": ADMINS,
+  "GET /cleanup/dryrun": ADMINS,
+  "GET /resurrection": READERS,
+  "PUT /resurrection": ADMINS,
+  "GET /events": TEAM_READERS,
+  "GET /events/:id": READERS,
+  "GET /v1": VENDORS,
+  "GET /v1/drivers": VENDORS,
+  "GET /v1/nodes/:ident": VENDORS,
+  "POST /page/logout": READERS,
+  "GET /page/session": READERS,
+  "GET /page/feed": READERS,
+  "GET /page/self": READERS,
+  "GET /page/why": READERS,
+  "GET /page/timeline": READERS,
+  "GET /page/devices": READERS,
+  "POST /page/hosts/:name/state": ADMINS,
+  "POST /page/hosts/:name/fence": ADMINS,
+  "POST /page/hosts/:name/remove": ADMINS,
+  "POST /page/hosts/:name/keep": ADMINS,
+  "POST /page/tasks/:name/cancel": ADMINS,
+  "POST /page/tasks/:name/resume": ADMINS,
+  "GET /locks": READERS,
+  "GET /releases": TEAM_READERS,
+  "GET /networks": READERS,
+  "GET /orphaned_vms": READERS,
+  "GET /director/certificate_expiry": READERS,
+  [`GET ${D}/variables`]: READERS,
+  [`GET ${D}/errands`]: READERS,
+  [`GET ${D}/certificate_expiry`]: READERS,
+  "POST /releases": ADMINS,
+  "POST /releases/export": ADMINS,
+  "DELETE /releases/:name": ADMINS,
+  "POST /packages/matches": ADMINS,
+  [`POST ${D}/errands/:name/runs`]: ADMINS,
+  [`POST ${D}/ssh`]: ADMINS,
+};
+
+/** Of one task, whose scopes are those of who may see that. */
+const OF_A_TASK = ["GET /tasks/:id", "GET /tasks/:id/output", "GET /resources/:id"];
+/** Before the login, and the login itself. */
+const OPEN = ["GET /page", "GET /page/files/:name", "POST /page/login"];
+/** Any verb is for whoever may call methods at all: what the method is decides. */
+const OF_METHODS = /^[A-Z]+ \/v1\/(nodes|drivers)\/:ident\/vendor_passthru(\/:method)?$/;
+
+const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
+const allowedAt = (name: string): readonly Who[] | undefined => (OF_METHODS.test(name) ? VENDORS : ALLOWED[name]);
+/** Those that Ironic's clients know, with its answers. */
+const isVendors = ({ path }: Route): boolean => path.startsWith("/v1/");
+/** Of nothing that is there. */
+const pathOf = ({ path }: Route): string => path.replace(":instance", "0").replace(/:[a-z]+/g, "nothing-there");
+
+describe("every route over HTTPS", () => {
+  const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  let mesh: HttpDirector;
+  let directorId: string;
+  // About two thousand requests: a handshake for each would take longer than all the rest.
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+  before(async () => {
+    const keyFile = join(temporaryFolder(), "tokens.pem");
+    writeFileSync(keyFile, publicKey.export({ type: "spki", format: "pem" }));
+    mesh = await startHttpDirector({ tokens: { url: "https://127.0.0.1:1", keyFile } });
+    directorId = JSON.parse((await client("").send("GET", "/info")).body).uuid;
+  });
+  after(async () => {
+    agent.destroy();
+    await mesh?.director.stop();
+  });
+
+  const client = (login: string): HttpClient =>
+    new HttpClient(mesh.director.certs, mesh.http.port, login, "127.0.0.1", agent);
+
+  async function authorizationOf(who: Who): Promise<string> {
+    const scope = LOGINS[who].map((each) => each.replace(OWN, directorId));
+    const token = new SignJWT({ jti: "1", user_name: "ann", scope }).setProtectedHeader({ alg: "ES256" });
+    return `Bearer ${await token.setExpirationTime("10m").sign(privateKey)}`;
+  }
+
+  it("is one of which is written down who may ask for it", () => {
+    const unknown = allRoutes.map(nameOf).filter((name) => allowedAt(name) === undefined);
+    expect([...new Set(unknown)].sort()).to.deep.equal([...OF_A_TASK, ...OPEN].sort());
+    expect(allRoutes.filter(({ isOpen }) => isOpen).map(nameOf)).to.deep.equal(OPEN);
+    const names = new Set(allRoutes.map(nameOf));
+    expect(Object.keys(ALLOWED).filter((name) => !names.has(name))).to.deep.equal([]);
+  });
+
+  it("without a login, and with a wrong one -> 401, whatever it is asked for", async () => {
+    for (const route of allRoutes.filter(({ isOpen }) => !isOpen)) {
+      const path = pathOf(route);
+      const answer = await client("").send(route.method, path);
+      expect(answer.status, path).to.equal(401);
+      if (!isVendors(route)) expect(answer.body).to.equal(`Not authorized: '${path}'\n`);
+    }
+  });
+
+  for (const who of Object.keys(LOGINS) as Who[])
+    it(`asked for by ${who} (${LOGINS[who].join(" and ") || "no scope"}) -> done where it is written down`, async function () {
+      if (!MOST_TOLD.includes(who)) leaveToVerify(this);
+      const authorization = await authorizationOf(who);
+      const http = client("");
+      for (const route of allRoutes) {
+        const what = nameOf(route);
+        const allowed = allowedAt(what);
+        if (allowed === undefined) continue;
+        const { status, body } = await http.send(route.method, pathOf(route), { body: "", headers: { authorization } });
+        if (allowed.includes(who)) expect(status, what).to.be.oneOf([200, 204, 302, 400, 404, 501]);
+        else if (isVendors(route)) expect(status, what).to.equal(403);
+        else {
+          expect(status, what).to.equal(401);
+          expect(JSON.parse(body), what).to.include({ code: 600_000 });
+        }
+      }
+    });
+});

@@ -1,0 +1,94 @@
+import { Readable } from "node:stream";
+import { getTaskOutput } from "../../tasks/handlers.js";
+import { type Answer, empty, text } from "../answer.js";
+import type { Context } from "../context.js";
+import { eventLine } from "./task-text.js";
+
+/** Larger outputs are read twice rather than kept whole. */
+const MAX_KEPT_BYTES = 256 * 1024;
+/** Readers whose place is remembered: each comes again for what follows it. */
+const MAX_PLACES = 1_000;
+
+interface Place {
+  readonly line: number;
+  readonly offset: number;
+}
+
+interface Wanted {
+  readonly taskId: number;
+  readonly type: string;
+}
+
+/** Of each context, where outputs were last read to their end: the next reader mostly goes on there. */
+const places = new WeakMap<Context, Map<string, Place>>();
+
+/** The output of a task from that byte on; to its present end. */
+async function* bytesFrom(context: Context, { taskId, type }: Wanted, from: number): AsyncGenerator<Buffer> {
+  const known = placesOf(context);
+  const key = `${taskId} ${type}`;
+  const place = known.get(key);
+  let { line, offset } = place !== undefined && place.offset <= from ? place : { line: 0, offset: 0 };
+  for (;;) {
+    const { lines, nextLine } = await getTaskOutput(context, { taskId, type, fromLine: line, maxLines: 0 });
+    if (lines.length === 0) break;
+    const page = Buffer.from(linesText(type, lines), "utf8");
+    const skipped = Math.max(0, from - offset);
+    if (skipped < page.length) yield page.subarray(skipped);
+    line = nextLine;
+    offset += page.length;
+  }
+  known.delete(key);
+  known.set(key, { line, offset });
+  const [oldest] = known.keys();
+  if (known.size > MAX_PLACES && oldest !== undefined) known.delete(oldest);
+}
+
+function linesText(type: string, lines: readonly string[]): string {
+  return lines.map((line) => `${type === "event" ? eventLine(line) : line}\n`).join("");
+}
+
+function placesOf(context: Context): Map<string, Place> {
+  const known = places.get(context) ?? new Map<string, Place>();
+  places.set(context, known);
+  return known;
+}
+
+/** The output, or the part of it that a Range header names; 416 when there is nothing there yet. */
+export async function outputAnswer(context: Context, wanted: Wanted, rangeHeader: string | undefined): Promise<Answer> {
+  const range = rangeOf(rangeHeader);
+  const from = range?.from ?? 0;
+  const kept: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const bytes of bytesFrom(context, wanted, from)) {
+    sizeBytes += bytes.length;
+    if (sizeBytes <= MAX_KEPT_BYTES) kept.push(bytes);
+  }
+  if (range === undefined) return text(body(sizeBytes));
+  if (sizeBytes === 0) return { ...empty(416), headers: { "content-range": "bytes */*" } };
+  const length = Math.min(sizeBytes, range.to - from + 1);
+  const headers = { "content-range": `bytes ${from}-${from + length - 1}/${from + sizeBytes}` };
+  return text(body(length), 206, headers);
+
+  function body(length: number): Readable {
+    const source = sizeBytes <= MAX_KEPT_BYTES ? kept : bytesFrom(context, wanted, from);
+    return Readable.from(upTo(source, length));
+  }
+}
+
+/** What was added meanwhile is for the next reader. */
+async function* upTo(source: Iterable<Buffer> | AsyncIterable<Buffer>, length: number): AsyncGenerator<Buffer> {
+  let left = length;
+  for await (const bytes of source) {
+    yield bytes.subarray(0, left);
+    left -= bytes.length;
+    if (left <= 0) return;
+  }
+}
+
+/** Undefined for what is no range of one piece from a place on: then all is given, as HTTP allows. */
+function rangeOf(header: string | undefined): { readonly from: number; readonly to: number } | undefined {
+  const [, from, to] = /^bytes=(\d{1,15})-(\d{0,15})$/.exec(header ?? "") ?? [];
+  if (from === undefined || to === undefined) return undefined;
+  const range = { from: Number(from), to: to === "" ? Number.MAX_SAFE_INTEGER : Number(to) };
+  return range.to < range.from ? undefined : range;
+}

@@ -1,0 +1,24 @@
+import type { InstanceUpdateOptions } from "@diskmesh/api/director";
+import { NotImplementedError } from "@diskmesh/domain";
+import type { HttpCall } from "../route.js";
+
+/** How instances are updated, as a query says it. */
+export function updateOptionsOf({ query }: HttpCall): InstanceUpdateOptions {
+  const skipped = query.get("skip_drain") ?? "";
+  const skipDrain = skipped === "*" || skipped === "true";
+  const isOfGroups = !skipDrain && skipped !== "" && skipped !== "false";
+  return {
+    skipDrain,
+    skipDrainGroups: isOfGroups ? skipped.split(",").map((group) => group.trim()) : [],
+    canaries: query.get("canaries") ?? "",
+    maxInFlight: query.get("max_in_flight") ?? "",
+    dryRun: query.get("dry_run") === "true",
+  };
+}
+
+/** Throws for what is asked for and would not be done. */
+export function refuseOptions({ query }: HttpCall, names: readonly string[]): void {
+  const asked = names.find((name) => !["", "false"].includes(query.get(name) ?? ""));
+  if (asked === undefined) return;
+  throw new NotImplementedError(`this director does not offer \`${asked}\`: run the command without it`);
+}

@@ -1,0 +1,165 @@
+import { NotImplementedError, parseName } from "@diskmesh/domain";
+import { listPersistentDisks, listSnapshots, persistentDiskTasks } from "../../disks/persistent/handlers.js";
+import { listProblems, problemTasks } from "../../health/handlers.js";
+import { selectInstances } from "../../instances/lifecycle.js";
+import { instancesOf } from "../../instances/recorded-deployments.js";
+import { parseSelection } from "../../tasks/parse.js";
+import { vmTasks } from "../../vms/handlers.js";
+import { type Answer, jsonList } from "../answer.js";
+import { bodyObject } from "../body.js";
+import { BadRequestError } from "../http-error.js";
+import { pagesOf } from "../pages.js";
+import type { HttpCall, Route } from "../route.js";
+import { timeText } from "../times.js";
+import { orphanedDiskObject } from "./disk-objects.js";
+import { startTask } from "./start-task.js";
+
+/** What operators do to VMs, disks and snapshots that went astray. */
+export const upkeepRoutes: readonly Route[] = [
+  ...["/disks", "/orphan_disks"].map(
+    (path): Route => ({ method: "GET", path, operation: "listPersistentDisks", serve: orphanedDisks }),
+  ),
+  {
+    method: "PUT",
+    path: "/disks/:cid/attachments",
+    operation: "attachOrphanedDisk",
+    serve: async (http) => {
+      if (http.query.get("disk_properties") === "copy")
+        throw new NotImplementedError("this director does not offer `disk_properties`: run the command without it");
+      const instanceId = http.query.get("instance_id") ?? "";
+      return startTask(http, persistentDiskTasks.attachOrphanedDisk, { diskCid: http.param("cid"), instanceId });
+    },
+  },
+  ...["/disks/:cid", "/orphan_disks/:cid"].map(
+    (path): Route => ({
+      method: "DELETE",
+      path,
+      operation: "deleteOrphanedDisk",
+      serve: async (http) => {
+        const isOrphaned = http.query.get("orphan") === "true";
+        if (isOrphaned) http.require("orphanPersistentDisk");
+        const end = isOrphaned ? persistentDiskTasks.orphanPersistentDisk : persistentDiskTasks.deleteOrphanedDisk;
+        return startTask(http, end, { diskCid: http.param("cid") });
+      },
+    }),
+  ),
+  {
+    method: "DELETE",
+    path: "/vms/:cid",
+    operation: "deleteVm",
+    serve: (http) => startTask(http, vmTasks.deleteVm, { vmCid: http.param("cid") }),
+  },
+  {
+    method: "GET",
+    path: "/deployments/:deployment/snapshots",
+    operation: "listSnapshots",
+    serve: async ({ context, call, param }) => {
+      const deployment = parseName("deployment", param("deployment"));
+      const pages = pagesOf(
+        (page) => listSnapshots(context, { ...page, deployment }, call),
+        ({ snapshots }) =>
+          snapshots.map(({ group, index, instanceId, snapshotCid, createdAt }) => ({
+            job: group,
+            index,
+            uuid: instanceId,
+            snapshot_cid: snapshotCid,
+            created_at: timeText(createdAt),
+            clean: false,
+          })),
+      );
+      return jsonList(pages);
+    },
+  },
+  {
+    method: "POST",
+    path: "/deployments/:deployment/snapshots",
+    operation: "takeSnapshots",
+    serve: async (http) => takeOf(http, ""),
+  },
+  {
+    method: "POST",
+    path: "/deployments/:deployment/jobs/:group/:instance/snapshots",
+    operation: "takeSnapshots",
+    serve: async (http) => takeOf(http, await instanceIdOf(http)),
+  },
+  ...["/deployments/:deployment/snapshots", "/deployments/:deployment/snapshots/:cid"].map(
+    (path): Route => ({
+      method: "DELETE",
+      path,
+      operation: "deleteSnapshots",
+      serve: (http) => {
+        const wanted = { deployment: http.param("deployment"), snapshotCid: http.param("cid") };
+        return startTask(http, persistentDiskTasks.deleteSnapshots, wanted);
+      },
+    }),
+  ),
+  {
+    method: "POST",
+    path: "/deployments/:deployment/scans",
+    operation: "scanDeployment",
+    serve: (http) => startTask(http, problemTasks.scanDeployment, { deployment: http.param("deployment") }),
+  },
+  {
+    method: "GET",
+    path: "/deployments/:deployment/problems",
+    operation: "listProblems",
+    serve: async ({ context, call, param }) => {
+      const pages = pagesOf(
+        (page) => listProblems(context, { ...page, deployment: param("deployment") }, call),
+        ({ problems }) =>
+          problems.map(({ problemId, type, description, resolutions, instanceGroup }) => ({
+            id: problemId,
+            type,
+            instance_group: instanceGroup,
+            description,
+            resolutions: resolutions.map(({ name, plan }) => ({ name, plan })),
+          })),
+      );
+      return jsonList(pages);
+    },
+  },
+  {
+    method: "PUT",
+    path: "/deployments/:deployment/problems",
+    operation: "resolveProblems",
+    serve: async (http) => {
+      const body = bodyObject(http.request);
+      if (Object.keys(body.optionalObject("max_in_flight_overrides") ?? {}).length > 0)
+        throw new NotImplementedError(
+          "this director mends one problem after the other: give no max_in_flight overrides",
+        );
+      const chosen = body.optionalObject("resolutions") ?? {};
+      const answers = Object.entries(chosen).map(([id, resolution]) => answerOf(id, resolution));
+      const wanted = { deployment: http.param("deployment"), answers, auto: false };
+      return startTask(http, problemTasks.resolveProblems, wanted);
+    },
+  },
+];
+
+function orphanedDisks({ context, call }: HttpCall): Promise<Answer> {
+  const pages = pagesOf(
+    (page) => listPersistentDisks(context, { ...page, deployment: "", orphaned: true }, call),
+    ({ disks }) => disks.map(orphanedDiskObject),
+  );
+  return jsonList(pages);
+}
+
+function takeOf(http: HttpCall, instanceId: string): Promise<Answer> {
+  return startTask(http, persistentDiskTasks.takeSnapshots, { deployment: http.param("deployment"), instanceId });
+}
+
+/** An instance is named by its id, or by its place in its group. */
+async function instanceIdOf({ context, param }: HttpCall): Promise<string> {
+  const wanted = { deployment: param("deployment"), group: param("group"), instance: param("instance") };
+  const { deployment, ...selection } = parseSelection(wanted);
+  const [found] = await context.tablet.read((tables) => selectInstances(instancesOf(tables, deployment), selection));
+  return found?.instanceId ?? "";
+}
+
+function answerOf(id: string, resolution: unknown) {
+  if (!/^[1-9]\d{0,14}$/.test(id)) throw new BadRequestError("ids of problems are numbers");
+  // Clients leave it to us by null.
+  if (resolution === null) return { problemId: Number(id), resolution: "" };
+  if (typeof resolution !== "string") throw new BadRequestError(`give problem ${id} the name of a resolution`);
+  return { problemId: Number(id), resolution };
+}

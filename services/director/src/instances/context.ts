@@ -1,0 +1,9 @@
+import type { AgentHealths } from "../agents/agent-healths.js";
+import type { LockKeeper } from "../locks/lock-keeper.js";
+import type { TaskContext } from "../tasks/context.js";
+
+/** Handlers of instances. */
+export interface InstanceContext extends TaskContext {
+  readonly locks: LockKeeper;
+  readonly agentHealths: AgentHealths;
+}

@@ -1,0 +1,51 @@
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { formatInstance, type Instance } from "../store/instance.js";
+import type { Selection, WantedState } from "../store/task.js";
+import { CODES, coded } from "../tasks/bosh-codes.js";
+import type { VmChange } from "./vm-change.js";
+
+const INDEX = /^[0-9]{1,9}$/;
+
+/** Those that the manifest has a place for. Throws NotFoundError when there is none. */
+export function selectInstances(all: readonly Instance[], { group, instance }: Selection): Instance[] {
+  const isMeant = INDEX.test(instance)
+    ? ({ index }: Instance) => index === Number(instance)
+    : ({ instanceId }: Instance) => instance === "" || instanceId === instance;
+  const ofGroup = all.filter((each) => !each.leaving && (group === "" || each.group === group));
+  const selected = ofGroup.filter(isMeant);
+  if (selected.length > 0 || (group === "" && instance === "")) return selected;
+  const what = instance === "" ? `instance group \`${group}\`` : `instance \`${group}/${instance}\``;
+  const error = new NotFoundError(`the deployment has no ${what}`, { about: { group } });
+  throw instance === "" ? error : coded(CODES.instanceNotFound, error);
+}
+
+/** Those that may be changed: ignored ones are passed over, unless one is asked for by itself. */
+export function changeable(selected: readonly Instance[], { instance }: Selection): Instance[] {
+  const [ignored] = selected.filter(({ ignore }) => ignore);
+  if (instance !== "" && ignored !== undefined)
+    throw new InvalidStateError(`${formatInstance(ignored)} is ignored: unignore it before you change its state`, {
+      about: { instance_id: ignored.instanceId },
+    });
+  return selected.filter(({ ignore }) => !ignore);
+}
+
+/** Records what is wanted. */
+export function want(instance: Instance, wanted: WantedState, taskId: number): Instance {
+  const state = wanted === "restart" || wanted === "recreate" ? "started" : wanted;
+  return passDone({ ...instance, state }, wanted, taskId);
+}
+
+/** What is asked for and needs no second turn, since nothing of it is there, counts as done by the task. */
+export function passDone(instance: Instance, wanted: WantedState, taskId: number): Instance {
+  const hasNoVm = instance.vmState === "none" || instance.vmState === "creating";
+  const isDone = wanted === "recreate" ? hasNoVm : wanted === "restart" && (hasNoVm || instance.jobs === "stopped");
+  return isDone ? { ...instance, changedByTaskId: taskId } : instance;
+}
+
+/** What the task has yet to do to the VM because it was asked for. */
+export function askedChange(instance: Instance, wanted: WantedState, taskId: number): VmChange {
+  const isDone = instance.changedByTaskId === taskId;
+  if (wanted === "recreate" && !isDone) return { do: "recreate", because: "it was asked for" };
+  if (wanted === "restart" && !isDone) return { do: "restart" };
+  return { do: "keep" };
+}

@@ -1,0 +1,116 @@
+import { InvalidStateError, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
+import type { GroupSpec } from "../specs/instance-group.js";
+import type { Disk } from "../store/disk.js";
+import { addressKey, formatInstance, type Instance } from "../store/instance.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+import type { DirectorTables, DirectorTransaction } from "../store/schema.js";
+import { formatStemcell } from "../store/stemcell.js";
+
+/** In order of group and index. */
+export function instancesOf(tables: DirectorTables, deployment: string): Instance[] {
+  return [...tables.instances.by("byDeployment", deployment)].sort((a, b) =>
+    a.group < b.group ? -1 : a.group > b.group ? 1 : a.index - b.index,
+  );
+}
+
+/** Which instance has an address. No two have the same one. */
+export type OwnerOf = (network: string, ip: string) => Instance | undefined;
+
+export function ownerIn(tables: DirectorTables): OwnerOf {
+  return (network, ip) => {
+    const [owner] = tables.instances.by("byAddress", addressKey(network, ip));
+    return owner;
+  };
+}
+
+/** Another of the deployment with a VM that still has an address which the manifest now gives to an instance. */
+export function holderOf(tables: DirectorTables, group: GroupSpec, instance: Instance): Instance | undefined {
+  const ownerOf = ownerIn(tables);
+  for (const { name, staticIps } of group.networks) {
+    const ip = staticIps[instance.index];
+    const owner = ip === undefined ? undefined : ownerOf(name, ip);
+    if (owner === undefined || owner.instanceId === instance.instanceId || owner.vmState === "none") continue;
+    if (owner.deployment === instance.deployment) return owner;
+  }
+  return undefined;
+}
+
+/** Others of the deployment, without VMs, are to get other addresses: what they had is the instance's now. */
+export function takeAddresses(tx: DirectorTransaction, { instanceId, deployment, ips }: Instance): void {
+  const ownerOf = ownerIn(tx);
+  for (const [network, ip] of Object.entries(ips)) {
+    const other = ownerOf(network, ip);
+    if (other === undefined || other.instanceId === instanceId || other.deployment !== deployment) continue;
+    if (other.vmState !== "none") {
+      throw new InvalidStateError(`${formatInstance(other)} still has an address that is to be another instance's`);
+    }
+    const { [network]: _, ...left } = other.ips;
+    tx.instances.put({ ...other, ips: left });
+  }
+}
+
+export function persistentDiskOf(tables: DirectorTables, instanceId: string): PersistentDisk | undefined {
+  const [disk] = tables.persistentDisks.by("byInstance", instanceId);
+  return disk;
+}
+
+/** The one beside it while it is copied. */
+export function otherDiskOf(tables: DirectorTables, instanceId: string): PersistentDisk | undefined {
+  const [disk] = tables.persistentDisks.by("otherOfInstance", instanceId);
+  return disk;
+}
+
+/** Of deployments with VMs made of the stemcell. */
+export function deploymentsWith(tables: DirectorTables, stemcell: { name: string; version: string }): string[] {
+  const names = new Set<string>();
+  for (const instance of tables.instances.by("byStemcell", formatStemcell(stemcell))) names.add(instance.deployment);
+  return [...names].sort();
+}
+
+/** Nothing may be added to a deployment whose deletion has begun. */
+export function refuseDeletingDeployment(tables: DirectorTables, name: string): void {
+  if (tables.deployments.get(name)?.deleting !== true) return;
+  throw new InvalidStateError(`deployment \`${name}\` is being deleted: delete it again to finish that first`, {
+    about: { deployment: name },
+  });
+}
+
+/** None for whoever needs no team. Throws where the deployment is there, and of other teams or of none. */
+export function refuseOtherTeams({ deployments }: DirectorTables, name: string, teams: readonly string[]): void {
+  const deployment = deployments.get(name);
+  if (teams.length === 0 || deployment === undefined || deployment.teams?.some((team) => teams.includes(team))) return;
+  throw new PermissionDeniedError(`deployment \`${name}\` is of none of the teams ${teams.join(", ")}`, {
+    about: { deployment: name },
+  });
+}
+
+export function requireDeployment(tables: DirectorTables, name: string): void {
+  if (!tables.deployments.has(name))
+    throw new NotFoundError(`deployment \`${name}\` not found`, { about: { deployment: name } });
+}
+
+/** What is ignored is not deleted. */
+export function refuseIgnoredInstances(tables: DirectorTables, name: string): void {
+  const ignored = instancesOf(tables, name).find(({ ignore }) => ignore);
+  if (ignored === undefined) return;
+  throw new InvalidStateError(`${formatInstance(ignored)} of deployment \`${name}\` is ignored: unignore it first`, {
+    about: { deployment: name, instance_id: ignored.instanceId },
+  });
+}
+
+/** A disk can be added to a deployment only while it is there. */
+export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
+  requireDeployment(tables, name);
+  refuseDeletingDeployment(tables, name);
+}
+
+/** The instance whose VM has that agent, and the dynamic disks that the agent was told of. */
+export function attachedTo(
+  tables: DirectorTables,
+  agentId: string,
+): { readonly instance: Instance | undefined; readonly disks: readonly Disk[] } {
+  const [instance] = tables.instances.by("byAgent", agentId);
+  if (instance === undefined) return { instance, disks: [] };
+  const disks = [...tables.disks.by("byInstance", instance.instanceId)];
+  return { instance, disks: disks.filter(({ state, hint }) => state === "attached" && hint !== null) };
+}

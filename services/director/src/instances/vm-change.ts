@@ -1,0 +1,74 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { VmBasis } from "../store/instance.js";
+import { formatInstance, type Instance } from "../store/instance.js";
+import { type JsonObject, sameJson } from "../store/json.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+
+/** What the manifest and the configs say of a VM now. */
+export interface WantedVm {
+  readonly cpi: string;
+  readonly basis: VmBasis;
+}
+
+export type VmChange =
+  | { readonly do: "keep" }
+  /** In place. */
+  | { readonly do: "set_metadata" }
+  /** Its jobs are stopped, and then started again. */
+  | { readonly do: "restart" }
+  | { readonly do: "recreate"; readonly because: string };
+
+const KEEP: VmChange = { do: "keep" };
+
+/** What a deploy does to a VM that is there. A newer version of its CPI's contract is no reason to touch it (seed 000). */
+export function decideVmChange(
+  instance: Instance,
+  wanted: WantedVm,
+  disk: PersistentDisk | undefined,
+  isSameCpi: (recorded: string, wanted: string) => boolean,
+): VmChange {
+  const { basis: was } = instance;
+  // An earlier release made the VM and did not record of what: nobody can say that anything has changed.
+  if (!was) return KEEP;
+  const moves = !isSameCpi(instance.cpi, wanted.cpi);
+  if (moves && disk !== undefined && !isSameCpi(disk.cpi, wanted.cpi)) throw diskStaysBehind(instance, wanted, disk);
+  const { basis } = wanted;
+  const reasons = [
+    moves ? `its az has CPI ${quotedCpi(wanted.cpi)} instead of ${quotedCpi(instance.cpi)}` : "",
+    was.stemcell === basis.stemcell
+      ? ""
+      : `its stemcell is to be \`${basis.stemcell || "none"}\` instead of \`${was.stemcell || "none"}\``,
+    // By name alone: the values may be secret.
+    sameJson(was.cloudProperties, basis.cloudProperties) ? "" : "its cloud properties have changed",
+    sameJson(withoutPrefixes(was.networks), withoutPrefixes(basis.networks)) ? "" : "its networks have changed",
+    sameJson(was.env, basis.env) ? "" : "its env has changed",
+  ].filter((reason) => reason !== "");
+  if (reasons.length > 0) return { do: "recreate", because: reasons.join(", ") };
+  const { member = basis.member } = was;
+  return member === basis.member && sameJson(was.tags, basis.tags) ? KEEP : { do: "set_metadata" };
+}
+
+/**
+ * What an earlier release told CPIs as `prefix` was the subnet's size. It says nothing that the address and the netmask
+ * do not say: a VM that runs is not made anew for it, and the next one that is made for another reason gets it right.
+ */
+function withoutPrefixes(networks: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(networks).map(([name, network]) => {
+      if (typeof network !== "object" || network === null || Array.isArray(network)) return [name, network];
+      const { prefix: _, ...rest } = network as JsonObject;
+      return [name, rest];
+    }),
+  );
+}
+
+function diskStaysBehind(instance: Instance, wanted: WantedVm, disk: PersistentDisk): Error {
+  return new InvalidStateError(
+    `${formatInstance(instance)} cannot move to CPI ${quotedCpi(wanted.cpi)}, since its persistent disk \`${disk.diskCid}\` is with CPI ${quotedCpi(disk.cpi)}: give the az its CPI back, name that CPI in migrated_from if it was renamed, or remove the disk first, which leaves it as an orphan`,
+    { about: { instance_id: instance.instanceId, disk_cid: disk.diskCid } },
+  );
+}
+
+function quotedCpi(cpi: string): string {
+  return cpi === "" ? "(default)" : `\`${cpi}\``;
+}

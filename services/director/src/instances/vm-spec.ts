@@ -1,0 +1,47 @@
+import type { AgentSettings } from "../specs/agent-settings.js";
+import { type CloudConfig, vmExtensionNamed, vmTypeNamed } from "../specs/cloud-config.js";
+import type { VmNeeds } from "../specs/instance-group.js";
+import type { Json, JsonObject } from "../store/json.js";
+
+/** Cloud properties of the az, the VM type and the VM extensions; later ones win. */
+export function vmCloudProperties(group: VmNeeds, az: JsonObject, config: CloudConfig): JsonObject {
+  const type = group.vmType === "" ? {} : vmTypeNamed(config, group.vmType).cloudProperties;
+  const extensions = group.vmExtensions.map((name) => vmExtensionNamed(config, name).cloudProperties);
+  return Object.assign({}, az, type, ...extensions);
+}
+
+export interface VmIdentity {
+  readonly director: string;
+  readonly deployment: string;
+  readonly group: string;
+  readonly tags: JsonObject;
+}
+
+/**
+ * The env of create_vm. The agent's settings are in it unless it gets them from the bosh-registry; the manifest's values win.
+ */
+export function vmEnv(manifestEnv: JsonObject, identity: VmIdentity, settings: AgentSettings | undefined): JsonObject {
+  const { director, deployment, group, tags } = identity;
+  const names = [director, deployment, group].map(canonical) as [string, string, string];
+  const [a, b, c] = names;
+  const bosh: Record<string, Json> = {
+    ...settings,
+    ...asObject(manifestEnv.bosh),
+    group: `${a}-${b}-${c}`,
+    groups: [a, b, c, `${a}-${b}`, `${b}-${c}`, `${a}-${b}-${c}`],
+  };
+  if (Object.keys(tags).length > 0) bosh.tags = { ...tags, ...asObject(asObject(manifestEnv.bosh).tags) };
+  return { ...manifestEnv, bosh };
+}
+
+function asObject(value: Json | undefined): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** As names of groups are written in BOSH. */
+function canonical(name: string): string {
+  return name
+    .toLowerCase()
+    .replaceAll("_", "-")
+    .replaceAll(/[^a-z0-9-]/g, "");
+}

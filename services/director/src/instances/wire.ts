@@ -1,0 +1,30 @@
+import type { AgentHealth, Instance as WireInstance } from "@diskmesh/api/director";
+import { UNRESPONSIVE } from "../agents/agent-health.js";
+import type { ShownHealth } from "../agents/agent-healths.js";
+import type { Instance } from "../store/instance.js";
+
+export function encodeInstance(instance: Instance, shown: ShownHealth | undefined): WireInstance {
+  const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
+  const { stemcell, stemcellApiVersion, cpiApiVersion, usesRegistry } = instance;
+  const vm = {
+    stemcell,
+    stemcellApiVersion,
+    cpiApiVersion,
+    usesRegistry,
+    networks: { ...instance.networks },
+    vmState: instance.vmState,
+    state: instance.state ?? "started",
+    jobsState: instance.jobs ?? "started",
+    ignore: instance.ignore ?? false,
+    agentHealth: shown && encodeAgentHealth(shown),
+  };
+  return { instanceId, deployment, group, index, az, vmCid, agentId, cpi, ...vm };
+}
+
+function encodeAgentHealth({ health, isResponsive }: ShownHealth): AgentHealth {
+  return {
+    jobState: isResponsive ? (health?.jobState ?? "") : UNRESPONSIVE,
+    lastHeardAt: health && new Date(health.heardAtMs),
+    vitals: { ...health?.vitals },
+  };
+}

@@ -1,0 +1,111 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { ResourceExhaustedError, UnauthenticatedError } from "@diskmesh/domain";
+import { hashPassword, isPasswordOf } from "@diskmesh/pki/password-hash";
+import type { Clock } from "@diskmesh/service";
+import type { HttpConfig } from "../config/http-config.js";
+import type { Login } from "./login.js";
+import { LoginBrake, networkOf } from "./login-brake.js";
+import { PageSessions } from "./page-sessions.js";
+import { passwordTurns } from "./password-turns.js";
+import { Tokens } from "./tokens.js";
+
+/** A client makes a connection for each request, and a command of many requests is one login for people. */
+const REMEMBERED_MS = 60_000;
+/** Whoever goes on asking is checked again after so long all the same. */
+const CHECKED_AGAIN_MS = 3_600_000;
+const MAX_REMEMBERED = 1_000;
+
+interface Remembered {
+  readonly login: Login;
+  readonly checkedAtMs: number;
+  readonly untilMs: number;
+}
+
+/** Says who sends a request, by its Authorization header. */
+export class Logins {
+  readonly sessions: PageSessions;
+  readonly #users: ReadonlyMap<string, HttpConfig["users"][number]>;
+  readonly #tokens: Tokens | undefined;
+  readonly #brake: LoginBrake;
+  readonly #inTurn: ReturnType<typeof passwordTurns>;
+  /** By keyed hash of network, name and password: none can be read from it. The oldest first. */
+  readonly #remembered = new Map<string, Remembered>();
+  readonly #key = randomBytes(32);
+  /** Of a password nobody knows: a name that is not there takes as long to refuse as one that is. */
+  readonly #noHash = hashPassword(randomBytes(32).toString("hex"));
+
+  constructor(
+    config: HttpConfig,
+    private readonly clock: Pick<Clock, "monotonicMs" | "nowMs">,
+  ) {
+    this.#users = new Map(config.users.map((user) => [user.name, user]));
+    this.sessions = new PageSessions(this.#users, clock);
+    this.#tokens = config.tokens && new Tokens(config.tokens);
+    this.#brake = new LoginBrake(clock);
+    this.#inTurn = passwordTurns();
+  }
+
+  /** Throws UnauthenticatedError, or ResourceExhaustedError for an address that has failed too often lately. */
+  async of(authorization: string | undefined, address: string, signal: AbortSignal): Promise<Login> {
+    const [, scheme = "", credentials = ""] = /^(\S+) +(\S+) *$/.exec(authorization ?? "") ?? [];
+    if (scheme.toLowerCase() === "basic") return this.#basic(credentials, address, signal);
+    if (scheme.toLowerCase() === "bearer" && this.#tokens !== undefined) return this.#tokens.login(credentials);
+    throw new UnauthenticatedError(
+      authorization === undefined ? "no credentials were given" : "the credentials are of no kind that is known here",
+    );
+  }
+
+  async #basic(credentials: string, address: string, signal: AbortSignal): Promise<Login> {
+    // Of where it was right: from elsewhere it may be a guess, and would be checked without the wait for guesses.
+    const mark = createHmac("sha256", this.#key)
+      .update(`${networkOf(address)} ${credentials}`)
+      .digest("base64");
+    const known = this.#remembered.get(mark);
+    if (known !== undefined && known.untilMs > this.clock.monotonicMs())
+      return this.#remember(mark, known.login, known.checkedAtMs, address);
+    const [name, password] = partsOf(credentials);
+    this.#refuseHasty(address, name);
+    const login = await this.#check(name, password, address, signal);
+    return this.#remember(mark, login, this.clock.monotonicMs(), address);
+  }
+
+  #refuseHasty(address: string, name: string): void {
+    const waitMs = this.#brake.waitMs(address, name);
+    if (waitMs === 0) return;
+    throw new ResourceExhaustedError(
+      "logins of that name from this address failed too often: wait before the next one",
+      {
+        retryAfterMs: waitMs,
+        about: { address },
+      },
+    );
+  }
+
+  async #check(name: string, password: string, address: string, signal: AbortSignal): Promise<Login> {
+    const user = this.#users.get(name);
+    return this.#inTurn(networkOf(address), signal, async () => {
+      // Others of the same may have failed while this one waited for its turn.
+      this.#refuseHasty(address, name);
+      const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), password);
+      if (user !== undefined && isRight) return { name: user.name, scopes: user.scopes, by: "password" };
+      this.#brake.failed(address, name);
+      throw new UnauthenticatedError("name or password are wrong");
+    });
+  }
+
+  #remember(mark: string, login: Login, checkedAtMs: number, address: string): Login {
+    this.#brake.succeeded(address, login.name);
+    const untilMs = Math.min(this.clock.monotonicMs() + REMEMBERED_MS, checkedAtMs + CHECKED_AGAIN_MS);
+    this.#remembered.delete(mark);
+    this.#remembered.set(mark, { login, checkedAtMs, untilMs });
+    const [oldest] = this.#remembered.keys();
+    if (this.#remembered.size > MAX_REMEMBERED && oldest !== undefined) this.#remembered.delete(oldest);
+    return login;
+  }
+}
+
+function partsOf(credentials: string): readonly [name: string, password: string] {
+  const text = Buffer.from(credentials, "base64").toString("utf8");
+  const colon = text.indexOf(":");
+  return [text.slice(0, Math.max(0, colon)), text.slice(colon + 1)];
+}

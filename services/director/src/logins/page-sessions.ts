@@ -1,0 +1,56 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import type { Clock } from "@diskmesh/service";
+import type { HttpConfig } from "../config/http-config.js";
+import type { Login } from "./login.js";
+
+const LASTS_S = 12 * 3_600;
+/** Browsers take a cookie of that prefix only from this host itself, over TLS. */
+const NAME = "__Host-diskmesh";
+const ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Strict";
+
+/** Ends the browser's session, as a Set-Cookie header. */
+export const NO_SESSION = `${NAME}=; Max-Age=0; ${ATTRIBUTES}`;
+
+/**
+ * Sessions of browsers at the page. A cookie holds name, end and a signature by the user's password hash: directors of
+ * equal users accept it without a word to each other, and a changed password or a removed user ends it.
+ */
+export class PageSessions {
+  constructor(
+    private readonly users: ReadonlyMap<string, HttpConfig["users"][number]>,
+    private readonly clock: Pick<Clock, "nowMs">,
+  ) {}
+
+  /** Returns the Set-Cookie header of a new session. The name must be a user's. */
+  begin(name: string): string {
+    const content = `${Buffer.from(name).toString("base64url")}.${Math.floor(this.clock.nowMs() / 1_000) + LASTS_S}`;
+    return `${NAME}=${content}.${this.#signatureOf(name, content)}; Max-Age=${LASTS_S}; ${ATTRIBUTES}`;
+  }
+
+  /** Returns the login of a Cookie header; undefined without a session that lasts. */
+  loginOf(cookies: string | undefined): Login | undefined {
+    const cookie = (cookies ?? "").split(/; */).find((each) => each.startsWith(`${NAME}=`));
+    const [encoded = "", end = "", signature = ""] = cookie?.slice(NAME.length + 1).split(".") ?? [];
+    const name = Buffer.from(encoded, "base64url").toString();
+    const user = this.users.get(name);
+    if (user === undefined || !isEqual(signature, this.#signatureOf(name, `${encoded}.${end}`))) return undefined;
+    const endsAtMs = Number(end) * 1_000;
+    return endsAtMs > this.clock.nowMs() ? { name, scopes: user.scopes, by: "session", endsAtMs } : undefined;
+  }
+
+  #signatureOf(name: string, content: string): string {
+    const key = this.users.get(name)?.passwordHash;
+    if (key === undefined) throw new TypeError("a session is a user's");
+    return createHmac("sha256", key).update(`page session ${content}`).digest("base64url");
+  }
+}
+
+function isEqual(given: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+/** Returns whether a path, or a route's path, is the page's: sessions are accepted there only. */
+export function isOfPage(path: string): boolean {
+  return path === "/page" || path.startsWith("/page/");
+}

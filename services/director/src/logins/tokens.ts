@@ -1,0 +1,95 @@
+import { createPublicKey, type KeyObject } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { InvalidArgumentError, messageOf, UnauthenticatedError, UnavailableError } from "@diskmesh/domain";
+import { createRemoteJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from "jose";
+import { type HttpConfig, LOGIN_NAME } from "../config/http-config.js";
+import type { Login } from "./login.js";
+
+type TokensConfig = NonNullable<HttpConfig["tokens"]>;
+
+const ALGORITHMS = ["RS256", "ES256"];
+const CLOCK_TOLERANCE_S = 30;
+/** A key that is not known may be new; whoever makes tokens up has the keys read no more often. */
+const KEYS_READ_AGAIN_MS = 5_000;
+/** Time for reading the keys: a login waits for it. */
+const JWKS_TIMEOUT_MS = 5_000;
+/** Keys are read again when they are older, so that a key that was taken back is refused. */
+const JWKS_MAX_AGE_MS = 600_000;
+const MAX_SCOPES = 1_000;
+
+/** Checks tokens of the UAA. */
+export class Tokens {
+  readonly #config: TokensConfig;
+  readonly #keyOf: JWTVerifyGetKey;
+
+  constructor(config: TokensConfig, jwksMaxAgeMs = JWKS_MAX_AGE_MS) {
+    this.#config = config;
+    const { jwksUrl, keyFile } = config;
+    this.#keyOf = jwksUrl === undefined ? fileKey(keyFile ?? "") : remoteKeys(jwksUrl, jwksMaxAgeMs);
+  }
+
+  /** Throws UnauthenticatedError, which quotes nothing of the token; UnavailableError when the keys cannot be read. */
+  async login(token: string): Promise<Login> {
+    const { issuer, audience } = this.#config;
+    const expected = { ...(issuer !== undefined && { issuer }), ...(audience !== undefined && { audience }) };
+    const options = {
+      algorithms: ALGORITHMS,
+      clockTolerance: CLOCK_TOLERANCE_S,
+      requiredClaims: ["exp", "jti"],
+      ...expected,
+    };
+    try {
+      return loginOf((await jwtVerify(token, this.#keyOf, options)).payload);
+    } catch (error) {
+      if (error instanceof UnauthenticatedError) throw error;
+      if (isOfToken(error)) throw new UnauthenticatedError(`the token is refused: ${error.code}`);
+      throw new UnavailableError(`the keys of tokens cannot be read now: ${messageOf(error)}`);
+    }
+  }
+}
+
+function loginOf({ jti, scope, user_name: userName, client_id: clientId }: JWTPayload): Login {
+  // UAA's refresh tokens end so; they are for the UAA alone.
+  if (typeof jti !== "string" || jti.endsWith("-r")) throw new UnauthenticatedError("the token is no access token");
+  const name = userName ?? clientId;
+  if (typeof name !== "string" || !LOGIN_NAME.test(name))
+    throw new UnauthenticatedError("the token names no user or client that could log in");
+  const scopes = typeof scope === "string" ? scope.split(" ") : scope;
+  const isList = Array.isArray(scopes) && scopes.length <= MAX_SCOPES;
+  return { name, by: "token", scopes: isList ? scopes.filter((each) => typeof each === "string") : [] };
+}
+
+function fileKey(file: string): JWTVerifyGetKey {
+  const key = readKey(file);
+  const algorithm = key.asymmetricKeyType === "ec" ? "ES256" : "RS256";
+  return async ({ alg }) => {
+    if (alg === algorithm) return key;
+    throw new errors.JOSEAlgNotAllowed("the key is of another kind");
+  };
+}
+
+function readKey(file: string): KeyObject {
+  try {
+    const key = createPublicKey(readFileSync(file));
+    if (key.asymmetricKeyType === "rsa" || key.asymmetricKeyDetails?.namedCurve === "prime256v1") return key;
+  } catch (error) {
+    throw new InvalidArgumentError(`cannot read http.tokens.keyFile ${file}: ${messageOf(error)}`, { cause: error });
+  }
+  throw new InvalidArgumentError(`http.tokens.keyFile ${file} is neither an RSA key nor an EC key on P-256`);
+}
+
+function remoteKeys(url: string, maxAgeMs: number): JWTVerifyGetKey {
+  return createRemoteJWKSet(new URL(url), {
+    timeoutDuration: JWKS_TIMEOUT_MS,
+    cacheMaxAge: maxAgeMs,
+    cooldownDuration: KEYS_READ_AGAIN_MS,
+  });
+}
+
+/** Rather than of the key set or of the way to it. */
+function isOfToken(error: unknown): error is errors.JOSEError {
+  return (
+    error instanceof errors.JOSEError &&
+    (/^ERR_(JWT|JWS|JOSE_ALG|JOSE_NOT)/.test(error.code) || error.code === "ERR_JWKS_NO_MATCHING_KEY")
+  );
+}

@@ -1,6 +1,0 @@
-import type { LockName } from "../model/locks.js";
-
-/** The lock of a node, for methods that need it. */
-export function lockOf(nodeId: string): LockName {
-  return { type: "node", resource: nodeId };
-}

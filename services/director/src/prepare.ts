@@ -1,0 +1,21 @@
+import type { JobContext } from "./job-context.js";
+import type { DirectorTables } from "./store/schema.js";
+import type { Job } from "./store/task.js";
+
+/** Gets the manifest that the steps of a job read, and keeps it until disposed of; undefined for jobs that read none. */
+export async function prepareJob(
+  { configs, tablet }: Pick<JobContext, "configs" | "tablet">,
+  job: Job,
+  signal: AbortSignal,
+): Promise<Disposable | undefined> {
+  if (job.type === "update_deployment") return configs.manifests.hold(job.manifest, signal);
+  const recorded = tablet.ahead((tables) => tables.deployments.get(deploymentOf(job, tables))?.manifest);
+  return recorded === undefined ? undefined : configs.manifests.hold(recorded, signal);
+}
+
+/** Whose manifest is read as it was deployed last; empty for none. */
+function deploymentOf(job: Job, tables: DirectorTables): string {
+  if (job.type === "take_snapshots") return job.deployment;
+  if (job.type === "attach_orphaned_disk") return tables.instances.get(job.instanceId)?.deployment ?? "";
+  return "";
+}

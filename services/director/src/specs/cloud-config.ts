@@ -1,0 +1,121 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { JsonObject } from "../store/json.js";
+import { findNamed } from "./named.js";
+import type { Network } from "./subnets.js";
+
+export interface Az {
+  readonly name: string;
+  readonly cloudProperties: JsonObject;
+  /** Empty for the default one. */
+  readonly cpi: string;
+}
+
+/** Where instances are whose group names no az. */
+export const NO_AZ: Az = { name: "", cloudProperties: {}, cpi: "" };
+
+/** What seed 002 calls a disk pool. */
+export interface DiskType {
+  readonly name: string;
+  readonly sizeMib: number;
+  readonly cloudProperties: JsonObject;
+}
+
+/** A VM type or a VM extension. */
+export interface NamedProperties {
+  readonly name: string;
+  readonly cloudProperties: JsonObject;
+}
+
+/** All cloud configs together. */
+export interface CloudConfig {
+  readonly azs: readonly Az[];
+  readonly vmTypes: readonly NamedProperties[];
+  readonly vmExtensions: readonly NamedProperties[];
+  readonly diskTypes: readonly DiskType[];
+  readonly networks: readonly Network[];
+}
+
+/** Several named cloud configs are one: their lists are put together. */
+export function mergeCloudConfigs(configs: readonly CloudConfig[]): CloudConfig {
+  return {
+    azs: configs.flatMap((config) => config.azs),
+    vmTypes: configs.flatMap((config) => config.vmTypes),
+    vmExtensions: configs.flatMap((config) => config.vmExtensions),
+    diskTypes: configs.flatMap((config) => config.diskTypes),
+    networks: configs.flatMap((config) => config.networks),
+  };
+}
+
+/** What comes twice, e.g. "az `z1`"; undefined when nothing does. */
+export function findDuplicate(config: CloudConfig): string | undefined {
+  const lists: readonly (readonly [string, readonly { readonly name: string }[]])[] = [
+    ["az", config.azs],
+    ["vm_type", config.vmTypes],
+    ["vm_extension", config.vmExtensions],
+    ["disk_type", config.diskTypes],
+    ["network", config.networks],
+  ];
+  for (const [what, list] of lists) {
+    const name = firstTwice(list.map((each) => each.name));
+    if (name !== undefined) return `${what} \`${name}\``;
+  }
+  return undefined;
+}
+
+function firstTwice(names: readonly string[]): string | undefined {
+  const seen = new Set<string>();
+  for (const name of names) {
+    if (seen.has(name)) return name;
+    seen.add(name);
+  }
+  return undefined;
+}
+
+/** For an empty name `NO_AZ`. */
+export function azNamed(config: CloudConfig, name: string): Az {
+  if (name === NO_AZ.name) return NO_AZ;
+  const az = findNamed(config.azs, name);
+  if (az === undefined) {
+    throw new InvalidStateError(
+      `AZ \`${name}\` is in no cloud config: ${listed("AZs", config.azs)}; update the cloud config`,
+      { about: { az: name } },
+    );
+  }
+  return az;
+}
+
+export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
+  const diskType = findNamed(config.diskTypes, name);
+  if (diskType === undefined) {
+    throw new InvalidStateError(
+      `could not find disk pool by name \`${name}\`: ${listed("disk_types", config.diskTypes)}; update the cloud config`,
+      { about: { disk_pool_name: name } },
+    );
+  }
+  return diskType;
+}
+
+export function vmTypeNamed(config: CloudConfig, name: string): NamedProperties {
+  return propertiesNamed("vm_type", config.vmTypes, name);
+}
+
+export function vmExtensionNamed(config: CloudConfig, name: string): NamedProperties {
+  return propertiesNamed("vm_extension", config.vmExtensions, name);
+}
+
+function propertiesNamed(what: string, all: readonly NamedProperties[], name: string): NamedProperties {
+  const found = findNamed(all, name);
+  if (found !== undefined) return found;
+  throw new InvalidStateError(
+    `${what} \`${name}\` is in no cloud config: ${listed(`${what}s`, all)}; update the cloud config`,
+    { about: { [what]: name } },
+  );
+}
+
+const MOST_NAMES_LISTED = 10;
+
+function listed(what: string, all: readonly { readonly name: string }[]): string {
+  if (all.length === 0) return `there are no ${what}`;
+  const names = all.slice(0, MOST_NAMES_LISTED).map((each) => `\`${each.name}\``);
+  return `the ${what} are ${names.join(", ")}${all.length > MOST_NAMES_LISTED ? ` and ${all.length - MOST_NAMES_LISTED} more` : ""}`;
+}

@@ -1,0 +1,58 @@
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import type { Stemcell } from "../store/stemcell.js";
+import { type CpiNames, sameCpi } from "./cpi-choice.js";
+
+/** A stemcell as a manifest asks for it. */
+export interface WantedStemcell {
+  readonly alias: string;
+  /** One of both is empty. */
+  readonly os: string;
+  readonly name: string;
+  /** "latest" for the highest. */
+  readonly version: string;
+}
+
+/** What `formatStemcell` made it from. */
+export function parseStemcell(text: string): { name: string; version: string } {
+  const at = text.lastIndexOf("/");
+  return { name: text.slice(0, at), version: text.slice(at + 1) };
+}
+
+/** The stemcell of that CPI, of the version wanted; the latest is the highest that the CPI has. */
+export function chooseStemcell(
+  wanted: WantedStemcell,
+  cpi: string,
+  stemcells: readonly Stemcell[],
+  names: CpiNames,
+): Stemcell {
+  const shown = `stemcell \`${wanted.name || wanted.os}\` version \`${wanted.version}\``;
+  const about = { about: { stemcell: wanted.alias } };
+  const fitting = stemcells.filter(
+    (each) =>
+      !each.deleting &&
+      (wanted.name === "" ? each.operatingSystem === wanted.os : each.name === wanted.name) &&
+      (wanted.version === "latest" || each.version === wanted.version),
+  );
+  if (fitting.length === 0) throw new NotFoundError(`there is no ${shown}: upload it`, about);
+  // Names come before former names: a stemcell made since the CPI was renamed is the better one.
+  const own = fitting.filter((each) => each.cpi === cpi);
+  const ofCpi = own.length > 0 ? own : fitting.filter((each) => sameCpi(each.cpi, cpi, names));
+  const [best] = ofCpi.sort((a, b) => compareVersions(b.version, a.version));
+  if (best !== undefined) return best;
+  const where = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
+  throw new InvalidStateError(`${shown} was not made with ${where}: upload it again to fill in what is missing`, about);
+}
+
+/** By parts that are numbers as numbers, e.g. 1.10 above 1.9; a longer one is above what it begins with. */
+export function compareVersions(a: string, b: string): number {
+  const [partsA, partsB] = [a.split(/[.+-]/), b.split(/[.+-]/)];
+  for (let index = 0; index < Math.max(partsA.length, partsB.length); index++) {
+    const [partA = "", partB = ""] = [partsA[index], partsB[index]];
+    if (partA === partB) continue;
+    const [isNumberA, isNumberB] = [/^\d{1,15}$/.test(partA), /^\d{1,15}$/.test(partB)];
+    if (isNumberA && isNumberB && Number(partA) !== Number(partB)) return Number(partA) - Number(partB);
+    if (isNumberA !== isNumberB) return isNumberA ? 1 : -1;
+    return partA < partB ? -1 : 1;
+  }
+  return 0;
+}

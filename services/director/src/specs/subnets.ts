@@ -1,0 +1,162 @@
+import type { JsonObject } from "../store/json.js";
+import { type Cidr, contains, type Ip, type IpRange, parseCidr, parseIp, parseIpRange } from "./ip.js";
+
+/** Part of a network in the cloud config. */
+export interface Subnet {
+  /** As "10.0.0.0/24" or "2001:db8::/64"; empty with dynamic networks. */
+  readonly range: string;
+  readonly gateway: string;
+  /** Empty for all. */
+  readonly azs: readonly string[];
+  /** Addresses, "first - last" or networks. */
+  readonly static: readonly string[];
+  readonly reserved: readonly string[];
+  readonly dns: readonly string[];
+  readonly cloudProperties: JsonObject;
+}
+
+export interface Network {
+  readonly name: string;
+  readonly type: "manual" | "dynamic" | "vip";
+  readonly subnets: readonly Subnet[];
+  /** Of dynamic and vip networks without subnets. */
+  readonly dns: readonly string[];
+  readonly cloudProperties: JsonObject;
+}
+
+/** What is made of a part of a cloud config, which never changes, once. */
+function once<Part extends object, Made>(make: (part: Part) => Made): (part: Part) => Made {
+  const known = new WeakMap<Part, Made>();
+  return (part) => {
+    const made = known.get(part) ?? make(part);
+    known.set(part, made);
+    return made;
+  };
+}
+
+/** Undefined with dynamic networks. */
+export const rangeOf = once((subnet: Subnet): Cidr | undefined =>
+  subnet.range === "" ? undefined : parseCidr(subnet.range),
+);
+
+function inOrder<Range extends IpRange>(ranges: readonly Range[]): Range[] {
+  return ranges.toSorted((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
+}
+
+/** In order, and apart from each other. */
+function merged(ranges: readonly IpRange[]): readonly IpRange[] {
+  const apart: IpRange[] = [];
+  for (const { first, last } of inOrder(ranges)) {
+    const before = apart.at(-1);
+    if (before === undefined || before.last < first) apart.push({ first, last });
+    else if (before.last < last) apart[apart.length - 1] = { first: before.first, last };
+  }
+  return apart;
+}
+
+/** Of ranges in order. Where they are apart from each other, it looks at a few alone. */
+function rangeWith<Range extends IpRange>(ranges: readonly Range[], ip: Ip): Range | undefined {
+  let low = 0;
+  let high = ranges.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ranges[middle] as Range).first <= ip) low = middle + 1;
+    else high = middle;
+  }
+  for (let at = low - 1; at >= 0; at--) {
+    const range = ranges[at] as Range;
+    if (contains(range, ip)) return range;
+  }
+  return undefined;
+}
+
+const subnetsOf = once((network: Network) =>
+  inOrder(
+    network.subnets.flatMap((subnet) => {
+      const range = rangeOf(subnet);
+      return range === undefined ? [] : [{ ...range, subnet }];
+    }),
+  ),
+);
+
+/** The subnet of a manual network that has the address. */
+export function subnetOf(network: Network, ip: string): Subnet | undefined {
+  return rangeWith(subnetsOf(network), parseIp(ip))?.subnet;
+}
+
+const reservedIn = once((subnet: Subnet) => merged(subnet.reserved.map(parseIpRange)));
+const staticIn = once((subnet: Subnet) => merged(subnet.static.map(parseIpRange)));
+
+/** What an address of the subnet is that no instance may have; empty for none. */
+export function whyKept(subnet: Subnet, ip: Ip): string {
+  const { gateway } = subnet;
+  const range = rangeOf(subnet);
+  if (range !== undefined && (ip === range.first || ip === range.last)) return "the subnet's own address";
+  if (gateway !== "" && ip === parseIp(gateway)) return "the subnet's gateway";
+  return rangeWith(reservedIn(subnet), ip) === undefined ? "" : "reserved in its subnet";
+}
+
+export function isStatic(subnet: Subnet, ip: Ip): boolean {
+  return rangeWith(staticIn(subnet), ip) !== undefined;
+}
+
+/** The network's own addresses, its gateway's, what operators keep for themselves, and what only manifests give. */
+const keptIn = once((subnet: Subnet) => {
+  const one = (ip: Ip): IpRange => ({ first: ip, last: ip });
+  const range = rangeOf(subnet);
+  const own = range === undefined ? [] : [one(range.first), one(range.last)];
+  const gateway = subnet.gateway === "" ? [] : [one(parseIp(subnet.gateway))];
+  return merged([...own, ...gateway, ...staticIn(subnet), ...reservedIn(subnet)]);
+});
+
+/** What is wrong with a subnet in itself, e.g. a static address that is reserved; empty for nothing. */
+export function faultOf(subnet: Subnet): string {
+  const range = rangeOf(subnet);
+  if (range === undefined) return "";
+  const within = (inner: IpRange): boolean => inner.first >= range.first && inner.last <= range.last;
+  if (subnet.gateway !== "") {
+    const gateway = parseIp(subnet.gateway);
+    if (!contains(range, gateway)) return "its gateway is outside of its range";
+    if (gateway === range.first || gateway === range.last) return "its gateway is the subnet's own address";
+  }
+  if (!reservedIn(subnet).every(within)) return "it reserves addresses outside of its range";
+  if (!staticIn(subnet).every(within)) return "it has static addresses outside of its range";
+  if (staticIn(subnet).some((each) => contains(each, range.first) || contains(each, range.last)))
+    return "one of its static addresses is the subnet's own address";
+  if (subnet.gateway !== "" && isStatic(subnet, parseIp(subnet.gateway)))
+    return "one of its static addresses is its gateway";
+  return overlap(staticIn(subnet), reservedIn(subnet)) ? "some of its static addresses are reserved" : "";
+}
+
+/** Both in order, and apart. */
+function overlap(some: readonly IpRange[], others: readonly IpRange[]): boolean {
+  let at = 0;
+  for (const { first, last } of some) {
+    while (at < others.length && (others[at] as IpRange).last < first) at++;
+    if (at < others.length && (others[at] as IpRange).first <= last) return true;
+  }
+  return false;
+}
+
+/** Whether two of a network's subnets have addresses in common. */
+export function hasOverlap(network: Network): boolean {
+  const subnets = subnetsOf(network);
+  return subnets.some(({ first }, index) => (subnets[index - 1]?.last ?? -1n) >= first);
+}
+
+/** From the lowest. Goes from one kept range to the next: a few bytes of a cloud config can stand for all addresses. */
+export function* freeAddresses(subnet: Subnet): Generator<Ip> {
+  const range = rangeOf(subnet);
+  if (range === undefined) return;
+  let ip = range.first;
+  for (const kept of keptIn(subnet)) {
+    for (; ip < kept.first && ip <= range.last; ip++) yield ip;
+    if (kept.last >= ip) ip = kept.last + 1n;
+  }
+}
+
+/** For instances that the manifest gives none. */
+export function isFree(subnet: Subnet, ip: Ip): boolean {
+  const range = rangeOf(subnet);
+  return range !== undefined && contains(range, ip) && rangeWith(keptIn(subnet), ip) === undefined;
+}

@@ -1,0 +1,31 @@
+import { deploymentsWith } from "../instances/recorded-deployments.js";
+import { compareVersions } from "../specs/stemcell.js";
+import type { PersistentDisk } from "../store/persistent-disk.js";
+import type { DirectorTables } from "../store/schema.js";
+import type { CleanUpScope } from "../store/task.js";
+
+/** Of each name, unless all are to go: whoever deploys next is likely to want one of them. */
+const KEPT_VERSIONS = 2;
+
+type StemcellId = { readonly name: string; readonly version: string };
+
+/** What a clean-up deletes, in its order. */
+export function surplusOf(
+  tables: DirectorTables,
+  { all, keepOrphanedDisks }: CleanUpScope,
+): { readonly stemcells: readonly StemcellId[]; readonly disks: readonly PersistentDisk[] } {
+  const unused = new Map<string, string[]>();
+  for (const stemcell of tables.stemcells.entries()) {
+    const { name, version } = stemcell;
+    const versions = unused.get(name) ?? [];
+    unused.set(name, versions);
+    if (!versions.includes(version) && deploymentsWith(tables, stemcell).length === 0) versions.push(version);
+  }
+  const stemcells = [...unused].flatMap(([name, versions]) => {
+    const oldestFirst = versions.sort(compareVersions);
+    const surplus = all ? oldestFirst : oldestFirst.slice(0, -KEPT_VERSIONS);
+    return surplus.map((version) => ({ name, version }));
+  });
+  const disks = all && !keepOrphanedDisks ? [...tables.persistentDisks.entries()] : [];
+  return { stemcells, disks: disks.filter(({ orphanedAtMs }) => orphanedAtMs !== null) };
+}

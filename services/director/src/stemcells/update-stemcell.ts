@@ -1,0 +1,84 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { allCpis } from "../cpi/cpi-target.js";
+import { currentCpi } from "../specs/cpi-choice.js";
+import type { DirectorTables } from "../store/schema.js";
+import { formatStemcell, type Stemcell } from "../store/stemcell.js";
+import type { JobOf } from "../store/task.js";
+import type { Planner } from "../tasks/job.js";
+import type { TaskRun } from "../tasks/task-run.js";
+import type { StemcellJobContext } from "./context.js";
+
+type UpdateJob = JobOf<"update_stemcell">;
+
+/** Makes an uploaded stemcell with every CPI that takes it and does not have it. */
+export const updateStemcell: Planner<"update_stemcell", StemcellJobContext> = (context, job, tables) => ({
+  locks: [{ type: "stemcell", resource: formatStemcell(job) }],
+  cpis: cpisToAsk(context, tables, job).cpis,
+  run: (run) => update(context, run, job),
+});
+
+/** Those that have it already are not asked. */
+export function cpisToAsk(
+  context: Pick<StemcellJobContext, "configs">,
+  tables: DirectorTables,
+  job: Pick<UpdateJob, "name" | "version" | "fix">,
+): { readonly cpis: readonly string[]; readonly exceptCpis: string[]; readonly existing: readonly Stemcell[] } {
+  const existing = [...tables.stemcells.by("byStemcell", formatStemcell(job))];
+  const names = context.configs.cpi.current(tables);
+  const exceptCpis = job.fix ? [] : existing.flatMap(({ cpi }) => currentCpi(cpi, names) ?? []);
+  return { cpis: allCpis(context, tables).filter((cpi) => !exceptCpis.includes(cpi)), exceptCpis, existing };
+}
+
+async function update(context: StemcellJobContext, run: TaskRun, job: UpdateJob): Promise<string> {
+  const shown = formatStemcell(job);
+  const { exceptCpis, existing } = await context.tablet.read((tables) => cpisToAsk(context, tables, job));
+  if (existing.some((stemcell) => stemcell.deleting)) {
+    throw new InvalidStateError(`stemcell \`${shown}\` is being deleted: delete it again to finish that first`);
+  }
+  const made = await run.stage("Update stemcell", `Uploading stemcell ${shown} to the cloud`, () =>
+    create(context, run, job, exceptCpis),
+  );
+  const failed = made.filter((each) => each.error !== "");
+  if (failed.length > 0) {
+    const reasons = failed.map(({ cpi, error }) => `${cpi === "" ? "the default CPI" : `CPI \`${cpi}\``}: ${error}`);
+    throw new InvalidStateError(
+      `stemcell \`${shown}\` was not made with ${reasons.join("; ")}; upload it again to fill in what is missing`,
+    );
+  }
+  return `/stemcells/${shown}`;
+}
+
+async function create(
+  context: StemcellJobContext,
+  run: TaskRun,
+  job: UpdateJob,
+  exceptCpis: string[],
+): Promise<{ readonly cpi: string; readonly error: string }[]> {
+  const { name, version, operatingSystem, apiVersion } = job;
+  const request = {
+    imagePath: context.stemcellFiles.imagePath(job.uploadId),
+    cloudProperties: { ...job.cloudProperties },
+    stemcellFormats: [...job.formats],
+    tags: {},
+    exceptCpis,
+  };
+  const { stemcells } = await context.cpi.call("createStemcell", { cpi: "" }, request, run, {
+    timeoutMs: context.limits.stemcells.createTimeoutMs,
+    // A second call might make a second one, which nobody would know of.
+    repeatUnknown: false,
+  });
+  await context.tablet.transact((tx) => {
+    for (const { cpi, stemcellCid, error } of stemcells) {
+      if (error !== "") continue;
+      const facts = { name, version, operatingSystem, apiVersion, cpi, deleting: false };
+      const made: Stemcell = { ...facts, stemcellCid, createdAtMs: context.clock.nowMs() };
+      tx.stemcells.put(made);
+    }
+  });
+  for (const { cpi, stemcellCid, error } of stemcells) {
+    const what = `stemcell ${formatStemcell(job)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`;
+    const made = stemcellCid || "the CPI makes none: its VMs are made without";
+    run.note("Update stemcell", error === "" ? `Save ${what} (${made})` : `No ${what}: ${error}`);
+  }
+  return stemcells;
+}

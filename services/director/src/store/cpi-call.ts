@@ -1,0 +1,17 @@
+/** A call of a CPI that changes something, recorded before it is made and until it is known to have ended. */
+export interface CpiCall {
+  /** The dispatcher's name for it: of one call, not of its repetition. */
+  readonly callId: string;
+  /** The address of the dispatcher that it is made at. */
+  readonly dispatcher: string;
+  /** Of the tablet, when it was made. */
+  readonly directorGeneration: number;
+  readonly taskId: number;
+  readonly requestId: string;
+  readonly method: string;
+  /** Whose method it is; empty for the default CPI, absent where an older version recorded the call. */
+  readonly cpi?: string | undefined;
+  /** What it changes: no other call that changes one of these is made before this one has ended. */
+  readonly things: readonly string[];
+  readonly sinceMs: number;
+}

@@ -1,0 +1,14 @@
+/** A named set of instances. */
+export interface Deployment {
+  readonly name: string;
+  /** The last manifest deployed. */
+  readonly manifest: string;
+  /** Its deletion has begun: nothing may be added to it. */
+  readonly deleting: boolean;
+  /** The task that last looked whether its VMs are there and their agents answer; 0 for none since the last manifest. */
+  readonly checkedByTaskId: number;
+  /** Of the cloud configs that it was last deployed with. Absent where an older version deployed it. */
+  readonly cloudConfigIds?: readonly number[] | undefined;
+  /** Whose members may change it; absent for administrators alone. */
+  readonly teams?: readonly string[] | undefined;
+}

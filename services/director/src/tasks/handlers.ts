@@ -1,0 +1,162 @@
+import type {
+  CancelTaskRequest,
+  CancelTaskResponse,
+  GetTaskOutputRequest,
+  GetTaskOutputResponse,
+  GetTaskRequest,
+  GetTaskResponse,
+  ListTasksRequest,
+  ListTasksResponse,
+  ResumeTaskRequest,
+  ResumeTaskResponse,
+  WatchTaskRequest,
+  WatchTaskResponse,
+} from "@diskmesh/api/director";
+import { formatIdentity, InvalidArgumentError, parseOptionalName, quoted } from "@diskmesh/domain";
+import { type CallContext, LIST_LIMITS, parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
+import { askerOf } from "../audit/asker.js";
+import type { Deed } from "../audit/director-event.js";
+import { taskKey } from "../store/schema.js";
+import { hasEnded, type Task, type TaskState } from "../store/task.js";
+import type { TaskContext } from "./context.js";
+import { parseTaskId } from "./parse.js";
+import { decodeTaskState, encodeTask, encodeTaskEvent } from "./wire.js";
+
+/** What is done to a task, rather than by it. */
+function deedOnTask(action: string, taskId: number): Deed {
+  return { action, objectType: "task", objectName: String(taskId) };
+}
+
+export async function cancelTask(
+  context: TaskContext,
+  request: CancelTaskRequest,
+  call: CallContext,
+): Promise<CancelTaskResponse> {
+  const taskId = parseTaskId(request.taskId);
+  const stop = { as: "cancelled", why: `cancelled by ${formatIdentity(call.identity)}` } as const;
+  const task = await context.tasks.stop(taskId, stop, (tx, { deployment }) =>
+    context.events.note(tx, deedOnTask("cancel", taskId), askerOf(call), { taskId, deployment }),
+  );
+  return { task: encodeTask(task) };
+}
+
+const TYPES = ["event", "result", "debug", "cpi"] as const;
+type Type = (typeof TYPES)[number];
+
+export async function getTaskOutput(
+  context: TaskContext,
+  request: GetTaskOutputRequest,
+): Promise<GetTaskOutputResponse> {
+  const taskId = parseTaskId(request.taskId);
+  const type = parseType(request.type);
+  const from = request.fromLine;
+  if (from < 0)
+    throw new InvalidArgumentError(`from_line is ${from}: it must not be negative`, {
+      about: { field: "from_line" },
+    });
+  const limit = parsePageSize(request.maxLines, LIST_LIMITS, "max_lines");
+  // Before the lines: a task that has ended has all of them.
+  const task = await context.tasks.get(taskId);
+  const ended = hasEnded(task);
+  const putOut = await context.taskLog.readLines(task, type, from, limit);
+  // Only some kinds of tasks have more to say than how they ended.
+  const hasOwn = type !== "result" || putOut.length > 0 || from > 0;
+  const lines = hasOwn || !ended || task.result === "" ? putOut : [task.result];
+  return { lines, nextLine: from + lines.length, complete: ended && lines.length < limit };
+}
+
+function parseType(value: string): Type {
+  const type = TYPES.find((each) => each === value);
+  if (type !== undefined) return type;
+  throw new InvalidArgumentError(`type ${quoted(value)} is not known: give one of ${TYPES.join(", ")}`, {
+    about: { field: "type" },
+  });
+}
+
+export async function getTask(context: TaskContext, request: GetTaskRequest): Promise<GetTaskResponse> {
+  return { task: encodeTask(await context.tasks.get(parseTaskId(request.taskId))) };
+}
+
+/** Ids only go up, so a page is all that is below the last task of the page before. */
+export async function listTasks(context: TaskContext, request: ListTasksRequest): Promise<ListTasksResponse> {
+  const states = new Set(request.states.map(parseState));
+  const deployment = parseOptionalName("deployment", request.deployment);
+  const size = parsePageSize(request.pageSize, LIST_LIMITS);
+  const { pageSize, pageToken, ...filters } = request;
+  const after = pageToken === "" ? "" : parsePlace(pageToken, filters);
+  const matches = (task: Task): boolean =>
+    (states.size === 0 || states.has(task.state)) && (deployment === undefined || task.deployment === deployment);
+
+  // First the tablet: a task is put away into the log, and never taken out again.
+  const { here, ids } = await context.tablet.read(({ tasks }) => {
+    const all = [
+      ...(deployment === undefined ? tasks.entries({ after }) : tasks.by("byDeployment", deployment, { after })),
+    ];
+    return { here: all.filter(matches), ids: new Set(all.map(({ taskId }) => taskId)) };
+  });
+  const options = { after, limit: size + 1 };
+  const putAway = await context.endedTasks.page({ states, deployment }, options);
+  // What is beyond the last one that was read of the log is for the next page.
+  const end = putAway.length === options.limit ? (putAway.at(-1)?.taskId ?? 0) : 0;
+  const seen = [...here, ...putAway.filter(({ taskId }) => !ids.has(taskId))].filter(({ taskId }) => taskId >= end);
+  const tasks = seen.sort((a, b) => b.taskId - a.taskId).slice(0, size);
+  const last = tasks.length === size ? (tasks.at(-1)?.taskId ?? 0) : end;
+  const isMore = end > 0 || seen.length > size;
+  return { tasks: tasks.map(encodeTask), nextPageToken: isMore ? placeToken(taskKey(last), filters) : "" };
+}
+
+function parseState(value: Parameters<typeof decodeTaskState>[0]): TaskState {
+  const state = decodeTaskState(value);
+  if (state === undefined)
+    throw new InvalidArgumentError(`${value} is no state of a task`, { about: { field: "states" } });
+  return state;
+}
+
+export async function resumeTask(
+  { tasks, events }: TaskContext,
+  request: ResumeTaskRequest,
+  call: CallContext,
+): Promise<ResumeTaskResponse> {
+  const taskId = parseTaskId(request.taskId);
+  const task = await tasks.resume(taskId, (tx, { deployment }) =>
+    events.note(tx, deedOnTask("resume", taskId), askerOf(call), { taskId, deployment }),
+  );
+  return { task: encodeTask(task) };
+}
+
+/** Read at once per watcher: however slow it is, it holds no more than that. */
+const EVENTS_PER_READ = 100;
+
+export function watchTask(
+  context: TaskContext,
+  request: WatchTaskRequest,
+  call: CallContext,
+): AsyncIterable<WatchTaskResponse> {
+  return updatesOf(context, request, call);
+}
+
+async function* updatesOf(
+  context: TaskContext,
+  request: { readonly taskId: number; readonly fromIndex: number },
+  call: CallContext,
+): AsyncGenerator<WatchTaskResponse> {
+  const taskId = parseTaskId(request.taskId);
+  let index = request.fromIndex;
+  if (index < 0)
+    throw new InvalidArgumentError(`from_index is ${index}: it must not be negative`, {
+      about: { field: "from_index" },
+    });
+  using watch = context.changes.watch(taskId);
+  for (;;) {
+    // Before the events: a task that has ended has all of them.
+    const task = await context.tasks.get(taskId);
+    const events = await context.taskLog.read(task, index, EVENTS_PER_READ);
+    for (const event of events) yield { update: { $case: "event", value: encodeTaskEvent(event, index++) } };
+    if (events.length === EVENTS_PER_READ) continue;
+    if (hasEnded(task)) {
+      yield { update: { $case: "ended", value: encodeTask(task) } };
+      return;
+    }
+    await watch.changed(call.signal);
+  }
+}

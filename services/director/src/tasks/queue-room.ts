@@ -1,0 +1,40 @@
+import { ResourceExhaustedError } from "@diskmesh/domain";
+import { type DirectorTables, loginKey, shareKey } from "../store/schema.js";
+import type { TaskQueue } from "../store/task.js";
+import { mayJoin, placesPerLogin } from "./worker-shares.js";
+
+/** A task that wants a place in a queue. */
+export interface Newcomer {
+  readonly queue: TaskQueue;
+  /** The CPIs that it asks. */
+  readonly cpiShare: string;
+  readonly user: string;
+}
+
+/**
+ * Throws ResourceExhaustedError unless the queue takes another task of that share and login. Tasks that wait for a CPI
+ * that hangs leave room for others. `limit` is the most tasks of the queue that have not ended.
+ */
+export function refuseWhenFull(
+  { tasks }: Pick<DirectorTables, "tasks">,
+  { queue, cpiShare, user }: Newcomer,
+  limit: number,
+): void {
+  const length = tasks.count("liveByQueue", queue);
+  const later = ": try again later";
+  if (length >= limit)
+    throw new ResourceExhaustedError(
+      `${limit} tasks of the queue ${queue} have not ended yet, which is the limit${later}`,
+    );
+  const ofShare = tasks.count("liveByShare", shareKey(queue, cpiShare));
+  if (!mayJoin({ ofShare, length, limit }))
+    throw new ResourceExhaustedError(
+      `${ofShare} of the ${length} tasks of the queue ${queue} that have not ended have to do with the same CPIs, and the rest of its ${limit} places is kept for others${later}, or see by ListCpis of the dispatcher what is wrong with these`,
+    );
+  // A vendor decides what a method does and how long it takes: one login could fill the queue.
+  const ofLogin = tasks.count("liveByLogin", loginKey(queue, user));
+  if (queue === "vendor_methods" && ofLogin >= placesPerLogin(limit))
+    throw new ResourceExhaustedError(
+      `${ofLogin} tasks of the queue ${queue} that have not ended are of ${user}, and the rest of its ${limit} places is kept for others${later}`,
+    );
+}

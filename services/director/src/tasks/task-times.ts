@@ -1,0 +1,102 @@
+import { type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { GivenUpWait, LockKeeper } from "../locks/lock-keeper.js";
+import { type HeldLock, ownerText } from "../locks/locks.js";
+import { type DirectorTables, taskKey } from "../store/schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import { hasEnded, type Stop, type Task, type TaskQueue } from "../store/task.js";
+import { end } from "./task.js";
+import { stopTask } from "./tasks.js";
+
+export interface TaskTimesOptions {
+  readonly tablet: DirectorTablet;
+  readonly locks: LockKeeper;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly timeoutsMs: Readonly<Record<TaskQueue, number>>;
+  readonly checkIntervalMs: number;
+}
+
+/** Stops tasks that hold a lock past its deadline or run too long, and ends those that waited too long for a lock. */
+export class TaskTimes {
+  readonly #options: TaskTimesOptions;
+  readonly #begun = new Map<number, { readonly atMs: number; readonly queue: TaskQueue }>();
+  readonly #closing = new AbortController();
+  #loop: Promise<void> | undefined;
+
+  constructor(options: TaskTimesOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#loop ??= this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#loop;
+  }
+
+  /** A worker has taken the task; only the first time counts. */
+  begin(task: Task): void {
+    if (this.#begun.has(task.taskId)) return;
+    this.#begun.set(task.taskId, { atMs: this.#options.clock.monotonicMs(), queue: task.queue });
+  }
+
+  forget(taskId: number): void {
+    this.#begun.delete(taskId);
+  }
+
+  async #run(): Promise<void> {
+    const { clock, checkIntervalMs, log } = this.#options;
+    while (!this.#closing.signal.aborted) {
+      await clock.sleep(checkIntervalMs, this.#closing.signal).catch(() => {});
+      if (this.#closing.signal.aborted) return;
+      try {
+        await this.#check();
+      } catch (error) {
+        log.warn({ error: messageOf(error) }, "cannot check the times of tasks");
+      }
+    }
+  }
+
+  async #check(): Promise<void> {
+    const { locks, clock, timeoutsMs } = this.#options;
+    for (const lock of locks.overdue()) await this.#stop(lock.taskId, { as: "timeout", why: overdueText(lock) });
+    for (const [taskId, { atMs, queue }] of this.#begun) {
+      const limitMs = timeoutsMs[queue];
+      if (clock.monotonicMs() - atMs < limitMs) continue;
+      await this.#stop(taskId, { as: "timeout", why: `it took longer than ${limitMs} ms` });
+    }
+    for (const given of locks.givenUp()) {
+      if (given.endLane === undefined) await this.#fail(given);
+      else given.endLane(new UnavailableError(await this.#options.tablet.read((tables) => lateText(given, tables))));
+    }
+  }
+
+  async #stop(taskId: number, stop: Stop): Promise<void> {
+    await this.#options.tablet.transact((tx) => {
+      const task = tx.tasks.get(taskKey(taskId));
+      if (task === undefined || hasEnded(task) || task.state === "cancelling") return;
+      stopTask(tx, task, stop, this.#options.clock.nowMs());
+    });
+  }
+
+  /** Only one that waits: had it just been granted the lock, it may run already. */
+  async #fail(given: GivenUpWait): Promise<void> {
+    await this.#options.tablet.transact((tx) => {
+      const task = tx.tasks.get(taskKey(given.taskId));
+      if (task?.state !== "queued") return;
+      tx.tasks.put(end(task, { event: "fail", result: lateText(given, tx) }, this.#options.clock.nowMs()));
+    });
+  }
+}
+
+function lateText({ lock, owner }: GivenUpWait, tables: DirectorTables): string {
+  const holder = ownerText(owner, tables.tasks.get(taskKey(owner.taskId))?.description);
+  return `could not get the lock of ${lock.type} \`${lock.resource}\` in time: ${holder} holds it; try again later`;
+}
+
+function overdueText(lock: HeldLock): string {
+  return `it held the lock of ${lock.type} \`${lock.resource}\` past its deadline`;
+}

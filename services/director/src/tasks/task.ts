@@ -1,0 +1,117 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { Job, SkipDrain, Stop, Task, TaskFailure, TaskState } from "../store/task.js";
+
+export function skipsDrain(skipDrain: SkipDrain, group: string): boolean {
+  return typeof skipDrain === "boolean" ? skipDrain : skipDrain.includes(group);
+}
+
+export const MAX_RESULT_LENGTH = 2_000;
+
+export type NewTask = Pick<
+  Task,
+  "taskId" | "description" | "queue" | "user" | "deployment" | "contextId" | "teams" | "traceParent" | "cpiShare"
+> & {
+  readonly job: Job;
+};
+
+export function newTask(wanted: NewTask, nowMs: number): Task {
+  return {
+    ...wanted,
+    type: wanted.job.type,
+    state: "queued",
+    stop: null,
+    result: "",
+    attempts: 0,
+    createdAtMs: nowMs,
+    startedAtMs: null,
+    endedAtMs: null,
+  };
+}
+
+export function resume(task: Task): Task {
+  return { ...task, state: nextState(task, "resume", null), stop: null };
+}
+
+/**
+ * What moves a task. A worker takes it, or puts it back because it waits for a lock; somebody stops it; its job
+ * succeeds, fails, or has heeded the stop.
+ */
+type TaskEvent = "resume" | "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
+
+/** "stopped" stands for the end that the stop names. */
+const TRANSITIONS: Readonly<Record<TaskEvent, Partial<Record<TaskState, TaskState | "stopped">>>> = {
+  resume: { held: "queued" },
+  // Processing already: the director that took it died. It is run again.
+  take: { queued: "processing", processing: "processing" },
+  put_back: { queued: "queued", processing: "queued" },
+  stop: { queued: "stopped", held: "stopped", processing: "cancelling", cancelling: "cancelling" },
+  // A job that got through although it was asked to stop has succeeded, and says so.
+  succeed: { queued: "done", processing: "done", cancelling: "done" },
+  fail: { queued: "error", processing: "error", cancelling: "error" },
+  heed: { cancelling: "stopped" },
+};
+
+function nextState(task: Task, event: TaskEvent, stop: Stop | null): TaskState {
+  const next = TRANSITIONS[event][task.state];
+  if (next === undefined) {
+    throw new InvalidStateError(`task ${task.taskId} is ${task.state}: it cannot ${event.replace("_", " ")} any more`, {
+      about: { task_id: String(task.taskId) },
+    });
+  }
+  return next === "stopped" ? (stop?.as ?? "cancelled") : next;
+}
+
+/** `again`: this director had it already and had put it back, so that it is no further attempt. */
+export function take(task: Task, nowMs: number, { again }: { readonly again: boolean }): Task {
+  return {
+    ...task,
+    state: nextState(task, "take", null),
+    attempts: again ? task.attempts : task.attempts + 1,
+    startedAtMs: task.startedAtMs ?? nowMs,
+  };
+}
+
+export function putBack(task: Task): Task {
+  return { ...task, state: nextState(task, "put_back", null) };
+}
+
+/** The first reason to stop stands. Ends a task that nobody works on. */
+export function requestStop(task: Task, stop: Stop, nowMs: number): Task {
+  const kept = task.stop ?? stop;
+  const state = nextState(task, "stop", kept);
+  return state === "cancelling"
+    ? { ...task, state, stop: kept }
+    : ended({ ...task, stop: kept }, state, kept.why, nowMs);
+}
+
+/** What it is to do, known better. */
+export function redirected(task: Task, job: Job): Task {
+  return { ...task, type: job.type, job };
+}
+
+export type TaskEnd =
+  | { readonly event: "succeed"; readonly result: string }
+  | {
+      readonly event: "fail";
+      readonly result: string;
+      readonly failure?: TaskFailure | undefined;
+      readonly code?: number | undefined;
+    }
+  /** With what is not known of its last act. */
+  | { readonly event: "heed"; readonly unknown?: string };
+
+export function end(task: Task, how: TaskEnd, nowMs: number): Task {
+  const state = nextState(task, how.event, task.stop);
+  const failure = how.event === "fail" ? how.failure : undefined;
+  const result = how.event === "heed" ? heedText(task, how.unknown) : how.result;
+  return ended({ ...task, ...(failure && { failure }) }, state, result, nowMs);
+}
+
+function heedText({ stop }: Task, unknown: string | undefined): string {
+  return [stop?.why ?? "task cancelled", ...(unknown === undefined ? [] : [unknown])].join("; ");
+}
+
+function ended(task: Task, state: TaskState, result: string, nowMs: number): Task {
+  const text = result.length > MAX_RESULT_LENGTH ? `${result.slice(0, MAX_RESULT_LENGTH)}...` : result;
+  return { ...task, state, result: text, job: null, endedAtMs: nowMs };
+}

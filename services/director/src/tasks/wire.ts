@@ -1,0 +1,56 @@
+import {
+  type Task as WireTask,
+  type TaskEvent as WireTaskEvent,
+  TaskQueue as WireTaskQueue,
+  TaskState as WireTaskState,
+} from "@diskmesh/api/director";
+import type { Task, TaskQueue, TaskState } from "../store/task.js";
+import type { TaskEvent } from "./task-event.js";
+
+const TASK_STATES: Readonly<Record<TaskState, WireTaskState>> = {
+  queued: WireTaskState.QUEUED,
+  processing: WireTaskState.PROCESSING,
+  held: WireTaskState.HELD,
+  cancelling: WireTaskState.CANCELLING,
+  done: WireTaskState.DONE,
+  error: WireTaskState.ERROR,
+  cancelled: WireTaskState.CANCELLED,
+  timeout: WireTaskState.TIMEOUT,
+};
+
+const TASK_QUEUES: Readonly<Record<TaskQueue, WireTaskQueue>> = {
+  urgent: WireTaskQueue.URGENT,
+  normal: WireTaskQueue.NORMAL,
+  dynamic_disks: WireTaskQueue.DYNAMIC_DISKS,
+  vendor_methods: WireTaskQueue.VENDOR_METHODS,
+};
+
+/** Undefined for a state that no task can be in. */
+export function decodeTaskState(state: WireTaskState): TaskState | undefined {
+  return (Object.keys(TASK_STATES) as TaskState[]).find((each) => TASK_STATES[each] === state);
+}
+
+export function encodeTask(task: Task): WireTask {
+  const { taskId, type, description, result, user, deployment, attempts, contextId = "", teams = [] } = task;
+  return {
+    taskId,
+    type,
+    description,
+    state: TASK_STATES[task.state],
+    queue: TASK_QUEUES[task.queue],
+    result,
+    user,
+    deployment,
+    attempts,
+    contextId,
+    teams: [...teams],
+    createdAt: new Date(task.createdAtMs),
+    startedAt: task.startedAtMs === null ? undefined : new Date(task.startedAtMs),
+    endedAt: task.endedAtMs === null ? undefined : new Date(task.endedAtMs),
+  };
+}
+
+export function encodeTaskEvent(event: TaskEvent, index: number): WireTaskEvent {
+  const { timeMs, stage, tags, total, task, index: stageIndex, state, message } = event;
+  return { index, time: new Date(timeMs), stage, task, state, message, tags: [...tags], total, stageIndex };
+}

@@ -1,0 +1,97 @@
+import type {
+  CallMethodRequest,
+  CallMethodResponse,
+  GetNodeRequest,
+  GetNodeResponse,
+  ListDriversRequest,
+  ListDriversResponse,
+  ListMethodsRequest,
+  ListMethodsResponse,
+  MethodTarget,
+} from "@diskmesh/api/director";
+import { InvalidArgumentError, parseHostId } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { LockHolder } from "../locks/lock-keeper.js";
+import type { NodeError } from "../store/node-error.js";
+import { encodeTask } from "../tasks/wire.js";
+import type { VendorContext } from "./context.js";
+import { lockOf } from "./node-lock.js";
+import type { Target } from "./passthru.js";
+
+export async function listMethods(
+  { passthru }: VendorContext,
+  { target }: ListMethodsRequest,
+  { signal }: CallContext,
+): Promise<ListMethodsResponse> {
+  const methods = await passthru.list(parseTarget(target), signal);
+  return {
+    methods: methods.map(({ schema, httpMethods, ...method }) => ({
+      ...method,
+      httpMethods: [...httpMethods],
+      argsSchema: { ...schema },
+    })),
+  };
+}
+
+export async function callMethod(
+  { passthru, tasks }: VendorContext,
+  request: CallMethodRequest,
+  call: CallContext,
+): Promise<CallMethodResponse> {
+  const { method, wait, args = {} } = request;
+  const outcome = await passthru.call(call, {
+    target: parseTarget(request.target),
+    method,
+    httpMethod: (request.httpMethod || "POST").toUpperCase(),
+    args,
+    wait,
+    // The role was looked at: operators may call everything.
+    authorise: () => undefined,
+  });
+  if (!outcome.async) return { outcome: { $case: "value", value: outcome.value } };
+  const task = wait ? await tasks.whenEnded(outcome.task.taskId, call) : outcome.task;
+  return { outcome: { $case: "task", value: encodeTask(task) } };
+}
+
+export async function getNode(
+  context: VendorContext,
+  { nodeId }: GetNodeRequest,
+  { signal }: CallContext,
+): Promise<GetNodeResponse> {
+  const { holder, error } = await stateOfNode(context, parseHostId(nodeId, "node_id"), signal);
+  return {
+    nodeId,
+    holder: holder && { taskId: holder.taskId, what: holder.what, since: holder.since },
+    lastError: error?.text ?? "",
+  };
+}
+
+export async function listDrivers(
+  { passthru }: VendorContext,
+  { nodeId }: ListDriversRequest,
+  { signal }: CallContext,
+): Promise<ListDriversResponse> {
+  const drivers = await passthru.drivers(nodeId === "" ? "" : parseHostId(nodeId, "node_id"), signal);
+  return {
+    drivers: drivers.map(({ name, package: from, state, problem }) => ({ name, package: from, state, problem })),
+  };
+}
+
+/** Who holds the lock of a node that is known, and how it failed last. */
+export async function stateOfNode(
+  { passthru, locks, tablet }: VendorContext,
+  nodeId: string,
+  signal: AbortSignal,
+): Promise<{ readonly holder: LockHolder | undefined; readonly error: NodeError | undefined }> {
+  await passthru.requireNode(nodeId, signal);
+  const error = await tablet.read((tables) => tables.nodeErrors.get(nodeId));
+  const holder = locks.holder(lockOf(nodeId));
+  return { holder, error };
+}
+
+function parseTarget(target: MethodTarget | undefined): Target {
+  const named = target?.target;
+  if (named?.$case === "nodeId") return { kind: "node", nodeId: parseHostId(named.value, "target.node_id") };
+  if (named?.$case === "driver") return { kind: "driver", driver: named.value };
+  throw new InvalidArgumentError("name a node or a driver", { about: { field: "target" } });
+}

@@ -1,0 +1,135 @@
+import type { AgentDriverServiceDefinition, VendorDriver } from "@diskmesh/api/agent";
+import type { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import { type JsonObject, messageOf, NotFoundError, UnavailableError } from "@diskmesh/domain";
+import { catchAllMethod } from "@diskmesh/driver/host";
+import type { Client } from "@diskmesh/rpc";
+import type { Clock } from "@diskmesh/service";
+import { type VendorMethods, type VendorScope, vendorMethods } from "./vendor-method.js";
+
+type AgentDriverClient = Client<typeof AgentDriverServiceDefinition>;
+type RegistryClient = Pick<Client<typeof DiskRegistryServiceDefinition>, "getHost">;
+
+export interface NodesOptions {
+  /** Asked in turn. */
+  readonly registries: readonly RegistryClient[];
+  /** The certificate that answers must be of that host. */
+  readonly connect: (nodeId: string, address: string) => AgentDriverClient;
+  readonly limits: {
+    readonly requestTimeoutMs: number;
+    readonly knownForMs: number;
+    readonly maxConnections: number;
+  };
+  readonly clock: Clock;
+}
+
+/** A node whose agent has said what can be called there. */
+export interface Node {
+  readonly nodeId: string;
+  readonly client: AgentDriverClient;
+  /** Of this start of its agent. */
+  readonly bootId: string;
+  readonly revision: string;
+  readonly callable: VendorMethods;
+  readonly drivers: readonly VendorDriver[];
+}
+
+interface Connection {
+  readonly address: string;
+  readonly client: AgentDriverClient;
+  node: Node | undefined;
+  askedAtMs: number;
+}
+
+/** Finds the agents of nodes, and remembers for a while what they said. */
+export class Nodes {
+  readonly #options: NodesOptions;
+  /** The one that was used last comes last. */
+  readonly #connections = new Map<string, Connection>();
+
+  constructor(options: NodesOptions) {
+    this.#options = options;
+  }
+
+  close(): void {
+    for (const { client } of this.#connections.values()) client.close();
+    this.#connections.clear();
+  }
+
+  /** Throws NotFoundError for a node that no registry knows. `fresh` asks its agent in any case. */
+  async find(nodeId: string, signal: AbortSignal, { fresh = false } = {}): Promise<Node> {
+    const { clock, limits } = this.#options;
+    const known = this.#connections.get(nodeId);
+    if (!fresh && known?.node !== undefined && clock.monotonicMs() - known.askedAtMs < limits.knownForMs) {
+      this.#connections.delete(nodeId);
+      this.#connections.set(nodeId, known);
+      return known.node;
+    }
+    const connection = this.#connected(nodeId, await this.#addressOf(nodeId, signal));
+    const request = { signal, deadlineMs: limits.requestTimeoutMs };
+    const { bootId, revision, drivers } = await connection.client.listMethods({}, request);
+    connection.node = { nodeId, client: connection.client, bootId, revision, drivers, callable: callableOf(drivers) };
+    connection.askedAtMs = clock.monotonicMs();
+    return connection.node;
+  }
+
+  /** Throws NotFoundError for a node that no registry knows. Its agent is not asked. */
+  async requireKnown(nodeId: string, signal: AbortSignal): Promise<void> {
+    if (!this.#connections.has(nodeId)) await this.#addressOf(nodeId, signal);
+  }
+
+  #connected(nodeId: string, address: string): Connection {
+    const known = this.#connections.get(nodeId);
+    this.#connections.delete(nodeId);
+    if (known !== undefined && known.address !== address) known.client.close();
+    const connection =
+      known?.address === address
+        ? known
+        : { address, client: this.#options.connect(nodeId, address), node: undefined, askedAtMs: 0 };
+    this.#connections.set(nodeId, connection);
+    for (const [oldest, { client }] of this.#connections) {
+      if (this.#connections.size <= this.#options.limits.maxConnections) break;
+      client.close();
+      this.#connections.delete(oldest);
+    }
+    return connection;
+  }
+
+  async #addressOf(nodeId: string, signal: AbortSignal): Promise<string> {
+    const { registries, limits } = this.#options;
+    if (registries.length === 0)
+      throw new NotFoundError(`Node ${nodeId} could not be found: this director has no nodes.registries in its config`);
+    let failure: unknown;
+    for (const registry of registries) {
+      try {
+        const request = { signal, deadlineMs: limits.requestTimeoutMs };
+        const address = (await registry.getHost({ hostId: nodeId }, request)).host?.address ?? "";
+        if (address !== "") return address;
+        failure ??= new UnavailableError(`node ${nodeId} has not told its address yet: its agent has not registered`);
+      } catch (error) {
+        if (!(error instanceof NotFoundError)) failure ??= error;
+      }
+    }
+    if (failure === undefined)
+      throw new NotFoundError(`Node ${nodeId} could not be found.`, { about: { node_id: nodeId } });
+    throw new UnavailableError(`node ${nodeId} cannot be looked up: ${messageOf(failure)}`, { cause: failure });
+  }
+}
+
+function callableOf(drivers: readonly VendorDriver[]): VendorMethods {
+  return vendorMethods(
+    drivers.flatMap(({ name: driver, methods }) =>
+      methods.map(({ argsSchema, scope, ...method }) => ({
+        ...method,
+        driver,
+        scope: scopeOf(scope),
+        schema: (argsSchema ?? {}) as JsonObject,
+      })),
+    ),
+    drivers.filter(({ catchAll }) => catchAll).map(({ name: driver }) => ({ ...catchAllMethod("node"), driver })),
+  );
+}
+
+/** One that is not known is not lower than the highest. */
+function scopeOf(scope: string): VendorScope {
+  return scope === "read" || scope === "call" ? scope : "admin";
+}

@@ -1,0 +1,317 @@
+import {
+  AbortedError,
+  type JsonObject,
+  messageOf,
+  NotFoundError,
+  OutdatedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { catchAllMethod, type DriverHost, secretArguments, shownArguments } from "@diskmesh/driver/host";
+import type { CallContext } from "@diskmesh/rpc";
+import { askerOf, userOf } from "../audit/asker.js";
+import { formatMethod } from "../audit/director-event.js";
+import type { Events } from "../audit/events.js";
+import { type LaneLocks, type LockKeeper, NO_TASK } from "../locks/lock-keeper.js";
+import { ownerText } from "../locks/locks.js";
+import type { Json, JsonObject as StoredObject } from "../store/json.js";
+import { taskKey } from "../store/schema.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
+import { hasEnded, type Task } from "../store/task.js";
+import type { Tasks } from "../tasks/tasks.js";
+import type { CallMemory } from "./call-memory.js";
+import { lockOf } from "./node-lock.js";
+import type { Node, Nodes } from "./nodes.js";
+import {
+  chosenMethod,
+  refuseReserved,
+  type VendorMethod,
+  type VendorMethods,
+  type VendorScope,
+  vendorMethods,
+} from "./vendor-method.js";
+
+export type Target =
+  | { readonly kind: "node"; readonly nodeId: string }
+  | { readonly kind: "driver"; readonly driver: string };
+
+/** A method as somebody wants it called. */
+export interface WantedCall {
+  readonly target: Target;
+  readonly method: string;
+  readonly httpMethod: string;
+  readonly args: JsonObject;
+  /** Queue for the node's lock instead of being refused. */
+  readonly wait: boolean;
+  /** Throws unless the caller may call methods of that scope. */
+  readonly authorise: (scope: VendorScope) => void;
+}
+
+export type PassthruOutcome =
+  | { readonly async: false; readonly value: unknown }
+  | { readonly async: true; readonly task: Task };
+
+export interface PassthruOptions {
+  readonly host: DriverHost;
+  readonly nodes: Nodes;
+  readonly tablet: DirectorTablet;
+  readonly tasks: Tasks;
+  readonly locks: LockKeeper;
+  readonly events: Events;
+  readonly memory: Pick<CallMemory, "keepSecrets" | "forget">;
+  readonly callTimeoutMs: number;
+  readonly syncTimeoutMs: number;
+}
+
+/** What a method was found in, and how it is called there. */
+interface Callable {
+  readonly nodeId: string;
+  readonly methods: VendorMethods;
+  readonly call: (method: VendorMethod, wanted: WantedCall, options: CallOptions) => Promise<unknown>;
+}
+
+interface CallOptions {
+  readonly validateOnly: boolean;
+  readonly signal: AbortSignal;
+}
+
+const RETRY_LOCKED_MS = 1_000;
+/** How often the methods of a node may have changed between being listed and being called. */
+const MAX_CHANGES = 3;
+
+/** The one way in which vendors' methods are found, allowed, locked and called, for both faces. */
+export class Passthru {
+  readonly #options: PassthruOptions;
+
+  constructor(options: PassthruOptions) {
+    this.#options = options;
+  }
+
+  async list(target: Target, signal: AbortSignal): Promise<readonly VendorMethod[]> {
+    const { methods } = (await this.#callable(target, signal, true)).methods;
+    return [...methods.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Those of a node, or of this director. */
+  async drivers(nodeId: string, signal: AbortSignal) {
+    const { host, nodes } = this.#options;
+    return nodeId === "" ? host.drivers() : (await nodes.find(nodeId, signal, { fresh: true })).drivers;
+  }
+
+  /** Throws NotFoundError for a node that no registry knows. */
+  async requireNode(nodeId: string, signal: AbortSignal): Promise<void> {
+    await this.#options.nodes.requireKnown(nodeId, signal);
+  }
+
+  async call(call: CallContext, wanted: WantedCall): Promise<PassthruOutcome> {
+    for (let changes = 0; ; changes++) {
+      try {
+        return await this.#call(call, wanted, changes > 0);
+      } catch (error) {
+        if (!(error instanceof StaleNode) || changes === MAX_CHANGES)
+          throw error instanceof StaleNode ? error.cause : error;
+      }
+    }
+  }
+
+  async #call(call: CallContext, wanted: WantedCall, fresh: boolean): Promise<PassthruOutcome> {
+    const callable = await this.#callable(wanted.target, call.signal, fresh);
+    const method = chosenMethod(callable.methods, wanted.method, wanted.httpMethod);
+    wanted.authorise(method.scope);
+    refuseReserved(wanted.args);
+    const { nodeId } = callable;
+    const name = formatMethod({ nodeId, driver: method.driver, method: method.name });
+    const needsLock = method.exclusiveLock && nodeId !== "";
+    // A task takes its place in the line by itself.
+    const lane = needsLock && !(method.async && wanted.wait) ? await this.#lock(call, wanted, nodeId, name) : undefined;
+    try {
+      if (method.async) return { async: true, task: await this.#start(call, wanted, callable, method, lane) };
+      return { async: false, value: await this.#run(call, wanted, callable, method, name) };
+    } finally {
+      lane?.release();
+    }
+  }
+
+  async #run(
+    call: CallContext,
+    wanted: WantedCall,
+    callable: Callable,
+    method: VendorMethod,
+    name: string,
+  ): Promise<unknown> {
+    const ended = this.#tell(call, wanted, method, name);
+    try {
+      const value = await callable.call(method, wanted, { validateOnly: false, signal: call.signal });
+      ended("");
+      return value;
+    } catch (error) {
+      ended(error instanceof StaleNode ? "" : messageOf(error));
+      throw error;
+    }
+  }
+
+  async #start(
+    call: CallContext,
+    wanted: WantedCall,
+    callable: Callable,
+    method: VendorMethod,
+    lane: LaneLocks | undefined,
+  ): Promise<Task> {
+    const { tasks, tablet, locks, memory } = this.#options;
+    const { nodeId } = callable;
+    const { httpMethod, args } = wanted;
+    const { plain, secrets } = parted(args, secretArguments(method.schema, args));
+    const { driver, exclusiveLock } = method;
+    const name = formatMethod({ nodeId, driver, method: method.name });
+    const ended = this.#tell(call, wanted, method, name);
+    try {
+      await callable.call(method, wanted, { validateOnly: true, signal: call.signal });
+      const task = await tasks.start(call, {
+        job: {
+          type: "call_vendor_method",
+          nodeId,
+          driver,
+          method: method.name,
+          httpMethod,
+          args: plain as Json as StoredObject,
+          secretArgs: Object.keys(secrets),
+          exclusiveLock,
+        },
+        onNumbered: (taskId) => memory.keepSecrets(taskId, secrets),
+        onNotRecorded: (taskId) => memory.forget(taskId),
+        queue: "vendor_methods",
+        description: `call ${name}`,
+        deployment: "",
+      });
+      const { taskId } = task;
+      if (lane !== undefined) lane.handOver(taskId);
+      else if (exclusiveLock && nodeId !== "") locks.settle(taskId, [lockOf(nodeId)]);
+      // One that was cancelled before gives back nothing any more.
+      const current = await tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+      if (current === undefined || hasEnded(current)) locks.release(taskId);
+      ended("", taskId);
+      return task;
+    } catch (error) {
+      ended(error instanceof StaleNode ? "" : messageOf(error));
+      throw error;
+    }
+  }
+
+  async #lock(call: CallContext, wanted: WantedCall, nodeId: string, name: string): Promise<LaneLocks> {
+    const { locks } = this.#options;
+    const lock = lockOf(nodeId);
+    if (!wanted.wait && locks.owner(lock) !== undefined) throw await this.#locked(nodeId);
+    const lane = locks.openLane(NO_TASK, `call of ${name} for ${userOf(call)}`);
+    try {
+      await lane.settle([lock], call.signal);
+      return lane;
+    } catch (error) {
+      lane.release();
+      throw error;
+    }
+  }
+
+  async #locked(nodeId: string): Promise<AbortedError> {
+    const { locks, tablet } = this.#options;
+    const holder = locks.holder(lockOf(nodeId));
+    const task = await tablet.read((tables) => tables.tasks.get(taskKey(holder?.taskId ?? NO_TASK)));
+    const description = task && `${task.description} for ${task.user}`;
+    const who = holder === undefined ? "a call that has just ended" : ownerText(holder, description);
+    const since = holder === undefined ? "" : ` since ${holder.since.toISOString()}`;
+    return new AbortedError(
+      `Node ${nodeId} is locked by ${who}${since}, please retry after the current operation is completed.`,
+      { about: { node_id: nodeId, holder: who }, retryAfterMs: RETRY_LOCKED_MS },
+    );
+  }
+
+  /** Tells of a call as it begins, and, by what is returned, as it ends. Nothing waits for either to be written. */
+  #tell(
+    call: CallContext,
+    { args, httpMethod }: WantedCall,
+    { schema }: VendorMethod,
+    objectName: string,
+  ): (error: string, taskId?: number) => void {
+    const { events } = this.#options;
+    const deed = { action: "call", objectType: "vendor_method", objectName };
+    const shown = JSON.stringify(shownArguments(schema, args)).slice(0, MAX_SHOWN_LENGTH);
+    const origin = { ...askerOf(call), context: { http_method: httpMethod, args: shown } };
+    const begun = events.open(deed, origin);
+    return (error, taskId = 0) => begun.end({ error, taskId });
+  }
+
+  async #callable(target: Target, signal: AbortSignal, fresh: boolean): Promise<Callable> {
+    if (target.kind === "driver") return this.#ofDriver(target.driver);
+    return this.#ofNode(await this.#options.nodes.find(target.nodeId, signal, { fresh }));
+  }
+
+  #ofDriver(name: string): Callable {
+    const { host, syncTimeoutMs } = this.#options;
+    const listing = host.listings().find((each) => each.name === name);
+    if (listing === undefined) {
+      const shown = /^[\w-]{1,64}$/.test(name) ? name : "?";
+      throw new NotFoundError(`The driver '${shown}' is unknown.`, { about: { driver: shown } });
+    }
+    const methods = listing.driverMethods.map((method) => ({ ...method, driver: name, exclusiveLock: false }));
+    return {
+      nodeId: "",
+      methods: vendorMethods(methods, listing.catchAll.driver ? [{ ...catchAllMethod("driver"), driver: name }] : []),
+      call: (method, { httpMethod, args }, options) =>
+        host.call(name, {
+          kind: "driver",
+          method: method.name,
+          httpMethod,
+          args,
+          nodeId: "",
+          timeoutMs: syncTimeoutMs,
+          ...options,
+        }),
+    };
+  }
+
+  #ofNode({ nodeId, client, bootId, revision, callable }: Node): Callable {
+    return {
+      nodeId,
+      methods: callable,
+      call: async (method, { httpMethod, args }, { validateOnly, signal }) => {
+        const request = {
+          bootId,
+          revision,
+          driver: method.driver,
+          method: method.name,
+          httpMethod,
+          args,
+          validateOnly,
+        };
+        const deadlineMs = this.#options.callTimeoutMs;
+        try {
+          const { outcome } = await client.callMethod(request, { signal, deadlineMs });
+          return outcome?.$case === "value" ? outcome.value : null;
+        } catch (error) {
+          throw isStale(error) ? new StaleNode(error) : error;
+        }
+      },
+    };
+  }
+}
+
+const MAX_SHOWN_LENGTH = 2_000;
+
+function parted(args: JsonObject, secretNames: readonly string[]) {
+  const entries = Object.entries(args);
+  return {
+    plain: Object.fromEntries(entries.filter(([name]) => !secretNames.includes(name))),
+    secrets: Object.fromEntries(entries.filter(([name]) => secretNames.includes(name))),
+  };
+}
+
+/** The agent has begun nothing: it was started again, is elsewhere, or has other methods by now. */
+class StaleNode extends Error {
+  constructor(override readonly cause: unknown) {
+    super(messageOf(cause));
+  }
+}
+
+function isStale(error: unknown): boolean {
+  if (error instanceof OutdatedError) return true;
+  if (error instanceof AbortedError) return error.about.methods === "changed";
+  return error instanceof UnavailableError && error.outcome === "not_done" && error.about.driver === undefined;
+}

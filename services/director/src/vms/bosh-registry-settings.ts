@@ -1,0 +1,18 @@
+import type { Json, JsonObject } from "../store/json.js";
+
+export function agentIdOf(settings: JsonObject): string {
+  return typeof settings.agent_id === "string" ? settings.agent_id : "";
+}
+
+/** Addresses of the VM: from these its agent may read the settings without credentials, as agents of old do. */
+export function ipsOf(settings: JsonObject): string[] {
+  const { networks } = settings;
+  if (!isObject(networks)) return [];
+  return Object.values(networks).flatMap((network) =>
+    isObject(network) && typeof network.ip === "string" ? [network.ip] : [],
+  );
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

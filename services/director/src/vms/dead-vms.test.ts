@@ -1,0 +1,121 @@
+import { type Task, TaskState } from "@diskmesh/api/director";
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type ResurrectingDirector, startResurrecting } from "../testing/resurrecting-director.js";
+
+const HOST_IDS = Array.from({ length: 7 }, (_, index) => `host-${index + 1}`);
+/** A busy machine takes its time. */
+const PATIENT = { timeoutMs: 90_000 };
+const SILENT_AFTER_MS = 2_500;
+/** Long after that: what is seen of a VM that is only silent is seen before it counts as dead, on a busy machine, too. */
+const DEAD_AFTER_MS = 12_000;
+
+const manifest = (deployment: string, instances: number) => `
+name: ${deployment}
+update: {max_in_flight: 1, canaries: 0, canary_watch_time: 1-60000, update_watch_time: 1-60000}
+instance_groups:
+- {name: db, instances: ${instances}, azs: [z1]}
+`;
+
+describe("VMs that were silent for so long that they count as dead", () => {
+  let director: ResurrectingDirector["director"];
+  let resurrection: ResurrectingDirector["resurrection"];
+
+  before(async function () {
+    leaveToVerify(this);
+    ({ director, resurrection } = await startResurrecting(
+      { enabled: true, silentAfterMs: SILENT_AFTER_MS, deadAfterMs: DEAD_AFTER_MS },
+      HOST_IDS,
+    ));
+    await director.deploy("elsewhere", 1);
+  });
+  after(async () => {
+    resurrection?.close();
+    await director?.stop();
+  });
+
+  const switchTo = (enabled: boolean) => resurrection.updateResurrection({ wanted: { enabled } });
+
+  async function deployed(deployment: string, instances: number) {
+    expect((await director.deployManifest(manifest(deployment, instances))).state).to.equal(TaskState.DONE);
+    return () => director.deployments.listInstances({ deployment }).then((found) => found.instances);
+  }
+
+  const healthOf = async (deployment: string) =>
+    (await director.deployments.listInstances({ deployment, agentHealth: true })).instances.map(
+      ({ agentHealth }) => agentHealth,
+    );
+
+  /** Once each was heard: how long one is silent that never was, nobody can say. */
+  async function stopAgents(deployment: string, agentIds: readonly string[]): Promise<void> {
+    await eventually(async () => {
+      for (const health of await healthOf(deployment)) expect(health?.lastHeardAt).not.to.equal(undefined);
+    }, PATIENT);
+    await Promise.all(agentIds.map((agentId) => director.agent(agentId).stop()));
+  }
+
+  const resurrectionsOf = async (deployment: string): Promise<Task[]> =>
+    (await director.tasks.listTasks({ pageSize: 100 })).tasks.filter(
+      (task) => task.type === "resurrect_instances" && task.deployment === deployment,
+    );
+
+  it("are deleted though their CPI has them, and made anew, no more at once than the update block says", async () => {
+    const instances = await deployed("api", 2);
+    const before = await instances();
+    // Until two run at once, each waits a while for another.
+    director.cpi.awaitedAtOnce.set("deleteVm", 2);
+    await switchTo(false);
+    await stopAgents(
+      "api",
+      before.map(({ agentId }) => agentId),
+    );
+    await eventually(async () => {
+      for (const health of await healthOf("api"))
+        expect(Date.now() - (health?.lastHeardAt?.getTime() ?? Date.now())).to.be.above(DEAD_AFTER_MS);
+    }, PATIENT);
+    // Both are due at the same moment, in one task.
+    await switchTo(true);
+    // A new one may be where the former was.
+    const starts = before.map(async ({ vmCid, agentId }) => {
+      await eventually(() => !director.cpi.vms.has(vmCid), PATIENT);
+      await director.agent(agentId).start();
+    });
+    await Promise.all(starts);
+    await eventually(async () => {
+      const now = await instances();
+      expect(now.map(({ vmState }) => vmState)).to.deep.equal(["running", "running"]);
+      for (const { vmCid } of before) expect(now.map((each) => each.vmCid)).not.to.include(vmCid);
+    }, PATIENT);
+    expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(1);
+    director.cpi.awaitedAtOnce.clear();
+  });
+
+  const unknown = () => new UnavailableError("the line is dead", { outcome: "unknown" });
+  const refused = () => new InvalidStateError("the moon is full");
+  const STOPS: [what: string, method: "hasVm" | "deleteVm", error: () => Error][] = [
+    ["whether they are gone is not known", "hasVm", unknown],
+    ["whether they are gone cannot be said", "hasVm", refused],
+    ["they cannot be deleted", "deleteVm", refused],
+  ];
+  for (const [index, [what, method, error]] of STOPS.entries())
+    it(`are not made anew as long as ${what}`, async () => {
+      const deployment = `web-${index}`;
+      const instances = await deployed(deployment, 1);
+      const [{ agentId, vmCid } = { agentId: "", vmCid: "" }] = await instances();
+      const created = () => director.cpi.calls.filter((call) => call.startsWith("createVm")).length;
+      const createdBefore = created();
+      director.cpi.failNext(method, error());
+      await stopAgents(deployment, [agentId]);
+      const [task] = await eventually(async () => {
+        const ended = (await resurrectionsOf(deployment)).filter(({ state }) => state === TaskState.ERROR);
+        expect(ended).to.have.length(1);
+        return ended;
+      }, PATIENT);
+      expect(task?.result).to.include(error().message);
+      expect(director.cpi.vms.has(vmCid)).to.equal(true);
+      expect(created()).to.equal(createdBefore);
+      await director.deployments.deleteDeployment({ deployment, wait: true, force: true });
+      await director.agent(agentId).start();
+    });
+});

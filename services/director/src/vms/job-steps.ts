@@ -1,0 +1,162 @@
+import { DomainError, InvalidStateError, TimeoutError } from "@diskmesh/domain";
+import { changeInstance } from "../instances/instance-record.js";
+import { type WatchTime, watchPausesMs } from "../specs/update-block.js";
+import { formatInstance, type Instance, type JobsState } from "../store/instance.js";
+import { SIGN_OF_LIFE_MS, type TaskRun } from "../tasks/task-run.js";
+import type { VmJobContext } from "./context.js";
+import { applyTo } from "./introduce-agent.js";
+
+/**
+ * Steps on the jobs of an instance whose VM is there, in BOSH's order of calls. Agents that know none of them, as those of
+ * the fleet, run no jobs. All need the instance's lock.
+ */
+
+/** What becomes of an instance once its jobs are stopped. */
+export type StopIntent = "restart" | "stop" | "delete_vm" | "delete_instance";
+
+export interface StopOptions {
+  readonly intent: StopIntent;
+  /** Neither pre-stop nor drain. */
+  readonly skipDrain: boolean;
+}
+
+/** Time for an agent to start jobs. The update block says how long they may take to run. */
+const START_TIMEOUT_MS = 90_000;
+/** Time for jobs to stop. Jobs that run longer are left alone, as in BOSH. */
+const STOP_TIMEOUT_MS = 300_000;
+/** Time for the jobs' scripts of one kind (pre-start, post-start, pre-stop, post-stop), and for a drain in all. */
+const SCRIPT_TIMEOUT_MS = 3_600_000;
+
+/** Starts the jobs, and waits until they run. */
+export async function startJobs(
+  context: VmJobContext,
+  run: TaskRun,
+  instance: Instance,
+  watchTime: WatchTime,
+): Promise<void> {
+  const { agentId, instanceId } = instance;
+  const ask = (method: string, args: readonly unknown[], timeoutMs: number) =>
+    run.whileAlive(context.agents.ask(run, agentId, method, args, { timeoutMs }));
+  await run.stage("Starting jobs", formatInstance(instance), async () => {
+    await applyTo(context, run, instance, START_TIMEOUT_MS);
+    await ask("run_script", ["pre-start", {}], SCRIPT_TIMEOUT_MS);
+    // An agent that answers and does not know what starting is has nothing to wait for.
+    if ((await ask("start", [], START_TIMEOUT_MS)) !== undefined) {
+      await awaitRunning(context, run, instance, watchTime);
+      await ask("run_script", ["post-start", {}], SCRIPT_TIMEOUT_MS);
+    }
+    await recordJobs(context, instanceId, "started");
+  });
+}
+
+async function awaitRunning(
+  context: VmJobContext,
+  run: TaskRun,
+  instance: Instance,
+  watchTime: WatchTime,
+): Promise<void> {
+  let state: unknown;
+  for (const pauseMs of watchPausesMs(watchTime)) {
+    await pause(context, run, pauseMs);
+    const timeoutMs = context.limits.agents.requestTimeoutMs;
+    state = await context.agents.ask(run, instance.agentId, "get_state", [], { timeoutMs });
+    if (textOf(state, "job_state") === "running") return;
+  }
+  const processes = state instanceof Object && "processes" in state ? state.processes : [];
+  const failing = (Array.isArray(processes) ? processes : [])
+    .filter((process) => textOf(process, "state") !== "running")
+    .map((process) => textOf(process, "name"));
+  const which = failing.length === 0 ? "" : `; these do not: ${failing.slice(0, 10).join(", ")}`;
+  throw new InvalidStateError(
+    `${formatInstance(instance)} is ${textOf(state, "job_state") || "not running"} after ${watchTime.maxMs} ms (its watch time)${which}; see the logs of its jobs`,
+    { about: { instance_id: instance.instanceId } },
+  );
+}
+
+function textOf(value: unknown, key: string): string {
+  const found = typeof value === "object" && value !== null ? (value as Record<string, unknown>)[key] : undefined;
+  return typeof found === "string" ? found.slice(0, 200) : "";
+}
+
+/** Stops the jobs. An agent that does not answer is an error, except where its VM goes. */
+export async function stopJobs(
+  context: VmJobContext,
+  run: TaskRun,
+  instance: Instance,
+  { intent, skipDrain }: StopOptions,
+): Promise<void> {
+  const { agentId, instanceId, jobs = "started" } = instance;
+  if (jobs === "stopped") return;
+  const vmGoes = intent === "delete_vm" || intent === "delete_instance";
+  const event = { stage: "Stopping jobs", task: formatInstance(instance) };
+  // Whoever finds it like that knows that they may not run.
+  await recordJobs(context, instanceId, "stopping");
+  try {
+    await context.agents.awaitAnswer(run, agentId, context.limits.agents.detachTimeoutMs);
+  } catch (error) {
+    run.checkpoint();
+    if (!(vmGoes && error instanceof DomainError)) throw error;
+    run.event({ ...event, state: "failed", message: `${error.message}; its vm is deleted all the same` });
+    return;
+  }
+  await run.stage(event.stage, event.task, () => stopInOrder(context, run, instance, { intent, skipDrain }));
+  await recordJobs(context, instanceId, "stopped");
+}
+
+async function stopInOrder(
+  context: VmJobContext,
+  run: TaskRun,
+  { agentId }: Instance,
+  { intent, skipDrain }: StopOptions,
+): Promise<void> {
+  const ask = (method: string, args: readonly unknown[], timeoutMs = SCRIPT_TIMEOUT_MS) =>
+    run.whileAlive(context.agents.ask(run, agentId, method, args, { timeoutMs }));
+  if (!skipDrain) {
+    await ask("run_script", ["pre-stop", { env: preStopEnv(intent) }]);
+    await drain(context, run, intent, ask);
+  }
+  try {
+    await ask("stop", [], STOP_TIMEOUT_MS);
+  } catch (error) {
+    run.checkpoint();
+    if (!(error instanceof TimeoutError)) throw error;
+  }
+  await ask("run_script", ["post-stop", {}]);
+}
+
+type Ask = (method: string, args: readonly unknown[], timeoutMs?: number) => Promise<unknown>;
+
+/** A number above 0 is how long the jobs take in s; one below is when to ask again. */
+async function drain(context: VmJobContext, run: TaskRun, intent: StopIntent, ask: Ask): Promise<void> {
+  const { clock } = context;
+  const endAtMs = clock.monotonicMs() + SCRIPT_TIMEOUT_MS;
+  // An update must name what it updates to, which for an agent without jobs is nothing.
+  let answer = await ask("drain", intent === "restart" ? ["update", {}] : ["shutdown"]);
+  for (;;) {
+    const seconds = typeof answer === "number" && Number.isFinite(answer) ? answer : 0;
+    if (clock.monotonicMs() + Math.abs(seconds) * 1_000 > endAtMs)
+      throw new TimeoutError(`its jobs still drain after ${SCRIPT_TIMEOUT_MS} ms: ask with skip_drain`);
+    await pause(context, run, Math.abs(seconds) * 1_000);
+    if (seconds >= 0) return;
+    answer = await ask("drain", ["status"]);
+  }
+}
+
+function preStopEnv(intent: StopIntent): Record<string, string> {
+  return {
+    BOSH_VM_NEXT_STATE: intent === "delete_vm" || intent === "delete_instance" ? "delete" : "keep",
+    BOSH_INSTANCE_NEXT_STATE: intent === "delete_instance" ? "delete" : "keep",
+    BOSH_DEPLOYMENT_NEXT_STATE: "keep",
+  };
+}
+
+async function recordJobs(context: VmJobContext, instanceId: string, jobs: JobsState): Promise<void> {
+  await changeInstance(context, instanceId, (current) => ({ ...current, jobs }));
+}
+
+async function pause(context: VmJobContext, run: TaskRun, durationMs: number): Promise<void> {
+  for (let leftMs = durationMs; leftMs > 0; leftMs -= SIGN_OF_LIFE_MS) {
+    await context.clock.sleep(Math.min(leftMs, SIGN_OF_LIFE_MS), run.stopped);
+    run.checkpoint();
+  }
+}

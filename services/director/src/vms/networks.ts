@@ -1,0 +1,146 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { GroupNetwork } from "../specs/instance-group.js";
+import { bitsOf, contains, formatIp, parseIp } from "../specs/ip.js";
+import { findNamed } from "../specs/named.js";
+import { freeAddresses, isFree, type Network, rangeOf, type Subnet } from "../specs/subnets.js";
+import type { Json, JsonObject } from "../store/json.js";
+
+export interface NetworkNeeds {
+  readonly group: string;
+  readonly index: number;
+  readonly az: string;
+  /** By network name; an instance keeps its addresses. */
+  readonly ips: Readonly<Record<string, string>>;
+  /** Whether another instance has that address of that network. */
+  readonly isTaken: (network: string, ip: string) => boolean;
+  /** Whether one of another deployment has it. Within the deployment whoever has a static one of another gives way. */
+  readonly isForeign: (network: string, ip: string) => boolean;
+}
+
+const MOST_NAMES_LISTED = 10;
+
+/** Of dynamic networks, which are IPv4's in BOSH. */
+const ONE_IPV4_ADDRESS = "32";
+
+/**
+ * The `prefix` that CPIs are told: the size of the block that is the VM's, not the subnet's. Some take any other value as
+ * a wish for a block of addresses, and find no address in it.
+ */
+function prefixOf(ip: string): string {
+  return String(bitsOf(parseIp(ip)));
+}
+
+/** The networks argument of create_vm, and the addresses in it that are the instance's from now on. */
+export function settleNetworks(
+  wanted: readonly GroupNetwork[],
+  known: readonly Network[],
+  needs: NetworkNeeds,
+): { readonly networks: JsonObject; readonly ips: Readonly<Record<string, string>> } {
+  const networks: Record<string, Json> = {};
+  const ips: Record<string, string> = {};
+  for (const use of wanted) {
+    const network = networkNamed(known, use.name);
+    const defaults = wanted.length === 1 && use.default.length === 0 ? ["dns", "gateway"] : use.default;
+    const settled = settleOne(use, network, needs);
+    if (settled.ip !== "") ips[use.name] = settled.ip;
+    networks[use.name] = {
+      ...settled.argument,
+      ...(use.nicGroup !== "" && { nic_group: use.nicGroup }),
+      ...(network.type === "vip" || defaults.length === 0 ? {} : { default: [...defaults] }),
+    };
+  }
+  return { networks, ips };
+}
+
+export function networkNamed(known: readonly Network[], name: string): Network {
+  const network = findNamed(known, name);
+  if (network !== undefined) return network;
+  const names = known
+    .slice(0, MOST_NAMES_LISTED)
+    .map((each) => `\`${each.name}\``)
+    .join(", ");
+  throw new InvalidStateError(
+    `network \`${name}\` is in no cloud config: ${names === "" ? "there are no networks" : `the networks are ${names}`}; update the cloud config`,
+    { about: { network: name } },
+  );
+}
+
+function settleOne(
+  use: GroupNetwork,
+  network: Network,
+  needs: NetworkNeeds,
+): { readonly ip: string; readonly argument: JsonObject } {
+  if (network.type === "vip") {
+    const ip = staticIp(use, needs);
+    if (ip === undefined) throw new InvalidStateError(`vip network \`${use.name}\` needs static_ips in the manifest`);
+    return { ip, argument: { type: "vip", ip, prefix: prefixOf(ip), cloud_properties: network.cloudProperties } };
+  }
+  const subnets = network.subnets.filter((subnet) => subnet.azs.length === 0 || subnet.azs.includes(needs.az));
+  if (network.type === "dynamic") {
+    const [{ dns, cloudProperties } = network] = subnets;
+    const argument = {
+      type: "dynamic",
+      prefix: ONE_IPV4_ADDRESS,
+      cloud_properties: cloudProperties,
+      ...(dns.length > 0 && { dns: [...dns] }),
+    };
+    return { ip: "", argument };
+  }
+  const ip = staticIp(use, needs) ?? freeIp(use.name, subnets, needs);
+  const address = parseIp(ip);
+  const subnet = subnets.find((each) => {
+    const range = rangeOf(each);
+    return range !== undefined && contains(range, address);
+  });
+  const range = subnet && rangeOf(subnet);
+  if (subnet === undefined || range === undefined) {
+    throw new InvalidStateError(`address ${ip} is in no subnet of network \`${use.name}\`${inAz(needs)}`);
+  }
+  const { gateway, dns, cloudProperties } = subnet;
+  return {
+    ip,
+    argument: {
+      type: "manual",
+      ip,
+      prefix: prefixOf(ip),
+      netmask: range.netmask,
+      cloud_properties: cloudProperties,
+      ...(dns.length > 0 && { dns: [...dns] }),
+      ...(gateway !== "" && { gateway }),
+    },
+  };
+}
+
+function inAz({ az }: NetworkNeeds): string {
+  return az === "" ? "" : ` in AZ \`${az}\``;
+}
+
+function staticIp(use: GroupNetwork, needs: NetworkNeeds): string | undefined {
+  if (use.staticIps.length === 0) return undefined;
+  const ip = use.staticIps[needs.index];
+  if (ip === undefined) {
+    throw new InvalidStateError(
+      `instance group \`${needs.group}\` has ${use.staticIps.length} static_ips in network \`${use.name}\`: instance ${needs.index} needs one, too`,
+    );
+  }
+  if (needs.isForeign(use.name, ip))
+    throw new InvalidStateError(`address ${ip} of network \`${use.name}\` is another instance's already`);
+  return ip;
+}
+
+function freeIp(network: string, subnets: readonly Subnet[], needs: NetworkNeeds): string {
+  const kept = needs.ips[network];
+  for (const subnet of subnets) {
+    if (kept !== undefined && isFree(subnet, parseIp(kept)) && !needs.isTaken(network, kept)) return kept;
+  }
+  for (const subnet of subnets) {
+    for (const ip of freeAddresses(subnet)) {
+      const text = formatIp(ip);
+      if (!needs.isTaken(network, text)) return text;
+    }
+  }
+  throw new InvalidStateError(
+    `network \`${network}\` has no free address${inAz(needs)}: enlarge a subnet or reserve less`,
+    { about: { network, az: needs.az } },
+  );
+}

@@ -1,0 +1,93 @@
+import { usesBoshRegistry } from "@diskmesh/cpi";
+import { InvalidStateError } from "@diskmesh/domain";
+import { groupOf, manifestOf } from "../configs/recorded-manifest.js";
+import { memberOf, type VmIntent } from "../instances/instance.js";
+import { ownerIn } from "../instances/recorded-deployments.js";
+import type { WantedVm } from "../instances/vm-change.js";
+import { vmCloudProperties, vmEnv } from "../instances/vm-spec.js";
+import { azNamed } from "../specs/cloud-config.js";
+import { cpiOfAz } from "../specs/cpi-choice.js";
+import { chooseStemcell } from "../specs/stemcell.js";
+import { formatInstance, type Instance } from "../store/instance.js";
+import type { DirectorTables } from "../store/schema.js";
+import { formatStemcell, type Stemcell } from "../store/stemcell.js";
+import type { VmJobContext } from "./context.js";
+import { settleNetworks } from "./networks.js";
+
+/** What an instance's VM is to be made of, but for what only its CPI can say. */
+export interface VmPlan extends WantedVm {
+  readonly stemcell: Stemcell | undefined;
+  readonly ips: Readonly<Record<string, string>>;
+}
+
+/** The CPI that would make an instance's VM now. */
+export function cpiFor(context: VmJobContext, tables: DirectorTables, { az }: Pick<Instance, "az">): string {
+  return cpiOfAz(azNamed(context.configs.cloud.current(tables), az), context.configs.cpi.current(tables));
+}
+
+/** What the manifest and the configs say of an instance's VM now. */
+export function planVm(context: VmJobContext, tables: DirectorTables, instance: Instance): VmPlan {
+  const manifest = manifestOf(context, tables, instance.deployment);
+  const config = context.configs.cloud.current(tables);
+  const group = groupOf(manifest, instance);
+  const cpis = context.configs.cpi.current(tables);
+  const az = azNamed(config, instance.az);
+  const cpi = cpiFor(context, tables, instance);
+  const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
+  const chosen = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
+  // A CPI that makes its VMs without stemcells has no reason to make them anew for another one.
+  const stemcell = chosen?.stemcellCid === "" ? undefined : chosen;
+  const ownerOf = ownerIn(tables);
+  const { networks, ips } = settleNetworks(group.networks, config.networks, {
+    group: group.name,
+    index: instance.index,
+    az: instance.az,
+    ips: instance.ips,
+    isTaken: (network, ip) => (ownerOf(network, ip)?.instanceId ?? instance.instanceId) !== instance.instanceId,
+    isForeign: (network, ip) => (ownerOf(network, ip)?.deployment ?? instance.deployment) !== instance.deployment,
+  });
+  const basis = {
+    stemcell: stemcell === undefined ? "" : formatStemcell(stemcell),
+    cloudProperties: vmCloudProperties(group, az.cloudProperties, config),
+    networks,
+    env: group.env,
+    tags: manifest.tags,
+    member: memberOf(instance),
+  };
+  return { cpi, stemcell, ips, basis };
+}
+
+/** The whole intent, from what is recorded now. */
+export function intentOf(
+  context: VmJobContext,
+  tables: DirectorTables,
+  instance: Instance,
+  cpiApiVersion: number,
+): VmIntent {
+  const { cpi, stemcell, ips, basis } = planVm(context, tables, instance);
+  const usesRegistry = usesBoshRegistry(cpiApiVersion, stemcell?.apiVersion ?? 0);
+  if (usesRegistry && context.config.boshRegistry === undefined) {
+    throw new InvalidStateError(
+      `${formatInstance(instance)} needs the bosh-registry, since its CPI or its stemcell is of version 1: add \`boshRegistry\` to the director's config`,
+    );
+  }
+  const { name: director } = context.config;
+  const { cloudProperties, networks, env, tags } = basis;
+  const identity = { director, deployment: instance.deployment, group: instance.group, tags };
+  return {
+    vmToken: context.newId(),
+    cpi,
+    stemcell: basis.stemcell,
+    stemcellApiVersion: stemcell?.apiVersion ?? 0,
+    cpiApiVersion,
+    usesRegistry,
+    ips,
+    basis,
+    vmSpec: {
+      stemcellCid: stemcell?.stemcellCid ?? "",
+      cloudProperties,
+      networks,
+      env: vmEnv(env, identity, usesRegistry ? undefined : context.making.agentSettings),
+    },
+  };
+}

@@ -1,0 +1,180 @@
+import { existsSync, readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { InvalidArgumentError } from "@diskmesh/domain";
+import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { ordinaryManifest, SLOW_YAML } from "../testing/slow-yaml.js";
+import { TestDirector } from "../testing/test-director.js";
+import type { Reading } from "./formats.js";
+import { YamlReader } from "./reader.js";
+
+const MIB_BYTES = 1024 * 1024;
+const SMALL_BYTES = MIB_BYTES / 64;
+/** Each takes up to the timeout. */
+const ONE_OF = 5;
+/** What the director's own thread may work, at most, between another client's question and its answer. */
+const WAIT_CPU_MS = 100;
+/** Between two reads of the other client, so that most of the time is left to what is read. */
+const PAUSE_MS = 10;
+
+/** How long the first thread of a process, its event loop, has had a processor: others' load is not in it. */
+function cpuMsOf(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
+}
+
+describe("the reading of YAML that is slow to read", function () {
+  this.timeout(600_000);
+  const entries = Object.entries(SLOW_YAML);
+  const limits = { what: "text", sizeBytes: MIB_BYTES, instances: 1_000, ignoreJobs: true };
+  let reader: YamlReader;
+  const start = (timeoutMs: number): void => {
+    reader = new YamlReader({ timeoutMs });
+  };
+  afterEach(() => reader.close());
+
+  /** Fails for whatever is no fault of the text, and when this thread has to work for it. */
+  async function expectTakenOrRefused(name: string, text: string, index: number): Promise<void> {
+    const readings: Reading[] = [
+      { format: "manifest", text, limits },
+      { format: "cloud_config", text, limits },
+      { format: "cpi_config", text, limits },
+      { format: "config_diff", from: "vm_types: []\n", text, redact: true },
+    ];
+    const beforeMs = cpuMsOf(process.pid);
+    const error = await reader.read(readings[index % readings.length] as Reading).catch((error: unknown) => error);
+    if (error instanceof Error) expect(error, name).to.be.instanceOf(InvalidArgumentError);
+    expect(cpuMsOf(process.pid) - beforeMs, name).to.be.below(WAIT_CPU_MS);
+  }
+
+  it("a little of each -> taken or refused, and this thread has nothing to do with it", async () => {
+    start(60_000);
+    for (const [index, [name, textOf]] of entries.entries())
+      await expectTakenOrRefused(name, textOf(SMALL_BYTES), index);
+  });
+
+  it("a mebibyte of each -> taken or refused, by the timeout at the latest", async function () {
+    leaveToVerify(this);
+    start(500);
+    for (const [index, [name, textOf]] of entries.entries())
+      if (index % ONE_OF === 0) await expectTakenOrRefused(name, textOf(MIB_BYTES), index / ONE_OF);
+  });
+});
+
+describe("YAML that is slow to read", function () {
+  this.timeout(600_000);
+  let director: TestDirector;
+  let pid: number;
+
+  type Send = (content: string) => Promise<unknown>;
+  const deploy: Send = (manifest) => director.deployments.deploy({ manifest }, { deadlineMs: 120_000 });
+  const update =
+    (type: string): Send =>
+    (content) =>
+      director.configs.updateConfig({ type, content }, { deadlineMs: 120_000 });
+  const diff: Send = (content) => director.configs.diffConfig({ type: "cloud", content }, { deadlineMs: 120_000 });
+  const WAYS: readonly (readonly [string, Send])[] = [
+    ["manifest", deploy],
+    ["cloud config", update("cloud")],
+    ["cpi config", update("cpi")],
+    ["diff", diff],
+  ];
+
+  before(async function () {
+    if (!existsSync(`/proc/${process.pid}/schedstat`)) skipBecause(this, "/proc does not say how long a thread ran");
+    director = await TestDirector.start({ deployments: { ignoreJobs: true } });
+    pid = director.process.pid;
+    // What was never run is slower than it will ever be again.
+    for (const [, send] of WAYS) await outcomeOf(send, "- 1\n");
+  });
+  after(() => director?.stop());
+
+  /** "taken", or why it was not. Whatever is no fault of the text fails the test. */
+  async function outcomeOf(send: Send, text: string): Promise<string> {
+    try {
+      await send(text);
+      return "taken";
+    } catch (error) {
+      if (error instanceof InvalidArgumentError) return error.message;
+      throw error;
+    }
+  }
+
+  /** Runs `work` while another client reads on and on. The longest that one of its reads kept it waiting. */
+  async function longestWaitMs(work: () => Promise<unknown>): Promise<number> {
+    let longestMs = 0;
+    let done = false;
+    const working = work().finally(() => {
+      done = true;
+    });
+    while (!done) {
+      const beforeMs = cpuMsOf(pid);
+      await director.configs.listConfigs({});
+      longestMs = Math.max(longestMs, cpuMsOf(pid) - beforeMs);
+      await delay(PAUSE_MS);
+    }
+    await working;
+    return longestMs;
+  }
+
+  async function expectNoWait(what: string, work: () => Promise<unknown>): Promise<void> {
+    const waitMs = await longestWaitMs(work);
+    if (process.env.SHOW) console.log(`${waitMs.toFixed(1)} ms ${what}`);
+    expect(waitMs, what).to.be.below(WAIT_CPU_MS);
+    expect(director.process.exit).to.equal(undefined);
+  }
+
+  it("a mebibyte of an ordinary manifest -> taken, and nobody else waits", async () => {
+    await director.deploy("first", 0);
+    await expectNoWait("an ordinary manifest", () => deploy(ordinaryManifest(MIB_BYTES)));
+    // The task reads it, too; it ends since there are no such VM types.
+    const { tasks } = await director.tasks.listTasks({
+      deployment: "ordinary",
+      pageSize: 1,
+    });
+    expect((await director.ended(tasks[0]?.taskId ?? 0)).result).to.equal("/deployments/ordinary");
+  });
+
+  // Whatever of it the director keeps comes over to its own thread, and is put together with other configs there.
+  const KEPT: [string, Send, string][] = [
+    ["a property with very many keys", update("cloud"), vmType(`{${counted(29_000, (i) => `key-${i}: ${i}`)}}`)],
+    ["properties with ever new keys", update("cloud"), vmType(`[${counted(14_000, (i) => `{a${i}: 1, b${i}: 2}`)}]`)],
+    ["very many VM types", update("cloud"), `vm_types: [${counted(10_000, (i) => `{name: type-${i}}`)}]\n`],
+    ["very many CPIs", update("cpi"), `cpis: [${counted(1_000, (i) => `{name: cpi-${i}, type: c}`)}]\n`],
+    [
+      "aliases of properties",
+      update("cloud"),
+      `${vmType(`&a {${counted(2_000, (i) => `key-${i}: 1`)}}`)}vm_extensions: [${counted(18, (i) => `{name: e${i}, cloud_properties: *a }`)}]\n`,
+    ],
+    ["a diff of very many lines", diff, `vm_types:\n${counted(10_000, (i) => `- name: other-${i}\n`, "")}`],
+    [
+      "a diff of 50,000 lines",
+      async (content) => {
+        await update("cloud")("vm_types: []\n");
+        await diff(content);
+      },
+      vmType(`[${counted(49_990, (i) => `value-${1e11 + i}`)}]`),
+    ],
+  ];
+  it("a diff of short texts that have no line in common -> taken, and nobody else waits", async () => {
+    const ofLines = (line: string): string => vmType(`[${counted(1_000, () => line, ",")}]`);
+    await update("cloud")(ofLines("1"));
+    await expectNoWait("a diff of short texts", async () =>
+      expect(await outcomeOf(diff, ofLines("2"))).to.equal("taken"),
+    );
+  });
+
+  for (const [index, [what, send, text]] of KEPT.entries())
+    it(`${what} -> taken, and nobody else waits`, async function () {
+      // One is as good as another, until the reading of one of them is changed.
+      if (index > 0 && !what.startsWith("aliases")) leaveToVerify(this);
+      await expectNoWait(what, async () => expect(await outcomeOf(send, text)).to.equal("taken"));
+    });
+});
+
+function counted(count: number, make: (index: number) => string, between = ", "): string {
+  return Array.from({ length: count }, (_, index) => make(index)).join(between);
+}
+
+function vmType(properties: string): string {
+  return `vm_types: [{name: default, cloud_properties: {all: ${properties}}}]\n`;
+}
