@@ -46,7 +46,7 @@ const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
       ["disk-registry", "configSchema"],
       ["disk-agent", "configSchema"],
     ].map(async ([service = "", name = ""]) => {
-      const module = await import(join(repository, "services", service, "dist/config.js"));
+      const module = await import(`@diskmesh/${service}/config`);
       return [service, module[name]] as const;
     }),
   ),
