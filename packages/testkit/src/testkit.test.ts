@@ -14,7 +14,7 @@ import { freePort } from "./ports.js";
 import { ServiceProcess, type ServiceProcessOptions, spawnService } from "./service-process.js";
 
 const run = promisify(execFile);
-const SAMPLE = fileURLToPath(new URL("../../service/dist/sample-service.js", import.meta.url));
+const SAMPLE = fileURLToPath(new URL("../../service/dist/serving/sample-service.js", import.meta.url));
 
 function isAlive(pid: number): boolean {
   try {
