@@ -60,7 +60,6 @@ export class TestFleet {
   async #startAll(): Promise<void> {
     await this.#spawn("disk-registry", this.registryAddress, "disk-registry", {
       tablet: { storage: join(this.#folder, "state") },
-      erase: { pollIntervalMs: 20 },
     });
     const registry = { address: this.registryAddress };
     await Promise.all([
