@@ -75,6 +75,8 @@ export class Outsider {
       undo();
       await agent.restart(config);
     }
+    // Until its agent has registered anew, the registry refuses a disk whose device was not the right one.
+    await agent.waitFor("serving");
     await disks.verifyAll();
   }
 
