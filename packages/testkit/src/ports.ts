@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 
-const FIRST_PORT = 10_000;
+/** Above 10080, the last port to which `fetch` and browsers refuse to connect. */
+const FIRST_PORT = 10_081;
 /** As Linux comes; used where it cannot be read, and where the kernel was told to give nearly all ports away. */
 const DEFAULT_EPHEMERAL_FROM = 32_768;
 const FEWEST_PORTS = 1_000;
