@@ -31,7 +31,7 @@ const http = {
   requestTimeoutMs: 30_000,
   /** A request that arrives while no director leads waits this long: longer than a takeover takes. */
   leaderWaitMs: 15_000,
-  /** A stop waits this long for requests under way: less than half of the default of `stopTimeoutMs`. */
+  /** A stop waits this long for requests under way: less than half of the time in which a process stops. */
   drainTimeoutMs: 2_000,
 };
 
