@@ -14,6 +14,7 @@ import {
   UnauthenticatedError,
 } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
+import pLimit from "p-limit";
 import { type PackedFile, packed } from "./packed.js";
 
 export interface LogFilesOptions {
@@ -73,6 +74,8 @@ export class LogFiles {
   /** Of what is in the folder, and of what is being written. */
   #sizeBytes = 0;
   #sweeping: Promise<void> = Promise.resolve();
+  /** Two that make room at once would both be refused, or count the same old file twice. */
+  readonly #turns = pLimit(1);
 
   constructor(options: LogFilesOptions) {
     this.#options = options;
@@ -219,7 +222,7 @@ export class LogFiles {
     let sizeBytes = 0;
     try {
       for await (const piece of bytes) {
-        await this.#makeRoom(piece.length);
+        await this.#turns(() => this.#makeRoom(piece.length));
         await file.writeFile(piece);
         sizeBytes += piece.length;
       }
@@ -242,6 +245,7 @@ export class LogFiles {
       this.#sizeBytes -= sizeBytes;
     }
     if (this.#sizeBytes <= maxKeptBytes) return;
+    this.#sizeBytes -= neededBytes;
     throw new ResourceExhaustedError(
       `the logs that are being fetched have more than ${maxKeptBytes} bytes, which is the limit: ask for fewer instances, or with filters`,
     );
