@@ -469,7 +469,7 @@ export function actionCodeToNumber(object: ActionCode): number {
 }
 
 /**
- * What is wrong with a host, device or disk: the first cause that AdminService.Explain names, without those that nobody
+ * Trouble of a host, device or disk: the first cause that AdminService.Explain names, without those that nobody
  * needs to act on. These are a step under way that has met no error, a device that nobody has added, and a host that is
  * out of operation because RemoveHost asked for that. A watch sends it again when it changes, not because time passes;
  * SAME_BYTES alone comes and goes with the next change of the device itself.
@@ -539,7 +539,7 @@ export interface Host {
    * refused; the first 64. Give them other ids, or purge them there.
    */
   foreignDevices: ForeignDevice[];
-  /** What is wrong with it; absent when nothing is. */
+  /** Its trouble; absent when nothing is wrong. */
   trouble: Trouble | undefined;
 }
 
@@ -704,7 +704,7 @@ export interface Device {
     | undefined;
   /** How it is known to be the same after its machine has booted. */
   identifiedBy: IdentifiedBy;
-  /** What is wrong with it; absent when nothing is. */
+  /** Its trouble; absent when nothing is wrong. */
   trouble: Trouble | undefined;
 }
 
@@ -806,7 +806,7 @@ export interface Disk {
   fence:
     | Fence
     | undefined;
-  /** What is wrong with it; absent when nothing is. */
+  /** Its trouble; absent when nothing is wrong. */
   trouble: Trouble | undefined;
 }
 
