@@ -1,6 +1,6 @@
 import { type BackoffLimits, MIB_BYTES } from "@diskmesh/domain";
 
-/** What one driver's process may take. It is ended beyond them, and started again. */
+/** Limits of the process of one driver. A process that exceeds one is ended and started again. */
 export interface DriverLimits {
   /** Memory of its JavaScript; the process may take twice as much and 128 MiB. */
   readonly maxMemoryMib: number;
