@@ -107,7 +107,7 @@ export function sizeText(sizeBytes: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
-/** What is wrong with a thing by the registry's word, and since when. */
+/** The registry's words for the trouble of a thing, and since when. */
 export function troubleText(trouble: Trouble | undefined): string {
   const { sentence = "", since } = trouble ?? {};
   return since === undefined ? sentence : `${sentence}, since ${timeText(since)}`;
