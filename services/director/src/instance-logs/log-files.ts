@@ -74,7 +74,7 @@ export class LogFiles {
   /** Of what is in the folder, and of what is being written. */
   #sizeBytes = 0;
   #sweeping: Promise<void> = Promise.resolve();
-  /** Two that make room at once would both be refused, or count the same old file twice. */
+  /** Two that change the size at once would both be refused, or count the same old file twice. */
   readonly #turns = pLimit(1);
 
   constructor(options: LogFilesOptions) {
@@ -170,9 +170,9 @@ export class LogFiles {
 
   /** Deletes what is too old, or what a director that died has left. */
   sweep(): void {
-    this.#sweeping = this.#sweeping
-      .then(() => this.#sweep())
-      .catch((error: unknown) => this.#options.log.warn({ error: messageOf(error) }, "cannot delete old logs"));
+    this.#sweeping = this.#turns(() => this.#sweep()).catch((error: unknown) =>
+      this.#options.log.warn({ error: messageOf(error) }, "cannot delete old logs"),
+    );
   }
 
   async close(): Promise<void> {
