@@ -53,7 +53,7 @@ interface FactsProps {
   readonly store: Store;
 }
 
-/** What the lists say of it, and what they have no place for. A host's, device's or disk's trouble stands under "Why". */
+/** Facts of a thing: those of the lists, and those for which lists have no place. A host's, device's or disk's trouble stands under "Why". */
 function Facts({ kind, name, row, store }: FactsProps) {
   if (row === undefined)
     return (

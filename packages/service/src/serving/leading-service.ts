@@ -29,7 +29,7 @@ export interface LeadingService<Context> {
   readonly onRefused?: (refused: RefusedConnection) => void;
   /** What a leader needs beside its lease and its database. */
   readonly needs?: readonly Need[];
-  /** Of its gRPC server; the defaults of all services when absent. */
+  /** Limits of its gRPC server; the defaults of all services when absent. */
   readonly rpcLimits?: RpcServerLimits;
 }
 

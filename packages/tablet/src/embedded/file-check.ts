@@ -5,7 +5,7 @@ import { type Journal, JournalFolder } from "./journal-folder.js";
 import { LineFiles } from "./line-file.js";
 import { verifyJournals } from "./load-journals.js";
 
-/** As often as the view of a database is checked. A check reads what a start reads, a mebibyte at a time. */
+/** The view of a database is checked as often. A check reads what a start reads, a mebibyte at a time. */
 const CHECK_INTERVAL_MS = 60 * 60_000;
 const CURE = "nothing is lost: a snapshot of what is in memory replaces the file; check the disk";
 

@@ -17,13 +17,13 @@ export interface AgentCallsOptions {
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 2_000 };
 const PING_TIMEOUT_MS = 1_000;
-/** Of what an agent does to a disk: mostly a link, a mount or a file, and done sooner than a second question would be. */
+/** Time for an act on a disk before its agent is asked again. It is mostly a link, a mount or a file, done sooner than that. */
 const ANSWER_WITHIN_MS = 50;
 
-/** Of update_settings: stock agents take every field for what is to be from now on. */
+/** Fields of update_settings: stock agents take every field for what is to be from now on. */
 export const NO_SETTINGS = { trusted_certs: "", disk_associations: [] } as const;
 
-/** What jobs ask of agents. */
+/** Calls of agents by jobs. */
 export class AgentCalls {
   readonly #options: AgentCallsOptions;
   /** Attachments whose add_dynamic_disk is known to have ended; of others an agent may have it queued still. */
