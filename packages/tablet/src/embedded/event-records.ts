@@ -7,7 +7,7 @@ import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 
 /** The name of the file. */
 export const RECORDS = "records";
-const FORMAT = "diskmesh event log 2";
+const FORMAT = "diskmesh event log 3";
 /** The file is written anew when more than this, and more than half of the file, is of removed records. */
 const REMOVED_BYTES_MIN = 4 * 2 ** 20;
 const PIECE_BYTES = 2 ** 18;
@@ -15,13 +15,10 @@ const PIECE_BYTES = 2 ** 18;
 /** A record; null: removed. */
 type Row = readonly [key: string, text: string | null];
 
-/** Where a record is: a row of the line at a byte. */
+/** The line of a record. */
 interface Place {
   readonly at: number;
   readonly sizeBytes: number;
-  readonly row: number;
-  /** The record's share of its line. */
-  readonly shareBytes: number;
 }
 
 interface Opened {
@@ -31,7 +28,7 @@ interface Opened {
   removedBytes: number;
 }
 
-/** The records of an event log: a file with a line for each change. Keys are in memory, texts are read when asked for. */
+/** The records of an event log: a file with a line for each row. Keys are in memory, texts are read when asked for. */
 export class EventRecords {
   #removedBytesMin = REMOVED_BYTES_MIN;
 
@@ -82,7 +79,7 @@ export class EventRecords {
     const { file, removedBytes } = this.opened;
     if (removedBytes < Math.max(this.#removedBytesMin, file.sizeBytes / 2)) return;
     this.#removedBytesMin = removedBytes + REMOVED_BYTES_MIN;
-    await this.lines.replace(this.folder, RECORDS, pieces(this.#rows()));
+    await this.lines.replace(this.folder, RECORDS, pieces(this.#keptLines()));
     await this.close();
     this.opened = await openFile(this.lines, file.path);
     this.#removedBytesMin = REMOVED_BYTES_MIN;
@@ -90,59 +87,75 @@ export class EventRecords {
 
   async #change(rows: readonly Row[]): Promise<void> {
     if (rows.length === 0) return;
-    const line = lineOf(rows);
-    const at = await this.opened.file.append(line);
-    note(this.opened, rows, at, line.length - 1);
+    const lines = rows.map(lineOf);
+    let at = await this.opened.file.append(Buffer.concat(lines));
+    for (const [i, row] of rows.entries()) {
+      const sizeBytes = (lines[i]?.length ?? 0) - 1;
+      note(this.opened, row, { at, sizeBytes });
+      at += sizeBytes + 1;
+    }
   }
 
-  async #textAt({ at, sizeBytes, row }: Place): Promise<string> {
-    const line = Buffer.alloc(sizeBytes);
-    await this.opened.reader.read(line, 0, sizeBytes, at);
-    const json = this.lines.jsonOf(this.opened.file.path, at, line);
-    return (JSON.parse(json.toString()) as Row[])[row]?.[1] as string;
+  async #textAt({ at, sizeBytes }: Place): Promise<string> {
+    const json = this.lines.jsonOf(this.opened.file.path, at, await this.#bytesAt(at, sizeBytes));
+    return (JSON.parse(json.toString()) as Row)[1] as string;
   }
 
-  async *#rows(): AsyncGenerator<Row> {
-    for (const [key, place] of this.opened.places.entries()) yield [key, await this.#textAt(place)];
+  /** The lines of all records in the order of the file, which is read in pieces. */
+  async *#keptLines(): AsyncGenerator<Buffer> {
+    const { file, places } = this.opened;
+    const kept = Array.from(places.entries(), ([, place]) => place).sort((a, b) => a.at - b.at);
+    let piece: Buffer = Buffer.alloc(0);
+    let from = 0;
+    for (const { at, sizeBytes } of kept) {
+      if (at + sizeBytes >= from + piece.length) {
+        piece = await this.#bytesAt(at, Math.min(Math.max(PIECE_BYTES, sizeBytes + 1), file.sizeBytes - at));
+        from = at;
+      }
+      const line = piece.subarray(at - from, at - from + sizeBytes + 1);
+      this.lines.jsonOf(file.path, at, line.subarray(0, -1));
+      yield line;
+    }
+  }
+
+  async #bytesAt(at: number, sizeBytes: number): Promise<Buffer> {
+    const bytes = Buffer.alloc(sizeBytes);
+    await this.opened.reader.read(bytes, 0, sizeBytes, at);
+    return bytes;
   }
 }
 
-async function* pieces(rows: AsyncIterable<Row> | readonly Row[] = []): AsyncGenerator<Buffer> {
-  let piece = lineOf({ format: FORMAT });
-  for await (const row of rows) {
-    piece = Buffer.concat([piece, lineOf([row])]);
-    if (piece.length < PIECE_BYTES) continue;
-    yield piece;
-    piece = Buffer.alloc(0);
+async function* pieces(lines: AsyncIterable<Buffer> | readonly Buffer[] = []): AsyncGenerator<Buffer> {
+  let piece = [lineOf({ format: FORMAT })];
+  let sizeBytes = 0;
+  for await (const line of lines) {
+    piece.push(line);
+    sizeBytes += line.length;
+    if (sizeBytes < PIECE_BYTES) continue;
+    yield Buffer.concat(piece);
+    piece = [];
+    sizeBytes = 0;
   }
-  yield piece;
+  yield Buffer.concat(piece);
 }
 
 async function openFile(lines: LineFiles, path: string): Promise<Opened> {
   const noted: Pick<Opened, "places" | "removedBytes"> = { places: orderedMap<Place>(), removedBytes: 0 };
   let format: unknown;
   const sizeBytes = await lines.read(path, (json, at, sizeBytes) => {
-    const value = JSON.parse(json.toString()) as readonly Row[] | { readonly format: unknown };
-    if (Array.isArray(value)) note(noted, value, at, sizeBytes);
-    else format = (value as { format: unknown }).format;
+    const value = JSON.parse(json.toString()) as Row | { readonly format: unknown };
+    if ("format" in value) format = value.format;
+    else note(noted, value, { at, sizeBytes });
   });
   if (format !== FORMAT)
     throw new InvalidStateError(`${path} is not of a "${FORMAT}" but says ${JSON.stringify(format)}; ${lines.cure}`);
   return { ...noted, file: await lines.reopen(path, sizeBytes), reader: await lines.files.open(path, "r") };
 }
 
-function note(
-  opened: Pick<Opened, "places" | "removedBytes">,
-  rows: readonly Row[],
-  at: number,
-  sizeBytes: number,
-): void {
-  const shareBytes = sizeBytes / rows.length;
-  for (const [row, [key, text]] of rows.entries()) {
-    if (text !== null) opened.places.set(key, { at, sizeBytes, row, shareBytes });
-    else {
-      opened.removedBytes += shareBytes + (opened.places.get(key)?.shareBytes ?? 0);
-      opened.places.delete(key);
-    }
+function note(opened: Pick<Opened, "places" | "removedBytes">, [key, text]: Row, place: Place): void {
+  if (text !== null) opened.places.set(key, place);
+  else {
+    opened.removedBytes += place.sizeBytes + (opened.places.get(key)?.sizeBytes ?? 0);
+    opened.places.delete(key);
   }
 }

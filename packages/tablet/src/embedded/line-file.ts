@@ -46,8 +46,9 @@ export class LineFiles {
   async reopen(path: string, sizeBytes: number): Promise<LineFile> {
     const file = await this.files.open(path, "a");
     try {
-      if ((await file.stat()).size > sizeBytes) await file.truncate(sizeBytes);
-      await file.datasync();
+      const { size } = await file.stat();
+      if (size > sizeBytes) await file.truncate(sizeBytes);
+      if (size > 0) await file.datasync();
       return new LineFile(this.what, path, file, sizeBytes);
     } catch (error) {
       await file.close();
