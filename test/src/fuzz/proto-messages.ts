@@ -24,7 +24,7 @@ interface Field {
 }
 
 const DEPTH_MAX = 5;
-/** What is written here by recursion; deeper ones are made otherwise. */
+/** Messages up to this depth are encoded by recursion, deeper ones by a loop. */
 const WRITTEN_DEPTH_MAX = 300;
 const DEEP = [20, 99, 101, 1_000, 10_000] as const;
 

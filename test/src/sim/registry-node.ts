@@ -54,7 +54,7 @@ export class RegistryNode implements RegistryRun {
 
   constructor(
     private readonly world: World,
-    /** Whose history it goes on with. */
+    /** The store whose history this registry continues. */
     readonly store: SimStore,
     place: string,
     run: number,
