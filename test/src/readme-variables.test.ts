@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { repositoryFolder } from "./repository-folder.js";
 
-/** Whoever reads from top to bottom types all of it into one shell, and later sections use what the tour has set. */
+/** A reader types all of it into one shell, and later sections use variables of the tour. */
 describe("README's lines in one shell", () => {
   it("what the tour has set names the same services further down", () => {
     const text = readFileSync(join(repositoryFolder, "README.md"), "utf8");

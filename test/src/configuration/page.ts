@@ -32,7 +32,7 @@ Behind each key stands what it takes, what it is when it is not given, and the v
 
 interface Entry {
   readonly key: ConfigKey;
-  /** Of a service with this prefix of variables. */
+  /** The settings of the service with this prefix of variables. */
   readonly text: string;
 }
 

@@ -45,8 +45,9 @@ function urlOf(module: keyof Modules): string {
 }
 
 /**
- * Returns the exports that replace those of a mutated module. @public the source that mutation-hooks.ts writes imports
- * it
+ * Returns the exports that replace those of a mutated module.
+ *
+ * @public the source that mutation-hooks.ts writes imports it
  */
 export function replacementsIn(
   module: string,

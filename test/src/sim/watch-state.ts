@@ -5,7 +5,7 @@ import { silenceTimeoutMs, unavailableRemovalTimeoutMs } from "./registry-node.j
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 
-/** The numbers that one commit reserves. While no registry went back in time, nothing else can raise them. */
+/** The most numbers that one commit reserves. While no registry went back in time, nothing else raises them. */
 const MAX_AT_ONCE = 2 ** 10;
 /** Agents and operators who tell the truth say no more, after some restores; a lie is far above. */
 const MAX_BELIEVED = 2 ** 40;
