@@ -26,7 +26,7 @@ export interface NodesOptions {
 export interface Node {
   readonly nodeId: string;
   readonly client: AgentDriverClient;
-  /** Of this start of its agent. */
+  /** The id of this start of the node's agent. */
   readonly bootId: string;
   readonly revision: string;
   readonly callable: VendorMethods;
