@@ -155,7 +155,9 @@ export class HostCaller {
       await this.#compare(devices);
       if (!patient || isOver()) return;
       if (performance.now() > untilMs)
-        return this.account.violated(`${this.hostId}: a removal has not ended for ${PATIENCE_MS} ms`);
+        return this.account.violated(
+          `${this.hostId}: a removal has not ended for ${PATIENCE_MS} ms: ${result?.message}`,
+        );
       await pause(RETRY_MS);
     }
   }
