@@ -61,7 +61,7 @@ describe("crowds before real services", () => {
   }
 
   it("a thousand silent streams of one agent at another -> a disk there is published, written and taken away", async () => {
-    silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.agent.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
+    silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.internal.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
     await mesh.clients.registry.createDisk({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" });
     const { disk } = await mesh.clients.registry.publishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
     expect(disk?.diskId).to.equal("d");

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { AgentDriverServiceDefinition } from "@diskmesh/api/agent";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
+import { AgentDriverServiceDefinition } from "@diskmesh/api/internal";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { type Logger, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats, type NatsConnection } from "@diskmesh/mbus";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { connect } from "node:tls";
 import { AdminServiceDefinition, SubjectKind } from "@diskmesh/api/common";
-import { AgentRegistrationServiceDefinition, type RegisterAgentRequest, ReportedDevice } from "@diskmesh/api/registry";
+import { AgentRegistrationServiceDefinition, type RegisterAgentRequest, ReportedDevice } from "@diskmesh/api/internal";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type Call, firstOf, refused, WATCH } from "./testing/calls.js";

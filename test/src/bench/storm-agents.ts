@@ -4,10 +4,10 @@ import { connect } from "node:tls";
 import { fileURLToPath } from "node:url";
 import {
   AgentRegistrationServiceDefinition,
-  Health,
   RegisterAgentRequest,
   RegisterAgentResponse,
-} from "@diskmesh/api/registry";
+} from "@diskmesh/api/internal";
+import { Health } from "@diskmesh/api/registry";
 import { backoffMs, DomainError, parseHostId, retryDelayMs, TimeoutError } from "@diskmesh/domain";
 import { issueCertificate } from "@diskmesh/pki";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";

@@ -34,10 +34,10 @@ export class ProtoMessages {
   readonly #definitions: PackageDefinition;
 
   constructor(folder = join(repositoryFolder, "proto")) {
-    const files = readdirSync(folder, { recursive: true }).map(String);
+    const files = readdirSync(folder, { recursive: true }).map((file) => join(folder, String(file)));
     this.#definitions = loadSync(
       files.filter((file) => file.endsWith(".proto")),
-      { includeDirs: [folder], keepCase: true },
+      { includeDirs: [folder, join(folder, "vendor")], keepCase: true },
     );
     this.methods = Object.entries(this.#definitions).flatMap(([name, definition]) =>
       "format" in definition

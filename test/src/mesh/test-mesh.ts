@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import type { Device } from "@diskmesh/api/registry";
 import { identityUri, parseHostId } from "@diskmesh/domain";
 import { AgentClient, connectNats, mbusPermissions } from "@diskmesh/mbus";

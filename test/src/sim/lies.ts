@@ -1,4 +1,4 @@
-import type { RegisterAgentRequest } from "@diskmesh/api/registry";
+import type { RegisterAgentRequest } from "@diskmesh/api/internal";
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 

@@ -1,4 +1,4 @@
-import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/agent";
+import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/internal";
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import type { Life, World } from "./parts.js";
 import type { SimStore } from "./store.js";

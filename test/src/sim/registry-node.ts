@@ -1,4 +1,4 @@
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import {
   addServices,
   buildContext,

@@ -8,10 +8,11 @@ import {
   type OpenSessionRequest,
   type OpenSessionResponse,
   OrderOutcome,
+  type RegisterAgentRequest,
+  type RegisterAgentResponse,
+  type Stamp,
   type UnexportDiskRequest,
-} from "@diskmesh/api/agent";
-import type { Stamp } from "@diskmesh/api/common";
-import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
+} from "@diskmesh/api/internal";
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 import { Bound, compare, type Order, text } from "./bound.js";
 import type { NetworkWatch } from "./network.js";

@@ -1,4 +1,4 @@
-import type { AgentDriverServiceDefinition, VendorDriver } from "@diskmesh/api/agent";
+import type { AgentDriverServiceDefinition, VendorDriver } from "@diskmesh/api/internal";
 import type { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { type JsonObject, messageOf, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { catchAllMethod } from "@diskmesh/driver/host";

@@ -26,8 +26,8 @@ export interface GrpcInput {
 const SERVICES: Readonly<Record<Target, RegExp>> = {
   director: /^\/diskmesh\.director\./,
   "cpi-dispatcher": /^\/diskmesh\.cpi\./,
-  "disk-registry": /^\/diskmesh\.registry\./,
-  "disk-agent": /^\/diskmesh\.agent\./,
+  "disk-registry": /^\/diskmesh\.(?:registry\.|internal\.v1\.AgentRegistrationService)/,
+  "disk-agent": /^\/diskmesh\.internal\.v1\.(?:DiskAgent|AgentDriver)Service/,
 };
 const OTHER_PATHS = [
   "/grpc.health.v1.Health/Check",

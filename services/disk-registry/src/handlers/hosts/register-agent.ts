@@ -1,4 +1,4 @@
-import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
+import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/internal";
 import {
   formatIdentity,
   type HostId,
