@@ -6,7 +6,7 @@ import type { Disk } from "../../store/disk.js";
 import type { JsonObject } from "../../store/json.js";
 import type { DirectorTables } from "../../store/schema.js";
 import type { JobOf } from "../../store/task.js";
-import type { Planner } from "../../tasks/job.js";
+import type { Planner, Through } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import { decideCreate, type WantedDisk } from "./decisions.js";
@@ -26,7 +26,7 @@ export const createDiskOnly: Planner<"create_dynamic_disk", DiskJobContext> = (c
   };
 };
 
-async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Promise<string> {
+async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Promise<string | Through> {
   for (;;) {
     run.checkpoint();
     const { disk, metadata, step, intent } = await context.tablet.read((tables) => {
@@ -40,11 +40,16 @@ async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Pr
       const intent = { name: diskName, ...place, pool, sizeMib, cloudProperties };
       return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent };
     });
-    if (step.do === "nothing") return step.result;
+    if (step.do === "nothing") return disk ? madeKnown(step.result, disk) : step.result;
     if (step.do === "create") await createDisk(context, run, intent, "");
     else if (step.do === "set_metadata" && disk && metadata) await setDiskMetadata(context, run, disk, metadata);
     else throw new TypeError(`a creation cannot ${step.do}`);
   }
+}
+
+/** The end of a task that made a disk, or found it made: its clients read the CID, as BOSH's director writes it. */
+export function madeKnown(result: string, { diskCid }: Disk): Through {
+  return { result, output: JSON.stringify({ disk_cid: diskCid }), record: () => {} };
 }
 
 /** Makes the disk, near the VM if one is given. */
