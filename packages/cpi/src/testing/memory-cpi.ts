@@ -93,6 +93,7 @@ export class MemoryCpi implements Cpi {
   createDisk({ sizeMib, cloudProperties, vmCid: near, token }: NewDisk, call: CpiCall): Promise<string> {
     const diskCid = this.cloud.cidsToGive.get("createDisk") ?? `disk-${token || randomUUID()}${this.#another()}`;
     return this.#act("createDisk", diskCid, call, () => {
+      this.cloud.nearVms.push(near);
       if (near !== "") this.#vm(near);
       if (!(sizeMib > 0 && sizeMib <= MAX_SIZE_MIB)) throw new InvalidArgumentError("size_mib is out of range");
       if (this.cloud.disks.has(diskCid)) return diskCid;
