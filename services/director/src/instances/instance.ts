@@ -117,10 +117,15 @@ export function instanceNamed(instanceId: string, instance: Instance | undefined
   throw new NotFoundError(`instance \`${instanceId}\` not found`, { about: { instance_id: instanceId } });
 }
 
+/** Its VM is there, so that a disk can be attached to it. */
+export function isTarget({ vmState }: Pick<Instance, "vmState">): boolean {
+  return vmState === "created" || vmState === "running";
+}
+
 /** Where a disk asked for on that instance goes. */
 export function targetOf(instanceId: string, recorded: Instance | undefined): Target {
   const instance = instanceNamed(instanceId, recorded);
-  if (instance.vmState !== "created" && instance.vmState !== "running") {
+  if (!isTarget(instance)) {
     throw new InvalidStateError(
       `no active vm found for instance \`${instanceId}\`: its vm is ${instance.vmState === "none" ? "not there" : `${instance.vmState}`}; deploy \`${instance.deployment}\` again`,
       { about: { instance_id: instanceId } },

@@ -277,6 +277,7 @@ const task = shapeOf<Task>()({
   job: z.looseObject({ type: jobType }).nullable(),
   stop: shapeOf<Stop>()({ as: z.enum(["cancelled", "timeout"]), why: text }).nullable(),
   result: text,
+  output: text.optional(),
   attempts: whole,
   createdAtMs: z.number(),
   startedAtMs: z.number().nullable(),

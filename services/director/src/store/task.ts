@@ -207,6 +207,8 @@ export interface Task {
   readonly job: Job | null;
   readonly stop: Stop | null;
   readonly result: string;
+  /** The output of type result where that is not `result`; absent where it is, or the task wrote lines of its own. */
+  readonly output?: string | undefined;
   /** The client's name for the chain of requests that it is a part of; absent for none. */
   readonly contextId?: string | undefined;
   /** The request that started it; absent where the director started it by itself, or an older version did. */

@@ -1,10 +1,9 @@
-import { parseCid } from "@diskmesh/cpi";
 import { InvalidStateError, TimeoutError } from "@diskmesh/domain";
 import { manifestOf } from "../configs/recorded-manifest.js";
 import type { RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError, tolerate } from "../cpi/cpi-error.js";
 import { recorded } from "../cpi/cpi-target.js";
-import { cpiFacts, makeOnce, putPossibleOrphan } from "../cpi/make-once.js";
+import { cpiFacts, makeOnce, putPossibleOrphan, recordMade } from "../cpi/make-once.js";
 import { detachDisk } from "../disks/dynamic/detach.js";
 import { forgetOwedRemovals } from "../disks/forget.js";
 import { persistentDiskOrphaned } from "../disks/persistent/persistent-disk.js";
@@ -50,9 +49,9 @@ export async function createVm(context: VmJobContext, run: TaskRun, instance: In
     const making = { kind: "vm", token, ...place, findsByToken, begunBefore, drop } as const;
     const vm = await makeOnce(context, run, making, (options) => callCreateVm(context, run, intended, options));
     if (vm === undefined) return;
-    parseCid("vm", vm.vmCid);
-    await changeInstance(context, instanceId, (current) =>
-      vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
+    const made = { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) };
+    await recordMade(context, run, making, { ...made, cid: vm.vmCid }, (tx) =>
+      changeIn(tx, instanceId, (current) => vmCreated(current, made)),
     );
   });
 }

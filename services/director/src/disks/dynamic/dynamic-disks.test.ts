@@ -201,6 +201,28 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(methods().filter((method) => method === "createDisk")).to.have.lengthOf(1);
   });
 
+  it("create, by a CPI that is no fleet -> it is told an active VM of the deployment in that az, or nothing is made", async () => {
+    const request = { diskName: name, deployment: "web", diskPoolName: "fast", sizeBytes: MIB, wait: true };
+    const nearOf = async (az: string) => {
+      const { task } = await director.disks.createDisk({ ...request, az });
+      return { task, near: director.cpi.nearVms.at(-1) };
+    };
+    director.cpi.needsVmSpec = true;
+    try {
+      const none = (await nearOf("z2")).task;
+      expect(none?.state).to.equal(TaskState.ERROR);
+      expect(none?.result).to.contain("no active VM found in deployment `web` in AZ `z2`");
+      expect(methods()).to.deep.equal([]);
+      const { instances } = await director.deployments.listInstances({ deployment: "web" });
+      const vm = instances.find(({ instanceId }) => instanceId === first);
+      expect((await nearOf("z1")).near).to.equal(vm?.vmCid);
+      await director.delete(name);
+    } finally {
+      director.cpi.needsVmSpec = false;
+    }
+    expect((await nearOf("z2")).near).to.equal("", "the fleet goes by the az");
+  });
+
   it("a disk in another az than the instance's -> an error that names both", async () => {
     await director.disks.createDisk({
       diskName: name,

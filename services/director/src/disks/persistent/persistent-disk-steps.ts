@@ -3,6 +3,7 @@ import { NotImplementedError } from "@diskmesh/domain";
 import { groupOf, manifestOf } from "../../configs/recorded-manifest.js";
 import { CpiCallError, tolerate } from "../../cpi/cpi-error.js";
 import { recorded } from "../../cpi/cpi-target.js";
+import { refuseGivenTwice } from "../../cpi/given-cids.js";
 import { otherDiskOf, persistentDiskOf } from "../../instances/recorded-deployments.js";
 import { formatInstance, type Instance } from "../../store/instance.js";
 import { type JsonObject, sameJson } from "../../store/json.js";
@@ -355,7 +356,11 @@ async function changeDisk(
   try {
     await run.stage("Changing persistent disk", `${diskCid} to ${sizeMib} MiB`, async () => {
       const changed = { ...wanted, diskCid: await callChange(context, run, disk, wanted) };
-      await persistentDisk(context, run, diskId).change((current) => persistentDiskChanged(current, changed));
+      await persistentDisk(context, run, diskId).change((current, tx) => {
+        const given = { kind: "disk", cpi: current.cpi, cid: changed.diskCid } as const;
+        if (given.cid !== diskCid) refuseGivenTwice(context, tx, given);
+        return persistentDiskChanged(current, changed);
+      });
     });
   } catch (error) {
     // A call with an unknown outcome is repeated, by this task or the next.

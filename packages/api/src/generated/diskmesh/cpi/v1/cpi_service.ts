@@ -84,7 +84,10 @@ export interface InfoRequest {
 
 /** What the CPI says of itself. */
 export interface InfoResponse {
-  /** Highest version of the contract that it speaks. */
+  /**
+   * The version of the contract that is spoken with it: the highest that it, the dispatcher and the context's
+   * preferred_api_version allow.
+   */
   apiVersion: number;
   /** Stemcell formats that it takes; empty when it takes any or none. */
   stemcellFormats: string[];

@@ -1811,7 +1811,10 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Makes a disk and attaches it to nothing. */
+    /**
+     * Makes a disk and attaches it to nothing. A CPI other than the fleet CPI is told an active VM of the deployment in that
+     * az; where there is none, that is an error of the task.
+     */
     createDisk: {
       name: "CreateDisk",
       requestType: CreateDiskRequest as typeof CreateDiskRequest,
