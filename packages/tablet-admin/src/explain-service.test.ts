@@ -3,7 +3,7 @@ import { type ProcessReport, serviceCauses } from "./explain-service.js";
 
 const SUBJECT = { kind: "SERVICE", name: "director" } as const;
 
-describe("why, of a process", () => {
+describe("explaining a process", () => {
   const lacks = (text: string, fields: Partial<ProcessReport> = {}): ProcessReport => ({
     serving: false,
     standsByFor: undefined,

@@ -10,7 +10,7 @@ interface Thing {
 const thing = (name: string): Thing => ({ kind: "TASK", name });
 
 describe("an explanation", () => {
-  /** "a>b c!>a": a waits for b; c, too, for a, and says nothing more. */
+  /** "a>b c!>a" means: a waits for b; c waits for a as well and is only an echo of that. */
   function chainOf(text: string, first: readonly string[] = ["a"]): string[] {
     const all = text.split(" ").map((each) => /^(\w+)(!?)>?(.*)$/.exec(each) ?? []);
     const causesOf = ({ name }: Thing): Cause<Thing, string>[] =>
@@ -31,5 +31,6 @@ describe("an explanation", () => {
   ];
   for (const [what, causes, told] of ROWS) it(what, () => expect(chainOf(causes).join(" ")).to.equal(told));
 
-  it("of several things at once", () => expect(chainOf("a b>c c", ["a", "b"])).to.deep.equal(["a", "b>c", "c"]));
+  it("explains several subjects at once", () =>
+    expect(chainOf("a b>c c", ["a", "b"])).to.deep.equal(["a", "b>c", "c"]));
 });
