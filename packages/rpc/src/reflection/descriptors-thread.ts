@@ -5,7 +5,7 @@ import protobuf from "protobufjs";
 import { commentsOf } from "./descriptor-comments.js";
 import { completeDescriptors } from "./descriptors.js";
 
-/** What the thread is given. */
+/** Input of the thread. */
 export interface DescriptorsWork {
   readonly files: readonly string[];
   readonly includeDir: string;
@@ -15,7 +15,7 @@ const { files, includeDir } = workerData as DescriptorsWork;
 const loaded = await load([...files], { includeDirs: [includeDir], keepCase: true });
 parentPort?.postMessage(completeDescriptors(loaded, readComments()));
 
-/** proto-loader forgets them: the files are read once more by its own parser. */
+/** Parses the files a second time with protobufjs, because proto-loader drops comments. */
 function readComments(): ReadonlyMap<string, string> {
   const root = new protobuf.Root();
   root.resolvePath = (_origin, target) => (isAbsolute(target) ? target : join(includeDir, target));
