@@ -25,9 +25,9 @@ describe("an explanation", () => {
   const ROWS: readonly [what: string, causes: string, told: string][] = [
     ["a chain", "a>b b>c c", "a>b b>c c"],
     ["each thing once", "a>b,c b>c c>a", "a>b,c b>c c>a"],
-    ["what says only what was told before is left out", "a>b b!>a", "a>b"],
-    ["but not what leads further, too", "a>b b!>a,c c", "a>b b!>a,c c"],
-    ["nor what is asked about itself", "a!>b b", "a!>b b"],
+    ["an echo of a listed cause is left out", "a>b b!>a", "a>b"],
+    ["an echo that leads to a further cause is kept", "a>b b!>a,c c", "a>b b!>a,c c"],
+    ["an echo about the subject of the question is kept", "a!>b b", "a!>b b"],
   ];
   for (const [what, causes, told] of ROWS) it(what, () => expect(chainOf(causes).join(" ")).to.equal(told));
 
