@@ -19,7 +19,7 @@ describe("calls", () => {
   after(() => bench.remove());
 
   describe("calls", () => {
-    it("serves all four kinds of method", async () => {
+    it("serve all four kinds of method", async () => {
       await bench.serve();
       const client = bench.client();
       expect(await client.get({ text: "a", count: 7 })).to.deep.equal({ text: "a", count: 7 });
@@ -30,7 +30,7 @@ describe("calls", () => {
       expect((await collect(client.talk(notes("x", "y")))).map((note) => note.text)).to.deep.equal(["X", "Y"]);
     });
 
-    it("completes a request that leaves fields out with their defaults, in all four kinds", async () => {
+    it("complete a request with the defaults of missing fields, in all four kinds", async () => {
       await bench.serve();
       const client = bench.client();
       const partial = async function* () {

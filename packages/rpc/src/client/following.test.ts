@@ -44,7 +44,7 @@ describe("a client of several servers", () => {
       throw servedElsewhere("this one stands by", leaderAddress);
     };
 
-  it("a standby's status names the leader and the retry time", () => {
+  it("gets the leader and the retry time from a standby's status", () => {
     const { metadata } = statusOfError(servedElsewhere("this one stands by", "127.0.0.1:7"), "r-1");
     const details = decodeStatusDetails(metadata.get("grpc-status-details-bin")[0] as Buffer);
     expect(details.errorInfo?.metadata).to.deep.equal({ leader_address: "127.0.0.1:7" });
@@ -130,7 +130,7 @@ describe("a client of several servers", () => {
   const final: readonly [string, Error][] = [
     ["may have done something", new UnavailableError("lost", { outcome: "unknown" })],
     ["ran out of time", new TimeoutError("too slow")],
-    ["leads, and cannot do it now", new UnavailableError("a host is away")],
+    ["leads but cannot serve the call now", new UnavailableError("a host is away")],
     ["refuses", new InvalidStateError("no")],
   ];
   for (const [what, thrown] of final)

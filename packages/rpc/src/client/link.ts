@@ -43,7 +43,8 @@ export class Link {
       "grpc.max_receive_message_length": options.maxMessageBytes,
       "grpc.max_send_message_length": options.maxMessageBytes,
       "grpc.enable_channelz": 0,
-      // Only calls that certainly never reached a handler are retried, and following.ts does that; grpc-js must not.
+      // grpc-js must not retry: FollowingClient repeats calls that certainly never reached a handler, and all other
+      // retries are the caller's decision.
       "grpc.enable_retries": 0,
       "grpc.service_config_disable_resolution": 1,
       // A pool shared by all clients of a process would share the check of the server's identity.
