@@ -151,8 +151,8 @@ export class AgentClient {
   }
 
   /**
-   * Calls back after each connect to NATS: heartbeats during the disconnection were missed. Returns a function that
-   * removes the listener.
+   * Calls back after each connect to NATS; messages sent while disconnected were missed. Returns a function that removes
+   * the listener.
    */
   onConnected(listener: () => void): () => void {
     return this.#options.nats.onConnected(listener);
