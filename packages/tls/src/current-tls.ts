@@ -23,7 +23,7 @@ export class CurrentTls {
 
   /**
    * Opens the files. Throws InvalidArgumentError when they cannot be read or used. Openers of the same files share the
-   * `log` and `section` of the first one that gives a log.
+   * first `section` and the first `log` given.
    */
   static open(files: TlsFiles, log?: Logger, section = "tls"): CurrentTls {
     const key = JSON.stringify([files.caFile, files.certFile, files.keyFile, files.revokedFile]);
