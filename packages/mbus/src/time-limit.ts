@@ -23,7 +23,6 @@ export class TimeLimit {
     }
   }
 
-  /** Aborts when the limit ends. */
   get signal(): AbortSignal {
     if (this.#signal === undefined) {
       const controller = new AbortController();
