@@ -166,7 +166,6 @@ export class MeshCertificates {
     await replaceFile(certificateFiles(this.folder, "ca").caFile, pemOf(this.authority.certificate), { mode: 0o644 });
   }
 
-  /** PEM texts of all trusted authorities. */
   get authorityPems(): readonly string[] {
     return this.authorities.map(pemOf);
   }
