@@ -38,7 +38,6 @@ interface Snapshot<Item> {
 /** Part of a tablet that lists use. */
 interface ListedTablet<Tables> {
   read<T>(fn: (tables: Tables) => T): Promise<T>;
-  /** Calls back with the changes of each commit. */
   watch(listener: (changes: readonly unknown[]) => void): () => void;
 }
 

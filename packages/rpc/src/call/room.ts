@@ -5,7 +5,6 @@
 export type Share = "orders" | "reports" | "operator reads" | "others";
 
 export interface RoomLimits {
-  /** Total number of places. */
   readonly capacity: number;
   /** Places reserved for each share but "others". */
   readonly reserve: number;

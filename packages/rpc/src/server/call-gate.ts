@@ -39,7 +39,6 @@ export interface RpcChange {
 
 /** Log record of a failed call. */
 export interface RpcFailure {
-  /** Full path, e.g. `/diskmesh.registry.v1.DiskRegistryService/AddHost`. */
   readonly method: string;
   /** Undefined when the connection was lost before the caller could be identified. */
   readonly identity: Identity | undefined;

@@ -47,7 +47,6 @@ export class Infrastructure {
     this.#health.set(part, healthy, why);
   }
 
-  /** Adds reflection of the added services, from the .proto files of a folder. */
   async addReflection(server: Server, protoFolder: string): Promise<void> {
     const services = [HEALTH_SERVICE, ...this.#services];
     (await Reflection.of(protoFolder, services)).addToServer(this.#tracked(server));

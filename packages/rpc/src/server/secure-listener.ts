@@ -141,7 +141,6 @@ export class SecureListener {
     if (line?.delete(socket) && line.size === 0) this.#waiting.delete(address);
   }
 
-  /** Begins waiting handshakes as far as the limits allow. */
   #beginWaiting(): void {
     for (const [address, line] of this.#waiting) {
       const limit = this.#room.handshakeLimit(address);

@@ -24,7 +24,6 @@ export class SilentStreams {
     this.#looksAllowed = Math.ceil(limits.firstMessageTimeoutMs / LOOK_INTERVAL_MS) + 1;
   }
 
-  /** Counts a stream that a peer opened. */
   opened(stream: ServerHttp2Stream, peer: string): void {
     const count = this.#countByPeer.get(peer) ?? 0;
     this.#countByPeer.set(peer, count + 1);
