@@ -114,7 +114,6 @@ export class StateSums {
     this.#change(table, -1, -checksum);
   }
 
-  /** Returns the sums of these tables alone. */
   of(tables: readonly string[]): StateSums {
     const sums = new StateSums();
     for (const table of tables) {

@@ -23,9 +23,7 @@ interface Replaced {
   readonly version: number;
   readonly tableName: string;
   readonly key: string;
-  /** Document before the transaction. */
   readonly previous: object | undefined;
-  /** Document as the transaction has left it so far. */
   current: object | undefined;
   sizeBytes: number;
 }
@@ -117,7 +115,6 @@ export class MemoryTables<S extends Schema> {
     for (const { memory } of this.#byName.values()) memory.endLoad();
   }
 
-  /** Number of documents in all tables. */
   get size(): number {
     let size = 0;
     for (const { memory } of this.#byName.values()) size += memory.size;

@@ -80,9 +80,7 @@ export interface ClaimOptions {
  * leader has ended.
  */
 export interface LeaderState {
-  /** Returns the number of documents in all tables. */
   size(): number;
-  /** Returns the keys of a table's documents. */
   keys(table: string): readonly string[];
   /**
    * Returns a change that keeps a document, or its absence, as it is now; the document is the same object until it

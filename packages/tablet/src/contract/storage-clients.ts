@@ -15,7 +15,6 @@ export class StorageClients {
     this.#makeLocation = makeLocation;
   }
 
-  /** Makes a new location before each test. */
   async begin(): Promise<void> {
     this.location = await this.#makeLocation();
     this.#opened = [];
@@ -33,7 +32,6 @@ export class StorageClients {
     return storage;
   }
 
-  /** Opens a client that is ready to commit. */
   async openLoaded(writer?: string): Promise<TrackedStorage> {
     const storage = await this.openClaimed(writer);
     await storage.load(() => {});

@@ -16,7 +16,6 @@ const PIECE_BYTES = 2 ** 18;
 export interface SnapshotOptions {
   readonly folder: JournalFolder;
   readonly clock: TabletClock;
-  /** Lends the tablet's documents. */
   readonly snapshot: Snapshot;
   /** Begins the next journal between two commits; resolves with its number. */
   readonly beginJournal: () => Promise<number>;

@@ -81,7 +81,6 @@ function whyNot(error: unknown, name: string, replicaSet: string | null): Error 
   return new UnavailableError(`MongoDB at ${name} cannot be reached: ${reason}; check its address and that it runs`);
 }
 
-/** Cures by error code. */
 const CURES: ReadonlyMap<unknown, string> = new Map([
   [13, "give its user the role readWrite on this database"],
   [18, "check the user, the password and authSource"],

@@ -157,14 +157,12 @@ export class FollowedState {
     }
   }
 
-  /** Number of documents in all tables. */
   get size(): number {
     let size = 0;
     for (const byId of this.#documents.byTable.values()) size += byId.size;
     return size;
   }
 
-  /** Tables that have documents. */
   get tables(): string[] {
     return [...this.#documents.byTable.keys()];
   }

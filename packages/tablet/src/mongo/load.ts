@@ -21,7 +21,6 @@ export interface ReadOptions {
   readonly onRead: (documents: number) => void;
 }
 
-/** Documents per read. */
 const PAGE_DOCUMENTS = 1_000;
 
 /**

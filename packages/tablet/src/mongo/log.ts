@@ -95,7 +95,6 @@ export interface LogOptions {
   readonly isOurs: IsOurs;
 }
 
-/** Entries per read. */
 const PAGE_ENTRIES = 1_000;
 
 /** The log of one tablet as one leader writes it. The log alone decides who may write. */

@@ -9,7 +9,6 @@ export interface PatienceOptions {
   readonly clock: TabletClock;
   /** Aborts all waiting with its reason. */
   readonly signal: AbortSignal;
-  /** Name of the server, for messages. */
   readonly serverName: string;
   /** Time for which an operation may go without an answer. */
   readonly giveUpAfterMs: number;

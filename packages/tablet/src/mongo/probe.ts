@@ -55,7 +55,6 @@ function update(server: DocumentServer, id: string, round: number, racer = 0): P
   return server.update(COLLECTION, id, { round }, { set: { racer }, increment: "round" });
 }
 
-/** Returns true when the write was done. */
 async function replace(server: DocumentServer, write: ViewWrite): Promise<boolean> {
   const { present, refused } = await server.write(COLLECTION, [write]);
   if (refused !== undefined) throw new LostAnswerError(`writing to ${COLLECTION}: ${refused}`);

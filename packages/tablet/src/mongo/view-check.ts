@@ -10,9 +10,7 @@ import { FOREVER_MS } from "./patience.js";
 export interface CheckedState {
   /** Returns the log number at which its incarnation begins. */
   firstNumber(): number;
-  /** Returns the number of documents in all tables. */
   size(): number;
-  /** Returns the tables that may have documents. */
   tables(): readonly string[];
   keys(table: string): readonly string[];
   /** Returns the same object until the document changes; undefined when there is none. */

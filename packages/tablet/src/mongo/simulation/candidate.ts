@@ -60,7 +60,6 @@ export class Callers {
    */
   readonly impatient: boolean;
   transactions = 0;
-  /** Texts of all backups taken. */
   readonly backups: string[] = [];
   /** Incarnation that was acknowledged or shown last; earlier ones were replaced by a restore. */
   #incarnation: string | undefined;

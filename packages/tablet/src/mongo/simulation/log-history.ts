@@ -12,7 +12,6 @@ export class Violation extends Error {
  * number, or a leader's commit after the claim of another one.
  */
 export class LogHistory {
-  /** Entries by log number. */
   #entries = new Map<number, { readonly json: string; readonly entry: Entry }>();
   readonly #committed = new Set<string>();
   /** Highest claimed generation. */
@@ -28,7 +27,6 @@ export class LogHistory {
     return this.#awaitsRestore;
   }
 
-  /** Drops the database. */
   drop(): void {
     this.#entries.clear();
     this.#generation = 0;
@@ -83,7 +81,6 @@ export class LogHistory {
     return state;
   }
 
-  /** Returns true when the transaction was ever in the log. */
   hasCommitted(transaction: string): boolean {
     return this.#committed.has(transaction);
   }

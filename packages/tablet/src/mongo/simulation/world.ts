@@ -122,7 +122,6 @@ export class World {
     this.counts[name] = (this.counts[name] ?? 0) + 1;
   }
 
-  /** Ends the run with a violation. */
   violate(violation: unknown): void {
     this.#violation ??= violation;
   }
