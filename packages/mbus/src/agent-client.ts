@@ -212,7 +212,7 @@ export class AgentClient {
     const args = [taskId];
     const call = { agentId, method: "cancel_task", args, limit, requestTimeoutMs, answerWithinMs: 0 };
     this.#request(call, call.method, args)
-      .catch((error: unknown) => this.#log.debug({ agentId, error }, "cannot cancel the agent's task"))
+      .catch((error: unknown) => this.#log.debug({ agentId, error }, "agent task not cancelled"))
       .finally(() => limit.release());
   }
 
@@ -246,7 +246,7 @@ export class AgentClient {
           .then(() => {
             nats.publish(agentSubject(agentId), data, { reply });
             isSent = true;
-            this.#log.debug({ agentId, method, arguments: redactedArguments(method, args) }, "asked an agent");
+            this.#log.debug({ agentId, method, arguments: redactedArguments(method, args) }, "agent request sent");
           })
           .catch(reject);
       });

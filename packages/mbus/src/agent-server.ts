@@ -104,16 +104,19 @@ export class AgentServer {
     try {
       request = decodeRequest(data);
     } catch (error) {
-      log.warn({ error: messageOf(error) }, "dropped a request that cannot be read");
+      log.warn({ error: messageOf(error) }, "malformed request dropped");
       return;
     }
     // Replies go only to a director and only under this agent's id, so a request cannot make this agent impersonate
     // another.
     if (parseReplySubject(request.replyTo)?.agentId !== this.#options.agentId) {
-      log.warn({ replyTo: quotedSubject(request.replyTo) }, "dropped a request whose reply_to is not ours to answer");
+      log.warn({ replyTo: quotedSubject(request.replyTo) }, "request with a foreign reply_to dropped");
       return;
     }
-    log.debug({ method: request.method, arguments: redactedArguments(request.method, request.args) }, "asked");
+    log.debug(
+      { method: request.method, arguments: redactedArguments(request.method, request.args) },
+      "request received",
+    );
     const answered = this.#answer(request, data.length).finally(() => this.#running.delete(answered));
     this.#running.add(answered);
   }
@@ -121,11 +124,12 @@ export class AgentServer {
   async #answer(request: AgentRequest, sizeBytes: number): Promise<void> {
     const { agentId, log, nats } = this.#options;
     const reply = await this.#replyTo(request, sizeBytes);
-    if ("exception" in reply) log.info({ method: request.method, exception: quoted(reply.exception, 1_000) }, "failed");
+    if ("exception" in reply)
+      log.info({ method: request.method, exception: quoted(reply.exception, 1_000) }, "request failed");
     try {
       nats.publish(request.replyTo, encodeReply(reply));
     } catch (error) {
-      log.warn({ agentId, method: request.method, error: messageOf(error) }, "cannot send a reply");
+      log.warn({ agentId, method: request.method, error: messageOf(error) }, "reply not sent");
     }
   }
 
@@ -249,7 +253,7 @@ export class AgentServer {
     try {
       nats.publish(heartbeatSubject(agentId), Buffer.from(JSON.stringify(heartbeat())));
     } catch (error) {
-      log.warn({ error: messageOf(error) }, "cannot send a heartbeat");
+      log.warn({ error: messageOf(error) }, "heartbeat not sent");
     }
   }
 }

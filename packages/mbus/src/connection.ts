@@ -270,7 +270,10 @@ export class NatsConnection {
           entry.handler({ subject, data, reply, isNoResponder: headers?.code === 503 });
         } catch (thrown) {
           // An exception thrown into the library would stop the connection's reader.
-          this.#log.warn({ subject: quotedSubject(message.subject), error: messageOf(thrown) }, "a handler failed");
+          this.#log.warn(
+            { subject: quotedSubject(message.subject), error: messageOf(thrown) },
+            "message handler failed",
+          );
         }
       },
     });

@@ -55,7 +55,9 @@ describe("mbus", () => {
         expect(error).to.be.instanceOf(AgentError);
         expect(error.agentMessage).to.match(/cannot do it with .*<redacted>/);
         const written = lines.join("\n");
-        expect(written).to.include(`asked an agent {"agentId":"host-1","method":"${method}"`).and.include("failed {");
+        expect(written)
+          .to.include(`agent request sent {"agentId":"host-1","method":"${method}"`)
+          .and.include("failed {");
         expect(`${written} ${error.stack} ${JSON.stringify(error)}`).not.to.include(CANARY);
       });
 
