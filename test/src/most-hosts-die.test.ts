@@ -19,7 +19,7 @@ const LEFT = HOSTS.slice(7);
 const REASON = "the rack has no power";
 const contents = (text: string) => Buffer.alloc(BLOCK, text);
 
-/** What an operator does whose fleet loses most of its hosts at once, in README's order. */
+/** What an operator does whose fleet loses most of its hosts at once, in the order of docs/operate/most-hosts-die.md. */
 describe("seven of twelve hosts die", () => {
   let mesh: TestMesh;
 

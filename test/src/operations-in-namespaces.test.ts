@@ -10,10 +10,10 @@ import { whatIsMissing } from "./operations/new-machines.js";
 import { SECTIONS } from "./operations/sections.js";
 
 /** Until there is a mesh with a disk; the rest of the document has nothing to do with networks. */
-const LAST_SECTION = "The first deployment, and the first disk";
+const LAST_SECTION = "The first deployment and the first disk";
 const PUT_UP = SECTIONS.slice(0, SECTIONS.indexOf(LAST_SECTION) + 1);
 
-describe("docs/operations.md in network namespaces", function () {
+describe("docs/operate in network namespaces", function () {
   this.timeout(600_000);
   // Each step stands on those before it.
   this.bail(true);
