@@ -36,7 +36,7 @@ interface Entry {
   readonly text: string;
 }
 
-/** docs/configuration.md */
+/** docs/reference/configuration.md */
 export function configurationPage(): string {
   const services = new Map([...CONFIGS.keys()].map((service) => [service, entriesOf(service)] as const));
   const all = [...services.values()];

@@ -30,7 +30,7 @@ ${FASTER.toLocaleString("en")} times as fast: exactly these alerts fire, and no 
 
 const HEAD = `# Metrics
 
-Made from the code by \`npm run metrics\`; do not edit it. README.md ("Metrics and traces") says how to read them, and
+Made from the code by \`npm run metrics\`; do not edit it. [monitoring](../operate/monitoring.md) says how to read them, and
 \`deploy/monitoring/\` has alert rules, their runbook and a dashboard.
 
 Names are as Prometheus has them; an OTLP receiver gets OpenTelemetry's name, which stands behind in brackets. Histograms are
@@ -38,7 +38,7 @@ in \`_bucket\`, \`_sum\` and \`_count\`. No label takes whatever somebody writes
 instrument keeps 2,000 combinations of them at most.
 `;
 
-/** docs/metrics.md */
+/** docs/reference/metrics.md */
 export function metricsPage(): string {
   return [...sections(), alertsSection()].join("\n");
 }
