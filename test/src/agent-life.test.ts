@@ -8,7 +8,7 @@ import { expect } from "chai";
 import type { Clients } from "./mesh/clients.js";
 import { byIndex, done, ProcessVms, vmsManifest } from "./process-vms/process-vms.js";
 
-/** What a director calls its VM, beside what any of its agents may be asked at any time. */
+/** The calls that a director makes to its VM, beside those that any agent may get at any time. */
 const LIFE = ["update_settings", "apply", "get_state", "run_script", "start", "stop", "drain"];
 const STOCK_BEAT_INTERVAL_MS = 30_000;
 /** Longer than the stand-in takes to come back on a busy machine: the time between two beats is as much longer. */
@@ -21,7 +21,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     const beatIntervalMs = isStock ? STOCK_BEAT_INTERVAL_MS : BEAT_INTERVAL_MS;
     // A bosh-agent's first beat is lost when NATS does not have it yet: the next one is an interval and a restart later.
     const silentAfterMs = 2 * beatIntervalMs + 5_000;
-    /** By agents' ids: when their beats came to somebody who listens all the time, as directors take turns. */
+    /** Arrival times of beats by agent id, at a subscriber that listens all the time, because directors take turns. */
     const beats = new Map<string, number[]>();
     let vms: ProcessVms;
     let operator: Clients;
@@ -64,7 +64,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const { file } = JSON.parse(out) as { file: string };
       expect(basename(file)).to.match(/^vms-vm-0-\d+\.tgz$/);
       const texts = execFileSync("tar", ["-xzOf", file], { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
-      // Of the stand-in: what it was asked. Of a bosh-agent: what it says that it does.
+      // The stand-in tells the calls that it got, a bosh-agent the actions that it runs.
       expect(texts).to.include(isStock ? agentId : "fetch_logs_with_signed_url");
     });
 
@@ -204,7 +204,9 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       expect(Math.max(...gapsMs), "the longest time without a beat").to.be.below(silentAfterMs);
     }
 
-    /** Whoever restarts has no links until it is told of its disks again; a bosh-agent of the dummy platform never has. */
+    /**
+     * A restarted agent has no links until it gets its disks again; a bosh-agent of the dummy platform never has links.
+     */
     async function expectLinked(): Promise<void> {
       const { vmCid } = await only();
       const [disk] = (await operator.disks.listDisks({})).disks;
@@ -225,7 +227,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       return (await agents.call(agentId, "get_state", ["full"])) as Record<string, unknown>;
     }
 
-    /** What the agent says is what the director shows. */
+    /** Expects the director to show what the agent reports. */
     async function expectIntroduced(instance: Instance, jobState = "running"): Promise<void> {
       const { deployment, group, index, instanceId, az, agentId } = instance;
       const state = await stateOf(instance);
@@ -253,6 +255,6 @@ const resurrecting = (silentAfterMs: number) => ({
     },
   },
 });
-/** Of which a third is long beside a restart on a busy machine. */
+/** A third of this life is long beside a restart on a busy machine. */
 const LIFE_DAYS = 150 / 86_400;
 const STARTED = ["apply", "run_script pre-start", "start", "get_state", "run_script post-start"];

@@ -77,7 +77,7 @@ describe("a deploy of the bosh CLI whose director is killed in the middle", () =
     expect(started.status, started.body).to.equal(302);
     const location = started.headers.location ?? "";
     const read = async (path: string, headers?: Record<string, string>) => {
-      // As the CLI does, which tries again while nobody answers or leads.
+      // The CLI also tries again while nobody answers or leads.
       const answer = await cli.send("GET", path, headers).catch(() => undefined);
       return answer === undefined || answer.status === 503 ? undefined : answer;
     };

@@ -18,7 +18,7 @@ const CLOUD_CONFIG = "azs: [{name: z1}]\ndisk_types: [{name: small, disk_size: 1
 /** Between two heartbeats every agent is silent for too long. */
 const tuning = { agents: { unresponsiveAfterMs: 1_000 } };
 
-/** What an operator types, against a mesh of real processes. */
+/** An operator's command lines run against a mesh of real processes. */
 describe("the diskmesh command and a mesh", () => {
   let mesh: TestMesh;
   let feed: PageFeed;

@@ -25,7 +25,7 @@ const [FIRST, SECOND] = ["disk-registry-1", "disk-registry-2"] as const;
 const PATIENCE = { timeoutMs: 60_000 };
 const AHEAD = 2 ** 20;
 
-/** What somebody does with a registry's folder who has not read how it is backed up, while the agents stay up. */
+/** Somebody who has not read how to back a registry up copies its folder, while the agents stay up. */
 describe("a registry's store that was copied, and agents that stay up", () => {
   let mesh: TestMesh;
   let operator: Client<typeof DiskRegistryServiceDefinition>;

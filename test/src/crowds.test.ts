@@ -61,7 +61,7 @@ describe("crowds before real services", () => {
   }
 
   it("a thousand silent streams of one agent at another -> a disk there is published, written and taken away", async () => {
-    silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.agent.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
+    silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.internal.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
     await mesh.clients.registry.createDisk({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" });
     const { disk } = await mesh.clients.registry.publishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
     expect(disk?.diskId).to.equal("d");
@@ -76,7 +76,8 @@ describe("crowds before real services", () => {
     execFileSync("prlimit", ["--pid", String(registry.pid), `--nofile=${before + 160}:${before + 160}`]);
     const [host, port] = mesh.address("disk-registry-1").split(":") as [string, string];
     const crowd = new Set<Socket>();
-    // Who was cut comes again: the registry looks at its limit now and then, and may have cut the first ones by then.
+    // A client that was cut off connects again: the registry checks its limit periodically, and may have cut the first
+    // ones by then.
     const come = () => {
       while (crowd.size < IDLE_CONNECTIONS) {
         const socket = connectTcp(Number(port), host).on("error", () => {});

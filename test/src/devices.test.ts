@@ -35,7 +35,7 @@ describe("the devices of a host, from its files to the registry", () => {
   };
   afterEach(async () => {
     await mesh?.[Symbol.asyncDispose]();
-    // Whoever holds it has ended.
+    // The process that held the drive has ended.
     await drive?.close();
     drive = undefined;
   });
@@ -118,7 +118,7 @@ describe("the devices of a host, from its files to the registry", () => {
     expect(swapped.replacement?.sizeBytes).to.equal(2 * SIZE);
     expect(swapped.deviceGeneration).to.be.above(before.deviceGeneration);
     await until("listed", { attachState: AttachState.ATTACHING });
-    // What was registered stays open until somebody decides.
+    // A registered device stays open until somebody decides.
     await holds({ pulled: 1, "list-1": 0 });
     await add("listed");
     const after = await until("listed", { ...ready, sizeBytes: 2 * SIZE });

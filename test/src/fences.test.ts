@@ -93,7 +93,7 @@ describe("disks of hosts that are gone", () => {
       mesh.process("h1").signal("SIGCONT");
       expect(await late).to.equal("refused");
       await eventually(async () => expect(await stateOf("h1")).to.equal(HostState.ONLINE), PATIENCE);
-      // Whoever is still connected is let go of; nobody connects again.
+      // Connected clients are cut off, and new ones refused.
       await eventually(async () => expect(await outcomeOf(connectTo("h1"))).to.equal("refused"), PATIENCE);
       expect(await second.read(0, BLOCK)).to.deep.equal(SECOND);
       await second.disconnect();

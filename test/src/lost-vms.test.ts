@@ -37,7 +37,7 @@ describe("a VM whose host has died", () => {
     const before = await instance();
     const hostId = before?.agentId ?? "";
     await mesh.process(hostId).kill();
-    // Until the registry knows, it would give the same host again.
+    // The registry would choose the same host again until it knows that the host is gone.
     await eventually(
       async () => (await mesh.clients.registry.getHost({ hostId })).host?.state === HostState.UNAVAILABLE,
     );

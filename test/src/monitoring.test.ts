@@ -8,7 +8,7 @@ import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 import { alertsIn, monitoringFolder, runbookSections } from "./metrics/monitoring.js";
 import { METRICS } from "./metrics/page.js";
 
-/** What PromQL has beside metrics in the rules and on the dashboard. */
+/** Words of PromQL that are not metrics, in the rules and on the dashboard. */
 const labelsOf = new Map(
   [...METRICS.values()]
     .flat()
@@ -20,11 +20,11 @@ const labelsOf = new Map(
     ),
 );
 const OWN_NAME = /\b(?:diskmesh|rpc|nodejs|process)_[a-z_]+\b/g;
-/** What each sample has, whoever tells it. */
+/** Labels that every sample has. */
 const TARGET_LABELS = ["job", "instance", "le"];
 
 function checkExpression(expression: string): void {
-  // What stands in quotes is a label's value.
+  // Text in quotes is a label's value.
   const bare = expression.replace(/"[^"]*"/g, '""');
   const names = (bare.match(OWN_NAME) ?? []).filter((name) => name !== "rpc_response_status_code");
   expect(names.length > 0 || bare.startsWith("up{"), expression).to.equal(true);

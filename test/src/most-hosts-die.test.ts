@@ -11,7 +11,7 @@ import { TestMesh } from "./mesh/test-mesh.js";
 const BLOCK = 4_096;
 const PATIENCE = { timeoutMs: 60_000, everyMs: 50 };
 const HOSTS = Array.from({ length: 12 }, (_, index) => `h${index + 1}`);
-/** Of these, the first two stand still and will write on when they return; the others are killed. */
+/** The first two of these hosts stand still and will write on when they return; the others are killed. */
 const LOST = HOSTS.slice(0, 7);
 const STANDING_STILL = LOST.slice(0, 2);
 const LEFT = HOSTS.slice(7);
@@ -19,7 +19,7 @@ const LEFT = HOSTS.slice(7);
 const REASON = "the rack has no power";
 const contents = (text: string) => Buffer.alloc(BLOCK, text);
 
-/** What an operator does whose fleet loses most of its hosts at once, in the order of docs/operate/most-hosts-die.md. */
+/** An operator whose fleet loses most of its hosts at once follows the documented order. */
 describe("seven of twelve hosts die", () => {
   let mesh: TestMesh;
 
@@ -75,7 +75,7 @@ describe("seven of twelve hosts die", () => {
       );
       await Promise.all(LOST.filter((host) => !STANDING_STILL.includes(host)).map((host) => mesh.process(host).kill()));
 
-      // What is wrong: more than half are silent, and nobody is made UNAVAILABLE by that alone.
+      // More than half are silent, which alone makes no host UNAVAILABLE.
       await eventually(async () => {
         const suspected = (await hosts()).filter((host) => host.suspected).map(({ hostId }) => hostId);
         expect(suspected).to.have.members(LOST);
@@ -83,7 +83,7 @@ describe("seven of twelve hosts die", () => {
       expect((await hosts()).every(({ state }) => state === HostState.ONLINE)).to.equal(true);
       for (const { diskId, host } of DISKS) expect(await publishedTo(host)).to.deep.equal([diskId]);
 
-      // What the word would touch, then the word.
+      // A dry run of the operator override first, then the override.
       const word = { hostIds: LOST, state: HostState.DEAD, reason: REASON };
       const would = await mesh.clients.registry.setHostState({ ...word, dryRun: true });
       expect(would.changedHostIds).to.have.members(LOST);
@@ -126,7 +126,7 @@ describe("seven of twelve hosts die", () => {
         expect(await client.read(0, BLOCK)).to.deep.equal(contents(`second of ${diskId}`));
         await client.disconnect();
       }
-      // What was cut off from its device has it again.
+      // The agents that were cut off from their devices have them again.
       await eventually(async () => {
         const client = await publish(CUT_OFF.diskId, CUT_OFF.host);
         expect(await client.read(0, BLOCK)).to.deep.equal(contents(`first of ${CUT_OFF.diskId}`));

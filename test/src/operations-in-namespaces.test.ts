@@ -9,7 +9,7 @@ import { CUT_OFF } from "./operations/cut-off.js";
 import { whatIsMissing } from "./operations/new-machines.js";
 import { SECTIONS } from "./operations/sections.js";
 
-/** Until there is a mesh with a disk; the rest of the document has nothing to do with networks. */
+/** The mesh has a disk then; the rest of the pages has nothing to do with networks. */
 const LAST_SECTION = "The first deployment and the first disk";
 const PUT_UP = SECTIONS.slice(0, SECTIONS.indexOf(LAST_SECTION) + 1);
 

@@ -13,7 +13,7 @@ const SERVICES: Readonly<Record<string, string>> = {
   director: "diskmesh.director.v1.DynamicDiskService",
   "cpi-dispatcher": "diskmesh.cpi.v1.CpiService",
   "disk-registry": "diskmesh.registry.v1.DiskRegistryService",
-  "host-1": "diskmesh.agent.v1.DiskAgentService",
+  "host-1": "diskmesh.internal.v1.DiskAgentService",
 };
 
 describe("an operator with grpcurl", () => {
@@ -90,7 +90,7 @@ describe("an operator with grpcurl", () => {
     expect(bare)
       .to.match(/certificate required|connection|deadline/i)
       .and.not.to.equal("answered");
-    const wrong = await grpcurl("host-1", "-d", "{}", "diskmesh.agent.v1.DiskAgentService/AttachDevices").then(
+    const wrong = await grpcurl("host-1", "-d", "{}", "diskmesh.internal.v1.DiskAgentService/AttachDevices").then(
       () => "answered",
       (error: { stderr?: string }) => error.stderr ?? "",
     );

@@ -27,7 +27,7 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
     leaveToVerify(this);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
-    // Of its own, because the queries name the tablet.
+    // A database of its own, because the queries name the tablet.
     url = databaseUrl(found.url, "diskmesh_plain_queries");
     await withDatabase(url, (database) => database.dropDatabase());
     mesh = await TestMesh.start(

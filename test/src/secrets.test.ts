@@ -41,7 +41,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
   let mesh: TestMesh;
   let traces: TraceCollector;
   let cpi: ReferenceCpi;
-  /** What somebody could read, by where it was. */
+  /** Text that somebody could read, by where it was. */
   const seen = new Map<string, string>();
 
   before(async () => {
@@ -143,7 +143,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     see("traces", traces.received);
     for (const [file, text] of filesBelow(mesh.folder).filter(([file]) => file.endsWith(".log"))) see(file, text);
 
-    // What proves that there was something to hide, and that it was looked for where it was.
+    // Proves that there was something to hide, and that the search covered the places where it was.
     const places = [...seen.keys()].join("\n");
     for (const place of ["director.log", "cpi-dispatcher.log", "process", "run/"]) expect(places).to.include(place);
     const texts = [...seen.values()].join("\n");

@@ -24,7 +24,7 @@ describe("docs/tutorial/stock-agents.md", function () {
   let folder: string;
 
   before(async () => {
-    // As `npm start` has it: the fleet's first.
+    // The fleet comes first, as in `npm start`.
     vms = await ProcessVms.start({ moreCpis: [{ name: "fleet", type: "fleet" }] });
     http = new HttpClient(vms.mesh.certificates, vms.mesh.listen("https").port, "admin:pw-admin");
     folder = temporaryFolder();
@@ -37,7 +37,7 @@ describe("docs/tutorial/stock-agents.md", function () {
     expect(task.state, result).to.equal("done");
   };
 
-  /** What the CLI does, by how it is called. */
+  /** The effect of each CLI command, by how it is called. */
   const calls: readonly (readonly [called: RegExp, does: (file: string) => Promise<unknown>])[] = [
     [/^-n upload-stemcell (\S+)$/, (file) => send("/stemcells", file, "application/x-compressed")],
     [

@@ -28,7 +28,7 @@ describe("why, while no registry leads", () => {
   let mesh: TestMesh;
   let store: Store;
   const targets: AlertTarget[] = [];
-  /** What a director has of the registry on its page. */
+  /** The director's copy of the registry for its page. */
   const board = new Board();
   const looking = new AbortController();
   const tabletOf = (service: string) => ({ ...store.tablet?.(service), leaseTimeMs: LEASE_TIME_MS });

@@ -10,7 +10,7 @@ import { StuckFleet } from "./stuck/stuck-fleet.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
 
-/** What an operator sees who knows nothing, and does nothing but what is said. */
+/** An operator who does not know the system, and follows only what it says. */
 describe("stuck things on a mesh", () => {
   let mesh: StuckFleet;
 
@@ -77,7 +77,7 @@ describe("stuck things on a mesh", () => {
       await stuck.after?.();
     });
 
-  /** What else alerts are for; `made` returns what puts an end to it. */
+  /** Tests an alert that no situation covers; `made` returns what ends the fault. */
   function firesOn(fault: Fault, made: () => Promise<() => Promise<unknown>>): void {
     it(`${fault}: its alerts fire`, async function () {
       const why = AlertWatch.problem();

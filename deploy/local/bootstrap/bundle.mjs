@@ -10,7 +10,8 @@ const DESCRIPTORS = "packages/rpc/dist/reflection/descriptors-thread.js";
 /** The program of a driver's process, and its thread. */
 const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
 /**
- * What starts by itself is a file of its own, beside the service's: threads, drivers, and what tests start in its place.
+ * Programs of their own beside a service's: its threads, drivers, and the programs that tests start in its place.
+ *
  * @public its test makes them
  */
 export const OTHERS = {
@@ -27,7 +28,7 @@ export const OTHERS = {
 };
 /** They find their native code by where they lie themselves. */
 const NATIVE = ["fs-native-extensions"];
-// What CommonJS relies on.
+// CommonJS modules rely on these names.
 const BANNER = `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`;
 
 /**

@@ -1,7 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { workspaceFolders } from "./build.mjs";
 import { Failure } from "./run.mjs";
+import { sourceFiles } from "./source-files.mjs";
 
 // Ten lines on the page, once comments, blank lines and imports are left out. Fewer tokens are brackets and data.
 const MIN_LINES = 8;
@@ -11,7 +11,6 @@ const SKIPPED = [
   [/^\/\*/, /\*\/$/],
   [/^(?:import\b(?!\()|export (?:type )?[{*])/, /;$/],
 ];
-const GENERATED = "packages/api/src/generated/";
 
 /**
  * Fails when some lines of code stand in two places. Since biome formats all files, copies are equal line by line, those
@@ -29,17 +28,6 @@ make one shared piece of what stands in both places`,
     );
 }
 
-function sourceFiles(root) {
-  const inside = (folder) =>
-    readdirSync(join(root, folder), { recursive: true }).map(
-      (name) => `${folder}/${String(name).replaceAll("\\", "/")}`,
-    );
-  return [...workspaceFolders(root).map((workspace) => `${workspace}/src`), "deploy/local/bootstrap"]
-    .flatMap(inside)
-    .filter((file) => /\.(?:tsx?|mjs)$/.test(file) && !file.startsWith(GENERATED))
-    .sort();
-}
-
 /** The lines that are compared, with their numbers. */
 function codeLines(text) {
   const lines = [];
@@ -54,7 +42,7 @@ function codeLines(text) {
   return lines;
 }
 
-/** What of a file's lines is in `seen`, by their text; adds the rest to it. */
+/** Returns the copies of lines in `seen`, by their text; adds the file's other lines to it. */
 function copiesIn(file, lines, seen) {
   const copies = [];
   for (let first = 0; first + MIN_LINES <= lines.length; first++) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Failure } from "./run.mjs";
 
 const FOLDER = "docs/pictures";
-/** What the pictures show is made of these: what the page is, what it is told, and what the command prints. */
+/** The pictures show the page, its rows, and the output of the command. */
 const SHOWN = [
   "packages/page/src",
   "packages/page/public",
@@ -33,7 +33,7 @@ export function checkPictures(root) {
   throw new Failure(`${FOLDER} is stale: run \`npm run pictures\` and commit it; changed since: ${changed.join(", ")}`);
 }
 
-/** By each of the files, a hash of it. */
+/** Returns a hash of each file. */
 function shownBy(root) {
   const files = SHOWN.flatMap((path) =>
     /\.\w+$/.test(path) ? [path] : readdirSync(join(root, path)).map((name) => `${path}/${name}`),

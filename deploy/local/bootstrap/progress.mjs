@@ -1,7 +1,7 @@
 const REDRAW_EVERY_MS = 1000;
 const PLAIN_LINE_EVERY_MS = 15_000;
 
-/** Whether lines may be redrawn; never on CI, where every line is kept. */
+/** True when lines may be redrawn; never on CI, where every line is kept. */
 const isInteractive = Boolean(process.stderr.isTTY) && process.env.CI === undefined;
 
 /**

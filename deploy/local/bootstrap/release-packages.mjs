@@ -5,7 +5,7 @@ import { Failure } from "./run.mjs";
 const PLATFORM = `${process.platform}-${process.arch}`;
 /** Packages that are found by their names, though nobody imports them: files of the page. */
 const FOUND_BY_NAME = ["preact"];
-/** What only who compiles native code needs. */
+/** Packages that only compiling native code needs. */
 const TO_COMPILE = ["node-addon-api"];
 const NEEDED_FILE = /(?:\.[cm]?js|\.json|\.node|\.proto)$|(?:^|\/)(?:licen[cs]e|notice|copying)[^/]*$/i;
 const NOT_NEEDED =
@@ -33,7 +33,7 @@ function importedBy({ dependencies = {}, peerDependencies = {}, peerDependencies
   return [...Object.keys(dependencies), ...peers].filter((name) => !TO_COMPILE.includes(name));
 }
 
-/** As Node finds it: beside who imports it, or in a folder above. */
+/** Returns the folder of a package as Node finds it: beside its importer, or in a folder above. */
 function folderOf(root, name, importer) {
   for (let at = importer; at !== "."; at = dirname(at))
     if (existsSync(join(root, at, "node_modules", name))) return join(at, "node_modules", name);

@@ -13,9 +13,9 @@ import { Failure, runQuietly } from "./run.mjs";
 const TAR_TIMEOUT_MS = 5 * 60_000;
 /** Whatever is packed is of this moment, so that equal contents are equal bytes. */
 const PACKED_AT = "@315532800";
-/** What only tests start. */
+/** Programs that only tests start. */
 const FOR_TESTS = /\/testing\//;
-/** What else is started of a service's folder: by the operator's command, or by hand. */
+/** Further programs of a service's folder: started by the operator's command, or by hand. */
 const BESIDE = {
   director: ["restore", "check-store", "hash-password"].map((name) => `services/director/dist/${name}.js`),
   "disk-registry": ["restore", "check-store"].map((name) => `services/disk-registry/dist/${name}.js`),
@@ -31,9 +31,9 @@ export const PROGRAMS = {
   "diskmesh-disk-registry": "disk-registry",
   "diskmesh-disk-agent": "disk-agent",
 };
-/** What is set unless somebody else did: a device's file that hangs holds a thread, and a few would hold all of Node's. */
+/** Default settings: a hung device file holds a thread, and a few would hold all of Node's. */
 const SETTINGS = { "diskmesh-disk-agent": ["UV_THREADPOOL_SIZE", "64"] };
-/** What is copied as it is: to where in the archive, from where in the repository. */
+/** Files that are copied as they are: places in the archive, and their sources in the repository. */
 const COPIES = {
   proto: "proto",
   docs: "docs",
@@ -47,7 +47,7 @@ const COPIES = {
   "README.md": "deploy/release/README.md",
   LICENSE: "LICENSE",
 };
-/** What of those only this repository needs. */
+/** Files in those folders that only this repository needs. */
 const LEFT_OUT = /\.test\.|\/buf(?:\.gen)?\.yaml$|deliberate-breaks\.json$/;
 
 /** `npm run release`: makes `.cache/release/diskmesh-VERSION.tar.gz`, and says where it is. */
@@ -77,7 +77,7 @@ export async function makeRelease(root, folder) {
     } catch (error) {
       throw new Failure(`there can be no folder for the release: ${error.message}`);
     }
-  // As deep below the root whoever makes it: source maps say from there where the sources are.
+  // A folder at a fixed depth below the root, because source maps name the sources relative to it.
   const work = mkdtempSync(join(root, ".cache/making-release-"));
   try {
     const bundled = await step("bundling the release (esbuild)", () => bundleAll(root, join(work, name)), {
@@ -125,7 +125,7 @@ async function bundleAll(root, folder) {
     ],
   }));
   wanted.push({ outdir: "lib/cli", entryPoints: ["packages/cli/dist/main.js"] });
-  // What drivers import, their own and others': vendors' drivers find it by its name.
+  // Vendors' drivers import this package by its name.
   wanted.push({ outdir: "node_modules/@diskmesh/driver", entryPoints: ["packages/driver/dist/index.js"] });
   const drivers = Object.values(readJson(join(root, "packages/drivers/package.json")).exports);
   wanted.push({

@@ -53,7 +53,7 @@ export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
       if (reason === undefined) resolve(output);
       else reject(new ProgramFailure([file, ...args].join(" "), reason, output));
     };
-    // What the program left running may hold its output open.
+    // Processes that the program left running may hold its output open.
     child.once("exit", () =>
       setTimeout(() => [child.stdout, child.stderr].map((stream) => stream.destroy()), OUTPUT_GRACE_MS).unref(),
     );

@@ -63,7 +63,7 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
       continue;
     }
     result = { ...message, durationMs: performance.now() - child.fileBeganMs };
-    // What was printed before arrives before it.
+    // Earlier output arrives before it.
     await nextTurn();
     yield result;
     if (result.failures.length > 0 || queue.length === 0) break;

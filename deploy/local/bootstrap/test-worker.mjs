@@ -18,7 +18,7 @@ process.on("message", async ({ file, options }) => {
   const fail = (title, error) => {
     const difference = showDiff(error) ? generateDiff(stringify(error.actual), stringify(error.expected)) : "";
     result.failures.push({ title, error: `${error?.stack ?? error}${difference}` });
-    // Whoever waits for the other tests of the file is told now.
+    // Printed now, for people who wait for the other tests of the file.
     console.log(`failed: ${title}\n${result.failures.at(-1).error}`);
   };
   await run(file, options, result, fail).catch((error) => fail("could not be loaded", error));
@@ -47,7 +47,7 @@ async function run(file, options, result, fail) {
   mocha.dispose();
 }
 
-/** What would keep a process alive that ran this file alone, once it has had time to end. */
+/** Returns the handles that would keep a process of this file alone alive, once it has had time to end. */
 async function leftOpen(before) {
   for (const untilMs = performance.now() + LEFT_OPEN_LIMIT_MS; ; await sleep(20)) {
     const left = process.getActiveResourcesInfo();

@@ -8,12 +8,12 @@ import { touchedTests } from "./touched-tests.mjs";
 const PROGRESS_EVERY_MS = 15_000;
 /** A test that lasts longer is named while it does: it may hang. */
 const LONG_TEST_MS = 60_000;
-/** Of each failure, as it is told again at the end. */
+/** The most lines of each failure in the summary. */
 const MAX_FAILURE_LINES = 60;
 // Tests of processes wait for each other most of the time.
 const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
 
-/** What another version of Node is most likely to break: pure models, gRPC, the stores, and the whole story. */
+/** Tests that another version of Node is most likely to break: pure models, gRPC, the stores, and the whole story. */
 const RUN_ON_LTS =
   /\/model\/|^services\/director\/dist\/(?:specs|instances|locks)\/|^packages\/(?:rpc|tablet)\/|^deploy\/local\/dist\/start\.test/;
 
@@ -35,9 +35,9 @@ export async function runTests(root, args, options = {}) {
   const { _: names, ...given } = loadOptions(args.filter((arg) => arg !== "--changed"));
   const inCamelCase = ([name, value]) => [name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()), value];
   const mochaOptions = Object.fromEntries(Object.entries(given).map(inCamelCase));
-  // Whoever asks for some of them wants all of these, and CI wants all.
+  // A run of named tests runs all of their cases, and so does CI.
   process.env.DISKMESH_QUICK_RUN = String(Boolean(isQuick) && args.length === 0 && !process.env.CI);
-  // What several files need is made there once.
+  // Test files make shared files here, once.
   process.env.DISKMESH_RUN_FOLDER = mkdtempSync(join(tmpdir(), "diskmesh-run-"));
   process.once("exit", () => rmSync(process.env.DISKMESH_RUN_FOLDER, { recursive: true, force: true }));
   const all = builtFiles(root).filter((file) => file.endsWith(".test.js"));

@@ -80,6 +80,14 @@ const TOOLS = [
     why: "calls vendor methods as Ironic's users do",
     usedBy: "vendor passthru",
   },
+  { name: "go", since: "1.24", why: "builds a client of the protos", usedBy: "clients in other languages" },
+  {
+    name: "python-grpc-tools-protoc",
+    since: "1.85",
+    pip: "grpcio-tools==1.85.1 grpcio-status==1.85.1",
+    why: "makes a client of the protos",
+    usedBy: "clients in other languages",
+  },
 ];
 
 /** Links of a folder that is a whole PATH: what a newcomer has, and the nats-server that every command installs. */
@@ -165,7 +173,7 @@ async function installByPip(name, requirement, folder) {
   const pip = join(environment, "bin", "pip");
   await step(`installing ${name} (pip install ${requirement})`, async () => {
     await runQuietly(python, ["-m", "venv", environment], { timeoutMs: INSTALL_TIMEOUT_MS });
-    await runQuietly(pip, ["install", "--quiet", requirement], { timeoutMs: INSTALL_TIMEOUT_MS });
+    await runQuietly(pip, ["install", "--quiet", ...requirement.split(" ")], { timeoutMs: INSTALL_TIMEOUT_MS });
   });
   const made = join(environment, "bin", name);
   if (!readdirSync(folder).includes(name)) symlinkSync(made, join(folder, name));

@@ -7,7 +7,7 @@ import { builtFiles, workspaceFolders } from "./build.mjs";
 /** A name of a module, be it imported or the file of a process that is started. */
 const MODULE = /["'`](@diskmesh\/[\w./-]+|[^"'`\s]+\.js)["'`]/g;
 
-/** Of the test files given, those that run, start or lie beside what differs from the last commit. */
+/** Returns the given test files that run, start or lie beside a file that differs from the last commit. */
 export function touchedTests(root, tests) {
   const files = builtFiles(root);
   const named = new Map(files.map((file) => [file, modulesIn(file, files)]));

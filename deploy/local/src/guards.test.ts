@@ -16,7 +16,14 @@ interface Finding {
 function folderWith(files: Readonly<Record<string, string>>): string {
   const folder = temporaryFolder();
   symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
-  for (const name of ["biome.json", "knip.json", "tsconfig.base.json", "proto/buf.yaml", "deploy/local/guards"])
+  for (const name of [
+    "biome.json",
+    "knip.json",
+    "tsconfig.base.json",
+    "proto/buf.yaml",
+    "proto/vendor",
+    "deploy/local/guards",
+  ])
     cpSync(join(repository, name), join(folder, name), { recursive: true });
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });

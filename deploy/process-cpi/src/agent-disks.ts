@@ -4,7 +4,7 @@ import { parseId } from "@diskmesh/domain";
 import { writeWhole } from "./state.js";
 
 interface Disks {
-  /** By CID, the hint with which they were added. */
+  /** The hint of each disk's attachment, by CID. */
   readonly persistent: Readonly<Record<string, unknown>>;
   readonly mounted: readonly string[];
 }
@@ -14,7 +14,7 @@ export interface AgentDisksOptions {
   readonly describeHint: (hint: unknown) => string;
 }
 
-/** What an agent knows of its VM's disks: persistent ones are entries in a file, dynamic ones links in a folder. */
+/** An agent's knowledge of its VM's disks: persistent ones are entries in a file, dynamic ones links in a folder. */
 export class AgentDisks {
   readonly #file: string;
   readonly #links: string;
@@ -63,7 +63,7 @@ export class AgentDisks {
     rmSync(this.#linkOf(cid), { force: true });
   }
 
-  /** As after a reboot. */
+  /** Forgets the links, as a reboot does. */
   forgetLinks(): void {
     mkdirSync(this.#links, { recursive: true });
     for (const name of readdirSync(this.#links)) rmSync(join(this.#links, name), { force: true });

@@ -5,7 +5,7 @@ import { request } from "node:https";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/** Of fetch_logs_with_signed_url. */
+/** The arguments of fetch_logs_with_signed_url. */
 export interface WantedLogs {
   readonly signed_url: string;
   readonly log_type: string;
@@ -15,7 +15,7 @@ export interface WantedLogs {
 
 const run = promisify(execFile);
 const TIMEOUT_MS = 60_000;
-/** By their types; it runs no jobs, and has no operating system of its own. */
+/** Log files by type; it runs no jobs, and has no operating system of its own. */
 const FILES: Readonly<Record<string, readonly string[]>> = { job: [], agent: ["agent.log", "asked.jsonl"], system: [] };
 
 /** Packs an agent's logs and sends them where it is told to. */

@@ -104,7 +104,7 @@ function diskMethods(disks: AgentDisks): Record<string, AgentMethod> {
   };
 }
 
-/** What the health monitor is told. */
+/** Returns the heartbeat for the health monitor. */
 export function heartbeatOf(settings: Settings, { spec, jobState }: AgentState): object {
   const {
     deployment = "",

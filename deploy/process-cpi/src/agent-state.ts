@@ -5,19 +5,19 @@ import { writeWhole } from "./state.js";
 
 interface Stored {
   readonly jobState: string;
-  /** What apply said that the VM is part of. */
+  /** The spec of the last apply. */
   readonly spec: Readonly<Record<string, unknown>>;
-  /** What update_settings changed. */
+  /** The settings that update_settings changed. */
   readonly mbus?: MbusSettings;
   readonly blobstores?: readonly BlobstoreSettings[];
 }
 
-/** What update_settings gives; what is left out stays as it is. */
+/** The settings of update_settings; those that are left out stay as they are. */
 export type Updated = Pick<Stored, "mbus" | "blobstores">;
 
 const NOTHING: Stored = { jobState: "unknown", spec: {} };
 
-/** What an agent remembers over its restarts. */
+/** An agent's state, which survives its restarts. */
 export class AgentState {
   readonly #file: string;
   #stored: Stored;
@@ -47,7 +47,7 @@ export class AgentState {
     this.#change({ ...this.#stored, spec });
   }
 
-  /** Whether anything is new. */
+  /** Returns true when anything is new. */
   update({ mbus = this.#stored.mbus, blobstores = this.#stored.blobstores }: Updated): boolean {
     const stored = { ...this.#stored, ...(mbus && { mbus }), ...(blobstores && { blobstores }) };
     if (JSON.stringify(stored) === JSON.stringify(this.#stored)) return false;
@@ -55,7 +55,7 @@ export class AgentState {
     return true;
   }
 
-  /** By which it knows whoever takes its logs; undefined where nobody said. */
+  /** Returns the authorities of log uploads; undefined where none are known. */
   logAuthorities({ env }: Settings): string | undefined {
     const [blobstore] = this.#stored.blobstores ?? env.bosh?.blobstores ?? [];
     return blobstore?.options?.tls?.cert?.ca;

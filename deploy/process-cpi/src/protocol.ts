@@ -25,11 +25,11 @@ interface Context {
 }
 
 export interface AgentProperties {
-  /** What agents are told when `env` tells them nothing, as in version 1. */
+  /** The agents' settings where `env` has none, as in version 1. */
   readonly mbus?: MbusSettings;
   /** The program that is a VM's agent, a bosh-agent; the CPI's own stands in where none is given. */
   readonly path?: string;
-  /** Of the stand-in; 30,000 by default, which is what BOSH's agents do. */
+  /** The stand-in's interval in ms; 30,000 by default, as BOSH's agents have it. */
   readonly heartbeat_interval_ms?: number;
 }
 
@@ -72,7 +72,7 @@ export class CpiError extends Error {
 export const cloudError = (type: string, message: string, okToRetry = false): CpiError =>
   new CpiError(`Bosh::Clouds::${type}`, message, okToRetry);
 
-/** Whether the agent gets its settings from the bosh-registry. */
+/** Returns true when the agent gets its settings from the bosh-registry. */
 export function usesRegistry(request: Request): boolean {
   return (request.api_version ?? 1) < 2 || (request.context.vm?.stemcell?.api_version ?? 1) < 2;
 }

@@ -1,6 +1,6 @@
 import type { Request, Settings } from "./protocol.js";
 
-/** What agents of version 1 are told: their settings, at the bosh-registry. */
+/** Settings of agents of version 1, at the bosh-registry. */
 
 type PersistentDisks = Settings["disks"]["persistent"];
 

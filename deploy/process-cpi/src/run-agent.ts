@@ -25,7 +25,7 @@ export interface AgentOptions {
  * its jobs run as soon as they are started. What it was asked is in asked.jsonl of the VM's folder.
  */
 export async function runAgent(folder: string, { describeHint = JSON.stringify }: AgentOptions = {}): Promise<void> {
-  // Whoever takes the VM's folder away ends the VM.
+  // Removing the VM's folder ends the VM.
   setInterval(() => existsSync(folder) || process.exit(), LOOK_AROUND_MS);
   const { heartbeatIntervalMs = HEARTBEAT_INTERVAL_MS } = readUserData(folder);
   const state = new AgentState(folder);

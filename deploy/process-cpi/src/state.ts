@@ -85,7 +85,7 @@ export class Documents<Document> {
 export class State {
   readonly vms: Documents<VmState>;
   readonly disks: Documents<DiskState>;
-  /** By disk, the VM that it is attached to. */
+  /** The VM of each attached disk. */
   readonly attachments: Documents<string>;
   readonly stemcells: Documents<object>;
   readonly snapshots: Documents<object>;
@@ -105,7 +105,7 @@ export class State {
     return join(this.folder, "disks", `${diskCid}.img`);
   }
 
-  /** What belongs to one VM. */
+  /** Returns the folder of a VM's own files. */
   vmFolder(vmCid: string): string {
     return join(this.folder, "vm-folders", vmCid);
   }

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { type AgentProperties, type Networks, type Request, type Settings, usesRegistry } from "./protocol.js";
 import { type State, writeWhole } from "./state.js";
 
-/** What a VM is told at its start, in a file of its folder. */
+/** A VM's settings at its start, in a file of its folder. */
 export interface UserData {
   /** The VM's address; what it sends comes from there. */
   readonly ip?: string;

@@ -1,4 +1,3 @@
-export * from "./generated/diskmesh/registry/v1/agent_registration_service.js";
 export * from "./generated/diskmesh/registry/v1/disk_registry_service.js";
 export * from "./generated/diskmesh/registry/v1/fleet_service.js";
 export * from "./generated/diskmesh/registry/v1/types.js";

@@ -7,14 +7,14 @@ export interface ActionCall {
   /** Those of its usage, in their order; one that may be left out is "" then. */
   readonly args: readonly string[];
   readonly options: Options;
-  /** Of a person who does not want to wait any longer. */
+  /** Aborted when the person stops waiting. */
   readonly signal: AbortSignal;
 }
 
-/** By their long names in camel case. */
+/** Options by their long names in camel case. */
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
-/** What the command can do. */
+/** One subcommand. */
 export interface Action {
   /** Its name and arguments, such as `remove-host <host-id>`. */
   readonly usage: string;

@@ -1,6 +1,6 @@
 import { DomainError } from "@diskmesh/domain";
 
-/** What a script learns from how the command ends. */
+/** The exit codes of the command, for scripts. */
 export const EXIT_CODES = {
   done: 0,
   /** Refused, or failed for good: the same again fails again. */
@@ -15,7 +15,7 @@ export const EXIT_CODES = {
   unknown: 5,
 } as const;
 
-/** What was typed is wrong, or what must be there is not: nobody was asked. */
+/** The command line is wrong, or a file that it needs is missing. No service was asked. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }

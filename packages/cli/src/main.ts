@@ -4,9 +4,9 @@ import { EXIT_CODES } from "./exit-codes.js";
 const stop = new AbortController();
 process.once("SIGINT", () => stop.abort());
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  // Whoever reads it has read enough.
+  // The reader of the output has read enough.
   if (error.code === "EPIPE") process.exit(EXIT_CODES.done);
-  // What was asked for may be done, and whoever asked has not got the answer: a full disk cuts a list off.
+  // The request may be done although its answer could not be written: a full disk cuts a list off.
   process.stderr.write(`diskmesh: cannot write the answer: ${error.message}\n`);
   process.exit(EXIT_CODES.unknown);
 });

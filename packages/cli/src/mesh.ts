@@ -32,7 +32,7 @@ const STATE_FOLDER = ".diskmesh";
 const DEADLINE_MS = 30_000;
 
 export interface MeshOptions {
-  /** What `npm start` keeps; by default the nearest `.diskmesh` at or above the working folder. */
+  /** The folder that `npm start` keeps; by default the nearest `.diskmesh` at or above the working folder. */
   readonly state: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly workingFolder: string;
@@ -88,12 +88,12 @@ export class Mesh {
     return this.#client(AdminServiceDefinition, service);
   }
 
-  /** Of one of the service's processes, as `health` is. */
+  /** Returns the admin client of one of the service's processes. */
   adminAt(service: ServiceName, address: string) {
     return this.#client(AdminServiceDefinition, service, [address]);
   }
 
-  /** Of one of the service's processes. */
+  /** Resolves with the health of one of the service's processes. */
   health(service: ServiceName, address: string) {
     return this.#client(HealthDefinition, service, [address]);
   }
@@ -125,7 +125,7 @@ export class Mesh {
       try {
         client = createClient(definition, { address, tls, serverRole: service, defaultDeadlineMs: DEADLINE_MS });
       } catch (error) {
-        // Of files that cannot be used: nobody was asked.
+        // The files cannot be used: no service was asked.
         throw error instanceof InvalidArgumentError ? new UsageError(error.message) : error;
       }
       this.#clients.set(key, client);

@@ -2,7 +2,7 @@ import type { Writable } from "node:stream";
 import type { Trouble } from "@diskmesh/api/registry";
 import { visible } from "@diskmesh/domain";
 
-/** What of an item stands in a column. */
+/** The cell of each column for an item. */
 export type Columns<Item> = Readonly<Record<string, (item: Item) => string | number | boolean>>;
 
 export interface OutputOptions {
@@ -42,7 +42,7 @@ export class Output {
     }
   }
 
-  /** What a call answered: `text` for people. */
+  /** Prints a call's answer: as JSON for scripts, `text` for people. */
   answer(answer: object, text: string): void {
     if (this.isJson) this.#json(answer);
     else for (const line of text.split("\n")) this.#options.out.write(`${this.#coloured(printable(line))}\n`);
@@ -59,7 +59,7 @@ export class Output {
     this.#options.out.write(this.#options.out.isTTY ? visible(lines) : lines);
   }
 
-  /** For the person beside it. */
+  /** Prints a line for people, beside the output. */
   say(text: string): void {
     this.#options.err.write(`${printable(text)}\n`);
   }
@@ -86,7 +86,7 @@ export class Output {
   }
 }
 
-/** What services answer holds what callers of them gave: nothing of it moves the cursor of a terminal. */
+/** Escapes control characters: answers contain text of other callers, which must not move the cursor of a terminal. */
 function printable(value: string | number | boolean): string {
   return visible(String(value).replace(/[\n\t]/g, " "));
 }

@@ -2,7 +2,7 @@ import type { Cause, Subject } from "@diskmesh/api/common";
 
 const keyOf = (subject: Subject | undefined): string => `${subject?.kind} ${subject?.name}`;
 
-/** What it all comes to: from the first cause on, the first one of what that waits for. */
+/** Returns the root cause: follows the first cause of each waiting subject. */
 export function rootCause(causes: readonly Cause[]): Cause | undefined {
   const passed = new Set<string>();
   let found = causes[0];

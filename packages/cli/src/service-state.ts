@@ -7,7 +7,7 @@ export const EXPLAINED = ["disk-registry", "director"] as const satisfies readon
 
 const ASK_DEADLINE_MS = 2_000;
 
-/** What each process of a service lacks, those that answer first. */
+/** Returns the missing dependencies of each process of a service, those that answer first. */
 export async function explainService(mesh: Mesh, service: (typeof EXPLAINED)[number]): Promise<ExplainResponse> {
   const addresses = mesh.addresses(service);
   const told = await Promise.all(addresses.map((address) => askProcess(mesh, service, address)));

@@ -2,7 +2,7 @@ import { AttachState, Health, HostState } from "@diskmesh/api/registry";
 import { quoted } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
-/** What people type for values of enums, sizes and times. */
+/** Values of enums, sizes and times as people type them. */
 
 export const hostState = (text: string) => named("state", HostState, text);
 export const deviceHealth = (text: string) => named("health", Health, text);

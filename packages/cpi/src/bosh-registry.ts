@@ -1,9 +1,9 @@
-/** Of the contract, from which on agents get their settings and disks without the bosh-registry. */
+/** From this version of the contract on, agents get settings and disks without the bosh-registry. */
 const WITHOUT_REGISTRY = 2;
 
 /**
- * Whether a VM's agent is served by the bosh-registry: its CPI or its stemcell is of version 1 (seed 000). The one rule
- * for the director, which serves the bosh-registry, and the dispatcher, which passes on hints where there is none.
+ * Returns true when the bosh-registry serves a VM's agent: its CPI or its stemcell has version 1 (seed 000). The
+ * director serves the bosh-registry by this rule, and the dispatcher forwards hints to agents where it is false.
  */
 export function usesBoshRegistry(cpiApiVersion: number, stemcellApiVersion: number): boolean {
   return cpiApiVersion < WITHOUT_REGISTRY || stemcellVersionOf(stemcellApiVersion) < WITHOUT_REGISTRY;

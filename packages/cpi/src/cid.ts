@@ -1,6 +1,6 @@
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
 
-/** What an id in a CPI is the id of. */
+/** The kind of object that a CPI's id names. */
 export type CidKind = "vm" | "disk" | "stemcell" | "snapshot";
 
 const MAX_CID_LENGTH = 255;
@@ -8,13 +8,16 @@ const PRINTABLE = /^[\x21-\x7e]+$/;
 /** Agents make file names of these: one with a slash would escape their folder. */
 const FILE_NAMES: ReadonlySet<CidKind> = new Set(["vm", "disk"]);
 
-/** What a CPI's id must be, for messages. */
+/** Returns the rule for ids of that kind, for messages. */
 export function cidRule(kind: CidKind): string {
   const text = `at most ${MAX_CID_LENGTH} printable ASCII characters without blanks`;
   return FILE_NAMES.has(kind) ? `${text} that make a file name` : text;
 }
 
-/** Whether it can be an id in some CPI. Infrastructures choose them, and each CPI may demand more of its own. */
+/**
+ * Returns true when the value can be an id of some CPI. Infrastructures choose ids, and a CPI may demand more of its
+ * own.
+ */
 export function isCid(kind: CidKind, value: unknown): value is string {
   if (typeof value !== "string" || value.length > MAX_CID_LENGTH || !PRINTABLE.test(value)) return false;
   return !FILE_NAMES.has(kind) || !(value.includes("/") || value === "." || value === "..");

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@diskmesh/domain";
 
-/** What a CPI call carries beside its arguments. */
+/** The context of a CPI call, beside its arguments. */
 export interface CpiCall {
   /** Aborts when the caller gives up, the deadline comes, or a newer director leads. */
   readonly signal: AbortSignal;
@@ -43,7 +43,7 @@ export interface Vm {
   readonly networks: JsonObject;
   /** The id under which its agent is reached by mbus. */
   readonly agentId: string;
-  /** Whether the agent reads its settings from the bosh-registry. */
+  /** True when the agent reads its settings from the bosh-registry. */
   readonly usesRegistry: boolean;
   /** The version of the contract that was spoken. */
   readonly apiVersion: number;
@@ -52,7 +52,7 @@ export interface Vm {
 /** One that a CPI has. */
 export interface ListedVm {
   readonly vmCid: string;
-  /** What create_vm was given; empty where the CPI does not know. */
+  /** The agent id that create_vm got; empty where the CPI does not know it. */
   readonly agentId: string;
 }
 

@@ -23,7 +23,7 @@ export type CpiReason =
   | "CPI_CONFIG_UNKNOWN"
   | "CPI_CONFIG_INVALID";
 
-/** Whether it is one of these errors, here or as an answer of a dispatcher. */
+/** Returns true for an error of that reason, thrown here or received from a dispatcher. */
 export function isCpiError<Reason extends CpiReason>(
   error: unknown,
   ...reasons: readonly Reason[]

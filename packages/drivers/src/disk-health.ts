@@ -18,7 +18,7 @@ const settings = z.strictObject({
       temperatureCelsius: count.default(65),
       percentageUsed: count.default(95),
       mediaErrors: count.default(0),
-      /** Of half of the last probes. */
+      /** The median latency of the last probes. */
       probeLatencyMs: count.default(1_000),
     })
     .prefault({}),
@@ -36,7 +36,8 @@ const look = {
 } as const;
 
 /**
- * What drives say of themselves, what the kernel counted of them, and how fast they answer.
+ * Reports the drives' own health, the kernel's counters, and the drives' latency.
+ *
  * @public loaded by its name
  */
 export default class DiskHealth extends Driver<Settings> {

@@ -1,4 +1,4 @@
-/** What the kernel has counted of a drive since it appeared. */
+/** The kernel's counters of a drive since it appeared. */
 interface IoStatistics {
   readonly reads: number;
   readonly readBytes: number;

@@ -1,16 +1,16 @@
 import { execFile } from "node:child_process";
 import { MethodError } from "@diskmesh/driver";
 
-/** What a drive says of itself, as far as smartctl tells it for its kind. */
+/** A drive's own health, as far as smartctl reports it for its kind. */
 export interface Smart {
   readonly model: string;
-  /** Whether the drive calls itself healthy; undefined where it says nothing. */
+  /** True when the drive calls itself healthy; undefined where it does not say. */
   readonly passed: boolean | undefined;
   readonly temperatureCelsius: number | undefined;
   readonly powerOnHours: number | undefined;
   readonly reallocatedSectors: number | undefined;
   readonly pendingSectors: number | undefined;
-  /** Of an NVMe drive. */
+  /** Only for an NVMe drive. */
   readonly percentageUsed: number | undefined;
   readonly mediaErrors: number | undefined;
 }
@@ -39,7 +39,7 @@ type Tree = { readonly [name: string]: unknown };
 const tree = (value: unknown): Tree => (typeof value === "object" && value !== null ? (value as Tree) : {});
 const numberOf = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
 
-/** Of the JSON that smartctl 7 writes. */
+/** Parses the JSON that smartctl 7 writes. */
 export function parseSmart(output: string, file: string): Smart {
   let all: Tree;
   try {

@@ -1,4 +1,4 @@
-import { RetryInfo, Status } from "@diskmesh/api/google-rpc";
+import { BadRequest, RetryInfo, Status } from "@diskmesh/api/google-rpc";
 import * as domain from "@diskmesh/domain";
 import { type DomainError, messageOf } from "@diskmesh/domain";
 import { identityOfAlternativeNames } from "@diskmesh/tls";
@@ -94,9 +94,25 @@ describe("statusOfError and errorOfStatus", () => {
 
   it("long texts and many details -> shortened, so that they fit into headers", () => {
     const about = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`key_${index}`, "v".repeat(10_000)]));
-    const answer = statusOfError(new domain.NotFoundError("x".repeat(100_000), { about }), "r-1");
-    const [bytes] = answer.metadata.get("grpc-status-details-bin");
-    expect(answer.details.length + (bytes as Buffer).length).to.be.lessThan(10_000);
+    const wrong = new domain.InvalidArgumentError("x".repeat(100_000), { about: { field: "a", ...about } });
+    for (const error of [new domain.NotFoundError("x".repeat(100_000), { about }), wrong]) {
+      const answer = statusOfError(error, "r-1");
+      const [bytes] = answer.metadata.get("grpc-status-details-bin");
+      expect(answer.details.length + (bytes as Buffer).length).to.be.lessThan(10_000);
+    }
+  });
+
+  it("a field that is wrong -> google.rpc.BadRequest, for an InvalidArgumentError alone", () => {
+    const about = { field: "host_id" };
+    const violationsOf = (error: DomainError) => {
+      const [bytes] = statusOfError(error, "r-1").metadata.get("grpc-status-details-bin");
+      const details = Status.decode(bytes as Buffer).details.filter(({ typeUrl }) => typeUrl.endsWith(".BadRequest"));
+      return details.flatMap(({ value }) => BadRequest.decode(value).fieldViolations);
+    };
+    const violation = { field: "host_id", description: "host_id is empty", reason: "", localizedMessage: undefined };
+    expect(violationsOf(new domain.InvalidArgumentError("host_id is empty", { about }))).to.deep.equal([violation]);
+    expect(violationsOf(new domain.InvalidArgumentError("it is empty"))).to.deep.equal([]);
+    expect(violationsOf(new domain.NotFoundError("host_id is not there", { about }))).to.deep.equal([]);
   });
 
   const strangers: readonly [string, status, boolean, string, string][] = [

@@ -10,7 +10,7 @@ export interface ChildOptions {
   /** Runs the command and becomes it, e.g. `nsenter` with its options. */
   readonly launcher?: readonly string[] | undefined;
   readonly env?: Readonly<Record<string, string>>;
-  /** What the process writes is appended here too, for looking at after a failure. */
+  /** The file that the output is appended to, to be read after a failure. */
   readonly logFile: string;
 }
 

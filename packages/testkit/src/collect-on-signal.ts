@@ -5,7 +5,7 @@ import { collectGarbage, HELD_FOLDER, type Held, heldFile } from "./garbage.js";
 let times = 0;
 process.on("SIGUSR2", () => {
   collectGarbage();
-  // What only waited for a turn of the event loop goes then.
+  // Objects that waited only for a turn of the event loop are released by then.
   setImmediate(() => {
     collectGarbage();
     times += 1;
@@ -18,7 +18,7 @@ function tell(folder: string): void {
   const { heapUsed, external } = process.memoryUsage();
   const held: Held = { times, heapBytes: heapUsed + external, resources: process.getActiveResourcesInfo().length };
   const path = heldFile(folder, process.pid);
-  // Whoever looks for it finds it whole.
+  // Renamed into place, so that a reader finds a whole file.
   writeFileSync(`${path}.new`, JSON.stringify(held));
   renameSync(`${path}.new`, path);
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onExit } from "./on-exit.js";
 
-/** What the files of one `npm test` share; by hand each process has one of its own. */
+/** Returns the folder that the files of one `npm test` share. A test process started by hand has its own. */
 export function runFolder(): string {
   process.env.DISKMESH_RUN_FOLDER ??= temporaryFolder();
   return process.env.DISKMESH_RUN_FOLDER;

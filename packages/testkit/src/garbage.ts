@@ -4,11 +4,11 @@ import { runInNewContext } from "node:vm";
 
 export const HELD_FOLDER = "DISKMESH_HELD_FOLDER";
 
-/** What a process held when it had collected its garbage. */
+/** The memory of a process after a garbage collection. */
 export interface Held {
   /** How often it has been asked. */
   readonly times: number;
-  /** Of JavaScript's heap, and of buffers outside of it. */
+  /** Bytes in JavaScript's heap and in buffers outside of it. */
   readonly heapBytes: number;
   /** Handles and requests under way: sockets, timers, watchers. */
   readonly resources: number;

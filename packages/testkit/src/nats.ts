@@ -6,7 +6,7 @@ import { Child, type Exit } from "./child-process.js";
 import { eventually } from "./eventually.js";
 import { freePort } from "./ports.js";
 
-/** What one certificate may do. `user` is its identity URI, which nats-server maps certificates to users by. */
+/** The permissions of one certificate. `user` is its identity URI, by which nats-server finds the user. */
 interface NatsUser {
   readonly user: string;
   readonly publish: readonly string[];
@@ -22,7 +22,7 @@ export interface NatsOptions {
   readonly users: readonly NatsUser[];
   /** Below `folder`: what its configuration includes in place of `users`. */
   readonly authFile?: string | undefined;
-  /** Whose certificates it takes; by default that of the certificates given. */
+  /** The CA of the accepted client certificates; by default that of the server's certificate. */
   readonly caFile?: string | undefined;
   /** SHA-256 of the public keys that are let in, in hex; any that the authority signed by default. */
   readonly pinnedKeys?: readonly string[];
@@ -51,7 +51,7 @@ export class NatsServer {
     readonly port: number,
   ) {}
 
-  /** For `servers` of a client. */
+  /** The address for a client's `servers`. */
   get address(): string {
     return `${this.#host}:${this.port}`;
   }

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:net";
 
 /** Above 10080, the last port to which `fetch` and browsers refuse to connect. */
 const FIRST_PORT = 10_081;
-/** As Linux comes; used where it cannot be read, and where the kernel was told to give nearly all ports away. */
+/** Linux's default; used where the setting cannot be read, and where it leaves hardly any ports below it. */
 const DEFAULT_EPHEMERAL_FROM = 32_768;
 const FEWEST_PORTS = 1_000;
 const ATTEMPTS = 1_000;

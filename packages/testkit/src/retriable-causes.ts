@@ -30,7 +30,10 @@ interface Cause {
   readonly status: string;
 }
 
-/** What passes by itself, or once an operator has made room, as it is thrown within a handler, and what callers are told. */
+/**
+ * Faults that pass by themselves or once an operator has made room: the error thrown in a handler, and the caller's
+ * answer.
+ */
 const RETRIABLE_CAUSES: readonly Cause[] = [
   { what: "another process leads", thrown: () => servedElsewhere("it leads"), status: "UNAVAILABLE" },
   { what: "the lease is lost", thrown: () => new UnavailableError("lease"), status: "UNAVAILABLE" },
@@ -71,7 +74,7 @@ export interface Offered {
   readonly offer: Offer;
   /** The certificates of which one may call each method. */
   readonly callers: readonly string[];
-  /** By method, where an empty one would be refused before that. */
+  /** Requests by method, where an empty one would be refused first. */
   readonly requests?: Requests;
 }
 
@@ -146,7 +149,7 @@ class AllMethods implements AsyncDisposable {
       try {
         await ended(definition, this.#client(definition, caller), method, this.offered.requests?.[method] ?? {});
       } catch {
-        // What the server told is noted by itself: a client makes of a bug what may pass.
+        // The server's answer is recorded separately, because a client turns a bug into a retriable error.
       }
       if (this.#statusOfLast !== "PERMISSION_DENIED") return this.#statusOfLast;
     }

@@ -16,7 +16,7 @@ export interface ServiceProcessOptions {
   /** How its gRPC health is asked. */
   readonly health: {
     readonly address: string;
-    /** Of the one who asks: any role will do. */
+    /** The certificate of the caller; any role will do. */
     readonly tls: TlsFiles;
     readonly serverRole: Role;
     readonly serverName?: string;
@@ -29,8 +29,8 @@ export interface ServiceProcessOptions {
 }
 
 /**
- * What a start waits for: that it serves and has all that it needs, that it leads, whatever else is away, that it
- * listens (a standby, an agent without a registry), or nothing.
+ * The condition that a start waits for: serving with all dependencies, leading whatever else is away, listening (a
+ * standby, an agent without a registry), or nothing.
  */
 export type WaitFor = "serving" | "leading" | "listening" | "nothing";
 
@@ -50,7 +50,7 @@ export class ServiceProcess {
   #logs = "";
   /** The config of its next start. */
   config: object;
-  /** What the next start runs: that of another version, say. */
+  /** The program of the next start, such as that of another version. */
   mainFile: string;
 
   constructor(private readonly options: ServiceProcessOptions) {
@@ -84,7 +84,7 @@ export class ServiceProcess {
       args: [asStarted(this.mainFile), "--config", configFile],
       launcher: this.options.launcher,
       logFile: join(this.options.folder, `${this.options.name}.log`),
-      // What a killed process leaves in its temporary folder goes with the test's own.
+      // Temporary files of a killed process are removed with the test's folder.
       env: { TMPDIR: this.options.folder, ...this.options.env },
     });
     if (waitFor !== "nothing") await this.waitFor(waitFor);

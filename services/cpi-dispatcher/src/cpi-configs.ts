@@ -6,7 +6,7 @@ import type { CpiSet } from "./cpi-set.js";
 const VERSIONS_KEPT = 2;
 
 interface CpiConfigLimits {
-  /** What all kept versions of all directors may take, as they were told. */
+  /** The most bytes of all kept versions of all directors, as received. */
   readonly maxCpiConfigBytes: number;
   /** How long a version is kept after the next one was told. */
   readonly formerCpiConfigMs: number;
@@ -34,7 +34,7 @@ export interface Offered {
   readonly azs: AzsByCpi;
 }
 
-/** What a director tells, but for the CPIs themselves. */
+/** A director's cpi-config, without the CPIs themselves. */
 export interface ToldConfig {
   readonly version: string;
   readonly fingerprint: string;

@@ -6,7 +6,7 @@ export interface CpiLogLimits {
   readonly maxLogWatchers: number;
   /** Lines that wait for a slow watcher, or for one that is about to come; more are dropped, and that is said. */
   readonly maxLogLinesPerReader: number;
-  /** What those lines may take. */
+  /** The most bytes of those lines. */
   readonly maxLogBytesPerReader: number;
   /** The same, of all that wait. */
   readonly maxLogBytes: number;
@@ -28,7 +28,7 @@ class Lines implements Disposable {
 
   constructor(
     private readonly limits: CpiLogLimits,
-    /** Of the lines that wait for all readers. */
+    /** Bytes of the lines that wait for all readers. */
     private readonly all: { sizeBytes: number },
   ) {}
 
@@ -53,19 +53,19 @@ class Lines implements Disposable {
     return taken;
   }
 
-  /** What nobody took is forgotten. */
+  /** Forgets the lines that nobody took. */
   [Symbol.dispose](): void {
     this.take();
   }
 }
 
-/** What a watcher gets. */
+/** A line for a watcher. */
 export interface LogLine {
   readonly logId: string;
   readonly line: string;
 }
 
-/** Whose lines somebody watches: those of one log id, or of all calls of a director. */
+/** The watched lines: those of one log id, or of all calls of a director. */
 export type WatchedLog = { readonly logId: string } | { readonly directorId: string };
 
 const keyOf = (watched: WatchedLog): string =>
@@ -114,7 +114,7 @@ interface Early {
 /** Passes what CPIs say on to those who watch. */
 export class CpiLog {
   readonly #watchers = new Map<string, Set<Watcher>>();
-  /** By log id: lines of calls under way that nobody watches yet: a watch and a call may overtake each other. */
+  /** Lines by log id of calls that nobody watches yet: a watch and a call may overtake each other. */
   readonly #early = new Map<string, Early>();
   readonly #waiting = { sizeBytes: 0 };
   #watcherCount = 0;

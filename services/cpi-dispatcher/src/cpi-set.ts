@@ -5,7 +5,7 @@ import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from ".
 
 const MAX_ERROR_LENGTH = 1_000;
 
-/** For infos of all CPIs, before the work itself; a quarter of the call's time if that is less. */
+/** Time limit for the infos of all CPIs before the work itself; a quarter of the call's time if that is less. */
 const MAX_INFOS_MS = 60_000;
 
 /** Stands for a CPI that could not be made of its description, so that the others serve all the same. */
@@ -15,7 +15,7 @@ export interface UnusableCpi {
 
 /** A CPI as the dispatcher offers it. */
 export class OfferedCpi {
-  /** What its last call met; empty after a success. */
+  /** The error of its last call; empty after a success. */
   lastError = "";
 
   constructor(
@@ -25,7 +25,7 @@ export class OfferedCpi {
     readonly migratedFrom: readonly string[] = [],
   ) {}
 
-  /** What it says of itself. How that went is not remembered: nobody's work depends on it. */
+  /** Asks the CPI for its info. The outcome is not remembered, because no other call depends on it. */
   async info(call: CpiCall): Promise<CpiInfo> {
     return this.#usable().info(call);
   }
@@ -68,7 +68,7 @@ export class CpiSet {
     private readonly isConfigured: boolean,
   ) {}
 
-  /** What the CPIs say of themselves matters for stemcells alone; for anything else none is asked. */
+  /** Chooses CPIs. Their infos matter for stemcells alone; for anything else none is asked. */
   async choose(wanted: Wanted, call: CpiCall): Promise<{ kind: Choice["kind"]; cpis: readonly ChosenCpi[] }> {
     const isForAll = wanted.method === "create_stemcell" && wanted.recordedCpi === "";
     const formats = isForAll ? await this.#stemcellFormats(wanted, call) : new Map<string, readonly string[]>();
@@ -86,7 +86,7 @@ export class CpiSet {
     return { kind: choice.kind, cpis: names.map((name) => this.#chosen(name)) };
   }
 
-  /** Of those CPIs that do not have it yet. */
+  /** Returns the formats of the CPIs that do not have the stemcell yet. */
   async #stemcellFormats(wanted: Wanted, call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
     const maxMs = Math.min(MAX_INFOS_MS, timeLeftMs(call) / 4);
     const asked = this.cpis.filter(

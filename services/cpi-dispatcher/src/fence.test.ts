@@ -42,7 +42,7 @@ describe("the fence", () => {
       OutdatedError,
     );
     expect(error).to.be.instanceOf(OutdatedError).with.property("message").that.includes("2").and.includes("3");
-    // By this a director that was restored from a backup claims above it.
+    // A director that was restored from a backup claims above this generation.
     expect(error.about.leading_generation).to.equal("3");
     await rejection(fence.raise(director(1), never), OutdatedError);
     expect(hasRun).to.equal(false);

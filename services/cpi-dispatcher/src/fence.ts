@@ -27,7 +27,7 @@ interface Director {
 }
 
 const NAMELESS: CallName = { requestId: "", callId: "" };
-/** What overtakes a call does so by seconds at most. */
+/** A cancellation overtakes its call by seconds at most. */
 const ENDED_CALLS_KEPT = 10_000;
 
 /** Directors that are remembered, each with its generation and calls, until the dispatcher restarts. */

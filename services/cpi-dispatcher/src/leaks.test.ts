@@ -27,7 +27,7 @@ case "$request" in
 esac`;
 
 const MISBEHAVIOURS = ["garbage", "crash", "orphans", "endless", "noise", "deaf", "hangs", "refuses"];
-/** What ends only when it is told to. */
+/** CPIs that end only when they are told to. */
 const MUST_BE_CANCELLED = ["deaf", "hangs"];
 const SUCCEEDS_ANYWAY = ["orphans", "noise"];
 

@@ -4,7 +4,7 @@ import type { CpiMethod } from "./model/methods.js";
 
 const OUTCOMES = ["done", "not_supported", "not_done", "unknown"] as const;
 
-/** What a dispatcher tells of its CPIs. */
+/** The metrics of a dispatcher's CPIs. */
 export const dispatcherMetrics = {
   calls: metric({
     kind: "histogram",

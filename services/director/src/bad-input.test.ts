@@ -5,7 +5,7 @@ import { createClient } from "@diskmesh/rpc";
 import { expect } from "chai";
 import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js";
 
-/** Of ProvideDiskRequest. */
+/** The field number in ProvideDiskRequest. */
 const METADATA_FIELD = 5;
 
 function varint(value: number): number[] {
@@ -57,7 +57,7 @@ describe("bad input to the director", () => {
 
   /** A request whose metadata is lists inside each other. */
   const deepMetadata = (depth: number): Buffer => {
-    // Of the innermost value, and of each list and value around it.
+    // Lengths of the innermost value, and of each list and value around it.
     const lengths = [2];
     for (let level = 0; level < depth * 2; level++) {
       const length = lengths.at(-1) ?? 0;

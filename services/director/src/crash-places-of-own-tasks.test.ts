@@ -23,7 +23,7 @@ const WEB = "web";
 interface World {
   /** The latest task before. */
   readonly sinceTaskId: number;
-  /** What has the director begin it: once, whoever leads then. */
+  /** Makes the director begin the task: once, whoever leads then. */
   readonly cause: () => Promise<unknown>;
   hasCause: boolean;
 }
@@ -47,7 +47,7 @@ async function ownTask(
   for (const untilMs = performance.now() + PATIENCE.timeoutMs; performance.now() < untilMs; ) {
     if (director.process.exit !== undefined) throw new Error("the director was killed");
     await meanwhile();
-    // Who called while it was away tries to connect again only after a moment, when it is back, too.
+    // A client that called while the director was away reconnects only after a moment.
     const { tasks } = await director.tasks.listTasks({ pageSize: 100 }).catch((error: unknown) => {
       if (!(error instanceof UnavailableError)) throw error;
       return { tasks: [] };
@@ -65,7 +65,7 @@ async function nothingGoesOn(director: TestDirector, at: string): Promise<void> 
   await eventually(async () => expect((await director.locks.listLocks({})).locks, at).to.be.empty, PATIENCE);
 }
 
-/** Of each job the places that none before came to; `npm run crash-test`: all. */
+/** Places that earlier jobs came to are skipped; `npm run crash-test` tries all. */
 const seen = new Set<string>();
 const visits = (place: string): boolean => {
   const isNew = !seen.has(place);
@@ -154,7 +154,7 @@ describe("a director killed at each place of a task that it began by itself", fu
             expect(vmState, at).to.equal("running");
             expect([...director.cpi.vms.keys()], at).to.deep.equal([vmCid]);
           };
-          // Whether the agent is silent the next director learns by itself: its first task may find that it is not yet.
+          // The director must find out by itself that the agent is silent: its first task may see that it is not yet.
           await eventually(isWhole, PATIENCE);
           await switchTo(false);
           await nothingGoesOn(director, at);

@@ -26,7 +26,7 @@ const LIVE = [TaskState.QUEUED, TaskState.PROCESSING, TaskState.CANCELLING];
 
 interface World {
   readonly director: TestDirector;
-  /** Of deployment "base", with a VM. */
+  /** An instance of deployment "base", with a VM. */
   readonly instanceId: string;
   readonly diskName: string;
   /** How often it was asked for. */
@@ -37,9 +37,9 @@ type CallTarget = NonNullable<CallMethodRequest["target"]>["target"];
 
 interface CrashJob {
   readonly name: string;
-  /** What the job begins from. */
+  /** Makes the state that the job begins from. */
   readonly prepare?: (world: World) => Promise<unknown>;
-  /** For `npm run crash-test` alone. */
+  /** True for jobs of `npm run crash-test` alone. */
   readonly isForWhole?: boolean;
   /** Also where all tests wait for it. */
   readonly isQuick?: boolean;
@@ -257,7 +257,10 @@ for (const findsByToken of isWhole ? [true, false] : [true])
         await director.deployments.deleteOrphanedDisk({ diskCid, wait: true });
     }
 
-    /** What the CPI has is what is recorded, and each disk is where it is recorded; what else there is, is listed. */
+    /**
+     * Expects the CPI to have exactly what is recorded, each disk to be where it is recorded, and the rest to be
+     * listed.
+     */
     async function expectWhole(at: string): Promise<void> {
       const { cpi } = director;
       // The task that was cut off may be the one that goes on last, and finds nothing to do.
@@ -293,7 +296,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       }
     }
 
-    /** Of each task that is done there is a file, and of those that were cut off there is nothing. */
+    /** Expects a file for each task that is done, and nothing of those that were cut off. */
     async function expectLogsOfDone(at: string): Promise<void> {
       const { tasks } = await director.tasks.listTasks({ pageSize: 1_000 });
       const done = tasks.filter(({ type, state }) => type === "fetch_logs" && state === TaskState.DONE);

@@ -102,7 +102,7 @@ describe("a director killed between two steps", () => {
     gate.release();
     await director.process.start();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.CANCELLED);
-    // What it left behind is found again by its token, and is not made twice.
+    // The token finds the objects that a killed director left, and nothing is made twice.
     const disksBefore = director.cpi.disks.size;
     expect((await director.delete(name)).state).to.equal(TaskState.DONE);
     expect(director.cpi.disks.size).to.equal(disksBefore - 1);

@@ -68,15 +68,15 @@ export interface Connections {
   readonly agents: AgentClient;
   readonly agentCertificates: AgentCertificates | undefined;
   readonly agentSettings: AgentSettings;
-  /** Of this director's HTTPS face, as agents reach it. */
+  /** The address of this director's HTTPS API for agents. */
   readonly logsUrl: string | undefined;
   readonly nodes: Nodes;
   readonly registries: Registries;
-  /** What this process says of itself. */
+  /** Returns this process's report of itself. */
   readonly report: () => ProcessReport;
 }
 
-/** What every part is made with. */
+/** The inputs of every part. */
 interface Ground {
   readonly config: DirectorConfig;
   readonly limits: DirectorLimits;
@@ -156,7 +156,7 @@ export function createDirector(
   };
 }
 
-/** What is kept beside the tablet, and what VMs of version 1 read. */
+/** Makes the files beside the tablet, and the settings that VMs of version 1 read. */
 function makeFiles({ config, limits, tablet, connections, lifecycle, clock, log }: Ground, texts: ReadersOfTexts) {
   const readManifest = texts.readStemcellManifest;
   const stemcells = new StemcellFiles({ ...config.stemcells, ...limits.stemcells, readManifest, tablet, log });
@@ -175,7 +175,7 @@ function makeFiles({ config, limits, tablet, connections, lifecycle, clock, log 
   };
 }
 
-/** What was done, in the event log. */
+/** Makes the records of past work, in the event log. */
 function makeRecords({ limits, tablet, eventLog, lifecycle, changes, clock, random, log }: Ground) {
   const { stopping } = lifecycle;
   return {
@@ -217,7 +217,7 @@ function jobContext(
   };
 }
 
-/** Who takes tasks in, and who runs them. */
+/** Makes the parts that accept tasks and run them. */
 function makeTasks(
   { config, limits, tablet, lifecycle, changes, clock, random, log }: Ground,
   {
@@ -257,7 +257,7 @@ function makeTasks(
   return { tasks, locks, times, runner };
 }
 
-/** What is done for agents and their VMs without being asked for. */
+/** Makes the parts that work for agents and their VMs unasked. */
 function makeAgentCare(
   { limits, tablet, connections, lifecycle, clock, random, log }: Ground,
   { tasks, events, configs }: Pick<Records & TaskParts, "tasks" | "events"> & Configs,

@@ -24,12 +24,12 @@ export interface MakeFeedOptions {
   readonly registries: Registries;
   readonly dispatchers: readonly Pick<Dispatcher, "address" | "client">[];
   readonly cpiConfig: Pick<CpiConfigSource, "version">;
-  /** What the director says of itself. */
+  /** Returns the director's report of itself. */
   readonly report: () => ProcessReport;
   readonly clock: Clock;
 }
 
-/** What the page shows, and who keeps it up while somebody looks. */
+/** Makes the page's rows, and the parts that keep them current while somebody looks. */
 export function makeFeed({
   limits,
   tablet,

@@ -29,7 +29,7 @@ import { callVendorMethod } from "./vendor-methods/call-vendor-method.js";
 import { deleteVm } from "./vms/delete-vm.js";
 import { renewAgentCertificates } from "./vms/renew-agent-certificates.js";
 
-/** Who plans which job. */
+/** The planner of each job. */
 const planners: { readonly [Type in JobType]: Planner<Type, JobContext> } = {
   provide_dynamic_disk: provideDisk,
   create_dynamic_disk: createDiskOnly,

@@ -13,7 +13,7 @@ export async function prepareJob(
   return recorded === undefined ? undefined : configs.manifests.hold(recorded, signal);
 }
 
-/** Whose manifest is read as it was deployed last; empty for none. */
+/** Returns the deployment whose last manifest the job reads; empty for none. */
 function deploymentOf(job: Job, tables: DirectorTables): string {
   if (job.type === "take_snapshots") return job.deployment;
   if (job.type === "attach_orphaned_disk") return tables.instances.get(job.instanceId)?.deployment ?? "";

@@ -44,7 +44,10 @@ import { vmTasks } from "./vms/handlers.js";
 
 const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
 
-/** What may change something: it is told of by a task, or in the transaction that does it, and else as refused. */
+/**
+ * Permits a call that may change something: a task, or the transaction that does it, records it; a refusal is recorded
+ * here.
+ */
 const permitChange = <Request, Response>(
   operation: Operation,
   handler: (context: Context, request: Request, call: CallContext) => Promise<Response>,
@@ -58,7 +61,7 @@ const permitChange = <Request, Response>(
     }
   });
 
-/** What some requests of a method need beside the right to call it. */
+/** Permits a call whose request needs more than the right to call the method. */
 const permitting = <Request, Response>(
   operationOf: (request: Request) => Operation | undefined,
   handler: (context: Context, request: Request, call: CallContext) => Promise<Response>,

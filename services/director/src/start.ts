@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { AgentDriverServiceDefinition } from "@diskmesh/api/agent";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
+import { AgentDriverServiceDefinition } from "@diskmesh/api/internal";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { type Logger, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats, type NatsConnection } from "@diskmesh/mbus";
@@ -62,7 +62,7 @@ export async function startDirector(
   });
 }
 
-/** What a director leads with. */
+/** The inputs of a leading director. */
 interface Ground {
   readonly config: DirectorConfig;
   readonly limits: DirectorLimits;
@@ -230,7 +230,10 @@ function fencing(
   };
 }
 
-/** What a director that was restored from a backup was outdated by: a former life of its tablet, perhaps another restore. */
+/**
+ * Returns the generation that a restored director must claim above: that of a former life of its tablet, perhaps
+ * another restore.
+ */
 function generationToClaimAbove(error: OutdatedError, tablet: DirectorTablet): number | undefined {
   const leading = Number(error.about.leading_generation);
   const isNear = leading > tablet.generation && leading - tablet.generation <= RESTORED_GENERATIONS_MAX;

@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { manifest, TestDirector } from "./testing/test-director.js";
 
 const WANTED = { diskPoolName: "fast", sizeBytes: 1024 * 1024 };
-/** What an answer may take on a busy machine. */
+/** An answer takes so long on a busy machine. */
 const ANSWER_MARGIN_MS = 10_000;
 
 describe("tasks", () => {

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import { AgentRegistrationServiceDefinition } from "@diskmesh/api/registry";
+import { AgentRegistrationServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import type { DiskId, Logger } from "@diskmesh/domain";
 import { formatHostPort } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { linkSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { Outsider } from "@diskmesh/file-lock/testing";
 import { createClient } from "@diskmesh/rpc";
 import {

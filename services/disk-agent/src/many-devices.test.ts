@@ -1,4 +1,4 @@
-import { OrderOutcome } from "@diskmesh/api/agent";
+import { OrderOutcome } from "@diskmesh/api/internal";
 import type { DeviceId } from "@diskmesh/domain";
 import { expect } from "chai";
 import { orderDevices } from "./handlers/order-devices.js";

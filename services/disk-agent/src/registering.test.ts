@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { RegisterAgentRequest } from "@diskmesh/api/registry";
+import type { RegisterAgentRequest } from "@diskmesh/api/internal";
 import { AbortedError, InvalidArgumentError, NotFoundError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";

@@ -1,4 +1,4 @@
-import { AgentDriverServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { AgentDriverServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, offer, type RpcServer } from "@diskmesh/rpc";
 import type { AgentContext } from "./context.js";

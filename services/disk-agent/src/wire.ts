@@ -5,16 +5,12 @@ import {
   type ExpectedDevice as ExpectedDeviceMessage,
   type ExportDiskRequest,
   OrderOutcome,
-} from "@diskmesh/api/agent";
-import type { Stamp as StampMessage } from "@diskmesh/api/common";
-import {
-  type DeviceIdentity,
-  Health,
-  IdentifiedBy,
   type RegisterAgentResponse,
   ReportedDevice,
   type StampedDevice,
-} from "@diskmesh/api/registry";
+  type Stamp as StampMessage,
+} from "@diskmesh/api/internal";
+import { type DeviceIdentity, Health, IdentifiedBy } from "@diskmesh/api/registry";
 import {
   type DeviceId,
   InvalidArgumentError,

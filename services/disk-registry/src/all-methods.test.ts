@@ -1,9 +1,6 @@
 import type { AdminServiceDefinition } from "@diskmesh/api/common";
-import type {
-  AgentRegistrationServiceDefinition,
-  DiskRegistryServiceDefinition,
-  FleetServiceDefinition,
-} from "@diskmesh/api/registry";
+import type { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
+import type { DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
 import { KeptLists } from "@diskmesh/rpc";
 import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";

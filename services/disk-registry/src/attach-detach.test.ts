@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { OrderOutcome } from "@diskmesh/api/agent";
+import { OrderOutcome } from "@diskmesh/api/internal";
 import { AttachState } from "@diskmesh/api/registry";
 import { AbortedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";

@@ -1,6 +1,6 @@
 import type { DiskId, Logger } from "@diskmesh/domain";
 import { KeptLists } from "@diskmesh/rpc";
-import { Changes, type Clock, type Lifecycle } from "@diskmesh/service";
+import { Changes, type Clock, type Lifecycle, LineLimit } from "@diskmesh/service";
 import pLimit from "p-limit";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
@@ -60,7 +60,8 @@ export async function buildContext(
     noteEvents(tx, changed, note as Doing | undefined, eventLimits(config), clock.nowMs()),
   );
   lifecycle.use("metrics of the fleet", await observeFleet(tablet, clock));
-  const fleet = await Fleet.open(tablet, clock, limits, log);
+  const refusalLines = new LineLimit(log);
+  const fleet = await Fleet.open(tablet, clock, limits, log, refusalLines);
   const agents = lifecycle.use(
     "connections to agents",
     new AgentClients(edges.connectAgent, fleet, () => tablet.checkMayAct()),
@@ -112,6 +113,7 @@ export async function buildContext(
     watchers: { count: 0 },
     lists,
     workers,
+    refusalLines,
     registrationTurn: () => registrations(() => new Promise<void>(edges.afterTurn)),
     lastRegistrations: new Map(),
     known,

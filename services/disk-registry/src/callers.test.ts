@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { connect } from "node:tls";
 import { AdminServiceDefinition, SubjectKind } from "@diskmesh/api/common";
-import { AgentRegistrationServiceDefinition, type RegisterAgentRequest, ReportedDevice } from "@diskmesh/api/registry";
+import { AgentRegistrationServiceDefinition, type RegisterAgentRequest, ReportedDevice } from "@diskmesh/api/internal";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type Call, firstOf, refused, WATCH } from "./testing/calls.js";
@@ -37,12 +37,38 @@ const REGISTRATIONS: readonly [string, Partial<RegisterAgentRequest>, string, st
   ],
 ];
 
+const FLOODS: readonly [string, string, (agent: TestAgent, n: number) => Promise<unknown>][] = [
+  [
+    "is refused for another reason each time",
+    "registration refused",
+    (agent, n) => refused(agent.register({ az: `z ${n}` }), "InvalidArgumentError", "az"),
+  ],
+  [
+    "registers with a device that is refused, again and again",
+    "devices of a registration refused",
+    (agent) => agent.register({ devices: [reported({ deviceId: "bad", path: "" })] }),
+  ],
+  [
+    "is refused for its numbers and heard in turn",
+    "the agent of host flood-2 remembers session number",
+    async (agent) => {
+      const beaten = agent.heartbeat(floodHost(2), agent.bootId, { highestSessionNumber: 2 ** 40 });
+      await refused(beaten, "InvalidStateError", "remembers session number");
+      await agent.heartbeat();
+    },
+  ],
+];
+
+function floodHost(index: number): string {
+  return `flood-${index}`;
+}
+
 describe("who calls the disk-registry, and what it says of itself", () => {
   let registry: TestRegistry;
   let agent: TestAgent;
 
   before(async () => {
-    registry = await TestRegistry.start();
+    registry = await TestRegistry.start({}, ["h1", ...FLOODS.map((_, index) => floodHost(index))]);
     agent = await registry.agent("h1", ["d1"]);
     await agent.register();
     // What the registry orders of a device that it did not know changes that device once more.
@@ -70,6 +96,17 @@ describe("who calls the disk-registry, and what it says of itself", () => {
     await agent.register();
     expect((await causes()).map(({ reason }) => reason)).not.to.contain("REGISTRATION_REFUSED");
   });
+
+  for (const [index, [cause, told, call]] of FLOODS.entries()) {
+    it(`an agent ${cause} -> its lines in the log are limited`, async () => {
+      const hostId = floodHost(index);
+      const flooding = await registry.agent(hostId, [`d-${hostId}`]);
+      await flooding.register();
+      for (let n = 0; n < 200; n++) await call(flooding, n);
+      const lines = registry.process.logs.split("\n").filter((line) => line.includes(`"hostId":"${hostId}"`));
+      expect(lines.filter((line) => line.includes(`"message":"${told}`))).to.have.length.within(1, 120);
+    });
+  }
 
   it("a heartbeat for another host -> PERMISSION_DENIED", () =>
     refused(agent.heartbeat("h2"), "PermissionDeniedError", "not the one in its certificate"));

@@ -1,4 +1,4 @@
-import { OrderOutcome } from "@diskmesh/api/agent";
+import { OrderOutcome } from "@diskmesh/api/internal";
 import { PublicationState } from "@diskmesh/api/registry";
 import {
   AbortedError,

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { OrderOutcome } from "@diskmesh/api/agent";
+import { OrderOutcome } from "@diskmesh/api/internal";
 import { type ActionResult, AttachState, HostState } from "@diskmesh/api/registry";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { OrderOutcome } from "@diskmesh/api/agent";
+import { OrderOutcome } from "@diskmesh/api/internal";
 import { Health } from "@diskmesh/api/registry";
 import { type DatabaseProcess, documentDatabase } from "@diskmesh/tablet/testing";
 import { eventually, skipBecause } from "@diskmesh/testkit";

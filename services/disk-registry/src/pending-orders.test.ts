@@ -1,4 +1,4 @@
-import { OrderOutcome } from "@diskmesh/api/agent";
+import { OrderOutcome } from "@diskmesh/api/internal";
 import type { Pending } from "@diskmesh/api/registry";
 import { AttachState } from "@diskmesh/api/registry";
 import { UnavailableError } from "@diskmesh/domain";

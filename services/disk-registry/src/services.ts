@@ -1,8 +1,5 @@
-import {
-  AgentRegistrationServiceDefinition,
-  DiskRegistryServiceDefinition,
-  FleetServiceDefinition,
-} from "@diskmesh/api/registry";
+import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
+import { DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService, type ProcessReport } from "@diskmesh/tablet-admin";

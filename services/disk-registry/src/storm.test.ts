@@ -1,4 +1,5 @@
-import { AgentRegistrationServiceDefinition, Health } from "@diskmesh/api/registry";
+import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
+import { Health } from "@diskmesh/api/registry";
 import { createClient } from "@diskmesh/rpc";
 import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/internal";
 import { AttachState, type Device } from "@diskmesh/api/registry";
 import { TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";

@@ -6,12 +6,12 @@ import { endedTask } from "./ended-task.js";
 import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
 
 const AGENTS = 1_000;
-/** As stock agents do, so that nothing has to be scaled: a beat that comes alone costs more than one of many. */
+/** The interval of stock agents, so that no figure is scaled: a beat that comes alone costs more than one of many. */
 const BEAT_INTERVAL_MS = 30_000;
 /** Whole intervals, so that each agent beats as often as any other. */
 const MEASURED_MS = 2 * BEAT_INTERVAL_MS;
 const IDLE_MS = 30_000;
-/** For what the deploy leaves to be done: code is compiled, memory collected, tasks are archived. */
+/** Time for the rest of the deploy: compiling code, collecting garbage, archiving tasks. */
 const SETTLE_MS = 10_000;
 const MAX_CORES = 0.01;
 const HOST_IDS = Array.from({ length: AGENTS }, (_, index) => `host-${index}`);
@@ -21,8 +21,8 @@ instance_groups: [{name: db, instances: ${AGENTS}, azs: [z1]}]
 `;
 
 /**
- * What a director takes that watches over 1,000 VMs, whose agents beat every 30 s from this process, beyond one that has
- * no VMs: hearing and recording the beats, and looking for silent ones to be made anew.
+ * Measures what 1,000 VMs cost a director, beyond a director without VMs: receiving and recording their agents' beats,
+ * one each 30 s, and looking for silent VMs to be made anew.
  */
 export async function benchAgents(report: (line: string) => void): Promise<Measurement[]> {
   report(`${AGENTS} agents connect to NATS`);
@@ -77,7 +77,7 @@ async function requireHeard(director: TestDirector): Promise<void> {
   if (heard !== AGENTS) throw new Error(`the director has heard ${heard} of ${AGENTS} agents in the last interval`);
 }
 
-/** What a stock agent says. Its uptime goes on, else it would count as restarted. */
+/** Returns a stock agent's beat. Its uptime grows, or the VM would count as restarted. */
 function stockHeartbeat(index: number): object {
   const used = { inode_percent: "12", percent: "34" };
   return {

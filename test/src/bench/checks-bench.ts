@@ -33,7 +33,7 @@ const bareSchema = Object.fromEntries(
   ]),
 ) as unknown as RegistrySchema;
 
-/** What it costs a registry that each device is checked, at load and at commit: the same with and without that, in the embedded store. */
+/** Measures what the check of each device costs a registry at load and at commit, with the embedded store. */
 export async function benchChecks(): Promise<Measurement[]> {
   const folder = temporaryFolder();
   const openChecked = () =>

@@ -51,7 +51,7 @@ async function durationMs(work: () => Promise<unknown>): Promise<number> {
 
 function bareCall(execPath: string, request: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    // As the dispatcher starts it: what a rich environment makes node do would be counted as the floor.
+    // The dispatcher's environment, because a richer one makes node do work that would count as the floor.
     const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", TMPDIR: tmpdir(), HOME: process.env.HOME ?? "/" };
     const child = spawn(execPath, [], { stdio: ["pipe", "pipe", "pipe"], env });
     let answer = "";

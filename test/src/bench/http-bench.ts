@@ -11,10 +11,10 @@ import { startPollingClis } from "./polling-clis.js";
 
 const LOAD = { concurrency: 4, durationMs: 8_000, warmupMs: 2_000 };
 const CLIS = 16;
-/** Of the stock CLI, after each round; and none, as nobody does. */
+/** The stock CLI's pause after each round. */
 const CLI_PAUSE_MS = 500;
 const NO_PAUSE_MS = 0;
-/** Of each kind, in blocks that take turns: a p99 is the fourth slowest. */
+/** Blocks of each kind, which take turns: a p99 is the fourth slowest. */
 const BLOCKS = 8;
 const PROVIDES_IN_BLOCK = 50;
 const GIB_BYTES = 1_024 * MIB_BYTES;
@@ -40,7 +40,7 @@ export async function benchHttp(report: (line: string) => void): Promise<Measure
     const measurements: Measurement[] = [];
     const keep = (...found: readonly Measurement[]): void => {
       measurements.push(...found);
-      // What follows takes minutes, and may be ended.
+      // Reported now, because the next measurements take minutes and may be stopped.
       for (const { name, value, unit, ratio } of found)
         report(`${name}: ${value.toFixed(1)} ${unit}, ${ratio.toFixed(2)}`);
     };
@@ -112,7 +112,7 @@ async function besideClis({ director, http }: Director, instanceId: string): Pro
   ];
 }
 
-/** Of provides one after the other, each detached again. */
+/** Returns the times of provides one after the other, each detached again. */
 async function provideTimes(director: Director["director"], instanceId: string): Promise<number[]> {
   const times: number[] = [];
   for (let index = 0; index < PROVIDES_IN_BLOCK; index++) {
@@ -142,7 +142,7 @@ function memory(name: string, value: number): Measurement {
   return measurement({ name, value, unit: "MiB", floor: MEMORY_LIMIT_MIB, floorOf, budget: { atMost: 1 } });
 }
 
-/** By how much the director's memory grew at most, in MiB. */
+/** Returns the largest growth of the director's memory meanwhile, in MiB. */
 async function memoryOf({ director }: Director, work: () => Promise<void>): Promise<number> {
   const { pid } = director.process;
   const field = (name: string): number =>

@@ -5,15 +5,15 @@ export interface Measurement {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** What the machine could do at best, or the most that is allowed, in the same unit. */
+  /** The best that the machine can do, or the most that is allowed, in the same unit. */
   readonly floor: number;
-  /** What the floor is. */
+  /** Describes the floor. */
   readonly floorOf: string;
   /** value / floor. */
   readonly ratio: number;
-  /** Of the ratio, behind its point; 2 unless told. */
+  /** Decimals of the ratio; 2 by default. */
   readonly digits?: number;
-  /** What the budget asks of the ratio; undefined where none is set. */
+  /** The bound of the ratio; undefined where none is set. */
   readonly budget: { readonly atLeast: number } | { readonly atMost: number } | undefined;
 }
 
@@ -85,7 +85,10 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
 }
 
-/** Of all threads of a process that run by now, as the scheduler counts it: a clock's ticks are too coarse for it. */
+/**
+ * Returns the processor time of all present threads of a process by the scheduler's count, because clock ticks are too
+ * coarse.
+ */
 export function cpuTimeMs(pid: number): number {
   const folder = `/proc/${pid}/task`;
   const ofThread = (thread: string): number =>

@@ -13,7 +13,7 @@ const LIMIT_BYTES = 1_024;
 
 type RegistryTablet = Tablet<typeof schema>;
 
-/** What a device costs a registry in memory: as it is loaded, and after each of them has changed. */
+/** Measures a registry's memory per device: once loaded, and after each device has changed. */
 export async function benchMemory(report: (line: string) => void): Promise<Measurement[]> {
   report(`the memory of ${EMBEDDED_DEVICES} devices, loaded from the embedded store`);
   const measurements = await measured("embedded", temporaryFolder(), "registry", EMBEDDED_DEVICES);
@@ -50,7 +50,7 @@ async function measured(store: string, url: string, name: string, devices: numbe
     });
   const loaded = one("loaded", heapBytes() - before);
   if (store === "mongo") return [loaded];
-  // As the registry changes them: without a field that there may have been.
+  // Changes each device as the registry does: a field that may have been there is gone.
   await everyDevice(tablet, devices, (found) => {
     const { missing: _, ...rest } = found as Device;
     return { ...rest, generation: rest.generation + 1, lastError: "" };

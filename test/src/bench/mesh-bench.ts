@@ -22,9 +22,9 @@ type ProvideAndDetach = (slot: number) => Promise<void>;
 
 interface Pairs {
   readonly pairsPerSecond: number;
-  /** Of one caller: a pair from its begin to its end. */
+  /** The time of one caller's pair from begin to end. */
   readonly pairMs: number;
-  /** By process, for each pair. */
+  /** Processor time per pair, by process. */
   readonly cpuMs: Readonly<Record<string, number>>;
 }
 

@@ -14,13 +14,13 @@ const HOSTS = 25;
 const SCRAPES = 21;
 const MAX_SCRAPE_MS = 50;
 
-/** What metrics cost a registry: reads with them beside reads without, and a scrape with 100,000 devices. */
+/** Measures what metrics cost a registry: reads with them beside reads without, and a scrape with 100,000 devices. */
 export async function benchMetrics(report: (line: string) => void): Promise<Measurement[]> {
   await using withMetrics = await BenchedRegistry.start("measured");
   await using without = await BenchedRegistry.start("plain");
   report("reads of a registry with metrics beside one without");
   const [reads, plain] = [await withMetrics.reads(), await without.reads()];
-  // Until their code is compiled.
+  // Warms up until V8 has compiled the code of both.
   await Promise.all([reads(), plain()]);
   const [value, floor] = await compared(ROUNDS, reads, plain);
   const floorOf = "the same without metrics";

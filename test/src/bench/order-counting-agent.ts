@@ -1,6 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { type DeviceOrder, DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/agent";
-import { AgentRegistrationServiceDefinition, Health } from "@diskmesh/api/registry";
+import {
+  AgentRegistrationServiceDefinition,
+  type DeviceOrder,
+  DiskAgentServiceDefinition,
+  OrderOutcome,
+} from "@diskmesh/api/internal";
+import { Health } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import {
   type Client,

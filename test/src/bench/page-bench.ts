@@ -18,12 +18,12 @@ const CHANGES = 5;
 const SETTLE_MS = 10_000;
 const IDLE_MS = 20_000;
 const PATIENCE_MS = 120_000;
-/** Of both, the most that is allowed. */
+/** The limit of both times. */
 const MAX_MS = 1_000;
 const MAX_HEAP_MIB = 64;
 const MAX_IDLE_PERCENT = 10;
 
-/** What a browser shows of a fleet, how soon, and what that costs it; of a real registry and director. */
+/** Measures how soon a browser shows a fleet of a real registry and director, and what that costs the browser. */
 export async function benchPage(report: (line: string) => void): Promise<Measurement[]> {
   const executablePath = programOnPath("chromium");
   if (executablePath === undefined) {
@@ -114,7 +114,7 @@ async function changeMs(page: Page, mesh: TestMesh, hostId: string, reason: stri
   return performance.now() - committedMs;
 }
 
-/** Of all processes of the browser. */
+/** Returns the processor time of all processes of the browser. */
 async function cpuSeconds(session: CDPSession): Promise<number> {
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");
   return processInfo.reduce((sum, { cpuTime }) => sum + cpuTime, 0);

@@ -11,7 +11,7 @@ const HOST = "host-1";
 /** In the director as much code is to be compiled as takes some thousands of calls. */
 const WARM_UP_ROUNDS = 30;
 const ROUNDS = 31;
-/** Of one caller, one after the other: so few that a bare RPC and a call find the machine in the same state. */
+/** Sequential calls of one caller: so few that a bare RPC and a call find the machine in the same state. */
 const CALLS = 100;
 const REPORTED_ROUNDS = 10;
 
@@ -24,7 +24,7 @@ export async function benchPassthru(report: (line: string) => void): Promise<Mea
       hosts: 1,
       devicesPerHost: 1,
       deviceSizeBytes: MIB_BYTES,
-      // As services log and beat by default.
+      // Services log and beat by their defaults.
       overrides: { "disk-agent": { drivers }, "disk-registry": { heartbeat: {} } },
     }),
   );
@@ -47,7 +47,7 @@ export async function benchPassthru(report: (line: string) => void): Promise<Mea
   );
   const measured = rounds.slice(WARM_UP_ROUNDS);
   const floorMs = median(measured.map(({ noopMs }) => noopMs));
-  // Of the kernel's hundredths of a second a round has too few.
+  // The mean, because a round has too few of the kernel's hundredths of a second.
   const mean = (of: (round: PassthruRound) => number) => measured.reduce((sum, round) => sum + of(round), 0) / ROUNDS;
   const floorOf = "bare grpc-js no-op over mutual TLS";
   return [

@@ -13,7 +13,7 @@ export interface PassthruCaller {
   readonly director: Called;
   readonly noop: Called;
   readonly rounds: number;
-  /** Of each of the two in a round, of one caller, one after the other. */
+  /** Sequential calls of each of the two in a round. */
   readonly calls: number;
 }
 
@@ -23,7 +23,7 @@ interface Called {
   readonly pids: readonly number[];
 }
 
-/** Of a round, for one call. */
+/** A round's figures, per call. */
 export interface PassthruRound {
   readonly callMs: number;
   readonly noopMs: number;

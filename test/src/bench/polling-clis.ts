@@ -7,7 +7,7 @@ import { HttpClient } from "@diskmesh/director/testing";
 export interface PollingOptions {
   readonly caFile: string;
   readonly port: number;
-  /** As "name:password". */
+  /** The login as "name:password". */
   readonly login: string;
   /** One that runs. */
   readonly taskId: number;
@@ -44,8 +44,8 @@ export async function startPollingClis(options: PollingOptions): Promise<Polling
 }
 
 /**
- * What the stock CLI does while a task runs: it asks for the task, then for its events from where the last ones ended,
- * each over a connection of its own, and rests for half a second after both (bosh-cli 19ee1a8d, WaitForCompletion of
+ * Waits for a task as the stock CLI does: asks for the task, then for its events from where the last ones ended, each
+ * over a connection of its own, and rests for half a second after both (bosh-cli 19ee1a8d, WaitForCompletion of
  * director/task_client_request.go, with the step of director/client.go).
  */
 async function waitForTask(http: HttpClient, taskId: number, goesOn: () => number | undefined): Promise<number> {

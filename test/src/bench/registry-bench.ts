@@ -23,7 +23,7 @@ const ORDER_DEVICES = 4_096;
 const SETTLE_MS = 1_000;
 /** Hosts whose devices lie on one file, and on a file each. */
 const [ONE_FILE, MANY_FILES] = ["one-file", "many-files"];
-/** What comparing the ranges of one host's devices may take: other hosts' calls wait so long. */
+/** The limit for comparing the ranges of one host's devices, because other hosts' calls wait so long. */
 const MAX_COMPARING_MS = 100;
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
@@ -94,7 +94,7 @@ async function benchAttachOrder(
   await using ordered = agent;
   // In ERROR: such devices are attached as all others are, but erasing them adds no commits of its own.
   await ordered.register(ORDER_DEVICES, Health.ERROR);
-  // What a registration is followed by: its own order, and the commit of what came of that.
+  // Waits for the registration's own order, and for the commit of its confirmation.
   await untilAll(registry, "let go", ({ detachConfirmed }) => detachConfirmed);
   const commitsBefore = commitsOf(storage);
   await registry.addHost({ hostId: "order" });

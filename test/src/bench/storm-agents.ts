@@ -4,25 +4,25 @@ import { connect } from "node:tls";
 import { fileURLToPath } from "node:url";
 import {
   AgentRegistrationServiceDefinition,
-  Health,
   RegisterAgentRequest,
   RegisterAgentResponse,
-} from "@diskmesh/api/registry";
+} from "@diskmesh/api/internal";
+import { Health } from "@diskmesh/api/registry";
 import { backoffMs, DomainError, parseHostId, retryDelayMs, TimeoutError } from "@diskmesh/domain";
 import { issueCertificate } from "@diskmesh/pki";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 import { NOOP } from "./noop.js";
 
-/** What a process with many agents in it is told. */
+/** The options of a process with many agents in it. */
 export interface StormOptions {
   readonly first: number;
   readonly count: number;
   readonly devicesPerAgent: number;
   readonly certificatesFolder: string;
   readonly registryAddress: string;
-  /** Of a server that does nothing with its calls. */
+  /** The address of a server that does nothing with its calls. */
   readonly noopAddress: string;
-  /** Of a server that does nothing with its connections. */
+  /** The address of a server that does nothing with its connections. */
   readonly bareAddress: string;
   readonly tabletId: string;
   readonly incarnation: string;
@@ -48,7 +48,7 @@ export interface StormResult {
 export const stormHostId = (index: number): string => `storm-${index}`;
 export const stormDeviceId = (index: number, device: number): string => `storm-${index}-d${device}`;
 
-// As a real agent's configuration has them.
+// The value of a real agent's configuration.
 const REGISTER_TIMEOUT_MS = 60_000;
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 const PATIENCE_MS = 900_000;
@@ -178,7 +178,7 @@ class StormAgents {
     await retried(() => this.#registryOf(index).heartbeat(before));
   }
 
-  /** As an agent does: again and again, backing off, until the answer has come. */
+  /** Registers as an agent does: again and again, backing off, until the answer has come. */
   async #register(): Promise<StormResult> {
     const requests = this.#requests();
     const answers: Uint8Array[] = [];

@@ -14,11 +14,11 @@ import { countOnline, DEVICES_PER_AGENT, storeFleet } from "./storm-fleet.js";
 const PROCESSES = 2;
 const LIMIT_MS = 10_000;
 const LIMIT_AGENTS = 10_000;
-/** As long as the answer to a registration of so many devices. */
+/** The size of the answer to a registration of so many devices. */
 const RESPONSE_BYTES = 1_050;
 
 interface Measured extends StormResult {
-  /** Of the process that was stormed, for each agent. */
+  /** Processor time of the stormed process, per agent. */
   readonly cpuMs: number;
 }
 
@@ -105,7 +105,7 @@ function standingMeasurements(agents: number, standing: Measured, floor: Measure
       ...noBudget,
     }),
     measurement({ name: "storm_standing_cpu_beside_noop", ...cpu, floor: floor.cpuMs, floorOf: noop, ...noBudget }),
-    // What is left of the time when nothing else runs: a loaded machine makes every storm slower, but not this.
+    // The time that is left when nothing else runs: a loaded machine makes every storm slower, but not this figure.
     measurement({
       name: "storm_standing_cpu",
       ...cpu,
@@ -165,7 +165,7 @@ function counts(name: string, agents: number, { timeouts }: Measured, online: nu
       unit: "hosts",
       budget: { atLeast: 1 },
     }),
-    // Of the floor, so that a ratio can be given: one call that times out is one too many.
+    // Timeouts of the floor, so that a ratio can be given: one call that times out is one too many.
     measurement({
       name: `${name}_timeouts`,
       value: timeouts,
@@ -209,7 +209,7 @@ class Storm implements AsyncDisposable {
     });
   }
 
-  /** What comes before a storm. */
+  /** Prepares all processes for a storm. */
   async prepare(command: StormCommand, text: string): Promise<void> {
     this.report(text);
     const startedAtMs = performance.now();

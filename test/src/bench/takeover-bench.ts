@@ -16,7 +16,7 @@ import { type Measurement, measurement } from "./measure.js";
 import { OrderCountingAgent } from "./order-counting-agent.js";
 
 const LEASE_TIME_MS = 5_000;
-/** What DESIGN allows beyond the lease time. */
+/** The time that DESIGN allows beyond the lease. */
 const BEYOND_LEASE_MS = 2_000;
 const HOST_IDS = ["h1", "h2", "h3", "h4", "h5", "h6"];
 const DEVICES_PER_HOST = 1_700;

@@ -2,14 +2,14 @@ import { type FollowedTask, type HttpAnswer, HttpClient } from "@diskmesh/direct
 import type { TestCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 
-/** As Go's client sends it, which then unpacks by itself; nothing here packs. */
+/** Go's client sends this header and unpacks by itself; the director never packs. */
 const ALWAYS = { "accept-encoding": "gzip" };
 export const YAML = { ...ALWAYS, "content-type": "text/yaml" };
 export const JSON_TYPE = { ...ALWAYS, "content-type": "application/json" };
 export const TGZ = { ...ALWAYS, "content-type": "application/x-compressed" };
 const NO_LOGIN = "";
 
-/** What the CLI reads: the type of each field, and "?" where null or nothing will do. */
+/** The fields that the CLI reads: their types, and "?" where null or nothing will do. */
 export type Read = Readonly<
   Record<string, "string" | "number" | "boolean" | "string?" | "number?" | "object?" | "strings">
 >;
@@ -92,7 +92,7 @@ export function linesOf<T>({ result }: FollowedTask): T[] {
     .map((line) => JSON.parse(line) as T);
 }
 
-/** What is not done here says so in the shape that the CLI prints. */
+/** Expects a refusal in the shape that the CLI prints. */
 export function refused(answer: HttpAnswer): void {
   expect(answer.status).to.be.within(400, 599).and.not.equal(500);
   reads(JSON.parse(answer.body) as object, { code: "number", description: "string" });

@@ -12,7 +12,7 @@ interface Vm {
   readonly disk_cids: readonly string[];
 }
 
-/** As the CLI does it: the diff first, whose context comes back with the manifest. */
+/** Deploys as the CLI does: asks for the diff first, whose context comes back with the manifest. */
 export async function deploy(cli: BoshCli, text: string, query = ""): Promise<void> {
   expect(await cli.get("/configs?latest=true&limit=1&type=deploy")).to.deep.equal([]);
   const sent = await cli.send("POST", `${DEP}/diff?redact=true`, YAML, text);

@@ -35,7 +35,7 @@ async function curl(cli: BoshCli, method: string, path: string, type?: object, b
   }
 }
 
-/** What operators look at, what programs ask for at run time, and the end of it all. */
+/** The commands that operators look with, the calls that programs make at run time, and the removal of everything. */
 export const upkeepSteps: readonly Step[] = [
   [
     "curl POST /dynamic_disks/provide",

@@ -1,11 +1,11 @@
 import type { BoshCli } from "./bosh-cli.js";
 
-/** What a walk has come by, and the commands after it need. */
+/** The results of a walk's commands that later commands need. */
 export interface Seen {
   /** The group's instances, in order. */
   instanceIds: string[];
   vmCids: string[];
-  /** Of the deployment before. */
+  /** The disks of the deployment before. */
   diskCids: string[];
   taskId: number;
   eventId: number;
@@ -26,7 +26,9 @@ vm_types:
 - name: small
 `;
 
-/** As the CLI writes it: keys in order, with what a deploy of BOSH's own director needs. */
+/**
+ * Returns a manifest as the CLI writes it: keys in order, with the fields that a deploy of BOSH's own director needs.
+ */
 export const manifest = (instances: number, group = "web"): string => `instance_groups:
 - azs:
   - z1

@@ -9,7 +9,7 @@ const tls = (name: string) => ({
 });
 const METRICS = { listen: { host: "127.0.0.1", port: 9464 } };
 
-/** What somebody who puts up a mesh has to say, and what they most likely want to. */
+/** The values that whoever sets up a mesh must give, and those that most will want to give. */
 const VALUES: Readonly<Record<string, object>> = {
   director: {
     name: "diskmesh",

@@ -30,7 +30,7 @@ Each key is followed by its type, its default, and the first version that has it
 
 interface Entry {
   readonly key: ConfigKey;
-  /** Of a service with this prefix of variables. */
+  /** The settings of the service with this prefix of variables. */
   readonly text: string;
 }
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { LockServiceDefinition } from "@diskmesh/api/director";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { messageOf } from "@diskmesh/domain";

@@ -32,7 +32,7 @@ export interface TooLate {
   readonly name: string;
   readonly waitedMs: number;
   readonly netMs: number;
-  /** What it was told last. */
+  /** The latest error. */
   readonly error: string;
 }
 
@@ -54,7 +54,7 @@ export class Bystanders implements AsyncDisposable {
     return bystanders;
   }
 
-  /** As they were told within the last second. */
+  /** The waits that ended within the last second. */
   get waits(): readonly Waited[] {
     return this.#waits;
   }

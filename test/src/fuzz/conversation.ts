@@ -3,7 +3,7 @@ import type { Random } from "../random.js";
 import { spoilBytes } from "./strange.js";
 import { closedWithin, reset } from "./targets.js";
 
-/** What is said on one connection, whatever is answered. */
+/** The bytes and pauses of one connection. They do not depend on the answers. */
 export interface Conversation {
   /** In base64, each written in a turn of its own. */
   readonly writes: readonly string[];

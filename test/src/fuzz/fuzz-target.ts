@@ -21,10 +21,10 @@ const CLIENT_DEADLINE_MS = 30_000;
 
 export const VM_REGISTRY = { user: "cpi", password: "password-of-the-vm-registry" } as const;
 
-/** Of the director's HTTPS face, as "name:password". */
+/** A login of the director's HTTPS API, as "name:password". */
 export const HTTPS_LOGIN = "admin:pw-admin";
 
-/** What its operator wants of it, whatever is uploaded meanwhile. */
+/** The cloud config that the operator restores, whatever the fuzzer uploads. */
 export const CLOUD_CONFIG = `
 azs: [{ name: z1, cpi: fleet }, { name: z9, cpi: old }]
 disk_types: [{ name: default, disk_size: 1 }]
@@ -32,7 +32,7 @@ vm_types: [{ name: small }]
 networks: [{ name: private, subnets: [{ range: 127.0.9.0/24, gateway: 127.0.9.1, azs: [z9] }] }]
 `;
 
-/** Of version 1, so that the director serves the bosh-registry. Its VM has no agent. */
+/** A CPI of API version 1, so that the director serves the bosh-registry. Its VM has no agent. */
 const OLD_CPI = `#!/bin/sh
 case "$(cat)" in
   *'"method":"info"'*) echo '{"result":null,"error":{"type":"Bosh::Clouds::NotImplemented","message":"no info","ok_to_retry":false},"log":""}' ;;
@@ -47,7 +47,7 @@ export class FuzzTarget implements AsyncDisposable {
 
   private constructor(
     readonly mesh: TestMesh,
-    /** Whose tokens the director believes. */
+    /** The UAA keys that the director trusts. */
     readonly uaa: UaaKeys,
     private readonly strangers: string,
     /** An operator who is nobody else: what is limited by identity must not be shared with fuzz. */
@@ -152,7 +152,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
   }
 }
 
-/** What clients do wrong is no line of a log that anybody reads: a million of them would only fill the disk. */
+/** Errors of clients are logged below this level: a million of them would only fill the disk. */
 const LOG = { log: { level: "error" } };
 
 type Access = { readonly uaa: UaaKeys; readonly users: readonly object[] };

@@ -18,10 +18,10 @@ import { ranForMs, usageOf, usages } from "./watched-processes.js";
 /** Always the same: what is found by another seed becomes a seed that is kept. */
 const SEED = 1;
 const INPUTS_EACH = 30;
-/** By then the code of most routes is compiled. */
+/** After so many inputs V8 has compiled the code of most routes. */
 const WARMING_INPUTS = 2_000;
 const COUNTED_INPUTS = 4_000;
-/** What is under way at a look, and what is kept in bounds, such as ended tasks; what a request is made of takes 7 KB. */
+/** Leaves room for calls under way and for bounded state such as ended tasks. One request allocates 7 KB. */
 const MAX_BYTES_PER_INPUT = 2_000;
 const STORES = 40;
 /** Above the limit of a run by hand: tests run beside others, on machines that have no time for any. */

@@ -1,6 +1,6 @@
 import type { Usage } from "./watched-processes.js";
 
-/** What a process held after so many inputs. */
+/** The memory that a process held after so many inputs. */
 export interface HeldSample {
   readonly inputs: number;
   readonly usage: Pick<Usage, "heapBytes" | "resources">;

@@ -18,7 +18,7 @@ export const END_HEADERS = 4;
 
 export const HEALTH_CHECK = "/grpc.health.v1.Health/Check";
 
-/** What a gRPC call begins with. */
+/** Returns the headers that open a gRPC call. */
 export function callHeaders(path: string, contentType = "application/grpc"): [string, string][] {
   return [
     [":method", "POST"],

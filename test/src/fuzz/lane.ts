@@ -12,7 +12,7 @@ export interface InputRange {
   readonly last?: number;
 }
 
-/** What a surface itself saw. */
+/** A fault that a surface noticed by itself. */
 export interface SurfaceFind {
   readonly index: number;
   readonly what: string;
@@ -94,7 +94,7 @@ export class LocalLane implements Lane {
         onFind({ index, what: messageOf(error) });
       }
       this.sent++;
-      // What fails at once, as when a server is gone, must not keep timers from running.
+      // A call that fails at once, because its server is gone, must not starve the timers.
       await nextTurn();
     }
   }

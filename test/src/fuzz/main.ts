@@ -77,5 +77,5 @@ try {
   process.stderr.write(`fuzz: ${messageOf(error)}\n${USAGE}`);
   process.exitCode = 2;
 }
-// What a find has left waiting, such as a client of a server that is stuck, must not keep the process.
+// Clients of a stuck server may still wait after a find. They must not keep the process alive.
 process.exit();

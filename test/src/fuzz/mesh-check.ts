@@ -18,7 +18,10 @@ const DATA_BYTES = 256 * 1024;
 const TRIES = 5;
 const CONFIG_CHANGED = /update the cloud config/;
 
-/** What the mesh is for, done again and again while it is under fuzz, by an operator who sets right what others changed. */
+/**
+ * Provides and deletes disks again and again while the mesh is under fuzz, as an operator who repairs what others
+ * changed.
+ */
 export class MeshCheck {
   #instanceId = "";
   readonly #kept = new Set<string>();
@@ -108,7 +111,7 @@ export class MeshCheck {
   }
 }
 
-/** What is gone, or not yet to be had, is left: the next look sees it. */
+/** Ignores objects that are gone or not available yet: the next check sees them. */
 async function trying(call: () => Promise<unknown>): Promise<void> {
   try {
     await call();

@@ -24,7 +24,7 @@ interface Field {
 }
 
 const DEPTH_MAX = 5;
-/** What is written here by recursion; deeper ones are made otherwise. */
+/** Messages up to this depth are encoded by recursion, deeper ones by a loop. */
 const WRITTEN_DEPTH_MAX = 300;
 const DEEP = [20, 99, 101, 1_000, 10_000] as const;
 
@@ -34,10 +34,10 @@ export class ProtoMessages {
   readonly #definitions: PackageDefinition;
 
   constructor(folder = join(repositoryFolder, "proto")) {
-    const files = readdirSync(folder, { recursive: true }).map(String);
+    const files = readdirSync(folder, { recursive: true }).map((file) => join(folder, String(file)));
     this.#definitions = loadSync(
       files.filter((file) => file.endsWith(".proto")),
-      { includeDirs: [folder], keepCase: true },
+      { includeDirs: [folder, join(folder, "vendor")], keepCase: true },
     );
     this.methods = Object.entries(this.#definitions).flatMap(([name, definition]) =>
       "format" in definition

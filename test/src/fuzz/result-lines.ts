@@ -35,7 +35,7 @@ function mib(bytes: number): string {
   return (bytes / MIB_BYTES).toFixed(0).padStart(5);
 }
 
-/** What was found, and how to send again what may have done it. */
+/** Returns the find, and the commands that send the suspected inputs again. */
 function findLines({ what, suspects }: FuzzFind, seed: number): string[] {
   const bySurface = new Map<string, number[]>();
   for (const { surface, index } of suspects) bySurface.set(surface, [...(bySurface.get(surface) ?? []), index]);

@@ -19,7 +19,7 @@ export interface FuzzOptions {
   /** Ends after so long, or so many inputs, whichever comes first. */
   readonly minutes?: number;
   readonly inputs?: number;
-  /** By name. */
+  /** The names of the surfaces. */
   readonly surfaces: readonly string[];
   /** Only these inputs of each surface, from the first of the kept ones on unless told; all unless given. */
   readonly at?: { readonly first?: number; readonly last: number };
@@ -55,7 +55,7 @@ export interface FuzzResult {
 const CHECK_EVERY_INPUTS = 10_000;
 const LOOK_MS = 200;
 const PROGRESS_EVERY_MS = 30_000;
-/** What was under way ends, idle connections are closed, and memory is given back. */
+/** Time in which calls end, idle connections close and freed memory returns to the system. */
 const SETTLE_MS = 10_000;
 /** So often in a run all rest, and it is looked at what the processes hold. */
 const LOOKS = 10;
@@ -64,7 +64,7 @@ const LOOKED_AT_FROM_MS = 5 * 60_000;
 const LOOKED_AT_FROM_INPUTS = 50_000;
 /** With fewer inputs at the first look, what is kept in bounds, such as ended tasks, still grows to the size that it has. */
 const JUDGED_FROM_INPUTS = 20_000;
-/** Of what is reached: code that was not compiled yet is the most that is left to come. */
+/** Reachable heap is judged after so many inputs. Most growth before that is newly compiled code. */
 const HEAP_JUDGED_FROM_INPUTS = 10_000;
 const MEMORY_GROWTH_MAX = 1.2;
 /** Connections that stand at the one look and not at the other. */
@@ -198,7 +198,7 @@ class FuzzRun {
     const { fuzzed } = this;
     const tookMs = performance.now() - this.#startedMs;
     if (fuzzed !== undefined && this.#finds.length === 0) await this.#provide(fuzzed);
-    // What a find has stopped was not looked at to its end.
+    // Skipped after a find, because the run stopped in the middle of its inputs.
     if (this.#finds.length === 0 && this.#looks.length > 0) await this.#look();
     const compared = this.#finds.length === 0 ? this.#compareUsages() : [];
     return {
@@ -252,7 +252,7 @@ class FuzzRun {
     this.#write(suspects);
   }
 
-  /** What the mesh was sent last. */
+  /** The last inputs that each surface sent. */
   #suspects(): { surface: string; index: number }[] {
     const sending = this.#lanes.filter(({ name }) => !PARSER_NAMES.includes(name));
     return sending.flatMap((lane) => lane.suspects().map((index) => ({ surface: lane.name, index })));

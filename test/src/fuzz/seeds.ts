@@ -17,7 +17,7 @@ import { TARGETS, type Target } from "./targets.js";
 /** An input that once did what none may do. It is sent before all others, in every run and by `npm test`. */
 export interface KeptSeed {
   readonly surface: string;
-  /** What it did. */
+  /** The fault that the input caused. */
   readonly did: string;
   readonly input: () => Buffer;
 }

@@ -13,7 +13,7 @@ export class Standstill {
   /** At which step it is now, and for how long it was kept from running since it began. */
   look(step: number, nowMs: number, keptMs: number): boolean {
     const tookMs = nowMs - this.#seenAtMs;
-    // What keeps it from running may have ended with it, and begin anew from 0.
+    // `keptMs` counts from 0 again once its cause has ended.
     const keptOfItMs = Math.min(tookMs, Math.max(0, keptMs - this.#keptMs));
     this.#netMs = step === this.#step ? this.#netMs + tookMs - keptOfItMs : 0;
     this.#step = step;

@@ -148,7 +148,7 @@ export function jsonText(random: Random, value: unknown): Buffer {
 }
 
 function write(value: unknown): string {
-  // By hand: JSON.stringify is recursive, and makes null of what is not finite.
+  // Written by hand, because JSON.stringify is recursive and turns non-finite numbers into null.
   const done: string[] = [];
   const left: unknown[] = [value];
   while (left.length > 0) {

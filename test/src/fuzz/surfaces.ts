@@ -19,7 +19,7 @@ import { TlsSurface } from "./surfaces/tls.js";
 
 export interface SurfaceParts {
   readonly target: FuzzTarget;
-  /** Of the disk that is there to be hurt. */
+  /** The NBD socket of the disk that the fuzzer attacks. */
   readonly nbdSocketPath: string;
 }
 
@@ -54,7 +54,9 @@ export function makeSurface(name: string, parts: SurfaceParts): Surface | Promis
   return make(parts);
 }
 
-/** What an ordinary client says first. Its random part differs from run to run, and no server looks at that. */
+/**
+ * Returns a TLS ClientHello of an ordinary client. Its random part differs from run to run; no server looks at that.
+ */
 async function clientHello(): Promise<Buffer> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

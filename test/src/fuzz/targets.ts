@@ -3,7 +3,9 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import type { TlsFiles } from "@diskmesh/rpc";
 
-/** Whoever watches how others fare comes from 127.0.0.1: limits on an address must not keep the two apart by accident. */
+/**
+ * Bystanders come from 127.0.0.1. Another address here keeps limits per address from separating the two by accident.
+ */
 const FUZZ_ADDRESS = "127.0.0.2";
 const CONNECT_TIMEOUT_MS = 5_000;
 

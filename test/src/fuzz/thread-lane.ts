@@ -10,7 +10,7 @@ import { Standstill } from "./standstill.js";
 import { Counts, type Surface } from "./surface.js";
 import { ranForMs, threadId, waitedForTurnsMs } from "./watched-processes.js";
 
-/** What both threads see, by place. */
+/** Indexes into the memory that both threads share. */
 const INDEX = 0;
 const SENT = 1;
 const PAUSED = 2;
@@ -129,9 +129,9 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
 }
 
 /**
- * What is wrong, if anything. Time counts in which the thread ran: on a machine that does much else, it is no fault of a
- * parser's that it waits. It takes too long when it does so twice: a virtual machine that stands still for a moment
- * counts as running, and does not stand still at the same input again.
+ * Returns the fault, or undefined. The limit counts time in which the thread ran, because waiting for a processor on a
+ * busy machine is not the parser's fault. An input is too slow only when it is so twice: a virtual machine that stands
+ * still for a moment counts as running, and does not stand still at the same input again.
  */
 export async function sendTimed(surface: Surface, input: Buffer, counts: Counts): Promise<string | undefined> {
   try {

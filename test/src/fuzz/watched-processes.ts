@@ -9,13 +9,13 @@ const SAMPLE_EVERY_MS = 400;
 export interface Usage {
   readonly residentBytes: number;
   readonly descriptors: number;
-  /** Of what JavaScript reaches; undefined where the process does not tell (`tellsHeldIn`). */
+  /** Bytes that JavaScript reaches; undefined where the process does not report them (`tellsHeldIn`). */
   readonly heapBytes?: number;
   /** Handles and requests under way. */
   readonly resources?: number;
 }
 
-/** For how long this thread has had a processor; all of the time where the system does not tell. */
+/** Returns how long this thread has run on a processor, or the wall-clock time where the system does not tell. */
 export function ranForMs(): number {
   try {
     return Number(readFileSync("/proc/thread-self/schedstat", "utf8").split(" ")[0]) / 1e6;
@@ -43,7 +43,7 @@ export function waitedForTurnsMs(pid: number, thread = pid): number {
   }
 }
 
-/** What a process has of the machine, now. Undefined when it is gone. */
+/** Returns the memory, threads and files of a process, or undefined when the process is gone. */
 export function usageOf(pid: number): Usage | undefined {
   try {
     const pages = Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]);
@@ -54,9 +54,9 @@ export function usageOf(pid: number): Usage | undefined {
 }
 
 /**
- * What some processes hold: each collects its garbage first (COLLECTS_ON_SIGUSR2), and of a few looks the least counts.
- * Without that it would be the machine's load that is compared: V8 collects late what nobody waits for. Those that say
- * what they hold in a folder (`tellsHeldIn`) are waited for.
+ * Returns the memory that some processes hold: the least of a few looks, each after a garbage collection
+ * (COLLECTS_ON_SIGUSR2). Without the collection the looks would compare the machine's load, because V8 collects late
+ * when idle. Waits for the reports of processes that write them to a folder (`tellsHeldIn`).
  */
 export async function usages(
   processes: ReadonlyMap<string, Pick<ServiceProcess, "pid" | "signal">>,
@@ -94,7 +94,7 @@ function heldOf(folder: string, pid: number): Held | undefined {
   }
 }
 
-/** What a process that was not to end said last. */
+/** Returns the last output of a process that ended unexpectedly. */
 export function lastWords(process: ServiceProcess): string {
   return process.logs.trimEnd().split("\n").slice(-6).join("\n");
 }

@@ -1,6 +1,6 @@
 import { AttachState, type Device } from "@diskmesh/api/registry";
 
-/** What a caller was told last of a device, and so what must be true of it from then on. */
+/** The last answer about a device, which must be true from then on. */
 export type Told =
   /** A call is under way, or the device was purged: anything may be. */
   | "unsettled"
@@ -29,7 +29,7 @@ export interface DeviceAccount extends DevicePlace {
   deviceGeneration: number;
 }
 
-/** What had been told when a backup was begun. */
+/** The answers that callers had when a backup was begun. */
 export type Mark = ReadonlyMap<DeviceAccount, Pick<DeviceAccount, "told" | "deviceGeneration">>;
 
 /** A restore adds so much to the tablet generation. */
@@ -44,7 +44,7 @@ const MAY_BE: Readonly<Record<Told, readonly AttachState[] | undefined>> = {
   out: [AttachState.DETACHED, AttachState.UNKNOWN],
 };
 
-/** What all callers together were told, and whether what is seen contradicts it. */
+/** Keeps the answers that all callers got, and checks what is seen against them. */
 export class Account {
   readonly #violations = new Set<string>();
   readonly devices: readonly DeviceAccount[];
@@ -103,7 +103,7 @@ export class Account {
     this.#backup = new Map(entries);
   }
 
-  /** Whether there is a backup that will be restored: a registry knows nothing then of what comes now. */
+  /** True while there is a backup that will be restored: the restored registry will not know later changes. */
   get hasBackup(): boolean {
     return this.#backup !== undefined;
   }
@@ -123,7 +123,7 @@ export class Account {
     return new Map([...backup].filter(([, { told }]) => told !== "unsettled"));
   }
 
-  /** Whether its agent was told nothing of the device since the restore, with which an agent's stamps begin anew. */
+  /** Returns true when the agent got no order for the device since the restore, after which its stamps begin anew. */
   isUntoldSinceRestore({ deviceGeneration }: Device): boolean {
     return this.#tabletGeneration >= RESTORED_GENERATIONS && deviceGeneration < RESTORED_NUMBERS;
   }
@@ -137,7 +137,7 @@ export class Account {
     if (told === "out" && seen.attachState === AttachState.DETACHED && !seen.detachConfirmed)
       this.violated(`${deviceId}: DETACHED without its agent's word, though its host was never away for long`);
     const isHeld = seen.attachState === AttachState.ATTACHING || seen.attachState === AttachState.ATTACHED;
-    // What is erased first is held until then.
+    // A device that is erased first is held until then.
     if (told === "leaving" && isHeld && !seen.removalRequested)
       this.violated(
         `${deviceId}: its caller was told to ask again, and it is ${seen.attachState} as if nobody had asked`,

@@ -13,7 +13,7 @@ export const PATIENCE_MS = 180_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** What the callers of all hosts asked, and were told. */
+/** The calls of all hosts' callers, with their answers. */
 export class Calls {
   answered = 0;
   /** Add* that were answered as done. */
@@ -95,7 +95,7 @@ export class HostCaller {
     const { devices, request } = this.#chosen();
     for (const device of devices) Object.assign(device, PURGED);
     const result = await this.#answer(() => this.mesh.clients.registry.purgeDevice(request), devices);
-    // What others write onto it after a backup, the registry that was restored cannot know.
+    // A restored registry cannot know what others write onto the device after the backup.
     if (result?.code === ActionCode.S_OK && !this.account.hasBackup) for (const device of devices) fillRange(device);
   }
 
@@ -155,7 +155,9 @@ export class HostCaller {
       await this.#compare(devices);
       if (!patient || isOver()) return;
       if (performance.now() > untilMs)
-        return this.account.violated(`${this.hostId}: a removal has not ended for ${PATIENCE_MS} ms`);
+        return this.account.violated(
+          `${this.hostId}: a removal has not ended for ${PATIENCE_MS} ms: ${result?.message}`,
+        );
       await pause(RETRY_MS);
     }
   }
@@ -178,7 +180,7 @@ export class HostCaller {
         seen.push(device);
       } catch (error) {
         if (!(error instanceof NotFoundError)) throw error;
-        // Of what nobody added, nothing need be kept.
+        // A device that nobody added need not be kept.
         if (account.purged) account.told = "unsettled";
         if (account.told === "in") this.account.violated(`${account.deviceId}: was added, and is gone`);
       }

@@ -16,7 +16,7 @@ const PATIENCE = { timeoutMs: PATIENCE_MS, everyMs: 50 };
 
 interface KnownDisk {
   readonly diskId: string;
-  /** What no other disk ever held. */
+  /** Content that no other disk ever held. */
   readonly content: DiskContent;
   /** Where it was served last; empty when never. */
   exportPath: string;
@@ -42,7 +42,7 @@ export class DiskUser {
   /** Reads and writes of all of a disk while somebody had meddled with its host. */
   tried = 0;
   readonly #disks: KnownDisk[] = [];
-  /** By disk, what had been told when the backup was begun; until it is restored. */
+  /** The last answer about each disk when the backup was begun; undefined once it is restored. */
   #backup: ReadonlyMap<KnownDisk, KnownDisk["told"]> | undefined;
 
   constructor(private readonly options: DiskUserOptions) {}
@@ -97,7 +97,10 @@ export class DiskUser {
     return this.#disks.filter((disk) => disk.told === "there" && this.#backup?.has(disk) === false).length;
   }
 
-  /** Whether there is what was there at the backup, and nothing else, and nobody's bytes are anybody else's. */
+  /**
+   * Checks that each disk has its content of the backup, that there are no others, and that no disk has another's
+   * bytes.
+   */
   async lookAfterRestore(): Promise<void> {
     const backup = this.#backup ?? new Map<KnownDisk, KnownDisk["told"]>();
     this.#backup = undefined;
@@ -245,7 +248,7 @@ export class DiskUser {
     }
   }
 
-  /** Whether a disk can be made now. */
+  /** Resolves with true when a disk can be made now. */
   async #hasRoom(): Promise<boolean> {
     const { mesh, hostId } = this.options;
     const all = { hostId, attachState: AttachState.ATTACHED, pageSize: 100 };
@@ -253,7 +256,7 @@ export class DiskUser {
     return devices.some((device: Device) => !device.dirty && device.diskId === "");
   }
 
-  /** As often as it takes: agents and registries are killed meanwhile. A refusal is final. */
+  /** Retries until it succeeds, because agents and registries are killed meanwhile. A refusal is final. */
   async #use<T>(disk: KnownDisk, act: (client: NbdClient) => Promise<T>): Promise<T> {
     const { diskId } = disk;
     const { mesh, hostId } = this.options;

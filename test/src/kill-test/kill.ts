@@ -149,7 +149,7 @@ export class KilledRegistry {
     await this.process.kill();
   }
 
-  /** As an operator does, who starts it again by a restart. */
+  /** Stops it as an operator does, who starts it again by a restart. */
   async stop(): Promise<void> {
     this.#wasKilled = true;
     if (this.process.exit === undefined) await this.process.stop();

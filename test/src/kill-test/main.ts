@@ -4,14 +4,14 @@ import { runTakeovers } from "../takeover/run.js";
 import type { StormOptions } from "../takeover/storm.js";
 import { runKillTest } from "./run.js";
 
-/** What is killed: registries and agents under adds and removes, or directors and dispatchers under tasks. */
+/** The processes to kill: registries and agents under adds and removes, or directors and dispatchers under tasks. */
 const KILLED = ["registries", "directors"] as const;
 
 const USAGE = `npm run kill-test -- [--only ${KILLED.join("|")}] [--store ${STORE_NAMES.join("|")}] [--seed S]
   registries: [--seconds N] [--hosts N] [--devices N]
   directors:  [--kills N] [--pauses N]`;
 
-/** What runs while directors are killed. */
+/** The load while directors are killed. */
 const TASKS = { targets: 10, provides: 100, detaches: 50, instances: 50 };
 /** Beyond the lease, that no director answers. */
 const BEYOND_LEASE_MS = 2_000;
@@ -81,7 +81,7 @@ async function onStore(name: StoreName, run: (store: Store) => Promise<boolean>)
   }
 }
 
-/** Whether all went well. */
+/** Resolves with true when every promise was kept. */
 async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
   report(`${store.title}: ${killing.kills} kills and ${killing.pauses} pauses of the director that leads`);
   const { unansweredMs, leaseMs, rounds, repeated, possibleOrphans, violations, kills } = await runTakeovers(store, {
@@ -107,7 +107,7 @@ async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
   return violations.length === 0;
 }
 
-/** Whether all went well. */
+/** Resolves with true when every promise was kept. */
 async function killRegistries(
   store: Store,
   options: { seconds: number; seed: number; hosts: number; devicesPerHost: number },

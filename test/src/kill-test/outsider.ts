@@ -75,7 +75,7 @@ export class Outsider {
       undo();
       await agent.restart(config);
     }
-    // Until its agent has registered anew, the registry refuses a disk whose device was not the right one.
+    // The registry refuses a disk whose device was the wrong one until its agent has registered anew.
     await agent.waitFor("serving");
     await disks.verifyAll();
   }

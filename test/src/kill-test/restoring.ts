@@ -26,7 +26,10 @@ export interface Restoring {
   readonly callers: Truce;
 }
 
-/** As an operator does, while callers go on: calls that are under way may be in the backup or not. Answers the file. */
+/**
+ * Backs up as an operator does, while callers go on: calls under way may be in the backup or not. Resolves with the
+ * file.
+ */
 export function backUp({ mesh, registries, account, disks, killers }: Restoring): Promise<string> {
   const file = join(mesh.folder, "registry.backup");
   return killers.hold(async () => {
@@ -70,8 +73,8 @@ export function restore(restoring: Restoring, file: string): Promise<number> {
 }
 
 /**
- * What an operator does who wants nothing of after the backup: disks of before it lose the devices that others got, and
- * those are erased; devices that were added since leave.
+ * Decides as an operator who wants nothing from after the backup: disks of the backup lose the devices that others got,
+ * and those are erased; devices that were added since leave.
  */
 async function decideUnknown({ mesh, calls }: Restoring, hostId: string): Promise<void> {
   // Once its agent has registered anew, its devices are marked.
@@ -96,7 +99,7 @@ async function compareRestored(
     account.compare(device, await persistently(calls, () => mesh.device(deviceId)), told);
     device.told = told;
   } catch (error) {
-    // Of what nobody added, nothing need be kept.
+    // A device that nobody added need not be kept.
     if (error instanceof NotFoundError && told === "out") return;
     account.violated(`${deviceId}: told "${told}" before the backup; after its restore: ${messageOf(error)}`);
   }
@@ -113,7 +116,7 @@ async function isLeftUnerased({ mesh, calls }: Restoring, { deviceId }: DeviceAc
   }
 }
 
-/** What its agent holds follows upon the registry's state as soon as it has registered anew. */
+/** The agent follows the registry's state as soon as it has registered anew. */
 async function isAsRestored(mesh: TestMesh, { hostId, deviceId }: DeviceAccount, told: Told): Promise<void> {
   const { attachState, detachConfirmed, lastError } = await mesh.device(deviceId).catch((error) => {
     if (error instanceof NotFoundError && told === "out")

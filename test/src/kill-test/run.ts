@@ -109,7 +109,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
       restoredDevices !== undefined) ||
     performance.now() > untilMs + 2 * PATIENCE_MS;
   const isOver = () => account.violations.length > 0 || (performance.now() > untilMs && isEnough());
-  // What cannot go on ends the others too, since it is a violation.
+  // One violation ends all of the work.
   const work = [
     kill({ mesh, registries, store, account, calls, kills, seed, restMs, truce: killers, isOver }),
     ...callers.map((caller) => caller.run(isOver, automation)),

@@ -30,7 +30,7 @@ const OF_DIRECTOR = {
   vms: VmServiceDefinition,
 };
 
-/** What an operator may call, by service. */
+/** The gRPC services that an operator may call. */
 export const DEFINITIONS = {
   "disk-registry": OF_REGISTRY,
   "cpi-dispatcher": OF_DISPATCHER,

@@ -3,8 +3,8 @@ export const BLOCK_BYTES = 4_096;
 const ZEROS = Buffer.alloc(BLOCK_BYTES);
 
 /**
- * What a disk must hold, block by block: of a block whose last write was answered, that write; of one whose write was
- * not, that write or what was there before, and from the first look on always the same.
+ * The expected content of a disk, block by block: the last acknowledged write; where a later write was not
+ * acknowledged, either of the two, and from the first look on always the same.
  */
 export class DiskContent {
   readonly #may = new Map<number, readonly Buffer[]>();
@@ -27,7 +27,7 @@ export class DiskContent {
     this.#may.set(block, [written]);
   }
 
-  /** What is wrong with what was read of a block; undefined when nothing is. */
+  /** Returns the fault in the bytes that were read of a block, or undefined. */
   look(block: number, seen: Buffer): string | undefined {
     const may = this.#of(block);
     if (!may.some((one) => one.equals(seen)))

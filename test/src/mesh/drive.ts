@@ -64,7 +64,7 @@ export class Drive {
 
   /** Nothing that reaches it is answered from now on. */
   hang(): void {
-    // What the kernel has cached would still be answered: of a small drive that is all of it.
+    // Drops the kernel's cache, which may hold all of a small drive and would still answer.
     execFileSync("dd", [`if=${this.path}`, "iflag=nocache", "count=0", "status=none"], { timeout: CACHE_TIMEOUT_MS });
     this.server.signal("SIGSTOP");
   }

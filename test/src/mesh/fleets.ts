@@ -10,7 +10,7 @@ export interface WholeFleet {
   readonly overrides?: Partial<Record<ServiceName, object>> & { readonly director?: DirectorChange };
   /** Where processes tell their metrics, by name. */
   readonly metricsPorts?: ReadonlyMap<string, number>;
-  /** Of every process, beside its own. */
+  /** Variables of every process, beside its own. */
   readonly env?: Readonly<Record<string, string>>;
 }
 

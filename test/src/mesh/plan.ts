@@ -6,7 +6,7 @@ import { makeDeviceFile } from "./device-files.js";
 
 export type ServiceName = "director" | "cpi-dispatcher" | "disk-registry" | "disk-agent";
 
-/** What processes a mesh has, and how they are told apart from what is usual. */
+/** The processes of a mesh, and how they differ from the usual ones. */
 export interface MeshPlan {
   /** Started in this order, agents last. */
   readonly processes: readonly ProcessPlan[];
@@ -16,13 +16,13 @@ export interface MeshPlan {
   readonly nats?: boolean;
   /** NATS lets in agents of VMs, whose ids nobody knows before they are made, all by one certificate. */
   readonly vmAgents?: boolean;
-  /** Of all processes, and of the operator; those of the test process when absent. */
+  /** The certificates of all processes and of the operator; those of the test process when absent. */
   readonly certificates?: TestCertificates;
   /** Where each of them listens; all on 127.0.0.1 when absent. */
   readonly places?: Places | undefined;
   /** Where services have their tablets; in folders of their own when absent. */
   readonly tablet?: ((service: string) => object) | undefined;
-  /** Of the operator's calls; 30 s when absent. */
+  /** The deadline of the operator's calls; 30 s when absent. */
   readonly deadlineMs?: number;
   /** Does what must be done before anything starts, and may answer how NATS knows its users. */
   readonly prepare?: (mesh: PlacedMesh) => Promise<NatsUsers | undefined>;
@@ -36,7 +36,7 @@ export interface PlacedMesh {
   readonly folder: string;
   readonly certificates: TestCertificates;
   readonly hasNats: boolean;
-  /** Of all agents of VMs. */
+  /** The certificate of all agents of VMs. */
   readonly vmAgentFiles: TlsFiles;
   /** Where a process or NATS, as "nats", or another thing listens. */
   address(name: string): string;
@@ -48,7 +48,7 @@ export interface PlacedMesh {
   /** Where the agent of a host keeps its exports and links. */
   baseFolder(hostId: string): string;
   deviceFile(hostId: string, index: number): string;
-  /** What is added last is closed first, and all of it when the processes have ended. */
+  /** Closes the object once the processes have ended; the last one added is closed first. */
   closeLater(one: { close(): void | Promise<void> }): void;
 }
 
@@ -69,7 +69,10 @@ export interface ProcessPlan {
    * of the test: the program for tests runs it.
    */
   readonly config?: object | ((mesh: PlacedMesh) => object);
-  /** Of each start; when absent the mesh's start waits until it serves, and a restart for nobody else. */
+  /**
+   * The condition of each start; when absent, the mesh's start waits until the process serves, and a restart waits for
+   * no other process.
+   */
   readonly waitFor?: WaitFor;
   readonly env?: Environment | ((mesh: PlacedMesh) => Environment);
   /** The program, of another version; that of the repository when absent. */
@@ -86,13 +89,13 @@ export function nameOf({ name, service }: ProcessPlan): string {
   return name ?? service;
 }
 
-/** What was compiled of this repository's. */
+/** Returns the compiled program of this repository. */
 export function programOf(service: ServiceName, config: object = {}): string {
   const program = "tuning" in config ? "testing/tuned-main.js" : "main.js";
   return join(repositoryFolder, "services", service, "dist", program);
 }
 
-/** What every process of a service has, before the plan's own is laid over it. */
+/** Returns a service's usual config, over which the plan's own is laid. */
 export function usualConfig(mesh: PlacedMesh, plan: ProcessPlan): object {
   const name = nameOf(plan);
   const tablet = mesh.plan.tablet?.(plan.service) ?? { storage: mesh.dataFolder(name) };

@@ -5,12 +5,12 @@ import { DomainError, MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import type { TestMesh } from "./test-mesh.js";
 
-/** What operators and orchestrators do with a mesh, each step repeated as they would while a part of it is away. */
+/** The steps of operators and orchestrators, each repeated as they would while a part of the mesh is away. */
 
 const PATIENCE_MS = 60_000;
 const RETRY_MS = 200;
 
-/** What the steps need of a mesh. */
+/** The part of a mesh that the steps need. */
 type Mesh = Pick<TestMesh, "clients" | "hostIds">;
 
 /** Repeats a call while it fails as retryable. */

@@ -14,7 +14,7 @@ export type StoreName = (typeof STORE_NAMES)[number];
 /** Where services keep their tablets during a test. */
 export interface Store {
   readonly name: StoreName;
-  /** For people. */
+  /** The store's name for people. */
   readonly title: string;
   /** Processes of a service, one of which leads. */
   readonly registries: number;

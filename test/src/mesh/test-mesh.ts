@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import type { Device } from "@diskmesh/api/registry";
 import { identityUri, parseHostId } from "@diskmesh/domain";
 import { AgentClient, connectNats, mbusPermissions } from "@diskmesh/mbus";
@@ -36,7 +36,7 @@ const DEADLINE_MS = 30_000;
 /** The name in the certificate of all agents of VMs. */
 const VM_AGENTS = "vm-agents";
 
-/** What a process can do by itself, when whatever it needs may have been killed as well. */
+/** The condition that a restarted process reaches by itself, even when all that it needs was killed as well. */
 const RESTART_WAITS_FOR: Readonly<Record<ServiceName, WaitFor>> = {
   director: "leading",
   "cpi-dispatcher": "serving",
@@ -112,7 +112,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return this.certificates.files(`disk-agent-${VM_AGENTS}`);
   }
 
-  /** What tells the `diskmesh` command where the mesh is, and who asks. */
+  /** The environment that tells the `diskmesh` command where the mesh is, and who asks. */
   get commandEnvironment(): Readonly<Record<string, string>> {
     const { caFile, certFile, keyFile } = this.operatorFiles;
     const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
@@ -288,7 +288,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
       mainFile: plan.mainFile ?? programOf(service, config),
       folder: this.folder,
       config,
-      // As deploy/local does: a hung device file holds a thread of the pool.
+      // A large pool, as in deploy/local: a hung device file holds one of its threads.
       env: { ...(isAgent ? { UV_THREADPOOL_SIZE: "64" } : {}), ...(typeof env === "function" ? env(this) : env) },
       launcher: (typeof launcher === "function" ? launcher(this) : launcher) ?? this.plan.places?.launcher(name),
       health: {

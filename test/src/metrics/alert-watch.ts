@@ -13,13 +13,13 @@ export interface AlertTarget {
   readonly port: number;
 }
 
-/** By the rules' clock one scrape comes so long after the other: no machine is too busy for that. */
+/** Scrapes are so far apart by the rules' clock, whatever the machine's load. */
 const STEP_MINUTES = 2;
 const PAUSE_MS = 100;
 /** So much faster than ours is the rules' clock: what tells for how long something has waited is taken times that. */
 export const FASTER = (STEP_MINUTES * 60_000) / PAUSE_MS;
 const AGES = /_oldest_seconds\b/;
-/** As long as a process that stands still is waited for. */
+/** A process that stands still is waited for so long. */
 const SCRAPE_TIMEOUT_MS = 1_000;
 /** A rule that looks back for 15 minutes sees the same at several looks. */
 const SCRAPES_BETWEEN_LOOKS = 4;
@@ -29,7 +29,7 @@ const PATIENCE = { timeoutMs: 300_000 };
 
 interface Told {
   readonly firing: readonly string[];
-  /** What they ask for is so, and has not been for long enough. */
+  /** Alerts whose condition holds, but not yet for long enough. */
   readonly pending: readonly string[];
 }
 

@@ -11,7 +11,7 @@ import { FASTER } from "./alert-watch.js";
 import { FAULT_ALERTS } from "./fault-alerts.js";
 import { alertsIn } from "./monitoring.js";
 
-/** Who tells what. */
+/** The metrics of each service. */
 export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Map([
   ["Every process", [...Object.values(processMetrics), ...Object.values(rpcMetrics)]],
   ["The leader of a tablet: director and disk-registry", Object.values(tabletMetrics)],

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { TlsFiles } from "@diskmesh/rpc";
 import type { ReferenceCpi } from "../reference-cpi/install.js";
 
-/** What operators write to have three executables and two cells in one mesh, an az of its own for each. */
+/** Configs for three executables and two cells in one mesh, each with an az of its own. */
 
 export const AZS = ["z1", "z2", "z3", "z4", "z5"] as const;
 export type AzName = (typeof AZS)[number];
@@ -20,13 +20,13 @@ export const CPIS: Readonly<Record<AzName, string>> = {
 const VM_RANGE = "127.0.41.0/24";
 
 export interface CpiConfigInput {
-  /** Of the versions 1, 2 and 3. */
+  /** CPIs of the API versions 1, 2 and 3. */
   readonly installed: readonly [ReferenceCpi, ReferenceCpi, ReferenceCpi];
   /** `host:port` of the registries of cell-1 and cell-2. */
   readonly cells: readonly [string, string];
   readonly vmRegistry: { readonly endpoint: string; readonly user: string; readonly password: string };
   readonly mbus: object;
-  /** What the CPI `second` is called now. */
+  /** The present name of the CPI `second`. */
   readonly nameInZ2: string;
 }
 

@@ -111,7 +111,7 @@ function directorOf(mesh: PlacedMesh): object {
   };
 }
 
-/** What only the director and the first CPI know. */
+/** Returns the bosh-registry that only the director and the first CPI know. */
 function vmRegistryOf(mesh: PlacedMesh): CpiConfigInput["vmRegistry"] {
   const endpoint = `http://${mesh.address("vm-registry")}`;
   return { endpoint, user: "cpi", password: "password-of-the-vm-registry" };

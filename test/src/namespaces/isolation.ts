@@ -4,7 +4,7 @@ import { endsWithParent } from "@diskmesh/testkit";
 const MARK = "DISKMESH_ISOLATED";
 const UNSHARE = ["--net", "--mount", "--propagation", "private", "--"];
 
-/** Whether this process has a network and mounts of its own, which end with it. */
+/** True when this process has a network and mounts of its own, which end with it. */
 export const isIsolated = process.env[MARK] === "yes";
 
 /** Why this machine gives no process a network and mounts of its own; undefined when it does. */
@@ -16,7 +16,10 @@ export function isolationProblem(): string | undefined {
   return `unshare and ip gave no network namespace: ${tried.stderr.trim()}`;
 }
 
-/** What runs a program of this repository in a network and mounts of its own, which end with it, and it with its parent. */
+/**
+ * Returns the command that runs a program of this repository in a network and mounts of its own; they end with it, and
+ * it ends with its parent.
+ */
 export function isolatedCommand(mainFile: string, args: readonly string[]) {
   const [command = "", ...commandArgs] = [
     ...endsWithParent(),

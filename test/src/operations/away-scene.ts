@@ -112,7 +112,7 @@ export class AwayScene {
     expect(this.#io?.failures).to.deep.equal([]);
   }
 
-  /** What the operator types on `admin`, with what its shell knows by then. */
+  /** Runs a command line on the machine `admin`, in a shell that keeps its variables. */
   async typed(line: string): Promise<{ readonly code: number; readonly output: string }> {
     this.#shell ??= await this.#shellOfAdmin();
     const { variables } = this.#shell;
@@ -145,7 +145,7 @@ export class AwayScene {
     );
   }
 
-  /** What everybody takes part in: a disk is made, attached, detached and deleted. */
+  /** Makes, attaches, detaches and deletes a disk, in which every service takes part. */
   async changesAreMade(): Promise<void> {
     await eventually(() => this.done("diskmesh provide probe $INSTANCE --size 1MiB"), PATIENCE);
     await eventually(() => this.done("diskmesh detach probe"), PATIENCE);

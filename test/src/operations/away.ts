@@ -15,7 +15,9 @@ interface Proof {
   readonly title: string;
 }
 
-/** By what the document calls what is away. A row that cannot be tried here returns why. */
+/**
+ * The proof of each row, by the document's name of the part that is away. A row that cannot be tried here returns why.
+ */
 export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promise<string | undefined>)>> = {
   "one NATS server": (scene) => without(scene, [scene.unit("control-1", "nats")], () => scene.changesAreMade()),
 
@@ -205,7 +207,7 @@ async function agentAway(scene: AwayScene, host: MachineName, afterwards: () => 
   return undefined;
 }
 
-/** What the document's last table says is away, in its order. */
+/** Returns the parts in the document's last table, in its order. */
 export function awayRows(markdown: string): readonly string[] {
   const table = markdown.slice(markdown.lastIndexOf("| away "));
   return table
@@ -215,7 +217,7 @@ export function awayRows(markdown: string): readonly string[] {
     .filter((name) => name !== "");
 }
 
-/** Whether a test is there. */
+/** Returns true when the test exists. */
 export function isThere({ file, title }: Proof): boolean {
   return readFileSync(join(repositoryFolder, file), "utf8").includes(title);
 }

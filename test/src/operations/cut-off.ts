@@ -19,7 +19,10 @@ const SAID = { grpcMs: 30_000, natsMs: 15_000, hostMs: 10_000 };
 const TIMES_SAID = 3;
 const NATS = [...CONTROLS, "control-3"] as const;
 
-/** By what the document calls what is away: a machine's cable is pulled, and no packet tells anybody. */
+/**
+ * The proof of each row, by the document's name of the part that is away: a machine's cable is pulled, and no packet
+ * reports that.
+ */
 export const CUT_OFF: Readonly<Record<string, (cut: CutOff) => Promise<void>>> = {
   "one NATS server": async (cut) => {
     const { scene, mesh } = cut;
@@ -91,7 +94,7 @@ export const CUT_OFF: Readonly<Record<string, (cut: CutOff) => Promise<void>>> =
 
 interface Led {
   readonly service: string;
-  /** What the other machine is to lead meanwhile. */
+  /** The machine that is to lead meanwhile. */
   readonly other: string;
   /** Asked of the leader and of nobody else: by which variable and port, and what. */
   readonly asked: readonly [variable: string, port: number, action: string];

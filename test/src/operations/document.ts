@@ -1,12 +1,12 @@
-/** What somebody who follows a document types: one block of `sh` after the other. */
+/** One block of `sh` that a reader of the document types. */
 export interface Step {
-  /** Of the block's first line, for people who look for it. */
+  /** The line where the block begins. */
   readonly line: number;
   /** The heading above it. */
   readonly section: string;
   /** In the order of the block: on which machines, and what. */
   readonly parts: readonly { readonly machines: readonly string[]; readonly script: string }[];
-  /** What the document says that is printed; undefined where it does not say. */
+  /** The output that the document shows; undefined where it shows none. */
   readonly expected: string | undefined;
 }
 
@@ -70,7 +70,10 @@ function partsOf(lines: readonly string[], firstLine: number): Step["parts"] {
   return parts;
 }
 
-/** Whether this was printed, where `...` stands for anything, a line of its own for lines, and spaces for any number of them. */
+/**
+ * Returns true when the output is as expected: `...` stands for anything, alone on a line for lines, and spaces for any
+ * number of them.
+ */
 export function isPrinted(expected: string, printed: string): boolean {
   const pattern = normal(expected)
     .split("\n")

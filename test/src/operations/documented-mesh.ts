@@ -72,7 +72,7 @@ export class DocumentedMesh implements AsyncDisposable {
       throw new Error(`line ${line}: the document says that this is printed:\n${wanted}\nand this was:\n${printed}`);
   }
 
-  /** What is typed, with this test's values of the variables. */
+  /** Returns the script with this test's values of the variables. */
   #here(script: string, machine: Machine): string {
     const values = (name: string, given: string): string => {
       const own = this.options.values[name];

@@ -12,7 +12,7 @@ import { Unit } from "./unit.js";
 /** Longer than a step takes on a machine that has much else to do. */
 const STEP_TIMEOUT_MS = 300_000;
 const PROGRAMS = ["systemctl", "scp", "systemd-sysusers", "chown"];
-/** What is a machine's own, of all paths. */
+/** Paths that each machine has for itself. */
 const OWN_PATHS = /^\/(etc\/(diskmesh|systemd)|var\/lib\/diskmesh|opt\/diskmesh|run\/credentials)/;
 
 const MAX_TEXT_BYTES = 100_000;
@@ -39,7 +39,7 @@ export interface MachinePlace {
 export class Machine implements AsyncDisposable {
   readonly #units = new Map<string, Unit>();
   readonly #users = new Set<string>();
-  /** Whoever else is on this computer has the port, but not this. */
+  /** Keeps out other users of this computer, who can reach the port. */
   readonly #secret = randomUUID();
   readonly #server: Server;
   readonly #ready: Promise<void>;
@@ -126,7 +126,7 @@ export class Machine implements AsyncDisposable {
     this.#server.close();
   }
 
-  /** What stands for them asks this process: shells, since hundreds are started, and Node takes long to start. */
+  /** Writes shell scripts that ask this process, because hundreds are started, and Node takes long to start. */
   #writePrograms(): void {
     const { port } = this.#server.address() as AddressInfo;
     for (const program of PROGRAMS) {

@@ -30,7 +30,7 @@ export const document = PAGES.map((name) =>
   readFileSync(join(repositoryFolder, `docs/operate/${name}.md`), "utf8"),
 ).join("\n");
 
-/** What is typed, by section, in the document's order. */
+/** The steps by section, in the document's order. */
 const steps = new Map<string, Step[]>();
 for (const step of stepsOf(document)) steps.set(step.section, [...(steps.get(step.section) ?? []), step]);
 
@@ -45,7 +45,7 @@ export async function followSection(mesh: DocumentedMesh, section: string): Prom
   await AFTERWARDS[section]?.(mesh);
 }
 
-/** What happens, or is looked at, after the steps of a section. */
+/** Events and checks after the steps of a section. */
 const AFTERWARDS: Readonly<Record<string, (mesh: DocumentedMesh) => Promise<void> | void>> = {
   NATS: async (mesh) => {
     const asked = { host: mesh.address("control-1"), port: 6222 };

@@ -18,7 +18,7 @@ const ATTEMPTS = 50;
 export interface Site {
   /** In place of one of the document's addresses. */
   address(given: string): string;
-  /** What runs a program on a machine, and becomes it. */
+  /** Returns the command that runs a program on a machine, and becomes it. */
   launcher(machine: string): readonly string[];
   /** Where programs of the machines find this process. */
   readonly ownHost: string;

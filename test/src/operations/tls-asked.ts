@@ -4,25 +4,28 @@ import { createConnection, type Socket } from "node:net";
 import { connect } from "node:tls";
 import type { TlsFiles } from "@diskmesh/rpc";
 
-/** What somebody finds who connects to a server with a certificate of the mesh. */
+/** A server that is asked for its certificate by the holder of a certificate of the mesh. */
 
 interface Asked {
   readonly host: string;
   readonly port: number;
-  /** For clients: then the server speaks first, in plain text. */
+  /** True for NATS clients: the server speaks first, in plain text. */
   readonly isNats?: boolean;
 }
 
 const TIMEOUT_MS = 10_000;
 
-/** Of the certificate that the server shows. */
+/** Returns the serial number of the certificate that the server shows. */
 export function shownSerial(asked: Asked, files: TlsFiles): Promise<string> {
   return connected(asked, files, (socket, heard) => {
     socket.once("secureConnect", () => heard(socket.getPeerX509Certificate()?.serialNumber ?? ""));
   });
 }
 
-/** Whether a NATS server takes the holder of a certificate into its cluster: then it says more once the handshake is over. */
+/**
+ * Resolves with true when a NATS server takes the holder of a certificate into its cluster: it then sends more after
+ * the handshake.
+ */
 export async function isLetIn(asked: Asked, files: TlsFiles): Promise<boolean> {
   const heard = await connected(asked, files, (socket, hears) => {
     socket.once("data", (data: Buffer) => hears(String(data)));

@@ -53,7 +53,9 @@ export class Unit {
     return existsSync(this.logFile) ? readFileSync(this.logFile, "utf8") : "";
   }
 
-  /** As `systemctl start`: one that is `oneshot` is waited for. Answers with what is wrong, or with nothing. */
+  /**
+   * Starts the unit as `systemctl start` does, which waits for a `oneshot` one. Returns the fault, or an empty text.
+   */
   async start(): Promise<string> {
     this.#start();
     if (this.#words("Type")[0] !== "oneshot") return "";
@@ -82,7 +84,7 @@ export class Unit {
     void child.exited.then((exit) => this.#ended(child, exit));
   }
 
-  /** As `systemctl stop`. */
+  /** Stops the unit as `systemctl stop` does. */
   async stop(): Promise<void> {
     await this.#end("SIGTERM");
   }

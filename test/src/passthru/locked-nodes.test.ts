@@ -12,7 +12,7 @@ import { faultOf, nodeTarget, PassthruScene, taskOf } from "./scene.js";
 
 /** How many wait for a locked node, and how many go to a free one meanwhile. */
 const [WAITING, PASSING] = [100, 900];
-/** Of those that pass, at once. */
+/** Concurrent callers that pass. */
 const LANES = 10;
 
 describe("vendor passthru, a node that one call at a time holds", () => {
@@ -46,7 +46,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     await eventually(async () => expect((await scene.send("POST", `${B}/none`)).status).to.equal(200));
   });
 
-  /** Who waits for the lock of the node. */
+  /** Returns the number of callers that wait for the node's lock. */
   const inLine = async (): Promise<number> => {
     const { locks } = await scene.locks.listLocks({});
     return locks.find(({ type, resource }) => type === "node" && resource === NODE)?.waitingTaskIds.length ?? 0;

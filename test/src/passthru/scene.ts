@@ -16,7 +16,7 @@ export type User = keyof typeof USERS;
 const PATIENCE = { timeoutMs: 120_000 };
 const RESTART = { minDelayMs: 50, maxDelayMs: 200 };
 
-/** As a config names one. */
+/** A driver as a config names it. */
 interface DriverEntry {
   readonly package: string;
   readonly settings?: object;
@@ -26,7 +26,7 @@ export interface PassthruOptions {
   readonly hosts: number;
   readonly directorDrivers: readonly DriverEntry[];
   readonly agentDrivers: readonly DriverEntry[];
-  /** Of each node, once its drivers are there. */
+  /** The methods of each node, once its drivers are there. */
   readonly methods: readonly string[];
 }
 
@@ -78,7 +78,7 @@ export class PassthruScene {
     return known;
   }
 
-  /** As admin. */
+  /** Sends a request as admin. */
   send(
     verb: string,
     path: string,
@@ -131,7 +131,7 @@ export function nodeTarget(nodeId = NODE): MethodTarget {
   return { target: { $case: "nodeId", value: nodeId } };
 }
 
-/** What an answer's envelope holds. */
+/** Returns the fault in an answer's envelope. */
 export function faultOf({ body }: HttpAnswer): JsonObject {
   const { error_message } = JSON.parse(body) as { readonly error_message: string };
   return JSON.parse(error_message) as JsonObject;

@@ -95,7 +95,7 @@ describe("vendor passthru, drivers for any host", () => {
   });
 });
 
-/** Of the stock client, with what it prints. */
+/** Returns the stock client's commands in the text, with their output. */
 function shownCommands(text: string): { readonly command: string; readonly output: string }[] {
   return [...text.matchAll(/^\$ baremetal (.*)\n((?:[^$`].*\n)*)/gm)].map(([, command = "", output = ""]) => ({
     command,
@@ -114,7 +114,7 @@ function linesOf(text: string): string[] {
   );
 }
 
-/** What is on PATH. */
+/** Returns the programs on PATH. */
 function programs(): ReadonlySet<string> {
   const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => existsSync(folder));
   return new Set(folders.flatMap((folder) => readdirSync(folder)));

@@ -20,7 +20,7 @@ const FOLDER = join(repositoryFolder, "docs/pictures");
 /** One that is to be removed and is in use, and one whose agent has died. */
 const [LEAVING, SILENT] = ["host-1", "host-2"];
 
-/** Of all that is printed, times alone are others each time that the pictures are made. */
+/** Times are the only output that differs each time the pictures are made. */
 const TIMES = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g;
 const TIME_SHOWN = "2026-01-01T03:00:00Z";
 
@@ -53,7 +53,7 @@ async function picturesOfPage(browser: Browser, address: string): Promise<void> 
   }
 }
 
-/** What is typed, and what it prints on a terminal. */
+/** Returns the typed line, and its output on a terminal. */
 async function printed(mesh: TestMesh, line: string): Promise<readonly [string, string]> {
   const [out, err] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
   const environment = { TERM: "xterm", ...mesh.commandEnvironment };

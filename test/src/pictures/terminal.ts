@@ -17,7 +17,7 @@ interface Piece {
   readonly style: string;
 }
 
-/** What was typed and what was printed, as a picture: text stays text, to be read, found and copied. */
+/** Draws a command and its output as a picture whose text can be read, found and copied. */
 export function terminalPicture(
   title: string,
   typed: readonly (readonly [command: string, printed: string])[],

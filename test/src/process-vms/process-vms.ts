@@ -21,7 +21,7 @@ networks: [{ name: any, type: dynamic }]
 export interface ProcessVmsOptions {
   /** Properties of the CPI about agents. */
   readonly agent?: { readonly path?: string; readonly heartbeat_interval_ms?: number };
-  /** Of the dispatcher, before the CPI of processes: the first one is the default. */
+  /** CPIs of the dispatcher, before the CPI of processes: the first one is the default. */
   readonly moreCpis?: readonly object[];
   /** Laid over the director's config; `agents` over its agents, `tuning` over its limits. */
   readonly director?: {
@@ -134,7 +134,7 @@ export class ProcessVms implements AsyncDisposable {
     return join(stateFolderOf(this.mesh), "vm-folders", vmCid);
   }
 
-  /** What the agent of a VM was asked, in order. */
+  /** Returns the calls that a VM's agent got, in order. */
   asked(vmCid: string): unknown[][] {
     const file = join(this.vmFolder(vmCid), "asked.jsonl");
     if (!existsSync(file)) return [];

@@ -31,7 +31,7 @@ export class ReferenceCpi {
     writeWhole(join(this.stateFolder, "misbehave.json"), what);
   }
 
-  /** What the agent of a VM was asked, in order. */
+  /** Returns the calls that a VM's agent got, in order. */
   askedOf(vmCid: string): unknown[][] {
     return readFileSync(join(this.vmFolder(vmCid), "asked.jsonl"), "utf8")
       .trim()
@@ -39,7 +39,7 @@ export class ReferenceCpi {
       .map((line) => JSON.parse(line));
   }
 
-  /** What a VM has on its own system disk. */
+  /** Returns the folder that stands for a VM's own system disk. */
   vmFolder(vmCid: string): string {
     return join(this.stateFolder, "vm-folders", vmCid);
   }

@@ -1,4 +1,4 @@
-/** What the CPI does wrong, by method or "*". */
+/** The CPI's fault, by method or "*". */
 export type Misbehaviour = Readonly<Record<string, string>>;
 
 /** Properties of the reference CPI beside those of the process CPI. */
@@ -8,6 +8,6 @@ export interface TestContext {
   readonly misbehave?: Misbehaviour;
   /** Makes hints objects with a number inside, as some CPIs do, instead of paths. */
   readonly hint?: "path" | "object";
-  /** What such hints hold beside it, for the agent alone, which tells it when it cannot find the disk. */
+  /** Secrets in the hint, only for the agent, which names them when it cannot find the disk. */
   readonly hint_secrets?: object;
 }

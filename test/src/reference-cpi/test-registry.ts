@@ -37,7 +37,7 @@ export class TestRegistry implements AsyncDisposable {
     return registry;
   }
 
-  /** What a CPI's properties say of it. */
+  /** The registry in a CPI's properties. */
   get properties(): { endpoint: string; user: string; password: string } {
     const { port } = this.#server.address() as AddressInfo;
     return { endpoint: `http://127.0.0.1:${port}`, user: USER, password: PASSWORD };

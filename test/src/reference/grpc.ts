@@ -61,6 +61,7 @@ function index(packages: readonly string[], files: readonly File[]): string {
   const head = pageHead(
     "The gRPC API",
     "Every process serves the same by reflection. [Write a client](../guides/clients.md) says how to connect, follow the leader and repeat.",
+    "`diskmesh.internal.v1` is what services of one mesh say to each other: any release may change it.",
   );
   const sections = packages.map((name) => {
     const services = files.filter((file) => file.package === name).flatMap(({ service = [] }) => service);

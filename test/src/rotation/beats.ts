@@ -9,7 +9,7 @@ const PATIENCE = { timeoutMs: 120_000 };
 
 /** Hears on NATS the heartbeats of all agents, as a director does, and notes who was silent for too long. */
 export class Beats {
-  /** By agent: when it was heard last. */
+  /** The time of the last beat, by agent. */
   readonly #heardAtMs = new Map<string, number>();
   readonly failures: string[] = [];
   #longestMs = 0;

@@ -43,7 +43,7 @@ export class ReplacedFiles {
     return { caFile, certFile: path(`${name}.pem`), keyFile: path(`${name}-key.pem`), revokedFile };
   }
 
-  /** What somebody comes to NATS with. */
+  /** Returns the TLS files of a NATS client. */
   mbusFiles(name: string) {
     return this.files(mbusName(name));
   }

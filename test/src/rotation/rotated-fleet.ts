@@ -111,7 +111,7 @@ export class RotatedFleet implements AsyncDisposable {
     await this.beats.another();
   }
 
-  /** What failed so far: calls, reads and writes, heartbeats and registrations, and processes that ended. */
+  /** Failures so far: calls, reads and writes, heartbeats and registrations, and processes that ended. */
   get failures(): string[] {
     const ended = [...this.services.mesh.processes]
       .filter(([, process]) => process.exit !== undefined)
@@ -126,7 +126,7 @@ export class RotatedFleet implements AsyncDisposable {
     return [...ended, ...loads, ...lost, ...this.beats.failures];
   }
 
-  /** What went well so far, in words. */
+  /** A sentence with the counts of successes so far. */
   get figures(): string {
     const rounds = [...this.loads].map(([what, load]) => `${load.rounds} ${what}`);
     const beats = `${this.beats.count} heartbeats on NATS, ${this.beats.longestMs} ms at most between two of an agent`;

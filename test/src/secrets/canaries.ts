@@ -16,7 +16,7 @@ export function canariesOf(place: string, digits: number): Canaries {
   };
 }
 
-/** What must be seen nowhere: each of them in the forms in which programs print things. */
+/** Yields each secret in the forms in which programs print things. None of them may be seen. */
 export function* formsOf(secrets: object): Generator<{ readonly form: string; readonly text: string }> {
   for (const [name, secret] of textsIn(secrets)) {
     const raw = String(secret);

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 
 /** A span as a receiver gets it. */
 export interface ReceivedSpan {
-  /** Of the process that made it. */
+  /** The service that made the span. */
   readonly service: string;
   readonly name: string;
   readonly traceId: string;

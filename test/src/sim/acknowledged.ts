@@ -42,8 +42,8 @@ export class Acknowledged {
   }
 
   /**
-   * What is known of then, and what is on its way now may still change it. Answers that are on their way tell of what is
-   * gone.
+   * Forgets what was acknowledged after `then`. Answers still on their way belong to the forgotten time, and calls
+   * still on their way may change the state of `then`.
    */
   rewind(then: AcknowledgedCopy): void {
     for (const [name, scope] of this.#scopes) {

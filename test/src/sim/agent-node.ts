@@ -1,5 +1,4 @@
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import { AgentRegistrationServiceDefinition } from "@diskmesh/api/registry";
+import { AgentRegistrationServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import {
   AGENT_LIMITS,
   type AgentContext,

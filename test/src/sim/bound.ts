@@ -18,14 +18,16 @@ export const compare = (a: Omit<Order, "kind">, b: Omit<Order, "kind">): number 
 
 export const text = (order: Order): string => `${order.kind} (${order.tabletGeneration}, ${order.deviceGeneration})`;
 
-/** What one agent is bound to, over all its runs. A cache that was lost sets it free. */
+/** The orders that bind one agent, over all its runs. A lost cache releases it. */
 export class Bound {
-  /** By device: the highest order that the agent has answered for. */
+  /** The highest order that the agent has confirmed, by device. */
   readonly orders = new Map<string, Order>();
   readonly sessions = new Map<string, number>();
-  /** By device: the last detach that it has confirmed. */
+  /** The last detach that the agent has confirmed, by device. */
   readonly confirmedDetach = new Map<string, Order>();
-  /** By incarnation and device: the last attach that reached it. One of a registry that it does not obey opens nothing. */
+  /**
+   * The last attach that reached the agent, by incarnation and device. An attach from another registry opens nothing.
+   */
   readonly #reachedAttach = new Map<string, Order>();
   memory: AgentMemory | undefined;
   /** Incarnations of the registry that it obeyed before. */
@@ -38,7 +40,7 @@ export class Bound {
     if (before === undefined || compare(order, before) > 0) this.#reachedAttach.set(key, order);
   }
 
-  /** Whether its last word is that it holds the device no more. */
+  /** Returns true when the agent's last answer says that it no longer holds the device. */
   isDetached(deviceId: string): boolean {
     const detach = this.confirmedDetach.get(deviceId);
     const attach = this.#reachedAttach.get(`${this.memory?.incarnation} ${deviceId}`);

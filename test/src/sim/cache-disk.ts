@@ -6,7 +6,7 @@ import type { SimProcess } from "./timeline.js";
 interface Inode {
   readonly ino: number;
   text: string;
-  /** What is on the disk; undefined when nothing of it is. */
+  /** The synced content; undefined when nothing was synced. */
   synced: string | undefined;
 }
 
@@ -80,7 +80,7 @@ export class CacheDisk {
     this.#syncedNames = new Map(left);
   }
 
-  /** Of what was written in its place and not synced, each sector is on the disk or not. */
+  /** Returns the content after a power cut: each sector of an unsynced overwrite is on the disk or is not. */
   #left({ synced, text }: Inode): string {
     const { random } = this.world;
     if (synced === undefined) return text.slice(0, random.below(text.length));

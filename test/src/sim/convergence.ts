@@ -61,7 +61,7 @@ function deviceTrouble(
   return trouble;
 }
 
-/** Whether the hardware is not what the registry recorded. */
+/** Returns true when the hardware differs from what the registry recorded. */
 function isBroken(node: AgentRun, deviceId: string, replaced: boolean): boolean {
   const path = node.devices.find((place) => place.deviceId === deviceId)?.path ?? "";
   const open = node.machine.openDrive(path);
@@ -69,8 +69,8 @@ function isBroken(node: AgentRun, deviceId: string, replaced: boolean): boolean 
 }
 
 /**
- * Whether another agent holds the file, the device says so, and the registry cannot know that both are on one file, since
- * the one that could never open it cannot tell: which of the two is meant only an operator knows.
+ * Returns true when another agent holds the file and the device says so. The registry cannot know that both devices are
+ * one file, since the agent that never opened it cannot tell. Only an operator knows which device is meant.
  */
 function isHeldElsewhere(world: World, node: AgentRun, path: string, device: StoredDevice): boolean {
   if (!device.lastError.includes("is locked by agent")) return false;

@@ -9,7 +9,7 @@ export class DiskUser {
 
   constructor(private readonly world: World) {}
 
-  /** Whether there was a disk to write to. */
+  /** Returns true when there was a disk to write to. */
   act(): boolean {
     const { world } = this;
     const nodes = world.agents().filter((node) => node.process.alive && node.served.size > 0);
@@ -53,7 +53,7 @@ export class DiskUser {
       await disk.write(block * BLOCK_BYTES, blockOf(write.number), world.random.chance(0.3));
       world.bytes.acknowledge(write);
       world.trace(`user on ${node.machine.host}: write ${write.number} is there`);
-      // What was written just now is what is written again first.
+      // A block that was just written is likely to be rewritten first.
       if (world.random.chance(0.5))
         world.timeline.after(
           world.random.between(1, 50),

@@ -3,7 +3,7 @@ import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 
-/** What of the simulated world a machine knows. */
+/** The part of the simulated world that a machine sees. */
 export interface MachineWorld {
   readonly timeline: Timeline;
   readonly random: Random;
@@ -12,7 +12,7 @@ export interface MachineWorld {
   readonly scenario: { readonly unmarkedDrives?: number } | undefined;
 }
 
-/** What a block holds: 0 for zeros, else the number of the write that put it there. */
+/** The content of a block: 0 for zeros, else the number of the write that put it there. */
 export type BlockContents = number;
 
 /** A drive: what is found at a path, as long as it is that drive. */
@@ -23,7 +23,7 @@ export interface Drive {
   readonly sharedAs?: "file" | "drive" | undefined;
   /** A regular file, whose inode tells it over a boot. What is none, and has no serial number of its own, is told by its slot. */
   readonly isFile: boolean;
-  /** What its agent has found its length to be, in blocks, at the last look. */
+  /** The length in blocks that the agent found at its last look. */
   seenBlocks: number;
   /** Those who have it open now, of all hosts. */
   readonly openBy: Set<SimProcess>;
@@ -43,7 +43,10 @@ export const newDrive = (
   openBy: new Set(),
 });
 
-/** As the kernel of that boot tells it; `slot` is what it calls what is at a path, anew with each boot. */
+/**
+ * Returns the identity that the kernel of that boot reports. `slot` is the kernel's name for the drive at a path, new
+ * with each boot.
+ */
 export function identityOf({ name, sharedAs, isFile }: Drive, boot: string, slot: string): string {
   const inode = name.replace(/\W+/g, "-");
   return `${sharedAs === "file" ? "boot-of-both" : boot} ${isFile ? `file 1:${inode}:1` : `block ${slot}`}`;

@@ -17,7 +17,10 @@ const FAULTS_END = "all faults end";
 export const reasonOf = ({ seed, steps, violation }: Failure): string =>
   `VIOLATION in seed ${seed} of ${steps} steps: ${violation}`;
 
-/** For whoever reads a failure: what led to it, in the shortest run of the seed that fails. `options`: those it was run with. */
+/**
+ * Returns the events that led to a failure, in the shortest failing run of the seed. `options` are those of the failing
+ * run.
+ */
 export async function historyOf(found: Failure, options: string): Promise<string> {
   const { seed, steps, violation, lines } = await shortestOf(found);
   const read = linesToRead(lines, violation);
@@ -44,7 +47,7 @@ function linesToRead(lines: readonly string[], violation: string): readonly stri
   const devices = violation.match(/\bh\d+-[a-z]\b/g) ?? [];
   const hosts = [...(violation.match(/\bh\d+\b/g) ?? []), ...devices.map((device) => device.replace(/-.*/, ""))];
   const disks = violation.match(/\bdisk-\d+\b/g) ?? [];
-  // Who leads, and that a registry went back in time, concerns all.
+  // A new leader and a restored registry concern every name.
   const names = [...devices, ...hosts, ...disks, "leads as", "registry:", FAULTS_END, "VIOLATION"];
   const concerns = new RegExp(`(?<![\\w-])(?:${names.join("|")})(?![\\w-])`);
   return telling.filter((line) => concerns.test(line)).slice(-LINES_SHOWN);

@@ -1,4 +1,4 @@
-import type { RegisterAgentRequest } from "@diskmesh/api/registry";
+import type { RegisterAgentRequest } from "@diskmesh/api/internal";
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 
@@ -9,7 +9,10 @@ export const LIAR = "h1";
 const EXAGGERATION = 2 ** 50;
 const NUMBERS = /^(tabletGeneration|deviceGeneration|sessionNumber|highest[A-Z]\w*)$/;
 
-/** What a faulty sender might make of a registration's answer: its second list holds something without a stamp. */
+/**
+ * Returns a registration's answer whose second list contains an entry without a stamp, as a faulty sender might make
+ * it.
+ */
 export function garbled(method: string, response: unknown): unknown {
   if (method !== "RegisterAgent") return undefined;
   const answer = response as { allowedDevices: object[]; unknownDevices: object[] };
@@ -18,7 +21,7 @@ export function garbled(method: string, response: unknown): unknown {
   return { ...answer, unknownDevices: [{ ...first, stamp: undefined }, ...answer.unknownDevices.slice(1)] };
 }
 
-/** What the agent that lies, or cannot help it, says instead; `isLater`: its registration was answered before. */
+/** Returns the request as a lying or broken agent sends it. `isLater`: its registration was answered before. */
 export function asToldByLiar(
   method: string,
   truth: unknown,
@@ -32,7 +35,7 @@ export function asToldByLiar(
   return request;
 }
 
-/** What an agent with a broken memory tells a registry: every number that it remembers is higher. */
+/** Returns the request of an agent with broken memory: every number that it remembers is higher. */
 function exaggerated(method: string, request: unknown): unknown {
   return method === "RegisterAgent" || method === "Heartbeat" ? raised(request) : request;
 }
@@ -52,7 +55,7 @@ function malformed(method: string, request: unknown): unknown {
   return method === "RegisterAgent" ? { ...(request as RegisterAgentRequest), az: "no az" } : request;
 }
 
-/** Whether they can only be a lie. */
+/** Returns true when the numbers can only be a lie. */
 export function isExaggerated(numbers: object): boolean {
   return Object.values(numbers).some((number) => typeof number === "number" && number >= EXAGGERATION);
 }

@@ -1,4 +1,4 @@
-import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/agent";
+import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/internal";
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import type { Life, World } from "./parts.js";
 import type { SimStore } from "./store.js";
@@ -6,27 +6,29 @@ import type { SimProcess } from "./timeline.js";
 
 const NOBODYS: Life = { name: "", diskId: "", epoch: -1 };
 
-/** Whose bytes are whose: names of disks, and after a restore session numbers too, are given out again. */
+/**
+ * Records which disk's bytes are where. Names of disks, and after a restore session numbers too, are given out again.
+ */
 export class Lives {
-  /** By history, disk and session. */
+  /** Granted lives by history, disk and session. */
   readonly #given = new Map<string, Life>();
-  /** By host, disk and session. */
+  /** Exported lives by host, disk and session. */
   readonly #exported = new Map<string, Life>();
-  /** By disk and session: the name of the disk for which the session was given last. */
+  /** The disk's name at the last grant, by disk and session. */
   readonly #lastGiven = new Map<string, string>();
-  /** By device: for which disk its agent granted a session last; empty for an erase. */
+  /** The disk of the agent's last grant, by device; empty for an erase. */
   readonly #granted = new Map<string, string>();
-  /** By device: the disk that was on it when the registry went back to before it was there. */
+  /** The disk that was on a device when the registry went back to before that disk, by device. */
   readonly #forgotten = new Map<string, string>();
   readonly #decided = new Set<string>();
-  /** By device and session. */
+  /** The erase epochs by device and session. */
   readonly #eraseEpochs = new Map<string, number>();
 
   constructor(private readonly world: World) {}
 
   sent(method: string, request: unknown, from: SimProcess): void {
     if (method !== "OpenSession" && method !== "ExportDisk" && method !== "UnexportDisk") return;
-    // Whoever ends an export alone gives no session.
+    // A request that ends only an export gives no session.
     if (method === "UnexportDisk" && (request as UnexportDiskRequest).openDeviceIds.length === 0) return;
     const { rewinds } = this.world;
     const { diskId, sessionNumber } = request as OpenSessionRequest | ExportDiskRequest | UnexportDiskRequest;
@@ -55,7 +57,10 @@ export class Lives {
     this.#granted.set(deviceId, this.#lastGiven.get(`${diskId} ${session}`) ?? "");
   }
 
-  /** Whether what is on the device is of the disk that the registry knows there, as far as anybody can tell. */
+  /**
+   * Returns true when the bytes on the device belong to the disk that the registry has there, as far as anybody can
+   * tell.
+   */
   isRight({ deviceId, diskId }: Device): boolean {
     const disk = this.world.store.disk(diskId);
     return disk !== undefined && this.#granted.get(deviceId) === nameOf(disk);
@@ -87,7 +92,7 @@ export class Lives {
     this.#decided.add(deviceId);
   }
 
-  /** Whether its agent may have obeyed an order that the registry has forgotten, until the next one. */
+  /** Returns true when the agent may have obeyed an order that the registry has forgotten; the next order ends that. */
   isDecided(deviceId: string): boolean {
     return this.#decided.has(deviceId);
   }
@@ -112,19 +117,19 @@ export class Lives {
     return this.#exported.get(`${host} ${diskId} ${session}`) ?? NOBODYS;
   }
 
-  /** Whether the disk is still there, in the history of the registry that counts. */
+  /** Returns true when the disk still exists in the registry's current history. */
   isCurrent({ diskId, name }: Life): boolean {
     const disk = this.world.store.disk(diskId);
     return disk !== undefined && nameOf(disk) === name;
   }
 
-  /** Whether the history of the registry that counts knows the disk. */
+  /** Returns true when the registry's current history knows the disk. */
   isKnown(life: Life, diskId: string): boolean {
     const disk = this.world.store.disk(diskId);
     return life.epoch === this.world.rewinds.epoch || (disk !== undefined && nameOf(disk) === life.name);
   }
 
-  /** Whether it is the history that counts in which the erase was ordered. */
+  /** Returns true when the erase was ordered in the registry's current history. */
   isErase(deviceId: string, session: number): boolean {
     return this.#eraseEpochs.get(`${deviceId} ${session}`) === this.world.rewinds.epoch;
   }

@@ -27,11 +27,11 @@ export interface BlockWrite {
   readonly drive: Drive;
   readonly block: number;
   readonly contents: BlockContents;
-  /** What the watch noted when it was submitted. */
+  /** The watch's note at the time of the submission. */
   readonly note: unknown;
 }
 
-/** What the kernel sees of device files. */
+/** Observes the kernel's calls on device files. */
 export interface MachineWatch {
   submitted(host: string, path: string, block: number, contents: BlockContents): unknown;
   landed(write: BlockWrite, before: BlockContents): void;
@@ -49,13 +49,13 @@ interface Descriptor {
 
 /** The machine under one agent: its drives, its descriptors, and the file system that holds the cache. */
 export class Machine {
-  /** What is at each path now; undefined when nothing is. */
+  /** The drive at each path now; undefined when there is none. */
   readonly drives = new Map<string, Drive | undefined>();
   readonly #descriptors = new Set<Descriptor>();
   readonly #opening = new Set<{ readonly process: SimProcess; readonly path: string }>();
   readonly #inFlight = new Map<SimProcess, Set<() => void>>();
   readonly cache: CacheDisk;
-  /** What was seen at each path since the machine has booted, and how many drives before it. */
+  /** The drive last seen at each path since the boot, and the number of drives seen there before. */
   readonly #slots = new Map<string, { readonly drive: Drive; readonly count: number }>();
   #driveCount = 0;
   bootId = 1;
@@ -74,7 +74,7 @@ export class Machine {
     this.drives.set(path, newDrive(`drive ${this.host} ${++this.#driveCount}`, blockCount, { isFile }));
   }
 
-  /** What is at one path is at the other from now on. */
+  /** Exchanges the drives of two paths. */
   exchange(a: string, b: string): void {
     const [atA, atB] = [this.drives.get(a), this.drives.get(b)];
     this.drives.set(a, atB).set(b, atA);
@@ -91,7 +91,7 @@ export class Machine {
     return [...this.drives].filter(([, drive]) => drive?.sharedAs === undefined).map(([path]) => path);
   }
 
-  /** Whether a process has the path open, or will have once an open under way succeeds. */
+  /** Returns true when a process has the path open, or will have once an open under way succeeds. */
   isHeld(path: string): boolean {
     for (const descriptor of this.#descriptors) if (descriptor.path === path) return true;
     for (const opening of this.#opening) if (opening.path === path) return true;
@@ -163,8 +163,8 @@ export class Machine {
   }
 
   /**
-   * As a kernel does that knows few serial numbers: it tells drives apart until the machine boots again. What QEMU numbers
-   * by its place has the number of whichever drive is there.
+   * Returns the facts that a kernel with few serial numbers reports: it tells drives apart until the next boot. A
+   * serial number that QEMU derives from the place belongs to whichever drive is there.
    */
   #factsOf(path: string, drive: Drive): FileFacts {
     const last = this.#slots.get(path);
@@ -253,12 +253,12 @@ export class Machine {
     });
   }
 
-  /** What the kernel does after a while, whatever the process does meanwhile. */
+  /** Runs an action of the kernel after a delay, even if the process dies meanwhile. */
   #later<T>(process: SimProcess, typicalMs: number, slow: number, action: () => T): Promise<T> {
     const { timeline, random } = this.world;
     return new Promise((resolve, reject) => {
       timeline.after(random.delayMs(typicalMs, 6_000, slow), undefined, "", () => {
-        // What a dead process had asked for was settled when it died.
+        // Requests of a dead process were settled when it died.
         if (!process.alive) return;
         try {
           const result = action();

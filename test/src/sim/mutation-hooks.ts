@@ -2,15 +2,15 @@ import type { InitializeHook, LoadHook, ResolveHook } from "node:module";
 
 /** A module that is loaded with some of its exports replaced. */
 export interface MutatedModule {
-  /** For the lookup of what replaces them. */
+  /** The module whose exports are replaced. */
   readonly module: string;
   readonly names: readonly string[];
 }
 
 export interface MutatedModules {
-  /** By the URL of the module as it is. */
+  /** The mutated modules by the URL of the original. */
   readonly byUrl: ReadonlyMap<string, MutatedModule>;
-  /** Of the module that knows the replacements. */
+  /** The URL of the module that knows the replacements. */
   readonly switchUrl: string;
 }
 
@@ -23,7 +23,7 @@ export const initialize: InitializeHook<MutatedModules> = (given) => {
   ({ byUrl, switchUrl } = given);
 };
 
-/** Whoever imports a mutated module gets another one, which alone imports it as it is. */
+/** Resolves an import of a mutated module to a wrapper, which alone imports the original. */
 export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
   const resolved = await nextResolve(specifier, context);
   const url = `${resolved.url}${MUTATED}`;

@@ -45,7 +45,8 @@ function urlOf(module: keyof Modules): string {
 }
 
 /**
- * For the mutated module alone: what it exports in the place of what it has.
+ * Returns the exports that replace those of a mutated module.
+ *
  * @public the source that mutation-hooks.ts writes imports it
  */
 export function replacementsIn(
@@ -65,7 +66,9 @@ export function replacementsIn(
 
 type Called = (...args: unknown[]) => unknown;
 
-/** What is there at the time of each call and each look, also for those who took it, or a part of it, long before. */
+/**
+ * Wraps a value so that each call and each read uses the current replacement, also through references taken earlier.
+ */
 function switched(value: unknown, now: () => unknown): unknown {
   if (typeof value === "object" && value !== null)
     return new Proxy(value, {
@@ -80,7 +83,7 @@ function switched(value: unknown, now: () => unknown): unknown {
   return standing;
 }
 
-/** What the run never came to: a mutation that changes nothing proves nothing. */
+/** Returns the replacements that the run never reached: a mutation that changes nothing proves nothing. */
 export function unreachedPlaces(): readonly string[] {
   return (made?.replaced ?? []).filter((each) => !reached.has(each)).map(({ module, name }) => `${name} of ${module}`);
 }

@@ -39,7 +39,7 @@ export interface Modules {
   "sim/store": typeof import("./store.js");
 }
 
-/** What stands in the place of one export of a module. */
+/** The replacement of one export of a module. */
 export interface Replacement {
   readonly module: keyof Modules;
   readonly name: string;

@@ -3,7 +3,7 @@ import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } fro
 
 type Ledger = Awaited<ReturnType<Modules["disk-agent/cache/open-ledger"]["openLedger"]>>["ledger"];
 
-/** What it remembers is never waited for. */
+/** A ledger that never waits until a note is durable. */
 const forgetful = (ledger: Ledger): Ledger => changed(ledger, { durable: async () => ledger.memory });
 
 /** Whatever is opened in these ways is never synced by the agent. */

@@ -1,4 +1,4 @@
-import { OpenSessionResponse, OrderOutcome, UnexportDiskResponse } from "@diskmesh/api/agent";
+import { OpenSessionResponse, OrderOutcome, UnexportDiskResponse } from "@diskmesh/api/internal";
 import type { Device, Host } from "@diskmesh/disk-registry/simulation";
 import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } from "./mutation.js";
 

@@ -21,7 +21,7 @@ import { type Observer, stackOf } from "./violation.js";
 type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
 
-/** What happens to a call at its ends, for whoever checks promises. Everything is decoded already. */
+/** Observes calls at both ends, with decoded messages, to check promises. */
 export interface NetworkWatch {
   /** A client sends: what it sends must be durable where it comes from. */
   sent(method: string, request: unknown, from: SimProcess): void;
@@ -33,7 +33,7 @@ export interface NetworkWatch {
   heard(method: string, request: unknown, response: unknown, client: SimProcess, note: unknown): void;
 }
 
-/** Whoever calls. */
+/** The calling process or client. */
 export interface Caller {
   readonly process: SimProcess;
   readonly identity: Identity;
@@ -343,7 +343,7 @@ export class SimNetwork {
     return served;
   }
 
-  /** As a client sees it: through the status and back. */
+  /** Returns the error as a client sees it: converted to a status and back. */
   #errorAsSent(method: MethodDefinition, server: SimServer, error: unknown): DomainError {
     const status = statusOfError(error, "sim");
     return errorOfStatus({ ...status, sent: true, method: method.path, address: server.process.name });

@@ -58,7 +58,7 @@ export class Operator {
     if (failed.length > 0) this.world.requests.setDeviceState(failed);
   }
 
-  /** What only an operator can say after the registry went back in time. */
+  /** Makes the decisions that only an operator can make after the registry went back in time. */
   sayWhoIsRight(): void {
     const { random, requests, lives, store } = this.world;
     const unknown = [...store.devices()].filter((device) => device.unknownSession !== undefined);
@@ -85,13 +85,13 @@ export class Operator {
     const { random, store } = this.world;
     const hosts = [...store.hosts()];
     if (hosts.length === 0) return;
-    // What to do about a host that is not heard from is what operators ask themselves most.
+    // Operators ask most about hosts that do not answer.
     const silent = hosts.filter((host) => host.state === "UNAVAILABLE");
     const { hostId } = random.pick(silent.length > 0 && random.chance(0.7) ? silent : hosts);
     const request = { dryRun: random.chance(0.03), force: random.chance(0.5), keepData: random.chance(0.3) };
     const leaving = [...store.devices()].filter((device) => device.removalRequested);
     if (leaving.length > 0 && random.chance(0.3)) {
-      // As callers do who were told to ask again.
+      // Repeats a removal that answered E_TRY_AGAIN.
       const { hostId: of, deviceId } = random.pick(leaving);
       this.world.requests.cms("removeDevice", { ...request, hostId: of, deviceId });
       return;
@@ -103,7 +103,7 @@ export class Operator {
     else this.world.requests.cms("purgeHost", { ...request, hostId });
   }
 
-  /** Whether there was something to ask for. */
+  /** Returns true when there was something to ask for. */
   #somethingOfDisk(diskId: string): boolean {
     const { random, store, isBuilding } = this.world;
     const hosts = [...store.hosts()].map((host) => host.hostId);

@@ -10,11 +10,11 @@ import type { SimStore } from "./store.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 import type { Observer } from "./violation.js";
 
-/** What the parts of the simulated world know of it, and through it of each other. */
+/** The parts of the simulated world see it, and each other, through this interface. */
 export interface World extends Observer {
   readonly timeline: Timeline;
   readonly random: Random;
-  /** Of now. */
+  /** The faults that are active now. */
   readonly faults: Faults;
   readonly hosts: readonly string[];
   readonly network: SimNetwork;
@@ -125,7 +125,7 @@ export interface AgentRun {
   readonly startedAtMs: number;
   /** It has run before and lost its cache: it may open nothing before it has registered. */
   readonly mustAsk: boolean;
-  /** By disk id. */
+  /** The served disks by disk id. */
   readonly served: ReadonlyMap<string, Served>;
   crash(powerLoss: boolean): void;
 }
@@ -134,7 +134,7 @@ export interface AgentRun {
 export interface RegistryRun {
   readonly process: SimProcess;
   readonly context: RegistryContext | undefined;
-  /** Whose history it goes on with. */
+  /** The store whose history this registry continues. */
   readonly store: SimStore;
   crash(): void;
 }
@@ -154,7 +154,7 @@ export interface Served {
   closed: boolean;
 }
 
-/** What a host serves: which disk of that name, and in which history of the registry it was told to. */
+/** A disk that a host serves: its name, and the registry history that ordered it. */
 export interface Life {
   /** Tells disks of one id apart. */
   readonly name: string;
@@ -167,25 +167,25 @@ export interface UserWrite {
   readonly number: number;
   readonly diskId: string;
   readonly session: number;
-  /** Of the disk. */
+  /** The block of the disk. */
   readonly block: number;
   readonly life: Life;
   /** It has reached a drive. */
   landed: boolean;
 }
 
-/** By device: the numbers of the orders and sessions that its agent has confirmed. */
+/** Numbers of the orders and sessions that agents have confirmed, by device. */
 export type Confirmed = Readonly<
   Record<"confirmedAttach" | "confirmedDetach" | "granted" | "erased", ReadonlyMap<string, ReadonlySet<number>>>
 >;
 
-/** What must be durable from the moment that somebody was told so, until something else is asked for. */
+/** A fact that must stay durable from its acknowledgement until a later request changes it. */
 export interface Fact {
   readonly text: string;
   readonly holds: () => boolean;
 }
 
-/** What was acknowledged at one moment. */
+/** All acknowledged facts at one moment. */
 export type AcknowledgedCopy = ReadonlyMap<string, readonly Fact[]>;
 
 /** One request, until no copy of it can take effect any more. */
@@ -212,5 +212,5 @@ export type CmsRequest = Selector & {
 
 export type CmsMethod = "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice";
 
-/** What an operator asks for, one thing a turn. */
+/** An operator's requests, one a turn. */
 export type Plan = Generator<void, void, void>;

@@ -1,4 +1,4 @@
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import {
   addServices,
   buildContext,
@@ -54,7 +54,7 @@ export class RegistryNode implements RegistryRun {
 
   constructor(
     private readonly world: World,
-    /** Whose history it goes on with. */
+    /** The store whose history this registry continues. */
     readonly store: SimStore,
     place: string,
     run: number,

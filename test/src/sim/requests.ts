@@ -20,7 +20,7 @@ type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
 export const DISK_IDS = ["disk-1", "disk-2", "disk-3"] as const;
 
-/** What can be asked of a registry. Holds each answer against what becomes of it. */
+/** Sends requests to a registry and checks each answer against what becomes of it. */
 export class Requests {
   readonly #process: SimProcess;
   readonly #registry: Registry;
@@ -50,7 +50,7 @@ export class Requests {
     if (byLeader) this.#byLeader.add(request);
   }
 
-  /** As an operator who has found out whose bytes they are. */
+  /** Decides as an operator who has found out which disk the bytes belong to. */
   decideUnknown({ deviceId }: Device, verdict: UnknownDiskVerdict): void {
     const request = { verdict, deviceIds: [deviceId] };
     if (verdict === UnknownDiskVerdict.REGISTRY) this.world.lives.decide(deviceId);
@@ -60,7 +60,7 @@ export class Requests {
     });
   }
 
-  /** As an operator who has looked which drive it is. */
+  /** Confirms as an operator who has looked which drive it is. */
   confirmDevice({ hostId, deviceId }: Device): void {
     const request = { hostId, deviceId };
     this.#run("confirmDevice", request, async () => {
@@ -69,7 +69,7 @@ export class Requests {
     });
   }
 
-  /** As an operator who knows that no agent lies about so little, and which registry is to lead. */
+  /** Decides as an operator who knows that no agent lies about so little, and which registry is to lead. */
   sayWhoLeads(): void {
     this.#run("getFleet", {}, async () => {
       const { refused, standsStill, others } = await this.#fleet.getFleet({});
@@ -120,7 +120,10 @@ export class Requests {
     return [...this.world.store.disks()].filter((disk) => disk.publication?.hostId === hostId);
   }
 
-  /** What a host served before it was to be removed, and serves in the same session after the answer, is in the way. */
+  /**
+   * Requires that a removal names each disk that the host served before and serves in the same session after the
+   * answer.
+   */
   #requireServedNamed(hostId: string, before: readonly Disk[], { code, dependentDiskIds }: ActionResult): void {
     if (code !== ActionCode.S_OK && code !== ActionCode.E_TRY_AGAIN) return;
     for (const { diskId, publication } of this.#servedBy(hostId)) {
@@ -130,7 +133,9 @@ export class Requests {
     }
   }
 
-  /** What was out of operation before the request, and still is at the answer, with something on it, is said. */
+  /**
+   * Requires that the answer names each device with a disk that was out of operation before the request and still is.
+   */
   #requireNamed(before: readonly Device[], said: readonly string[]): void {
     for (const { deviceId, generation } of before) {
       const now = this.world.store.device(deviceId);
@@ -158,8 +163,8 @@ export class Requests {
       const holds = (): boolean => {
         const state = this.world.store.device(deviceId)?.attachState;
         const isAsAsked = (state === "ATTACHING" || state === "ATTACHED") === inOperation;
-        // What it is may have come to be known after it was taken in: then it gives way to who was there before, and who
-        // may leave later.
+        // The device's identity may have become known after it was added. Then it gives way to the earlier device,
+        // which may leave later.
         gaveWay = !isAsAsked && (gaveWay || (inOperation && this.world.bytes.isInTheWay(request.hostId, deviceId)));
         return isAsAsked || gaveWay;
       };
@@ -223,7 +228,7 @@ export class Requests {
   fenceHost(hostId: string): void {
     const request = { hostId };
     const [diskId] = DISK_IDS;
-    // What is acknowledged is kept with the first thing that the request is about.
+    // Acknowledged facts are kept under the first subject of the request.
     const operation = this.#begin(request, [...DISK_IDS.map((id) => `disk ${id}`), `host ${hostId}`]);
     this.#run("fenceHost", request, async () => {
       const { disks } = await this.#registry.fenceHost(request);

@@ -2,7 +2,7 @@ import type { AcknowledgedCopy, Confirmed, World } from "./parts.js";
 import { restored, SimStore, type StoreCopy } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 
-/** What the registry had at one moment, and what clients had been told by then. */
+/** The registry's state at one moment, and the acknowledgements until then. */
 interface Backup {
   readonly store: StoreCopy;
   readonly acknowledged: AcknowledgedCopy;
@@ -14,7 +14,7 @@ export class Rewinds {
   readonly #backups: Backup[] = [];
   /** Histories that somebody still runs beside the one that counts. */
   readonly #rivals = new Set<SimStore>();
-  /** Of each registry process: the history that it goes on with. */
+  /** The history that each registry process continues. */
   readonly #storeOf = new WeakMap<SimProcess, SimStore>();
   /** Histories are numbered in the order in which they began. */
   readonly #epochs = new WeakMap<SimStore, number>();
@@ -44,12 +44,12 @@ export class Rewinds {
     return this.#epochs.get(this.storeOf(process)) ?? 0;
   }
 
-  /** Whether only one history goes on. */
+  /** Returns true when only one history has running registries. */
   get isAlone(): boolean {
     return this.#rivals.size === 0;
   }
 
-  /** Whether somebody still runs registries on it. */
+  /** Returns true when the store has a running registry. */
   isKept(store: SimStore): boolean {
     return store === this.world.store || this.#rivals.has(store);
   }
@@ -58,7 +58,7 @@ export class Rewinds {
     this.#registered.add(host);
   }
 
-  /** Whether the registry cannot know yet what the host's agent remembers. */
+  /** Returns true when the registry cannot know yet what the host's agent remembers. */
   isUnheard(host: string): boolean {
     return this.#count > 0 && !this.#registered.has(host);
   }
@@ -73,8 +73,8 @@ export class Rewinds {
   goBack(): void {
     const { random, faults, store } = this.world;
     const isCopied = random.chance(faults.copiedBack);
-    // Of a former incarnation's folder agents want nothing. What is restored of it is a sibling of the present one, which
-    // an operator has adopt their agents; to whom he says so while several run is not simulated.
+    // Agents ignore the folder of a former incarnation. A restore of it is a sibling of the present one, and an
+    // operator has it adopt their agents. Which of several running siblings an operator chooses is not simulated.
     const isUsable = ({ claim }: StoreCopy) => claim.incarnation === store.incarnation || (!isCopied && this.isAlone);
     const usable = this.#backups.filter((each) => isUsable(each.store));
     const last = usable.at(-1);
@@ -125,7 +125,7 @@ export class Rewinds {
     this.#registered.clear();
     const copy = restores ? restored(backup.store, `incarnation-${this.#count + 1}`) : backup.store;
     const before = world.store;
-    // What is still on its way there, or decided there, is nobody's concern.
+    // Commits that the dead store's registries still make concern nobody.
     before.onCommit = (_, apply) => apply();
     world.store = new SimStore(copy);
     this.#epochs.set(world.store, this.#count);

@@ -22,7 +22,7 @@ export async function runInOrder(options: {
       const failure = { seed, steps, violation };
       process.stdout.write(`${reasonOf(failure)}\n`);
       if (mutation !== undefined) process.stdout.write(`found${made} after ${seed - from + 1} seeds\n`);
-      // Of a mistake that is searched for, the reason will do.
+      // The search for a mutation needs only the reason of the failure.
       if (from === to && !trace) process.stdout.write(`${await historyOf(failure, option)}\n`);
       process.exitCode = 1;
     }
@@ -47,7 +47,7 @@ export async function findEach(mutations: readonly Mutation[], steps: number): P
   }
 }
 
-/** Of the seeds from 1 on, after the one that found it before. */
+/** Returns the first seed that fails, trying the one that found the mutation before, then those from 1 on. */
 async function firstFailing(mutation: Mutation, steps: number): Promise<number | undefined> {
   const { withinSeeds, foundBy, scenario } = mutation;
   if (foundBy > withinSeeds) throw new Error(`${mutation.name} is found by seed ${foundBy}, after its withinSeeds`);

@@ -5,10 +5,10 @@ import { SimulatedWorld } from "./world.js";
 
 export interface SeedResult {
   readonly seed: number;
-  /** Of every line of the trace. */
+  /** A hash of all lines of the trace. */
   readonly hash: string;
   readonly simulatedMs: number;
-  /** What was broken; undefined when nothing was. */
+  /** The broken promise; undefined when none was broken. */
   readonly violation: string | undefined;
   readonly lines: readonly string[];
 }
@@ -25,7 +25,7 @@ export async function runSeed(seed: number, steps: number): Promise<SeedResult> 
   } catch (error) {
     if (!(error instanceof Violation)) throw error;
     violation = error.message;
-    // What was under way when the run ended fails now, rather than in the next run.
+    // Work still under way fails now rather than in the next run.
     await settled();
   } finally {
     process.off("unhandledRejection", failed);

@@ -39,11 +39,11 @@ export interface Scenario {
   readonly unmarkedDrives?: number;
   /** How many times as long as other runs; 1 unless told. */
   readonly length?: number;
-  /** What is asked for nearly always; undefined: anything. */
+  /** The requests that most turns make; undefined: any. */
   readonly plan?: (world: World) => Plan;
 }
 
-/** Of so many seeds, one takes a scenario. */
+/** One seed of this many runs a scenario. */
 const SEEDS_PER_SCENARIO = 3;
 
 const SCENARIOS: readonly Scenario[] = [

@@ -32,7 +32,7 @@ export interface StoreCopy {
   readonly tables: StoredTables;
 }
 
-/** What a restore of that copy leaves, as the service's own restore does. */
+/** Returns the store that the service's own restore makes of that copy. */
 export function restored({ claim, tables }: StoreCopy, incarnation: string): StoreCopy {
   const documents = [...tables].map(([name, table]): [string, ReadonlyMap<string, object>] => {
     const definition = (schema as Record<string, Table<object>>)[name];
@@ -41,7 +41,7 @@ export function restored({ claim, tables }: StoreCopy, incarnation: string): Sto
   return { claim: restoredClaim(claim, incarnation), tables: new Map(documents) };
 }
 
-/** What is durable of the registry's tablet: one history of it. */
+/** The durable state of the registry's tablet: one history of it. */
 export class SimStore {
   readonly #tables: Map<string, Map<string, object>>;
   #claim: Claim;

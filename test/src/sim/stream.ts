@@ -15,7 +15,7 @@ class Pipe<Item> implements AsyncIterable<Item> {
     this.#wake?.();
   }
 
-  /** What came before the end is still read; what came before a failure is not. */
+  /** Ends the stream. Messages before a normal end are still read; messages before a failure are lost. */
   end(failure?: unknown): void {
     if (this.#ended) return;
     this.#ended = true;

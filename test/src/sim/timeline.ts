@@ -1,10 +1,10 @@
 import { type Clock, sleep } from "@diskmesh/domain";
 
-/** What may happen later, and in what order. */
+/** An event of the future; `order` breaks ties. */
 interface SimEvent {
   atMs: number;
   order: number;
-  /** Whoever died meanwhile does nothing any more. */
+  /** The event is dropped when this process has died. */
   readonly owner: SimProcess | undefined;
   readonly label: string;
   run: (() => void) | undefined;
@@ -97,7 +97,7 @@ export class SimProcess implements Clock {
     readonly timeline: Timeline,
     /** The machine that it runs on, for partitions. */
     readonly place: string,
-    /** For the trace. */
+    /** The process's name in the trace. */
     readonly name: string,
   ) {}
 
@@ -120,7 +120,7 @@ export class SimProcess implements Clock {
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    // As a real timer, it never comes at once.
+    // Real timers never fire at once.
     return sleep(this, Math.max(1, ms), signal);
   }
 }

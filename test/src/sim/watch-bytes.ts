@@ -13,11 +13,11 @@ interface Note {
 /** Watches every block that reaches a drive: in a session that no newer one has replaced, and for the device's owner. */
 export class ByteWatch implements MachineWatch {
   readonly #writes = new Map<number, UserWrite>();
-  /** By disk and block: the newest write that its user was told is there. */
+  /** The newest acknowledged write, by disk and block. */
   readonly #acknowledged = new Map<string, number>();
-  /** By the number of a disk user's write: the device that it was for. */
+  /** The device that a write was for, by the number of the write. */
   readonly #deviceOf = new Map<number, string>();
-  /** By device: the drive that it is, as far as something was written there. */
+  /** The drive behind a device, by device, once something was written there. */
   readonly #driveOf = new Map<string, Drive>();
 
   constructor(private readonly world: World) {}
@@ -79,13 +79,15 @@ export class ByteWatch implements MachineWatch {
     this.world.violation(`${what} overwrote write ${before} to disk ${was.life.name}, which is still there`);
   }
 
-  /** Whether the drive at the device's path is the one that it was in operation with; undefined when it never was. */
+  /**
+   * Returns true when the drive at the device's path is the one it was in operation with; undefined when it never was.
+   */
   isOwnDrive(host: string, deviceId: string): boolean | undefined {
     const own = this.#driveOf.get(deviceId);
     return own && own === this.#driveAt(host, deviceId);
   }
 
-  /** Whether the drive at the device's path has the bytes of a device with a disk. */
+  /** Returns true when the drive at the device's path has the bytes of another device with a disk. */
   isOthersDrive(host: string, deviceId: string): boolean {
     const drive = this.#driveAt(host, deviceId);
     return [...this.world.store.devices()].some(
@@ -154,7 +156,7 @@ export class ByteWatch implements MachineWatch {
     }
   }
 
-  /** Whether another device in operation, or with a disk on it, lies on the same bytes. */
+  /** Returns true when another device in operation, or with a disk on it, lies on the same bytes. */
   isInTheWay(hostId: string, deviceId: string): boolean {
     if (!this.isShared(hostId, deviceId)) return false;
     return [...this.world.store.devices()].some(
@@ -183,7 +185,8 @@ export class ByteWatch implements MachineWatch {
     const node = this.world.agentOf(hostId);
     if (node?.context === undefined || node.context.bootId !== registeredBootId) return;
     if (this.world.rewinds.isUnheard(hostId)) return;
-    // Who forces a device out of the registry's memory while its host is away knows that the host may still write to it.
+    // An operator who forces a device out of the registry while its host is away knows that the host may still write to
+    // it.
     if (this.#driveAt(hostId, deviceId)?.sharedAs === "drive") return;
     if (this.#blocksOf(hostId, deviceId)?.some((contents) => contents !== 0))
       this.world.violation(`${deviceId} counts as clean, and there is something on its drive`);
@@ -195,7 +198,7 @@ export class ByteWatch implements MachineWatch {
       this.world.violation(`the agent of ${host} says that ${deviceId} is erased, and it is not`);
   }
 
-  /** What is on a device of the drive that its agent holds; undefined when it holds none. */
+  /** Returns the blocks of the device on the drive that its agent holds; undefined when it holds none. */
   #blocksOf(host: string, deviceId: string): readonly BlockContents[] | undefined {
     const node = this.world.agentOf(host);
     const place = node?.devices.find((device) => device.deviceId === deviceId);

@@ -8,10 +8,11 @@ import {
   type OpenSessionRequest,
   type OpenSessionResponse,
   OrderOutcome,
+  type RegisterAgentRequest,
+  type RegisterAgentResponse,
+  type Stamp,
   type UnexportDiskRequest,
-} from "@diskmesh/api/agent";
-import type { Stamp } from "@diskmesh/api/common";
-import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
+} from "@diskmesh/api/internal";
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 import { Bound, compare, type Order, text } from "./bound.js";
 import type { NetworkWatch } from "./network.js";
@@ -29,7 +30,7 @@ const OBEYED: ReadonlySet<OrderOutcome> = new Set([
 const DONE: ReadonlySet<OrderOutcome> = new Set([OrderOutcome.DONE, OrderOutcome.ALREADY]);
 const LET_GO: ReadonlySet<OrderOutcome> = new Set([...DONE, OrderOutcome.UNKNOWN_DEVICE, OrderOutcome.DEVICE_CHANGED]);
 
-/** What requests to agents have in common. */
+/** The fields that all requests to agents share. */
 interface OrderRequest {
   readonly bootId?: string;
   readonly stamp?: Stamp | undefined;
@@ -45,22 +46,22 @@ export class OrderWatch implements NetworkWatch {
   readonly confirmedDetach = new Map<string, Set<number>>();
   readonly granted = new Map<string, Set<number>>();
   readonly highestGranted = new Map<string, number>();
-  /** By device: the sessions in which it was erased to the end. */
+  /** The sessions in which a device was erased to the end, by device. */
   readonly erased = new Map<string, Set<number>>();
-  /** By history of the registry and number. */
+  /** The use of each stamp, by the registry's history and number. */
   readonly #stampUses = new Map<string, string>();
   readonly #sessionUses = new Map<string, string>();
   /** Every order that a registry gave. */
   readonly #given = new Set<string>();
   readonly #refused = new WeakMap<object, string>();
   readonly #receivedAtMs = new WeakMap<object, number>();
-  /** By device and generation: when its agent last confirmed the attach. */
+  /** The time of the agent's last confirmed attach, by device and generation. */
   readonly #attachedAtMs = new Map<string, number>();
   readonly #bound = new Map<string, Bound>();
 
   constructor(private readonly world: World) {}
 
-  /** What agents have confirmed so far. */
+  /** Returns the confirmations so far. */
   copy(): Confirmed {
     const { confirmedAttach, confirmedDetach, granted, erased } = this;
     return structuredClone({ confirmedAttach, confirmedDetach, granted, erased });
@@ -134,7 +135,7 @@ export class OrderWatch implements NetworkWatch {
     return given < seen ? `it is of tablet generation ${given}, and ${seen} was seen before` : undefined;
   }
 
-  /** By which history of the registry it was answered, if by its leader. */
+  /** Returns the registry history that answered, if its leader did. */
   answered(method: string, request: unknown, response: unknown, server: SimProcess): number | undefined {
     const why = this.#refused.get(request as object);
     if (why !== undefined) this.world.violation(`${server.name} obeyed ${method} although ${why}`);
@@ -256,7 +257,7 @@ export class OrderWatch implements NetworkWatch {
       if ((device.session?.number ?? 0) < (was?.session?.number ?? 0))
         world.violation(`the agent of ${host} went back to session ${device.session?.number} of ${deviceId}`);
       const { order } = device;
-      // Of a former incarnation only the kind counts on.
+      // A former incarnation's order counts only by its kind.
       if (order === undefined || order === was?.order || order.deviceGeneration === 0) continue;
       world.trace(`agent ${host}: obeys ${text(order)} of ${deviceId}`);
       if (sameIncarnation && was?.order !== undefined && compare(order, was.order) <= 0)
@@ -294,7 +295,7 @@ export class OrderWatch implements NetworkWatch {
   #answeredOrder(host: string, deviceId: string, stamp: Stamp, order: Order, outcome: OrderOutcome): void {
     const bound = this.#boundOf(host);
     const obeyed = this.world.agentOf(host)?.context?.ledger.memory.incarnation;
-    // What it says of an order of the incarnation that it obeyed before binds it no more.
+    // The agent's answer to an order of the incarnation it obeyed before no longer binds it.
     if (OBEYED.has(outcome) && stamp.incarnation === obeyed) {
       const before = bound.orders.get(deviceId);
       if (before === undefined || compare(order, before) > 0) bound.orders.set(deviceId, order);
@@ -317,7 +318,7 @@ export class OrderWatch implements NetworkWatch {
     }
   }
 
-  /** What an agent registers without holding is no longer ATTACHED. */
+  /** Requires that a device that its agent registers without holding it is no longer ATTACHED. */
   #requireBelieved(server: SimProcess, request: RegisterAgentRequest): void {
     const { hostId, devices } = request;
     const receivedAtMs = this.#receivedAtMs.get(request) ?? 0;
@@ -368,7 +369,7 @@ export class OrderWatch implements NetworkWatch {
     else if (before !== use) this.world.violation(`session ${session} was given to ${before}, and again to ${use}`);
   }
 
-  /** Whether a registry has asked anybody for the session. */
+  /** Returns true when a registry has sent the session to any agent. */
   wasAsked(session: number): boolean {
     return this.#sessionUses.has(`${this.world.rewinds.epoch} ${session}`);
   }

@@ -5,7 +5,7 @@ import { silenceTimeoutMs, unavailableRemovalTimeoutMs } from "./registry-node.j
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 
-/** What one commit gives out. While nobody went back in time, there is nothing else to be above of. */
+/** The most numbers that one commit reserves. While no registry went back in time, nothing else raises them. */
 const MAX_AT_ONCE = 2 ** 10;
 /** Agents and operators who tell the truth say no more, after some restores; a lie is far above. */
 const MAX_BELIEVED = 2 ** 40;
@@ -93,7 +93,7 @@ export class StateWatch {
   #checkHeard(hostId: string): void {
     const { scenario, store, timeline } = this.world;
     const host = store.host(hostId);
-    // Who is to register anew is not heard before that has come to something.
+    // A host that must register anew stays UNAVAILABLE until its registration is answered.
     if (scenario?.name !== "refused registrations" || host?.state !== "UNAVAILABLE" || host.mustRegister) return;
     const { process, startedAtMs = Number.POSITIVE_INFINITY } = this.world.agentOf(hostId) ?? {};
     if (process?.alive && timeline.nowMs - startedAtMs > silenceTimeoutMs + REGISTERS_WITHIN_MS)
@@ -169,7 +169,7 @@ export class StateWatch {
         `${deviceId} counts as clean, and its agent never erased it in session ${before.eraseSessionNumber}`,
       );
     const isOffered = after.attachState === "ATTACHED" && !after.dirty && !before?.diskId;
-    // What was decided before a registration may be in one commit with it.
+    // Decisions from before a registration may share its commit.
     if (isOffered) this.world.bytes.requireClean(after, hostBefore?.bootId);
     if (after.diskId === "" || before?.diskId === after.diskId) return;
     this.world.lives.allocated(deviceId, after.diskId);

@@ -23,7 +23,7 @@ import { ByteWatch } from "./watch-bytes.js";
 import { OrderWatch } from "./watch-orders.js";
 import { StateWatch } from "./watch-state.js";
 
-/** By then everything must have converged, counted from when the last fault ended. */
+/** Everything must converge within this time after the last fault ended. */
 const CONVERGENCE_LIMIT_MS = 120_000;
 const CONVERGENCE_LOOK_MS = 500;
 const LONGEST_BUILD_STEPS = 160;
@@ -32,13 +32,13 @@ const LONGEST_BUILD_STEPS = 160;
 export class SimulatedWorld implements World {
   readonly timeline = new Timeline();
   readonly random: Random;
-  /** What is tried in this run; undefined: anything. */
+  /** The scenario of this run; undefined: any requests and faults. */
   readonly scenario: Scenario | undefined;
-  /** Of now: none at the beginning and at the end. */
+  /** The faults that are active now: none at the beginning and at the end. */
   readonly faults: Faults = calm();
   readonly hosts: readonly string[];
   readonly lines: string[] = [];
-  /** What counts: another one, once the registry was restored from a backup, or its folder was copied back. */
+  /** The store that counts. A restore from a backup, or a folder copied back, replaces it. */
   store = new SimStore();
   readonly network: SimNetwork;
   readonly orders: OrderWatch;

@@ -17,7 +17,7 @@ export class Clocks {
     return this.#library === undefined ? "libfaketime (Debian: apt-get install faketime) is not installed" : undefined;
   }
 
-  /** What a process must be started with for its clock to be moved; nothing when that is impossible. */
+  /** Returns the environment in which a process's clock can be moved; empty where that is impossible. */
   environment(name: string): Readonly<Record<string, string>> {
     if (this.#library === undefined) return {};
     this.set(name, 0);
@@ -25,7 +25,7 @@ export class Clocks {
       LD_PRELOAD: this.#library,
       FAKETIME_TIMESTAMP_FILE: this.#file(name),
       FAKETIME_CACHE_DURATION: "1",
-      // As when a clock is set: time that is measured goes on, and files keep theirs.
+      // Setting a clock does not change the monotonic clock or the times of files.
       FAKETIME_DONT_FAKE_MONOTONIC: "1",
       NO_FAKE_STAT: "1",
     };

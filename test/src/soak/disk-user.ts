@@ -75,7 +75,7 @@ export class DiskUser {
     if (client !== undefined) await within(2_000, client.disconnect()).catch(() => {});
   }
 
-  /** Until it works: a request is tried again on a new connection. */
+  /** Retries on a new connection until the request succeeds. */
   #use<T>(name: string, act: (client: NbdClient) => Promise<T>): Promise<T> {
     const untilMs = performance.now() + PATIENCE_MS;
     return underWay(`${name} through ${this.socketPath}`, async (wentWrong) => {

@@ -21,7 +21,7 @@ export interface Had {
 export class FaultRunner {
   readonly had: Had[] = [];
   readonly #startedAtMs = performance.now();
-  /** By fault and target: how the last one of it ends. */
+  /** The end of the last fault, by fault and target. */
   readonly #last = new Map<string, Promise<void>>();
 
   constructor(
@@ -45,7 +45,10 @@ export class FaultRunner {
     await Promise.all(running);
   }
 
-  /** What explains that a process ended by itself; undefined when nothing does. One that was once up waits instead. */
+  /**
+   * Returns the fault that explains why a process ended by itself, or undefined. A process that was once up waits
+   * instead.
+   */
   excuseOf(exit: OwnExit): string | undefined {
     if (exit.wasUp) return undefined;
     const felt = this.had.filter(({ endMs }) => endMs === undefined || endMs + FELT_AFTER_MS > this.#nowMs());

@@ -7,13 +7,13 @@ import { smallDiskProblem } from "./small-disk.js";
 import type { SoakFleet } from "./soak-fleet.js";
 
 const MINUTE_MS = 60_000;
-/** Of a fault that lasts as long as a short hiccup, as long as others wait for an answer, and until everybody has noticed. */
+/** Lengths of a fault: a short hiccup, as long as others wait for an answer, and until everybody has noticed. */
 const LENGTHS_MS = { kill: 1_500, pause: 20_000, away: MINUTE_MS } as const;
 /** Forwards by more than any timeout, backwards by less than certificates were made valid for in the past. */
 const JUMPS_SECONDS = { forwards: 6 * 3_600, backwards: -45 * 60 } as const;
 const [BY, BETWEEN] = [" ", " - "];
 
-/** What can be done to a fleet for a while, and undone. */
+/** A fault of a fleet that lasts a while and is undone. */
 export interface Fault {
   readonly name: string;
   /** In a soak that is long enough. */

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { isIsolated, isolatedCommand, isolationProblem } from "../namespaces/isolation.js";
 
-/** For faults that a process without a network and mounts of its own cannot do. */
+/** Returns why faults that need a network and mounts of their own cannot run, or undefined. */
 export function sharedBecause(): string | undefined {
   if (isIsolated) return undefined;
   return isolationProblem() ?? "with its database elsewhere the soak shares the machine's network and mounts";

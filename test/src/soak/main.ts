@@ -81,7 +81,7 @@ function argumentsFor({ minutes, seed, lanes, faults, folder }: Options, store: 
   return Object.entries(some).flatMap(([name, value]) => [`--${name}`, `${value}`]);
 }
 
-/** Whether every promise was kept. */
+/** Resolves with true when every promise was kept. */
 async function runOn(store: StoreName, options: Options): Promise<boolean> {
   const folder = join(options.folder, store);
   const { seed, lanes, faults: onlyFaults } = options;
@@ -103,7 +103,7 @@ try {
   else {
     const [store] = options.stores;
     const wentWell = isIsolated && store !== undefined ? await runOn(store, options) : await runAll(options);
-    // What a failed soak has left open must not keep it from ending.
+    // Handles that a failed soak left open must not keep it from ending.
     process.exit(wentWell ? 0 : 1);
   }
 } catch (error) {

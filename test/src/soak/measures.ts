@@ -9,8 +9,8 @@ export interface Figures {
 }
 
 /**
- * What an error was to whoever asked: told to try again, as the answer's reason documents, or failed. Who is told to try
- * again does, and a try that never succeeds is a violation.
+ * The meaning of an error for the caller: told to try again, as the answer's reason documents, or failed. The caller
+ * then tries again, and a try that never succeeds is a violation.
  */
 export type Ending = "to be repeated" | "failed";
 

@@ -5,7 +5,7 @@ const PAGE_BYTES = 4_096;
 const MIB_BYTES = 1024 * 1024;
 const SAMPLE_EVERY_MS = 5_000;
 
-/** What a process holds. */
+/** The resources of a process. */
 export interface Held {
   readonly pid: number;
   readonly residentMib: number;
@@ -18,11 +18,11 @@ export interface Sample {
   readonly processes: Readonly<Record<string, Held>>;
 }
 
-/** What a process may hold more at rest in the end than it did at rest in the beginning. */
+/** Allowed growth of a process at rest, from the beginning to the end. */
 const MORE_DESCRIPTORS = 20;
 const MORE_MEMORY = { times: 2, mib: 64 } as const;
 
-/** What all processes hold, over time. */
+/** Samples the resources of all processes over time. */
 export class Resources implements Disposable {
   readonly samples: Sample[] = [];
   readonly #startedAtMs = performance.now();
@@ -60,7 +60,7 @@ export class Resources implements Disposable {
   }
 }
 
-/** What grew from one moment at rest to another, one line each. */
+/** Returns a line for each resource that grew from one moment at rest to another. */
 export function growth(before: Sample, after: Sample): string[] {
   return Object.entries(after.processes).flatMap(([name, now]) => {
     const then = before.processes[name];

@@ -35,7 +35,7 @@ export interface SoakOptions {
   readonly folder: string;
 }
 
-/** Until what was begun and ended has settled: caches, connections, collected memory. */
+/** Time for caches, connections and collected memory to settle. */
 const REST_MS = 5_000;
 /** How often, after the last fault, what still goes on is told. */
 const TELL_AFTER_MS = 20_000;

@@ -28,8 +28,8 @@ const MOST_PAUSE_MS = 5_000;
 const LARGEST_SHARE = 0.2;
 
 /**
- * What happens when: each fault on each of its targets in random order, and all of that anew when it is through. Faults
- * of few targets come as often in a round as those of many: first one target of each, then the others.
+ * Plans the faults: each fault on each of its targets in random order, and all of that again when it is through. Faults
+ * with few targets come as often in a round as those with many: first one target of each, then the others.
  */
 export function planFaults({ faults, totalMs, lanes, random }: ScheduleOptions): Planned[] {
   const planned: Planned[] = [];

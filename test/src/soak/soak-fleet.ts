@@ -18,7 +18,7 @@ import { type OwnExit, Supervised } from "./supervised.js";
 /** Where VMs and disks are. */
 export const WORK_AZ = "z1";
 const WORK_HOSTS: readonly string[] = ["work-1", "work-2", "work-3"];
-/** Whose devices infrastructure automation adds and removes; no disk is ever made of these. */
+/** Hosts that infrastructure automation adds and removes; no disk is ever made on them. */
 const CMS_HOSTS: readonly string[] = ["cms-1", "cms-2"];
 const CMS_AZ = "cms";
 /** The last of their devices are on a drive that fails and hangs. */
@@ -40,11 +40,11 @@ export interface CmsDevice {
   readonly sizeBytes: number;
 }
 
-/** What faults get at beside processes. */
+/** Targets of faults beside processes. */
 interface Surroundings {
-  /** By host. */
+  /** Drives by host. */
   readonly drives: Map<string, Drive>;
-  /** By the process that has its state there. */
+  /** Small disks by the process whose state they hold. */
   readonly smallDisks: Map<string, SmallDisk>;
   /** Undefined where all share that of the machine. */
   readonly network: SoakNetwork | undefined;

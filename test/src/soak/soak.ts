@@ -7,14 +7,14 @@ import type { SoakFleet } from "./soak-fleet.js";
 import { underWay } from "./under-way.js";
 import type { Violations } from "./violations.js";
 
-/** What operations work with. */
+/** The context of operations. */
 export interface Soak {
   readonly fleet: SoakFleet;
   readonly measures: Measures;
   readonly violations: Violations;
-  /** Whether all that happens to it is that processes are replaced. */
+  /** True when the only faults are replaced processes. */
   readonly hasOnlyRestarts: boolean;
-  /** Whether no more is to be begun. */
+  /** Returns true when nothing more is to be begun. */
   readonly isOver: () => boolean;
 }
 
@@ -61,7 +61,7 @@ export function persistently<T>(what: string, call: () => Promise<T>): Promise<T
   });
 }
 
-/** By itself, or by what an operator does about a failed drive. */
+/** Returns true for an error that ends by itself, or by what an operator does about a failed drive. */
 function passes(error: unknown): error is DomainError {
   if (!(error instanceof DomainError)) return false;
   return error.retryable || (error instanceof InvalidStateError && DEVICE_FAILED.test(error.message));
@@ -72,7 +72,7 @@ function named(what: string, error: unknown): Error {
   return new Error(`${what}: ${kind}: ${messageOf(error)}`, { cause: error });
 }
 
-/** Whether it is there. */
+/** Resolves with false when the call answers NOT_FOUND. */
 export async function exists(what: string, call: () => Promise<unknown>): Promise<boolean> {
   try {
     await persistently(what, call);

@@ -1,7 +1,7 @@
 import type { ServiceProcess } from "@diskmesh/testkit";
 
 const LOOK_EVERY_MS = 100;
-/** As a supervisor waits, so that what cannot start does not take the machine. */
+/** A supervisor's pause, so that a process that cannot start does not take the machine. */
 const RESTART_AFTER_MS = 500;
 const LAST_LINES = 12;
 
@@ -11,7 +11,7 @@ const IS_UP = /"(?:the director serves|the dispatcher serves|disk-registry serve
 export interface OwnExit {
   readonly at: string;
   readonly name: string;
-  /** Whether it had served, or stood by, before. */
+  /** True when it had served, or stood by, before. */
   readonly wasUp: boolean;
   readonly how: string;
   readonly lastLines: string;
@@ -41,7 +41,7 @@ export class Supervised implements Disposable {
     }, LOOK_EVERY_MS);
   }
 
-  /** Whether its present run has served or stood by, and goes on. */
+  /** True when its present run has served or stood by, and goes on. */
   get isUp(): boolean {
     return this.process.exit === undefined && this.#holds === 0 && this.#wasUp();
   }

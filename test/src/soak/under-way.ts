@@ -21,7 +21,7 @@ export async function underWay<T>(what: string, work: (wentWrong: (error: unknow
   }
 }
 
-/** What has been tried for so long, one line each. */
+/** Returns a line for each call that has been tried for so long. */
 export function triedFor(leastMs: number): string[] {
   const nowMs = performance.now();
   return [...tries]

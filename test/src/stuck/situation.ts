@@ -3,30 +3,30 @@ import type { StuckFleet } from "./stuck-fleet.js";
 
 /** A way in which something is stuck, made on a mesh that is well, and by its cure well again. */
 export interface Situation {
-  /** What an operator would call it; `FAULT_ALERTS` says which alerts fire then. */
+  /** The operator's name of the fault; `FAULT_ALERTS` says which alerts it fires. */
   readonly title: Fault;
   /** Why it cannot be made here; undefined when it can. */
   readonly problem?: () => string | undefined;
   make(mesh: StuckFleet): Promise<Stuck>;
 }
 
-/** What is stuck, and what must be said of it. */
+/** A stuck object, and what must be said of it. */
 export interface Stuck {
-  /** What `diskmesh why` is asked about: the kind, and the name. */
+  /** The arguments of `diskmesh why`: the kind and the name. */
   readonly asked: readonly [kind: string, name: string];
-  /** What it comes to, in the first line: who, and with which error. */
+  /** The first line of the answer: the cause with its error. */
   readonly root: RegExp;
   /** In the causes, in this order, beside others. */
   readonly reasons: readonly string[];
-  /** What the page has on top. */
+  /** The first row of the page. */
   readonly row: readonly [row: string, trouble: RegExp];
-  /** Of the ways out that `why` names, the one that is taken: what it is good for, and its command if it has one. */
+  /** The cure that is followed, among those that `why` names: what it is good for, and its command if it has one. */
   readonly cure: RegExp;
-  /** What goes on until it is cured: done again before each look at the alerts. */
+  /** Repeated before each look at the alerts until the cure. */
   readonly meanwhile?: () => Promise<unknown>;
-  /** What the cure takes for done before its command. */
+  /** A condition of the cure that is made true before its command. */
   readonly first?: () => Promise<unknown>;
-  /** What the cure says, where it is no command; or what it says to do after it. */
+  /** The cure's deed where it is no command, or the deed that follows its command. */
   readonly follow?: () => Promise<unknown>;
   /** Throws while it is not well again; by default it is once no cause is told any more. */
   readonly cured?: () => Promise<unknown>;

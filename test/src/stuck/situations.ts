@@ -19,7 +19,7 @@ const MOST = ["host-1", "host-2", "host-3", "host-4", "host-5", "host-6"] as con
 const instanceOn = ({ instanceIds, mesh }: StuckFleet, hostId: string): string =>
   instanceIds[mesh.hostIds.indexOf(hostId)] ?? "";
 
-/** For which any authority may be asked. */
+/** Makes a certificate signed by any authority. */
 function certificateOf(hostId: string, authority: KeyPair): Promise<KeyPair> {
   const identity = { role: "disk-agent", name: hostId } as const;
   const names = { commonName: hostId, dnsNames: [], ipAddresses: ["127.0.0.1"] };

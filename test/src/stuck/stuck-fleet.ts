@@ -22,7 +22,7 @@ export const NOT_ADDED = `host-${HOSTS}`;
 const DRIVE_HOST = "host-8";
 const DRIVE_POOL = "drive";
 const FULL_HOST = "host-1";
-/** Until all hosts are added, beside what fills one of them. */
+/** Free space until all hosts are added, beside the disk that fills one of them. */
 export const FREE_MIB = HOSTS - 2;
 const LOGIN = "admin:pw-admin";
 const PATIENCE_MS = 60_000;
@@ -42,7 +42,7 @@ interface DriveOfHost {
   readonly deviceId: string;
 }
 
-/** By a connection of its own, which ends with it. */
+/** Sends a request over a connection of its own, which ends with it. */
 function answered(port: number, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     get({ host: "127.0.0.1", port, path, agent: false }, (response) => {
@@ -60,7 +60,7 @@ export class StuckFleet implements AsyncDisposable {
     readonly mesh: TestMesh,
     private readonly metricsPorts: ReadonlyMap<string, number>,
     private readonly http: HttpClient,
-    /** Of the VM on each host, in order of hosts. */
+    /** The instance of each host's VM, in the order of hosts. */
     readonly instanceIds: readonly string[],
   ) {}
 
@@ -100,7 +100,7 @@ export class StuckFleet implements AsyncDisposable {
       const http = new HttpClient(mesh.certificates, port, LOGIN);
       const stuck = new StuckFleet(mesh, metricsPorts, http, await deployInstances(mesh));
       await stuck.#configure();
-      // What the VM of the first host is given lies on others, which answer when that host does not.
+      // The disk of the first host's VM lies on other hosts, which answer when that host does not.
       await mesh.clients.registry.createDisk({ diskId: "filler", hostId: FULL_HOST, sizeBytes: MIB_BYTES });
       return stuck;
     } catch (error) {
@@ -109,7 +109,7 @@ export class StuckFleet implements AsyncDisposable {
     }
   }
 
-  /** Whoever is told which alerts fire; of `slowedJob` also those on how late it is. */
+  /** Returns a watch of firing alerts; `slowedJob` adds those on how late it is. */
   alerts(slowedJob?: string): AlertWatch {
     const targets = [...this.metricsPorts].map(([name, port]) => ({ job: jobOf(name), port }));
     return new AlertWatch(targets, slowedJob);
@@ -119,7 +119,7 @@ export class StuckFleet implements AsyncDisposable {
   async standStill(name: string): Promise<void> {
     const port = this.metricsPorts.get(name) ?? 0;
     const process = this.mesh.process(name);
-    // Who asks for the metrics has them begin anew.
+    // A scrape starts the next interval of the metrics.
     await answered(port, "/metrics");
     await delay(ON_TIME_MS);
     process.signal("SIGSTOP");
@@ -129,7 +129,7 @@ export class StuckFleet implements AsyncDisposable {
     await answered(port, "/nothing");
   }
 
-  /** What an operator types, with or without the command's name. */
+  /** Runs an operator's command line, with or without the command's name. */
   async typed(line: string): Promise<Ended> {
     return this.mesh.typed(...line.replace(/^diskmesh /, "").split(" "));
   }
@@ -154,7 +154,7 @@ export class StuckFleet implements AsyncDisposable {
     return (await this.http.json(`/page/why?${new URLSearchParams({ kind, name })}`)) as WhyAnswer;
   }
 
-  /** As a browser has it that was opened before and is told of changes. */
+  /** Returns the row of a browser that was opened before and gets changes. */
   async pageRow(key: string): Promise<Readonly<Record<string, unknown>> | null | undefined> {
     if (this.#feed === undefined || this.#feed.isEnded()) {
       const ca = readFileSync(this.mesh.operatorFiles.caFile);
@@ -176,7 +176,7 @@ export class StuckFleet implements AsyncDisposable {
     return String(task?.taskId);
   }
 
-  /** Of calls that were cut off: whatever they made is not there. */
+  /** Forgets orphans of interrupted calls: whatever they made is not there. */
   async forgetOrphans(): Promise<void> {
     const { deployments } = this.mesh.clients;
     const { possibleOrphans } = await deployments.listPossibleOrphans({});
@@ -207,7 +207,7 @@ export class StuckFleet implements AsyncDisposable {
     return tls;
   }
 
-  /** As a tool that renews certificates does, all at once. */
+  /** Writes all files at once, as a tool that renews certificates does. */
   writeCertificate(
     { certFile, keyFile }: { readonly certFile: string; readonly keyFile: string },
     { certPem, keyPem }: { readonly certPem: string; readonly keyPem: string },

@@ -23,7 +23,7 @@ export interface FileFleetOptions {
 
 /** Directors and two dispatchers, as processes that tests kill; the infrastructure is a folder, its VMs' agents are here. */
 export class FileFleet implements AsyncDisposable {
-  /** By agent id. */
+  /** The agents by agent id. */
   readonly agents = new Map<string, TestAgent>();
   readonly #healths = new Map<string, Client<typeof HealthDefinition>>();
   #closing = false;
@@ -78,7 +78,7 @@ export class FileFleet implements AsyncDisposable {
     return this.mesh.clients.deployments.deploy({ manifest, wait });
   }
 
-  /** Whether a director leads, as it says itself. One that does not answer does not. */
+  /** Resolves with true when the director says that it leads; a director that does not answer does not lead. */
   async leads(name: string): Promise<boolean> {
     const client = this.#healths.get(name) ?? this.mesh.client(HealthDefinition, "director", { names: [name] });
     this.#healths.set(name, client);

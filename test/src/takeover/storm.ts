@@ -9,13 +9,13 @@ import { violationsOf } from "./verdict.js";
 
 export interface StormOptions {
   readonly fleet: FileFleet;
-  /** What runs at once, again and again until all kills are done. */
+  /** Concurrent provides, repeated until all kills are done. */
   readonly provides: number;
   readonly detaches: number;
   readonly instances: number;
   /** VMs that disks are attached to. */
   readonly targets: number;
-  /** Of the leader: SIGKILL, and SIGSTOP until another leads. One director alone is killed, and started again. */
+  /** Faults of the leader: SIGKILL, and SIGSTOP until another leads. A single director is killed and started again. */
   readonly kills: number;
   readonly pauses: number;
   readonly dispatcherKills: number;
@@ -31,7 +31,7 @@ export interface StormResult {
   readonly rounds: number;
   /** Calls that were made again since no answer came, and requests that were made again since their task had failed. */
   readonly repeated: { calls: number; requests: number };
-  /** What the CPI, which finds nothing again, may have made unknown to anybody. */
+  /** Objects of a CPI that finds nothing again: it may have made so many that nobody knows. */
   readonly possibleOrphans: number;
 }
 
@@ -90,7 +90,7 @@ class Callers {
     }
   }
 
-  /** Whoever leads answers in the end. */
+  /** Asks every director until the leader answers. */
   async #answered<Answer>(untilMs: number, call: () => Promise<Answer>): Promise<Answer> {
     for (;;) {
       try {

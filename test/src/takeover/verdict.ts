@@ -2,7 +2,7 @@ import type { DynamicDisk, Instance, PossibleOrphan } from "@diskmesh/api/direct
 import { allPages } from "@diskmesh/rpc";
 import type { FileFleet } from "./file-fleet.js";
 
-/** What differs between what callers were told, what is recorded, and what the infrastructure and the agents have. */
+/** Returns the differences between the callers' answers, the records, the infrastructure and the agents. */
 export async function violationsOf(fleet: FileFleet, wanted: ReadonlyMap<string, boolean>): Promise<string[]> {
   const { deployments, disks } = fleet.mesh.clients;
   const names = (await deployments.listDeployments({})).deployments.map(({ name }) => name);
@@ -37,7 +37,7 @@ function ofVms({ cloud }: FileFleet, instances: readonly Instance[], orphans: re
   ];
 }
 
-/** What the CPI made for a disk twice is listed, so many times at least. */
+/** Requires that a disk which the CPI made twice is listed as an orphan. */
 function ofDisks({ cloud }: FileFleet, recorded: readonly DynamicDisk[], orphans: readonly PossibleOrphan[]) {
   const [there, attached] = [cloud.disks(), cloud.attached()];
   const violations: string[] = [];

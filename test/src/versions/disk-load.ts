@@ -3,8 +3,8 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 const BLOCK_BYTES = 4_096;
 
 /**
- * What a program on a host does with a disk: it writes, reads, compares. While `mayFail` its connection may end; what was
- * answered must then be there on the next one.
+ * Uses a disk as a program on a host does: writes, reads, compares. While `mayFail` its connection may end;
+ * acknowledged writes must then be there on the next one.
  */
 export class DiskLoad {
   #client: NbdClient | undefined;
@@ -42,7 +42,7 @@ export class DiskLoad {
     await this.#client?.disconnect();
   }
 
-  /** What was asked for and not answered may be there or not. */
+  /** Unacknowledged writes may be there or not. */
   async #compare(client: NbdClient): Promise<void> {
     const read = Buffer.from(await client.read(0, BLOCK_BYTES));
     if (read.equals(this.#answered) || read.equals(this.#asked)) {

@@ -23,7 +23,7 @@ export const PROCESSES: readonly { readonly name: string; readonly service: Serv
   ...["h1", "h2", "h3"].map((name) => ({ name, service: "disk-agent" as const })),
 ];
 
-/** By version: where its programs are. */
+/** The folders of programs, by version. */
 export interface Versions {
   readonly last: (service: ServiceName) => string;
   readonly present: (service: ServiceName) => string;
@@ -64,7 +64,7 @@ export async function replace(mesh: TestMesh, name: string, service: ServiceName
   if (service === "disk-agent" || service === "cpi-dispatcher") await process.waitFor("serving");
 }
 
-/** What each process said last, for a failure. */
+/** Returns the last lines of each process, for a failure. */
 export function lastLines(mesh: TestMesh): string {
   const lines = (name: string) => mesh.process(name).logs.trimEnd().split("\n").slice(-LAST_LINES).join("\n");
   return PROCESSES.map(({ name }) => `${name}:\n${lines(name)}`).join("\n");

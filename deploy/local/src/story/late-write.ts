@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type BlockIoRequest, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { type BlockIoRequest, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import type { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, messageOf, OutdatedError } from "@diskmesh/domain";
 import { createClient, type PartialOf } from "@diskmesh/rpc";

@@ -7,7 +7,7 @@ import type { Mesh } from "../mesh.js";
 import { type Columns, timeText } from "../output.js";
 import { countOf, timeOf } from "../values.js";
 
-/** What one of the services has told, as scripts get it. */
+/** An event of one of the services, as scripts get it. */
 type Told =
   | ({ readonly service: "director" } & DirectorEvent)
   | ({ readonly service: "disk-registry" } & RegistryEvent);
@@ -103,7 +103,7 @@ async function* toldByRegistry(
   }
 }
 
-/** Of several lists that are each newest first; those that cannot be asked are told of, unless none can. */
+/** Merges lists that are each newest first. A service that cannot be asked is reported; when none can, it throws. */
 async function newestOf(
   sources: readonly AsyncGenerator<Told>[],
   limit: number,

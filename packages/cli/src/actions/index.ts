@@ -1,6 +1,6 @@
 import type { Action } from "../action.js";
 
-/** By their names, in the order in which help shows them: looking, then doing. Some load much that others do not need. */
+/** The subcommands in the order of the help: looking, then doing. Each is loaded on use, because some load much. */
 const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   status: async () => (await import("./status.js")).status,
   why: async () => (await import("./why.js")).why,

@@ -62,7 +62,7 @@ async function argsOf({ options }: ActionCall): Promise<JsonObject> {
     const args: unknown = JSON.parse(source);
     if (isJsonObject(args)) return args;
   } catch {
-    // What it is may be a secret: it is not shown.
+    // The value is not shown, because it may be a secret.
   }
   throw new UsageError('the arguments are no JSON object, such as {"seconds": 30}');
 }

@@ -8,7 +8,10 @@ import { rootCause } from "../root-cause.js";
 import { EXPLAINED, explainService } from "../service-state.js";
 import { taskIdOf } from "../values.js";
 
-/** By what people type: the kind, and who is asked, the second one for what the first does not know or cannot say. */
+/**
+ * The kinds that people type: the subject, and the services to ask, the second one for facts that the first does not
+ * know or cannot tell.
+ */
 const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: ServiceName[]]>> = {
   host: [SubjectKind.HOST, "director", "disk-registry"],
   device: [SubjectKind.DEVICE, "director", "disk-registry"],

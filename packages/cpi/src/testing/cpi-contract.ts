@@ -11,7 +11,7 @@ export interface CpiUnderTest {
   readonly cpi: Cpi;
   readonly az: string;
   readonly close: () => Promise<void>;
-  /** What its VMs are made of; empty when it needs none. */
+  /** The stemcell of its VMs; empty when it needs none. */
   readonly stemcellCid?: string;
   /** False when a repeated create_vm or create_disk makes another one. */
   readonly hasTokens?: boolean;
@@ -49,7 +49,7 @@ export function newCall(): CpiCall {
   };
 }
 
-/** What every CPI must do, whatever it is made of. Each case leaves the CPI as empty as it found it. */
+/** Defines the tests that every CPI must pass. Each case leaves the CPI as empty as it found it. */
 export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>): void {
   describe(`the CPI contract: ${name}`, function () {
     this.timeout(120_000);

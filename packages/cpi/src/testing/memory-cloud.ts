@@ -31,15 +31,15 @@ const LOOK_MS = 5;
 export class MemoryCloud {
   readonly vms = new Map<string, MemoryVm>();
   readonly disks = new Map<string, MemoryDisk>();
-  /** What each was made of, by its id. */
+  /** The CPI and image of each stemcell, by its id. */
   readonly stemcells = new Map<string, { readonly cpi: string; readonly image: string }>();
-  /** Of which disk each is, by its id. */
+  /** The disk and metadata of each snapshot, by its id. */
   readonly snapshots = new Map<string, { readonly diskCid: string; readonly metadata: object }>();
   /** Every call that had an effect or found it, e.g. "createDisk disk-1". */
   readonly calls: string[] = [];
-  /** By CPI; 2 for those that are not in it. */
+  /** API versions by CPI; 2 for a CPI that is missing here. */
   readonly apiVersions = new Map<string, number>();
-  /** By CPI; any for those that are not in it. */
+  /** Stemcell formats by CPI; any format for a CPI that is missing here. */
   readonly formats = new Map<string, readonly string[]>();
   /** Methods that no CPI has. */
   readonly lacking = new Set<keyof Cpi>();
@@ -56,14 +56,14 @@ export class MemoryCloud {
   /** How long each call takes, as an infrastructure far away; with CPIs that are near, none. */
   callMs = 0;
   readonly nearCpis = new Set<string>();
-  /** Of all methods and CPIs. */
+  /** Counts the calls of all methods and CPIs. */
   callCount = 0;
   /** The most calls of each method that ran at the same time. */
   readonly mostAtOnce = new Map<keyof Cpi, number>();
-  /** By method: until so many calls of it ran at the same time, each waits a while for the others. */
+  /** Calls that must run at the same time, by method: each waits a while until so many have come. */
   readonly awaitedAtOnce = new Map<keyof Cpi, number>();
   readonly #running = new Map<keyof Cpi, number>();
-  /** Whether calls that wait at a gate end when nobody wants them any more. */
+  /** True when calls that wait at a gate end once their caller has given up. */
   endsCalls = true;
   readonly #gates: { readonly method: keyof Cpi; readonly when: When; readonly gate: Gate }[] = [];
   readonly #failures: { readonly method: keyof Cpi; readonly when: When; readonly error: Error }[] = [];

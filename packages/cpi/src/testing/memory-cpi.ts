@@ -209,7 +209,7 @@ export class MemoryCpi implements Cpi {
     return usesBoshRegistry(this.#apiVersion, call.stemcellApiVersion);
   }
 
-  /** What tells a thing from the one that the same token made before, where that is not found. */
+  /** Returns a suffix that tells an object from an earlier one of the same token that is no longer found. */
   #another(): string {
     return this.cloud.findsByToken ? "" : `-${randomUUID().slice(0, 8)}`;
   }

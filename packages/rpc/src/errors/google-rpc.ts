@@ -1,4 +1,4 @@
-import { ErrorInfo, RetryInfo, Status } from "@diskmesh/api/google-rpc";
+import { BadRequest, type BadRequest_FieldViolation, ErrorInfo, RetryInfo, Status } from "@diskmesh/api/google-rpc";
 
 /** What `grpc-status-details-bin` carries, of the details that diskmesh knows. */
 export interface StatusDetails {
@@ -10,13 +10,19 @@ export interface StatusDetails {
 }
 
 const ERROR_INFO_URL = "type.googleapis.com/google.rpc.ErrorInfo";
+const BAD_REQUEST_URL = "type.googleapis.com/google.rpc.BadRequest";
 const RETRY_INFO_URL = "type.googleapis.com/google.rpc.RetryInfo";
 
-/** Encodes google.rpc.Status. */
-export function encodeStatusDetails({ code, message, errorInfo, retryAfterMs }: StatusDetails): Uint8Array {
+/** Encodes google.rpc.Status; `violation` says which field of the request is wrong, and becomes its BadRequest. */
+export function encodeStatusDetails(
+  { code, message, errorInfo, retryAfterMs }: StatusDetails,
+  violation?: Pick<BadRequest_FieldViolation, "field" | "description">,
+): Uint8Array {
   const details: Status["details"] = [];
   const add = (typeUrl: string, bytes: Uint8Array) => details.push({ typeUrl, value: Buffer.from(bytes) });
   if (errorInfo) add(ERROR_INFO_URL, ErrorInfo.encode(errorInfo).finish());
+  if (violation)
+    add(BAD_REQUEST_URL, BadRequest.encode(BadRequest.fromPartial({ fieldViolations: [violation] })).finish());
   if (retryAfterMs !== undefined) {
     const wholeMs = Math.round(retryAfterMs);
     const retryDelay = { seconds: Math.floor(wholeMs / 1_000), nanos: (wholeMs % 1_000) * 1_000_000 };

@@ -76,12 +76,18 @@ export function statusOfError(raised: unknown, requestId: string): GrpcStatus {
     CODES.find(([type]) => thrown instanceof type)?.[1] ?? (thrown.retryable ? status.UNAVAILABLE : status.INTERNAL);
   const message = wellFormed(thrown.message, MAX_MESSAGE_LENGTH);
   const metadata = new Metadata();
-  const details = encodeStatusDetails({
-    code,
-    message,
-    errorInfo: { reason: thrown.reason, domain: ERROR_DOMAIN, metadata: aboutOf(thrown) },
-    retryAfterMs: thrown.retryAfterMs,
-  });
+  const about = aboutOf(thrown);
+  const details = encodeStatusDetails(
+    {
+      code,
+      message,
+      errorInfo: { reason: thrown.reason, domain: ERROR_DOMAIN, metadata: about },
+      retryAfterMs: thrown.retryAfterMs,
+    },
+    thrown instanceof InvalidArgumentError && about.field !== undefined
+      ? { field: about.field, description: wellFormed(message, MAX_ABOUT_LENGTH) }
+      : undefined,
+  );
   metadata.set("grpc-status-details-bin", Buffer.from(details));
   return { code, details: message, metadata };
 }

@@ -1,4 +1,3 @@
-import { isAbsolute, join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { load } from "@grpc/proto-loader";
 import protobuf from "protobufjs";
@@ -7,17 +6,19 @@ import { completeDescriptors } from "./descriptors.js";
 
 /** What the thread is given. */
 export interface DescriptorsWork {
+  /** Absolute paths. */
   readonly files: readonly string[];
-  readonly includeDir: string;
+  /** Folders that imports are relative to. */
+  readonly includeDirs: readonly string[];
 }
 
-const { files, includeDir } = workerData as DescriptorsWork;
-const loaded = await load([...files], { includeDirs: [includeDir], keepCase: true });
+const { files, includeDirs } = workerData as DescriptorsWork;
+const loaded = await load([...files], { includeDirs: [...includeDirs], keepCase: true });
 parentPort?.postMessage(completeDescriptors(loaded, readComments()));
 
 /** proto-loader forgets them: the files are read once more by its own parser. */
 function readComments(): ReadonlyMap<string, string> {
   const root = new protobuf.Root();
-  root.resolvePath = (_origin, target) => (isAbsolute(target) ? target : join(includeDir, target));
+  root.resolvePath = (_origin, target) => files.find((file) => file.endsWith(`/${target}`)) ?? target;
   return commentsOf(root.loadSync([...files], { keepCase: true, alternateCommentMode: true }));
 }

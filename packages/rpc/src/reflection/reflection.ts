@@ -1,5 +1,6 @@
 import { EventEmitter, once } from "node:events";
 import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import type {
@@ -39,7 +40,11 @@ export class Reflection {
   static async of(protoFolder: string, services: readonly string[]): Promise<Reflection> {
     const files = (await readdir(protoFolder, { recursive: true })).filter((file) => file.endsWith(".proto")).sort();
     if (files.length === 0) throw new InvalidArgumentError(`the proto folder ${protoFolder} holds no .proto files`);
-    return new Reflection(protoFolder, files, services);
+    return new Reflection(
+      protoFolder,
+      files.map((file) => join(protoFolder, file)),
+      services,
+    );
   }
 
   addToServer(server: Pick<Server, "addService">): void {
@@ -76,7 +81,7 @@ export class Reflection {
 
   async #load(): Promise<Methods> {
     const [fileDescriptorProtos, { ReflectionService }] = await Promise.all([
-      loadDescriptors({ files: this.files, includeDir: this.protoFolder }),
+      loadDescriptors({ files: this.files, includeDirs: [this.protoFolder, join(this.protoFolder, "vendor")] }),
       import("@grpc/reflection"),
     ]);
     const described = { files: { fileDescriptorProtos } } as unknown as PackageDefinition;

@@ -3,7 +3,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
-import { AgentRegistrationServiceDefinition, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { CancelledError, NotFoundError, TimeoutError } from "@diskmesh/domain";
 import { rejection, skipWithout } from "@diskmesh/domain/testing";
 import { expect } from "chai";
@@ -151,7 +152,7 @@ describe("health and reflection", () => {
     skipWithout(this, "grpcurl");
     const { stdout } = await grpcurl("list");
     expect(stdout.trim().split("\n")).to.include.members([
-      "diskmesh.registry.v1.AgentRegistrationService",
+      "diskmesh.internal.v1.AgentRegistrationService",
       "diskmesh.registry.v1.DiskRegistryService",
     ]);
     expect(stdout).not.to.contain("DiskAgentService");

@@ -31,7 +31,7 @@ export class AnswerRoom {
   }
 }
 
-/** What a process writes to its standard output, as far as there is room for it. */
+/** A process's standard output, up to the limit. */
 export class Answer {
   #parts: Buffer[] = [];
   #bytes = 0;

@@ -26,9 +26,9 @@ export interface CpiProcessOptions {
 interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
   /** Longest time of a call. */
   readonly callTimeoutMs: number;
-  /** Of info, which does no work. */
+  /** Time limit of info, which does no work. */
   readonly infoTimeoutMs: number;
-  /** Of create_stemcell, which copies an image. */
+  /** Time limit of create_stemcell, which copies an image. */
   readonly createStemcellTimeoutMs: number;
 }
 
@@ -38,7 +38,7 @@ export interface CpiRequest {
   readonly args: readonly unknown[];
   /** Undefined for the info that asks for it. */
   readonly apiVersion: number | undefined;
-  /** What the call is about, for errors. */
+  /** The objects of the call, for errors. */
   readonly vmCid?: string;
   readonly diskCid?: string;
   /** Values that must not be seen, beside the CPI's properties. */
@@ -66,7 +66,7 @@ export class CpiProcess {
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
     const say = (line: string, isCut = false) =>
       call.onLogLine(shown(isCut ? redactor.beginning(line) : redactor.text(line)));
-    // Of the task's id, and new: CPIs, and what they ask, tell calls apart by it.
+    // A new id that contains the task's: CPIs, and the services they call, tell calls apart by it.
     const requestId = `${call.requestId}-${randomBytes(4).toString("hex")}`;
     const context = requestContext({ ...call, requestId }, properties);
     const visible = redactedRequest(method, args, context, Object.keys(properties));

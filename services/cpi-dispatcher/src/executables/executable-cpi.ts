@@ -45,7 +45,7 @@ interface LearntInfo {
   readonly needsVmSpec: boolean;
 }
 
-/** What is known of a CPI that says nothing of itself. */
+/** The facts about a CPI whose info does not tell them. */
 const UNSAID = { stemcellFormats: [], needsVmSpec: true } as const;
 
 /** A CPI of which a process is started for every call. It remembers what the CPI says of itself, and nothing else. */
@@ -194,7 +194,7 @@ export class ExecutableCpi implements Cpi {
     return withCpiOn(name, "info", () => negotiate(met));
   }
 
-  /** What the CPI says of itself. A failure is remembered only where it has a meaning. */
+  /** Asks the CPI for its info. A failure is remembered only where it has a meaning. */
   async #learn(call: CpiCall): Promise<LearntInfo> {
     if (this.#learnt) return this.#learnt;
     try {

@@ -34,7 +34,7 @@ export class LineSplitter {
   }
 
   end(): void {
-    // Whoever wrote it may have been killed in the middle of it.
+    // The writer may have been killed in the middle of a line.
     this.#isCut = true;
     if (this.#rest !== "") this.#emit();
   }

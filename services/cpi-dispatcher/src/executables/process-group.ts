@@ -26,7 +26,7 @@ function killGroup(groupId: number): "sent" | "gone" {
   }
 }
 
-/** What the system says of a process. */
+/** The kernel's state of a process. */
 export interface ProcessState {
   readonly pid: number;
   readonly state: string;

@@ -129,7 +129,7 @@ describe("a CPI's process", () => {
     const script = 'head -c 600000 /dev/zero | tr "\\0" "x" | fold -w 99 >&2; echo answer; echo >&2; echo last >&2';
     const limits = { maxStderrBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
     expect(await run(script, limits)).to.equal("answer\n");
-    // What fits into pipes on the way is not waited for.
+    // Bytes that fit into pipes on the way are not waited for.
     expect(performance.now() - startedAtMs).to.be.above(1_500);
     expect(lines.join("").length).to.equal(600_004);
     expect(lines.at(-1)).to.equal("last");
@@ -300,7 +300,7 @@ describe("a CPI's process", () => {
 
   it("may leave behind what has left its group on purpose, such as a VM", async function () {
     skipWithout(this, "setsid");
-    // Until it has left the group it would be ended with it.
+    // The process would be ended with the group before it has left it.
     const leave = `env -i setsid sh -c 'echo $$ >&2; touch ${folder}/left; exec sleep 100' &`;
     expect(await run(`${leave} while [ ! -e ${folder}/left ]; do sleep 0.01; done; echo answer`)).to.equal("answer\n");
     const vm = Number(lines[0]);
@@ -336,7 +336,7 @@ describe("the run folder", () => {
     const names = readdirSync(runs);
     expect(names).to.have.length(3);
     for (const name of names) expect(readFileSync(join(runs, name, "group"), "utf8")).to.match(/^\d+$/);
-    // As if it had died before it wrote that down.
+    // The dispatcher died before it wrote the group down.
     writeFileSync(join(runs, names[0] as string, "group"), "");
     await RunFolder.open(runs);
     expect(readdirSync(runs)).to.deep.equal([]);

@@ -9,7 +9,7 @@ import { PipeReader } from "./pipe-reader.js";
 import { endGroup } from "./process-group.js";
 import type { RunFolder, RunRecord } from "./run-folder.js";
 
-/** What one process of a CPI may use. */
+/** The limits of one process of a CPI. */
 export interface ExecutableLimits extends AnswerLimits {
   /** Longest time of a call. */
   readonly timeoutMs: number;
@@ -50,7 +50,7 @@ const GROUP_ANSWER_MS = 2_000;
 /** After the answer, the longest that a log is read which somebody else still writes. */
 const LAST_LINES_MS = 200;
 
-/** What a CPI wrote to its standard output. */
+/** A CPI's standard output. */
 export interface Output {
   readonly text: string;
   /** Why its caller gave it up, if it did: the CPI may have been ended in the middle, and says whatever it says then. */
@@ -187,7 +187,7 @@ class Run {
   async #readAnswer(groupId: number): Promise<void> {
     const ending = this.#ending.signal;
     await this.#stdout.untilQuiet(ending, GROUP_ANSWER_MS);
-    // What is left of the group has no business going on.
+    // Ends the rest of the group.
     await endGroup(groupId);
     await this.#stdout.untilQuiet(ending, this.#isLate ? GROUP_ANSWER_MS : undefined);
     this.#stderr.hurry();
@@ -207,7 +207,7 @@ class Run {
     lines.write(bytes);
     this.#logBytes += bytes.length;
     const { maxStderrBytes } = this.call.limits;
-    // What others write who hold the pipe is no failure of a CPI that has ended.
+    // Output of other holders of the pipe is no failure of a CPI that has ended.
     if (this.#logBytes <= maxStderrBytes || this.#hasExited) return;
     this.fail(invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error and was killed`));
   }

@@ -16,7 +16,7 @@ export class RegistryClients {
 
   constructor(private readonly tls: TlsFiles) {}
 
-  /** Of the registry at an address, or of the one that leads of several. */
+  /** Returns the client of the registry at an address, or of the leader among several. */
   at(address: string | readonly string[]): RegistryClient {
     const key = [address].flat().join(",");
     const known = this.#clients.get(key);

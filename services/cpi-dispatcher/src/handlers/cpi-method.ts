@@ -24,12 +24,12 @@ interface ContextOnly {
   context: CpiContext | undefined;
 }
 
-/** What the CPI is chosen by, but for what only stemcells have. */
+/** The facts that choose the CPI, without those that only stemcells have. */
 export type WantedByContext = Omit<Wanted, "method" | "stemcellFormats" | "exceptCpis">;
 
 /**
- * What serves a method that calls a CPI: it chooses the CPI and calls it. Of an unknown id all CPIs are asked, until one
- * has it: `isAbsent` tells the answer of one that has not.
+ * Returns the handler of a method that calls a CPI: it chooses the CPI and calls it. For an unknown id it asks all CPIs
+ * until one has it: `isAbsent` recognises the answer of a CPI that does not.
  */
 export function cpiMethod<Request extends ContextOnly, Response>(
   method: CpiMethod,
@@ -59,7 +59,7 @@ async function firstThatKnows<Response>(
     const response = await ask(first);
     return isAbsent(response) ? await rest() : response;
   } catch (error) {
-    // What a CPI cannot delete, it has not made.
+    // A CPI that cannot delete the object has not made it.
     const isElsewhere =
       error instanceof NotFoundError || (error instanceof NotImplementedError && method.startsWith("delete_"));
     if (!isElsewhere) throw error;

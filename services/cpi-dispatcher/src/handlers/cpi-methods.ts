@@ -9,7 +9,7 @@ import { cpiMethod } from "./cpi-method.js";
 
 type Service = Handlers<typeof CpiServiceDefinition>;
 
-/** What is no call of one CPI has a file of its own. */
+/** Methods that are more than a call of one CPI have files of their own. */
 type OwnFiles = "createStemcell" | "setCpiConfig" | "watchCpiLog" | "listCpis" | "fence" | "endCalls";
 
 /** Each call of a CPI: its name in the CPI contract, and how request and answer are said to the CPI. */

@@ -9,7 +9,7 @@ import { processesOf } from "../testing/processes.js";
 import { answers, context, requestsOf, ScriptDispatcher, V2 } from "../testing/script-dispatcher.js";
 import { TestDispatcher } from "../testing/test-dispatcher.js";
 
-/** What follows in a script is of all calls but `info`. */
+/** The rest of a script runs for all calls but `info`. */
 const THEN = `case "$request" in '{"method":"info"'*) exit ;; esac`;
 
 describe("running calls of CPIs", () => {

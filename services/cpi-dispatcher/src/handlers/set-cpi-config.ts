@@ -24,7 +24,10 @@ export async function setCpiConfig(
   return {};
 }
 
-/** Of the CPIs told, without keeping another copy of their secrets. Azs come and go with another config. */
+/**
+ * Returns a fingerprint of the CPIs, without keeping another copy of their secrets. Azs come and go with another
+ * config.
+ */
 function fingerprintOf({ cpis }: SetCpiConfigRequest): { fingerprint: string; sizeBytes: number } {
   const withoutAzs = cpis.map((cpi) => ({ ...cpi, azs: [] }));
   const bytes = SetCpiConfigRequest.encode(SetCpiConfigRequest.fromPartial({ cpis: withoutAzs })).finish();

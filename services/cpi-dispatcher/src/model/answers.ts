@@ -4,7 +4,7 @@ import type { CpiError } from "./cpi-errors.js";
 import type { CpiMethod } from "./methods.js";
 import type { Negotiated } from "./negotiation.js";
 
-/** What a CPI wrote to standard output. */
+/** A CPI's answer on standard output. */
 export interface CpiAnswer {
   readonly result: unknown;
   readonly error: CpiError | undefined;
@@ -35,21 +35,21 @@ function parseError(error: unknown): CpiError {
   return { type, message, okToRetry };
 }
 
-/** What create_vm made. */
+/** The VM that create_vm made. */
 export interface MadeVm {
   readonly vmCid: string;
   /** Undefined when the CPI does not say. */
   readonly networks: JsonObject | undefined;
 }
 
-/** What a CPI says of itself. */
+/** A CPI's info. */
 export interface AnsweredInfo {
   readonly apiVersion: number | undefined;
   readonly stemcellFormats: readonly string[];
   readonly needsVmSpec: boolean;
 }
 
-/** What the ids are that methods answer. */
+/** The kinds of the ids that methods answer. */
 const ANSWERED = {
   create_vm: "vm",
   create_disk: "disk",

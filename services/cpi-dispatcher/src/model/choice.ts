@@ -18,14 +18,14 @@ export interface Choosable extends NamedCpi {
 
 /** The CPIs there are. */
 export interface Offer {
-  /** Whether a cpi-config is set: then only its CPIs go by name. */
+  /** True when a cpi-config is set: then only its CPIs go by name. */
   readonly isConfigured: boolean;
   readonly cpis: readonly Choosable[];
   /** The name of the dispatcher's own first CPI, which is the default. */
   readonly defaultCpi: string;
 }
 
-/** What is known of the thing that a call is about. */
+/** The known facts about a call's object. */
 export interface Wanted {
   readonly method: CpiMethod;
   readonly az: string;
@@ -34,9 +34,9 @@ export interface Wanted {
   /** The CPI recorded with the VM, disk, snapshot or stemcell. */
   readonly recordedCpi: string;
   readonly unknownId: boolean;
-  /** Of create_stemcell: empty when not known. */
+  /** Formats for create_stemcell; empty when not known. */
   readonly stemcellFormats: readonly string[];
-  /** Of create_stemcell: CPIs that have it already. */
+  /** CPIs that have create_stemcell's stemcell already. */
   readonly exceptCpis: readonly string[];
 }
 

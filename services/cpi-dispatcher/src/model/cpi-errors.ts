@@ -50,7 +50,7 @@ const KNOWN: Readonly<Record<string, MakeError>> = {
 /** The error types whose `ok_to_retry` means something. */
 const RETRIABLE: ReadonlySet<string> = new Set(["NoDiskSpace", "DiskNotAttached", "DiskNotFound", "VMCreationFailed"]);
 
-/** What callers are told of an error that a CPI answered: its meaning is kept, and its words. */
+/** Returns the callers' error for one that a CPI answered: its meaning and its words are kept. */
 export function errorOfCpi(error: CpiError, call: FailedCpiCall): DomainError {
   const known = isUnknownMethod(error) ? "NotImplemented" : knownName(error.type);
   const wording = known === undefined ? "Unknown CPI error" : "CPI error";

@@ -8,7 +8,7 @@ import {
   parseSizeBytes,
 } from "@diskmesh/domain";
 
-/** What the cloud properties of a disk type say to the fleet CPI. */
+/** The fleet CPI's part of a disk type's cloud properties. */
 export interface FleetDiskProperties {
   /** Empty for the registry's default pool. */
   readonly pool: string;

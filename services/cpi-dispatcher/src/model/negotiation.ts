@@ -4,7 +4,7 @@ import { UnavailableError } from "@diskmesh/domain";
 /** The highest version of the CPI contract that this dispatcher speaks. */
 const HIGHEST_API_VERSION = 3;
 
-/** What came of asking a CPI for its info. */
+/** The outcome of asking a CPI for its info. */
 export type InfoOutcome =
   | { readonly kind: "answered"; readonly apiVersion: number | undefined }
   /** The CPI knows no such method. */
@@ -22,7 +22,7 @@ export interface VersionsMet {
   readonly info: InfoOutcome;
   /** api_version of the VM's stemcell; 0 when it has none. */
   readonly stemcellApiVersion: number;
-  /** Whether a CPI whose info fails is taken for one of version 1. */
+  /** True when a CPI whose info fails counts as version 1. */
   readonly assumeV1WhenInfoFails: boolean;
 }
 
@@ -31,15 +31,15 @@ export interface Negotiated {
   /** `api_version` of the request. */
   readonly apiVersion: number;
   /**
-   * Whether the VM's agent reads its settings from the bosh-registry, which the CPI then fills; otherwise the CPI gives them
-   * to the VM itself, as user data for instance.
+   * True when the VM's agent reads its settings from the bosh-registry, which the CPI then fills; otherwise the CPI
+   * gives them to the VM itself, as user data for instance.
    */
   readonly usesRegistry: boolean;
-  /** What create_vm answers; both when CPI and stemcell are of different ages, since CPIs differ there. */
+  /** The answer of create_vm; either form when CPI and stemcell are of different ages, since CPIs differ there. */
   readonly createVmResult: "cid" | "cid_and_networks" | "either";
-  /** Whether attach_disk must answer a hint. What it answers otherwise is not for the agent. */
+  /** True when attach_disk must answer a hint. Other answers are not for the agent. */
   readonly attachDiskAnswersHint: boolean;
-  /** Whether create_stemcell has a third argument. */
+  /** True when create_stemcell has a third argument. */
   readonly createStemcellTakesTags: boolean;
 }
 

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
-/** What a request says of who calls. */
+/** The caller in a request. */
 export interface RequestOrigin {
   readonly directorId: string;
   readonly requestId: string;

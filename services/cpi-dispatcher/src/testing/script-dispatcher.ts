@@ -62,7 +62,7 @@ export class ScriptDispatcher {
   }
 }
 
-/** Of a call of the director that told the cpi-config of version `v`. */
+/** Returns the context of a call by the director that sent the cpi-config of version `v`. */
 export function context(more: object = {}): CallContext {
   return contextOf(1, { cpiConfigVersion: "v", ...more });
 }
@@ -74,7 +74,7 @@ export interface RecordedRequest {
   readonly context: object;
 }
 
-/** What the script of a CPI was asked. */
+/** Returns the requests that a CPI's script got. */
 export function requestsOf(cpi: CpiConfig): RecordedRequest[] {
   if (!existsSync(`${cpi.execPath}.requests`)) return [];
   const lines = readFileSync(`${cpi.execPath}.requests`, "utf8").trim().split("\n");

@@ -72,7 +72,7 @@ export class TestDispatcher {
     return this;
   }
 
-  /** As after a restart: the director must tell its cpi-config again. */
+  /** Forgets the configs, as a restart does: the director must send its cpi-config again. */
   forgetConfigs(): void {
     for (const { directorId } of this.#configs?.newest() ?? []) this.#configs?.forget(directorId);
   }

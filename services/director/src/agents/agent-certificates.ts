@@ -6,7 +6,7 @@ import { CurrentTls } from "@diskmesh/tls";
 import type { DirectorConfig } from "../config/config.js";
 import type { AgentKey, AgentTrust } from "../store/instance.js";
 
-/** As BOSH's agents take it; `ca` is what they know NATS by. */
+/** A certificate in the format of BOSH's agents; `ca` is the authority of NATS. */
 export type MbusCert = {
   readonly ca: string;
   readonly certificate: string;
@@ -45,7 +45,7 @@ export class AgentCertificates {
     return new AgentCertificates(authority, nats, validDays);
   }
 
-  /** What a certificate is outdated by that says otherwise. */
+  /** The trust that new certificates carry. A certificate with another one is outdated. */
   get trust(): AgentTrust {
     const { ca } = this.nats.material;
     if (this.#read?.ca !== ca) this.#read = { ca, trusted: createHash("sha256").update(ca).digest("hex") };

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject } from "@diskmesh/domain";
 import type { AgentHealth } from "../store/agent-health.js";
 import type { JsonObject as Json } from "../store/json.js";
 
-/** What lists call the state of one that is silent, in BOSH's words. */
+/** The state of a silent agent in lists, in BOSH's words. */
 export const UNRESPONSIVE = "unresponsive agent";
 
 const MAX_VITALS_LENGTH = 4_096;
@@ -38,7 +38,7 @@ function nameIn(value: unknown): string {
 export interface Rhythm {
   /** Between the last two beats. */
   readonly gapMs: number | undefined;
-  /** What two gaps after each other agreed on. */
+  /** The beat interval that two consecutive gaps agreed on. */
   readonly intervalMs: number | undefined;
 }
 
@@ -53,8 +53,8 @@ function agree(oneMs: number, otherMs: number): boolean {
 }
 
 /**
- * Whether an agent may have been restarted between two of its beats, and has no links then: its VM was started later, or
- * the beat came when it should not, since a new life begins its beats anew.
+ * Returns true when an agent may have been restarted between two of its beats, and has no links then: its VM was
+ * started later, or the beat came at an unexpected time, since a restarted agent begins its beats anew.
  */
 export function mayHaveRestarted(
   before: AgentHealth,
@@ -63,6 +63,6 @@ export function mayHaveRestarted(
   gapMs: number | undefined,
 ): boolean {
   if (before.bootedAtMs > 0 && now.bootedAtMs > before.bootedAtMs + BOOT_SLACK_MS) return true;
-  // What came while nobody listened is not known.
+  // Beats that came while nobody listened are not known.
   return intervalMs !== undefined && gapMs !== undefined && !agree(intervalMs, gapMs);
 }

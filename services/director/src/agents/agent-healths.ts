@@ -27,7 +27,7 @@ export interface AgentHealthsOptions {
   readonly log: Logger;
 }
 
-/** What is heard of one agent. */
+/** The beats received from one agent. */
 interface Heard {
   /** Undefined until it says something; as another director recorded it, before. */
   health: AgentHealth | undefined;
@@ -37,11 +37,11 @@ interface Heard {
   isRecorded: boolean;
 }
 
-/** What a list shows of an agent. */
+/** An agent's health in a list. */
 export interface ShownHealth {
-  /** What it last said; undefined when it has not been heard. */
+  /** The latest report; undefined when the agent has not been heard. */
   readonly health: AgentHealth | undefined;
-  /** For how long it has said nothing, as far as somebody listened here. */
+  /** Time without a beat, in ms, counted while this director listened. */
   readonly silentMs: number;
   readonly isResponsive: boolean;
 }
@@ -83,7 +83,7 @@ export class AgentHealths {
       }
     });
     this.#listeningSinceMs = clock.monotonicMs();
-    // What was said while NATS was away was said to nobody.
+    // Beats sent while NATS was away are lost.
     this.#ends.push(
       agents.onConnected(() => {
         this.#listeningSinceMs = clock.monotonicMs();
@@ -150,7 +150,7 @@ export class AgentHealths {
 
   async #record(): Promise<void> {
     const { tablet } = this.#options;
-    // Of one that is to be told of its disks, the next director is to see what this one saw.
+    // The next director must see the gap of an agent that is to get its disks again.
     const changed = [...this.#heard]
       .filter(([agentId, { isRecorded, health }]) => !isRecorded && health !== undefined && !this.#back.has(agentId))
       .map(([, heard]) => heard);

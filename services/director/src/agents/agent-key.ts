@@ -13,7 +13,10 @@ export function withKey(keys: readonly AgentKey[] | undefined, key: AgentKey): r
   return first === undefined ? [key] : [first, ...[...others, key].slice(1 - MAX_KEYS)];
 }
 
-/** Whether an agent should get another certificate: a third of its life is over, or it is of another authority. */
+/**
+ * Returns true when an agent should get another certificate: a third of its life is over, or another authority signs
+ * now.
+ */
 function isOutdated(key: AgentKey, trust: AgentTrust, nowMs: number): boolean {
   const third = (key.endsAtMs - key.issuedAtMs) / 3;
   return nowMs >= key.issuedAtMs + third || key.authority !== trust.authority || key.trusted !== trust.trusted;
@@ -31,8 +34,7 @@ export function endOfKeys(keys: readonly AgentKey[]): number | undefined {
 }
 
 /**
- * Whether an agent cannot be heard whatever it does, since NATS takes no certificate that it has: that it is silent says
- * nothing of its VM.
+ * Returns true when NATS accepts none of the agent's certificates. The agent's silence then says nothing about its VM.
  */
 export function isShutOut(keys: readonly AgentKey[] | undefined, nowMs: number): boolean {
   return keys !== undefined && (endOfKeys(keys) ?? 0) <= nowMs;

@@ -18,7 +18,7 @@ interface Told {
   count: number;
 }
 
-/** Of one agent. What one has to say beyond that must not crowd out what others did. */
+/** Notices kept of one agent per window. More of them must not crowd out those of other agents. */
 const NOTICES_PER_WINDOW = 10;
 const WINDOW_MS = 60_000;
 const MAX_TEXT_LENGTH = 500;

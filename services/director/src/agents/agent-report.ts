@@ -1,6 +1,6 @@
 import { isJsonObject } from "@diskmesh/domain";
 
-/** What is taken of a value; undefined for nothing. */
+/** Returns the part of a value that is kept; undefined for nothing. */
 type Reader = (value: unknown) => unknown;
 
 const MAX_TEXT_LENGTH = 255;
@@ -64,8 +64,8 @@ const processes = listOf(
 );
 
 /**
- * Of an agent's vitals, what BOSH's clients read, in the types that they read it in: the stock CLI gives up the whole list
- * of a deployment for one number that should be a text. Null when they are none.
+ * Returns the vitals that BOSH's clients read, in the types that they expect: the stock CLI gives up a whole list for
+ * one number that should be a text. Returns null when the value has no vitals.
  */
 export function readableVitals(value: unknown): unknown {
   return vitals(value) ?? null;

@@ -3,12 +3,13 @@ import { formatHostPort, hostPortOf } from "@diskmesh/domain";
 import type { DirectorConfig } from "../config/config.js";
 import type { AgentSettings } from "../specs/agent-settings.js";
 
-/** For this path stock agents take a folder of their own, wherever they keep theirs. */
+/** Stock agents replace this path by a folder of their own. */
 const OWN_FOLDER = "/var/vcap/micro_bosh/data/cache";
 
 /**
- * What agents are told in the env of create_vm: what the config says, and by which authorities they know the director's
- * HTTPS face, where they put their logs. Stock agents look for those in the settings of their blobstore, and nowhere else.
+ * Returns the settings that agents get in the env of create_vm: those of the config, and the authorities of the
+ * director's HTTPS API, where agents upload their logs. Stock agents look for these in the settings of their blobstore,
+ * and nowhere else.
  */
 export async function agentSettingsOf({ agents, http, tls }: DirectorConfig): Promise<AgentSettings> {
   const { settings, logs } = agents;

@@ -29,7 +29,7 @@ describe("the answer to nats-server's question whom to let in", () => {
       usages: ["client"],
     });
 
-  /** What is answered to the holder of a certificate, its signatures checked. */
+  /** Returns the answer to the holder of a certificate, after checking its signatures. */
   function answer(chains: string[][] | undefined, pins: readonly string[] = []) {
     const nats = { user_nkey: userKey, server_id: { id: "SERVER" }, client_tls: { verified_chains: chains } };
     const request = Buffer.from(`e30.${Buffer.from(JSON.stringify({ nats })).toString("base64url")}.e30`);

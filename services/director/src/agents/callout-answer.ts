@@ -26,7 +26,7 @@ export interface Gate {
   readonly issuer: KeyPair;
   /** Keys by which the agent of a VM may come. */
   readonly pinsOf: (agentId: string) => readonly string[];
-  /** Whether the certificate of an agent of a host counts. */
+  /** Returns true when the certificate of a host's agent is trusted. */
   readonly isTrusted: (certificate: X509Certificate) => boolean;
 }
 
@@ -50,7 +50,7 @@ export function answerCallout(request: Uint8Array, gate: Gate, nowMs: number): s
 /** Somebody who was let in, as nats-server names him in its list of connections. */
 export interface CalloutUser {
   readonly identity: Identity;
-  /** Of the certificate he came with, in hex. */
+  /** The serial number of the client's certificate, in hex. */
   readonly serialNumber: string | undefined;
 }
 
@@ -86,7 +86,7 @@ function payloadOf(jwt: Uint8Array): unknown {
   return JSON.parse(Buffer.from(payload, "base64url").toString("utf8"));
 }
 
-/** As nats-server reads JWTs. */
+/** Returns a JWT in nats-server's format. */
 function signed(issuer: KeyPair, claims: object, nowMs: number): string {
   const text = JSON.stringify({ ...claims, iss: issuer.getPublicKey(), iat: Math.floor(nowMs / 1_000), jti: newId() });
   const body = [JSON.stringify({ typ: "JWT", alg: "ed25519-nkey" }), text].map(encoded).join(".");

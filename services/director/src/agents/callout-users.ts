@@ -14,7 +14,7 @@ export interface CalloutUsersOptions {
   readonly issuer: KeyPair;
   /** Says whose certificates count that are no VM agents'. */
   readonly tls: CurrentTls;
-  /** What this director comes with itself. */
+  /** The TLS files with which this director connects. */
   readonly ownTls: CurrentTls;
   readonly users: AgentUsers;
   /** Throws while another director may lead. */
@@ -29,7 +29,7 @@ const PAGE = 1_024;
 /** One that was let in just before it lost its right may be listed only after. */
 const LOOK_AGAIN_MS = 2_000;
 
-/** Of certificates that this director has come with; the oldest go first. */
+/** The most remembered keys of this director's certificates; the oldest go first. */
 const MAX_OWN_KEYS = 100;
 
 const connectionsPage = z.object({
@@ -55,7 +55,9 @@ export class CalloutUsers {
   readonly #options: CalloutUsersOptions;
   readonly #replies = `director.${randomUUID()}.connections`;
   readonly #closed = new AbortController();
-  /** By the certificates' serial numbers, as `pinOf` has them: of a connection nats-server tells the key alone. */
+  /**
+   * Pins (`pinOf`) of this director's keys by serial number, because nats-server reports only the key of a connection.
+   */
   readonly #ownKeys = new Map<string, string>();
   #ends: (() => void)[] = [];
 
@@ -158,7 +160,7 @@ export class CalloutUsers {
     if (oldest !== undefined && this.#ownKeys.size > MAX_OWN_KEYS) this.#ownKeys.delete(oldest);
   }
 
-  /** Whether all certificates of this director that have the key are revoked. */
+  /** Returns true when all certificates of this director with that key are revoked. */
   #isRevokedKey(pin: string | undefined): boolean {
     const { tls, ownTls } = this.#options;
     const serials = [...this.#ownKeys].filter(([, key]) => key === pin).map(([serial]) => serial);

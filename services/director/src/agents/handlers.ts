@@ -14,7 +14,7 @@ import { agentsByAuthority, forgetAuthority } from "./agent-authorities.js";
 import type { AgentContext } from "./context.js";
 import { encodeAgentAuthority, encodeAgentCertificate } from "./wire.js";
 
-/** Of those that are left behind. */
+/** The most agents that a message names. */
 const MAX_NAMED = 16;
 
 export async function forgetAgentAuthority(

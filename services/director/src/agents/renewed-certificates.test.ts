@@ -87,7 +87,7 @@ describe("agents with certificates of their own, of which NATS asks the director
       expect(key).to.have.lengthOf(64);
       for (const place of [director.process.logs, state, events, ...outputs]) expect(place).not.to.contain(key);
     }
-    // What was looked through has the rest of the story.
+    // The remaining output tells the rest of the story.
     expect(state).to.contain(agents[0]?.vm.agentId);
   });
 
@@ -158,7 +158,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     expect(cuts).to.equal(0);
     const former = new X509Certificate(readFileSync(formerFiles.certFile)).serialNumber;
     appendFileSync(revokedFile, `${former} # its holder was burgled\n`);
-    // Whether it may come again is for nats-server to say, which knows of no revocations.
+    // nats-server decides whether the client may come again, and knows of no revocations.
     await eventually(() => expect(cuts).to.be.above(0));
     await eventually(() => expect(since()).to.contain("connected to NATS"));
     await thief.close();

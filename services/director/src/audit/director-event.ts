@@ -1,16 +1,16 @@
 import type { DirectorEvent, NumberedEvent } from "../store/director-event.js";
 import type { Job, Task } from "../store/task.js";
 
-/** What is done to what, by BOSH's names where it has one. */
+/** An action and its object, by BOSH's names where it has one. */
 export type Deed = Pick<DirectorEvent, "action" | "objectType" | "objectName">;
 
 const MAX_ERROR_LENGTH = 1_000;
 
-/** What a line has beside the event itself. */
+/** Fields of a stored line beside the event itself. */
 interface Beside {
   /** So many events before this one stands its parent, where that has no id yet. */
   readonly parentBefore?: number;
-  /** Of one that was noted in a transaction: by it its line is known again. */
+  /** The note in a transaction that the event comes from; finds the line again. */
   readonly noteId?: number;
 }
 
@@ -62,7 +62,7 @@ export function isTold({ type }: Pick<Task, "type">): boolean {
   return type !== "retrieve_vm_stats";
 }
 
-/** What a task does as a whole. */
+/** Returns the action of a task as a whole. */
 export function deedOf({ type, job, deployment, taskId }: Task): Deed {
   const ofDeployment = { objectType: "deployment", objectName: deployment };
   if (type === "update_deployment" || type === "update_instances") return { action: "update", ...ofDeployment };
@@ -82,7 +82,7 @@ function namedBy(job: Job | null): Omit<Deed, "action"> | undefined {
   return undefined;
 }
 
-/** As events and tasks name it: `driver.method`, and of which node. */
+/** Returns `driver.method` with its node, as events and tasks name it. */
 export function formatMethod(called: {
   readonly nodeId: string;
   readonly driver: string;

@@ -28,7 +28,7 @@ export interface EventsOptions {
 /** An event that was told. */
 interface Told {
   readonly event: Omit<DirectorEvent, "parentId">;
-  /** What it ends, or is a part of. */
+  /** The event that this one ends, or is a part of. */
   readonly parent: Told | undefined;
   /** Where it was noted in a transaction. */
   readonly noteId: number | undefined;
@@ -38,7 +38,7 @@ interface Told {
   readonly resolve: (eventId: number) => void;
 }
 
-/** What came of something that was begun. */
+/** The result of a begun action. */
 interface Outcome {
   readonly objectName?: string;
   readonly error?: string;
@@ -50,7 +50,7 @@ export interface Begun {
   end(outcome: Outcome): void;
 }
 
-/** What an event tells of who and where. */
+/** The caller and place of an event. */
 export type Origin = Partial<Omit<DirectorEvent, keyof Deed | "timeMs" | "parentId">>;
 
 const STREAM = "events";
@@ -64,8 +64,8 @@ const MAX_PENDING = 10_000;
 const READ_FOR_NOTES = 2_000;
 
 /**
- * Who did what to what. An event that cannot be written is lost, and logged, rather than that nothing can be done any more
- * while there is no room for it.
+ * The audit events. An event that cannot be written is logged and lost, so that the director goes on while there is no
+ * room for it.
  */
 export class Events {
   readonly #options: EventsOptions;
@@ -191,7 +191,7 @@ export class Events {
     return told;
   }
 
-  /** Of all that was told so far. */
+  /** Returns the bounds of all events recorded so far. */
   async bounds(): Promise<{ readonly first: number; readonly next: number }> {
     await this.flush();
     return this.#options.eventLog.bounds(STREAM);
@@ -224,7 +224,7 @@ export class Events {
     if (isBegin) this.#begunNotes.set(noteId, told);
   }
 
-  /** What a former director noted, and did not come to tell. */
+  /** Writes the events that a former director noted and did not come to write. */
   async #tellWhatWasLeft(): Promise<void> {
     const { tablet, eventLog, log } = this.#options;
     try {
@@ -313,7 +313,7 @@ function settle(told: Told, eventId: number): void {
   told.resolve(told.eventId);
 }
 
-/** What is written together has no ids yet: its parts say how far before them their parents stand. */
+/** Events written together have no ids yet: a part stores how many lines before it its parent stands. */
 function linesOf(batch: readonly Told[]): string[] {
   const placeOf = new Map(batch.map((told, place) => [told, place]));
   return batch.map(({ event, parent, noteId = 0 }, place) => {

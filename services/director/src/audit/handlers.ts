@@ -20,10 +20,10 @@ export const NO_FILTERS = {
   requestId: "",
 };
 
-/** Who asks for events. */
+/** The caller who lists events. */
 interface Asking {
   readonly signal?: AbortSignal;
-  /** Whether they are told of it at all; everything by default. */
+  /** Returns true when the caller may see the event; all events by default. */
   readonly isTold?: (event: Pick<NumberedEvent, "deployment">) => boolean;
 }
 

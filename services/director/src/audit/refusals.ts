@@ -18,7 +18,7 @@ export class Refusals {
     private readonly clock: Pick<Clock, "monotonicMs">,
   ) {}
 
-  /** Of an error that is no refusal there is nothing to note. */
+  /** Records a refused call. Other errors are not recorded. */
   note(method: string, call: Asking, request: unknown, error: unknown): void {
     if (!isRefusal(error) || !this.#hasRoom()) return;
     const { message, reason: answer } = error;

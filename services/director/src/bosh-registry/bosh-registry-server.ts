@@ -31,7 +31,7 @@ export interface BoshRegistryServerOptions {
 
 interface Answer {
   readonly code: number;
-  /** Of who is not let in. Only the log says why. */
+  /** The reason of a denied login. Only the log shows it. */
   readonly denial?: Denial;
   /** `message` is ours: CPIs look at the code alone. */
   readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };

@@ -3,14 +3,14 @@ import { formatIdentity, type Identity, OPERATOR_ROLES, PermissionDeniedError, t
 /** Scopes any one set of which suffices. */
 type ScopeSets = readonly (readonly string[])[];
 
-/** Who may do something: over gRPC by the role in the certificate, over HTTPS by the scopes of the login. */
+/** The callers of an operation: over gRPC by the role in the certificate, over HTTPS by the scopes of the login. */
 export interface Rule {
   readonly roles: readonly Role[];
   /** Beside those of administrators, which suffice for everything. */
   readonly scopes: ScopeSets;
-  /** Whoever started the task may, too. */
+  /** Allows the user who started the task, too. */
   readonly creator?: true;
-  /** Who administers the team whose deployment, or task on one, it is about, may, too; or who reads for the team. */
+  /** Allows members of the team that owns the deployment, or the task's deployment: its admins, or its readers too. */
   readonly team?: "admin" | "read";
 }
 
@@ -34,7 +34,7 @@ const vendorCallers = rule([["bosh.vendor-methods.call"]]);
 const vendorReaders = reading([[READ], ...vendorCallers.scopes]);
 const uploaders = rule([["bosh.stemcells.upload"]], ["operator-deployments"]);
 
-/** What callers of either face may do, and who. */
+/** The operations of both APIs, with their allowed callers. */
 export const POLICY = {
   updateConfig: admins,
   getConfig: readers,
@@ -143,7 +143,7 @@ export function teamsOfLogin(scopes: readonly string[], right: "admin" | "any"):
   return [...new Set(names.filter((name) => name !== undefined))];
 }
 
-/** As BOSH tells whoever has none of them. */
+/** Returns the required scopes in the words of a BOSH director. */
 export function formatScopes(sets: ScopeSets): string {
   return sets.map((set) => (set.length === 1 ? set[0] : `(${set.join(" AND ")})`)).join(", ");
 }

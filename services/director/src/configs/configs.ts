@@ -13,10 +13,10 @@ export interface NamedPart<Part> {
 }
 
 export interface ConfigsOptions<Part, Merged> {
-  /** As in the configs' own `type`. */
+  /** The type of the configs. */
   readonly type: string;
   readonly reader: YamlReader;
-  /** Of a config that is new. */
+  /** Limits of a new config. */
   readonly limits: Omit<TextLimits, "what">;
   readonly read: (reader: YamlReader, text: string, limits: TextLimits, options: ReadOptions) => Promise<Part>;
   /** Puts the latest version of each together. Throws when they do not go together. */
@@ -31,7 +31,7 @@ type Kept<Part> = { readonly part: Part } | { readonly error: Error };
  */
 export class Configs<Part, Merged> {
   readonly #options: ConfigsOptions<Part, Merged>;
-  /** By config id, the latest version of each. */
+  /** The latest version of each config, by config id. */
   readonly #parts = new Map<number, Kept<Part>>();
   #merged: { readonly lastConfigId: number; readonly merged: Merged } | undefined;
 

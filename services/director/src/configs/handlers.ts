@@ -38,14 +38,14 @@ export async function deleteConfig(
     const versions = configId === undefined ? [...tx.configs.by("byIdentity", configIdentity(config))] : [config];
     for (const version of versions) tx.configs.delete(configKey(version.configId));
     if (seen !== undefined) read?.keep(seen);
-    // What was read from the configs is remembered by this number.
+    // The number of the last change: content read from the configs is cached by it.
     nextNumber(tx, "config");
     noteConfig(context, tx, call, "delete", { type, name });
   });
   return {};
 }
 
-/** What holds once that version is gone. */
+/** Returns the version that becomes the latest once that one is gone. */
 function latestBut(tables: DirectorTables, config: Config): Config | undefined {
   const versions = [...tables.configs.by("byIdentity", configIdentity(config))];
   return versions.filter(({ configId }) => configId !== config.configId).at(-1);

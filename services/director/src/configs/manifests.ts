@@ -2,7 +2,7 @@ import { storedLimits } from "../yaml/document.js";
 import type { Manifest, ManifestLimits } from "../yaml/manifest.js";
 import type { YamlReader } from "../yaml/reader.js";
 
-/** Of texts that nobody holds, the last ones are remembered: a deploy is checked, and then runs. */
+/** Bound of the cached texts that nobody holds: a deploy is checked first, and then runs. */
 const MAX_REMEMBERED_LENGTH = 8 * 1024 * 1024;
 
 interface Remembered {
@@ -21,7 +21,7 @@ interface HeldManifest extends Disposable {
 export class Manifests {
   readonly #reader: Pick<YamlReader, "read">;
   readonly #limits: ManifestLimits;
-  /** By text, those that nobody holds in the order in which they were let go. */
+  /** Manifests by text, in the order in which their last holder released them. */
   readonly #remembered = new Map<string, Remembered>();
 
   constructor(reader: Pick<YamlReader, "read">, limits: ManifestLimits) {

@@ -15,7 +15,7 @@ const MAX_MANIFEST_BYTES = MIB_BYTES;
 /** Instances of a deployment. A deploy plans with all of them at once. */
 const MAX_INSTANCES_PER_DEPLOYMENT = 1_000;
 
-/** What reads YAML from outside, a reader for each kind of text. */
+/** Readers of YAML from outside, one for each kind of text. */
 export interface ReadersOfTexts {
   readonly reader: YamlReader;
   readonly cloud: CloudConfigs;

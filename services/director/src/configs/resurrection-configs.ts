@@ -21,7 +21,10 @@ export class ResurrectionConfigs extends Configs<readonly ResurrectionRule[], re
     this.#isOnByDefault = isOnByDefault;
   }
 
-  /** What the director's own config and all of these say. Throws InvalidStateError when a stored one cannot be read. */
+  /**
+   * Returns the rules of the director's own config and of all resurrection configs. Throws InvalidStateError when a
+   * stored one cannot be read.
+   */
   wishes(tables: DirectorTables): ResurrectionWishes {
     return { isOnByDefault: this.#isOnByDefault, rules: this.current(tables) };
   }

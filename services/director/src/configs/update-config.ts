@@ -33,7 +33,7 @@ export async function updateConfig(
   const { content, expectedLatestId } = request;
   const type = parseConfigType(request.type);
   const name = parseConfigName(request.name);
-  // What is there already may stay, even if it would not be taken any more.
+  // A stored content may stay, even if it would not be accepted any more.
   const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
   const unchanged = await context.tablet.read(isThere);
   const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);

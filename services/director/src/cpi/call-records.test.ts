@@ -16,7 +16,7 @@ describe("the records of calls of CPIs", () => {
     Tablet.open({ name: "director", schema: storedSchema, storage: openStorage(folder, "director"), address: "" });
   let tablet: DirectorTablet;
   let records: CallRecords;
-  /** What dispatchers were asked to end, and what they say. */
+  /** The calls that dispatchers were asked to end, and their answers. */
   const asked: string[] = [];
   let refusal: Error | undefined;
   const dispatcher = (address: string) =>

@@ -8,14 +8,14 @@ import type { Dispatcher } from "./dispatchers.js";
 
 export interface CallRecordsOptions {
   readonly tablet: DirectorTablet;
-  /** Of the dispatchers that the config names. */
+  /** The addresses of the configured dispatchers. */
   readonly addresses: readonly string[];
   readonly endTimeoutMs: number;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** What is known of a call before it is made. */
+/** The part of a call that is known before it is made. */
 export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "requestId" | "method" | "cpi"> {
   readonly request: NamedThings;
 }

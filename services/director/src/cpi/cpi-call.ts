@@ -16,7 +16,7 @@ export function isOfDispatcher({ callId }: CpiCall): boolean {
   return callId !== RECORDING;
 }
 
-/** What is in the store when a director begins to lead. */
+/** The records in the store when a director begins to lead. */
 export interface FormerRecords {
   readonly recorded: readonly CpiCall[];
   /** Without one, no CPI was ever called. */
@@ -24,8 +24,8 @@ export interface FormerRecords {
 }
 
 /**
- * What a director records before its first call. One that finds no record where tasks were run comes after a release that
- * made none: at which of its dispatchers calls of that one still run nobody knows, so that each may have some.
+ * Returns the records that a director writes before its first call. No record where tasks were run means that an
+ * earlier release made none: calls of that release may still run at any of its dispatchers.
  */
 export function recordsAtStart(
   { recorded, hadTasks }: FormerRecords,
@@ -44,7 +44,7 @@ export function recordsAtStart(
   return [nothing, ...unrecorded];
 }
 
-/** Of a request: what it may name. */
+/** The objects that a request may name. */
 export interface NamedThings {
   readonly agentId?: string;
   readonly vmCid?: string;
@@ -55,7 +55,10 @@ export interface NamedThings {
   readonly imagePath?: string;
 }
 
-/** By method, which fields name what it changes: not the VM that a new disk shall be near. Methods that only look have none. */
+/**
+ * The fields that name the objects a method changes, by method: not the VM that a new disk shall be near. Read-only
+ * methods have none.
+ */
 const CHANGED: Readonly<Record<string, readonly (keyof NamedThings)[]>> = {
   createVm: ["agentId"],
   deleteVm: ["vmCid"],
@@ -74,7 +77,7 @@ const CHANGED: Readonly<Record<string, readonly (keyof NamedThings)[]>> = {
   deleteStemcell: ["stemcellCid"],
 };
 
-/** What a call changes; undefined for one that only looks. */
+/** Returns the objects that a call changes; undefined for a read-only call. */
 export function thingsChanged(method: string, request: NamedThings): readonly string[] | undefined {
   return CHANGED[method]?.flatMap((field) => (request[field] ? [`${field} ${request[field]}`] : []));
 }

@@ -26,7 +26,7 @@ function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as 
   const clock = new ManualClock();
   const requests: CreateDiskRequest[] = [];
   const made: string[] = [];
-  // What the network answers is this test's input; the real client is used by all tests of the process.
+  // The network's answers are this test's input; tests of the whole process use the real client.
   const dispatchers = addresses.map((address) => ({
     address,
     client: {

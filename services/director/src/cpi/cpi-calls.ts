@@ -19,12 +19,12 @@ type ResponseOf<Method extends CpiMethod> = Awaited<ReturnType<CpiClient[Method]
 export interface CpiTarget {
   /** The one that is recorded with the thing the call is about; empty for the default one. */
   readonly cpi: string;
-  /** For messages, and the choice of a CPI where none is recorded. */
+  /** The az, for messages, and for the choice of a CPI where none is recorded. */
   readonly az?: string;
   readonly azCpi?: string;
   /** Nothing is known of the id: whichever CPI has it is meant. */
   readonly unknownId?: boolean;
-  /** Of the VM's stemcell; 0 when there is none. */
+  /** The API version of the VM's stemcell; 0 when there is none. */
   readonly stemcellApiVersion?: number;
 }
 
@@ -197,7 +197,7 @@ export class CpiCalls {
       records.end(callId);
       return response;
     } catch (error) {
-      // Who only looks may look again while another still does.
+      // A read-only call may run again while an earlier one still runs.
       if (!changes || !isUnknown(error) || (await this.#hasEnded(signals, { dispatcher, callId, untilMs }))) {
         records.end(callId);
         throw error;
@@ -224,7 +224,7 @@ export class CpiCalls {
     return false;
   }
 
-  /** Whether the dispatcher answered that nothing of the call runs. */
+  /** Resolves with true when the dispatcher answered that nothing of the call runs. */
   async #askToEnd(
     { requestId }: CallerSignals,
     { dispatcher, callId }: CallAt,

@@ -49,7 +49,7 @@ export class CpiCallError extends DomainError {
     return this.cause instanceof NotImplementedError;
   }
 
-  /** Whether it is one of the CPI contract's error types. */
+  /** Returns true for one of the CPI contract's error types. */
   isOf(...reasons: readonly CpiReason[]): boolean {
     return isCpiError(this.cause, ...reasons);
   }
@@ -69,15 +69,15 @@ export async function tolerate<Result>(
 }
 
 /**
- * Whether a CPI looked at the call and said no. Nobody looked when the call met a limit that passes, such as one on calls
- * at once, or when the CPI cannot be asked at all.
+ * Returns true when a CPI looked at the call and refused it. A call that met a passing limit, such as concurrent calls,
+ * or whose CPI cannot be reached, was not looked at.
  */
 function isRefusal(cause: DomainError): boolean {
   if (isCpiError(cause, "CPI_UNUSABLE")) return false;
   return cause.outcome === "not_done" && !passes(cause) && REFUSALS.some((known) => cause instanceof known);
 }
 
-/** Whether the same call may succeed soon. A lack of space does not pass by itself, unless the CPI says when. */
+/** Returns true when the same call may succeed soon. A lack of space counts only when the CPI says when it ends. */
 export function passes(error: unknown): boolean {
   if (!(error instanceof DomainError) || !error.retryable) return false;
   return !(error instanceof ResourceExhaustedError) || error.retryAfterMs !== undefined;

@@ -22,7 +22,7 @@ const DEEDS = {
 
 export type NotedMethod = keyof typeof DEEDS;
 
-/** Of a request or its answer: what calls of CPIs name. */
+/** The fields of a request or its answer that name objects. */
 interface Named {
   readonly vmCid?: string;
   readonly agentId?: string;
@@ -77,7 +77,7 @@ function nameOf(objectType: string, { vmCid = "", diskCid = "", snapshotCid = ""
   return objectType === "disk" ? diskCid : snapshotCid;
 }
 
-/** Whose VM or disk it is, as far as is recorded. */
+/** Returns the deployment and instance of the VM or disk, as far as recorded. */
 function originOf(tables: DirectorTables, taskId: number, { vmCid = "", agentId = "", diskCid = "" }: Named): Origin {
   const [dynamic] = diskCid === "" ? [] : tables.disks.by("byCid", diskCid);
   const [persistent] = diskCid === "" ? [] : tables.persistentDisks.by("byCid", diskCid);

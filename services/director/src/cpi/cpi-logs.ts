@@ -14,7 +14,7 @@ interface Listening {
 }
 
 export interface CpiLogsOptions {
-  /** Of every dispatcher. */
+  /** The log clients of all dispatchers. */
   readonly clients: readonly LogClient[];
   readonly directorId: string;
   readonly clock: Clock;

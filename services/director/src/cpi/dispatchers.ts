@@ -13,7 +13,7 @@ export interface Dispatcher {
   readonly health: Pick<Client<typeof HealthDefinition>, "check">;
 }
 
-/** What is done with a dispatcher besides calling CPIs. */
+/** The work with a dispatcher besides CPI calls. */
 export interface DispatcherDuties {
   /** Makes it refuse former directors; resolves once nothing of theirs runs there. */
   fence(dispatcher: Dispatcher): Promise<void>;
@@ -120,7 +120,7 @@ export class Dispatchers {
       log.info({ dispatcher: address }, "the dispatcher obeys this director");
       duties.obeys(dispatcher);
     }
-    // Of the only one readiness tells.
+    // Readiness already reports the only dispatcher.
     if (why !== undefined && wasUsed && this.all.length > 1)
       log.warn({ dispatcher: address, why }, `dispatcher ${address} is not used: ${why}`);
     if (this.obeying.length > 0) readiness.met("dispatcher");

@@ -1,7 +1,7 @@
 import { messageOf } from "@diskmesh/domain";
 import type { Begun } from "../audit/events.js";
 
-/** What keeps a call from being made ends what was told of it. */
+/** Runs work whose error also ends the begun event. */
 export async function endedByErrors<Result>(begun: Begun | undefined, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();

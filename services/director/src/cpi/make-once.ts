@@ -7,7 +7,7 @@ import type { CpiTarget, RepeatOptions } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";
 import { surplusOrphans } from "./possible-orphan.js";
 
-/** What the CPI of a target says of itself, as far as jobs care. */
+/** The CPI's own info, as far as jobs need it. */
 export interface CpiFacts {
   readonly apiVersion: number;
   readonly findsByToken: boolean;

@@ -47,7 +47,7 @@ describe("what a CPI may have made unknown to anybody", () => {
       taskId: failed?.taskId,
       reason: "CPI createVm failed: the CPI did not answer",
     });
-    // What was wrong may have been corrected: the next call is not the same again.
+    // The next call differs, because the cause of the failure may have been corrected.
     expect((await deploy(manifest("instances: 1, env: {a: 1}")))?.state).to.equal(TaskState.DONE);
     expect([...director.cpi.vms.values()].map((vm) => "a" in (vm.request.env ?? {}))).to.deep.equal([false, true]);
     expect(await list()).to.deep.equal([orphan]);

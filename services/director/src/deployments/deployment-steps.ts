@@ -33,7 +33,7 @@ export function cpisOfDeployment(
 export interface WantedManifest {
   readonly name: string;
   readonly text: string;
-  /** For whom it was asked; absent for an administrator. */
+  /** The teams of the caller; absent for an administrator. */
   readonly teams?: readonly string[] | undefined;
 }
 
@@ -72,7 +72,7 @@ export function putManifest(context: DeploymentJobContext, tx: DirectorTransacti
   for (const instance of tx.instances.by("byDeployment", name)) refuseMovingIgnored(context, tx, instance);
 }
 
-/** Of the latest cloud configs, by which VMs are made from now on. */
+/** Returns the ids of the latest cloud configs, by which VMs are made from now on. */
 export function cloudConfigIds(tables: DirectorTables): readonly number[] {
   return latestConfigs(tables, CLOUD).map(({ configId }) => configId);
 }

@@ -61,7 +61,7 @@ const disk = (name: string): Disk =>
 
 describe("deployment decisions", () => {
   const KEEP: VmChange = { do: "keep" };
-  // By group, so that a case can say which instance has changed.
+  // Changes by group, so that a case can say which instance has changed.
   const CHANGES: Record<string, VmChange> = {
     changed: { do: "recreate", because: "its env has changed" },
     tagged: { do: "set_metadata" },

@@ -4,7 +4,7 @@ import { compareLocks, type LockName } from "../locks/locks.js";
 import type { Disk } from "../store/disk.js";
 import { formatInstance, type Instance, type VmState } from "../store/instance.js";
 
-/** What a deploy does next. Each but `nothing` is about one instance. */
+/** The next step of a deploy. Each but `nothing` is about one instance. */
 export type DeploymentStep =
   | { readonly do: "delete_instance" | "create_vm" | "await_agent" | "set_vm_metadata"; readonly instance: Instance }
   | { readonly do: "delete_vm"; readonly instance: Instance; readonly because: string }
@@ -13,20 +13,20 @@ export type DeploymentStep =
 
 export type InstanceStep = Exclude<DeploymentStep, { readonly do: "nothing" }>;
 
-/** What is to be known of an instance whose VM is there. Asked for only when it matters. */
+/** Facts about an instance with a VM. They are looked up only when they matter. */
 export interface DeployNeeds {
   readonly changeOf: (instance: Instance) => VmChange;
   readonly hasDiskWork: (instance: Instance) => boolean;
   /** Another one with a VM that still has an address which is to be this one's. */
   readonly holderOf: (instance: Instance) => Instance | undefined;
-  /** Whether a VM whose agent does not answer is made anew. */
+  /** True when a VM whose agent does not answer is made anew. */
   readonly fixesLost: boolean;
 }
 
 /**
- * What brings instances to where they shall be; ignored ones are left alone. Of several, those that leave go first: on a
- * full fleet they make the room. One whose address another one is to get goes before that: two that swap their addresses
- * are away at the same time. A VM that must be made anew is deleted only when the others are as they shall be.
+ * Returns the next steps towards the wanted instances; ignored ones are left alone. Instances that leave go first: on a
+ * full fleet they make the room. An instance whose address another one is to get goes before that one: two that swap
+ * their addresses are away at the same time. A VM that must be made anew is deleted only when the others are as wanted.
  */
 export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): DeploymentStep {
   const { changeOf, hasDiskWork } = needs;
@@ -36,7 +36,7 @@ export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): Depl
   if (leaving !== undefined) return { do: "delete_instance", instance: leaving };
   const halfDeleted = inState("deleting");
   if (halfDeleted !== undefined) return { do: "delete_vm", instance: halfDeleted, because: "its deletion had begun" };
-  // What has begun is finished first: it may have an address that another one waits for.
+  // A begun instance is finished first: it may have an address that another one waits for.
   const begun = inState("creating");
   if (begun !== undefined) return { do: "create_vm", instance: begun };
   const detached = instances.find(({ state, vmState }) => state === "detached" && vmState !== "none");
@@ -44,7 +44,7 @@ export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): Depl
   const unmade = instances.find(({ state, vmState }) => state !== "detached" && vmState === "none");
   if (unmade !== undefined) return creation(unmade, needs);
   const silent = inState("created");
-  // Whoever waits in vain for an agent's answer may have corrected what was wrong with its VM.
+  // An operator who waits in vain for an agent may have corrected the manifest of its VM.
   if (silent !== undefined) return recreation(silent, changeOf(silent)) ?? { do: "await_agent", instance: silent };
   const running = instances.filter(({ vmState }) => vmState === "running");
   const busy = running.find((instance) => hasDiskWork(instance) && changeOf(instance).do !== "recreate");
@@ -94,8 +94,8 @@ function ofJobs(instance: Instance): DeploymentStep | undefined {
 }
 
 /**
- * Whether an instance's VM is to be made while nothing runs for it that could be harmed: there is none, or its jobs have
- * never been started on it. All of these are made at once.
+ * Returns true when a VM is to be made and nothing of the instance runs that could be harmed: there is no VM, or its
+ * jobs have never been started on it. All of these are made at once.
  */
 export function isMissing({ vmState, state, jobs }: Instance): boolean {
   if (vmState === "deleting" || vmState === "creating") return true;
@@ -104,7 +104,7 @@ export function isMissing({ vmState, state, jobs }: Instance): boolean {
   return vmState === "lost" && jobs === "stopped" && state !== "stopped";
 }
 
-/** Whether something is wrong with it, so that it is seen to before those that are well. */
+/** Returns true for a faulty instance, which is handled before those that are well. */
 export function isBroken({ vmState, state = "started", jobs = "started" }: Instance): boolean {
   return vmState !== "running" ? state !== "detached" : state === "started" && jobs !== "started";
 }

@@ -178,7 +178,7 @@ describe("deployments", () => {
     expect((await director.task(task?.taskId ?? 0)).state).to.equal(TaskState.QUEUED);
     await director.dispatcher.start();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
-    // By each director; again where a busy dispatcher was taken for away.
+    // Each director fences, and again where it took a busy dispatcher for away.
     expect([...new Set(director.dispatcher.fences)]).to.deep.equal([1, 2]);
     await director.health(60_000);
   });

@@ -68,7 +68,7 @@ describe("a director killed while jobs are stopped and started", () => {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   };
 
-  // What has to be done before, so that the operation has everything to do.
+  // The operations before, so that the tested one has everything to do.
   const BEFORE: readonly (readonly [Operation, Operation])[] = [
     ["stop", "start"],
     ["restart", "start"],

@@ -14,7 +14,7 @@ networks: [{name: private, type: manual, subnets: [{range: 10.0.0.0/28, gateway:
 const STOP = ["script pre-stop", "drain shutdown", "stop", "script post-stop"];
 const START = ["script pre-start", "start", "get_state", "script post-start"];
 
-/** What operators do to instances that are deployed; their agents run jobs as BOSH's do, unless said otherwise. */
+/** The commands of operators for deployed instances; their agents run jobs as BOSH's do, unless said otherwise. */
 describe("the lifecycle of instances", () => {
   let director: TestDirector;
 
@@ -23,7 +23,7 @@ describe("the lifecycle of instances", () => {
       requestTimeoutMs: 10_000,
       attachTimeoutMs: 30_000,
       detachTimeoutMs: 500,
-      // What an agent takes to answer on a busy machine.
+      // An agent's answer takes so long on a busy machine.
       lostAfterMs: 5_000,
     };
     director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning: { agents } });

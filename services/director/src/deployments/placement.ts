@@ -64,7 +64,10 @@ function ignoredFirst(a: Instance, b: Instance): number {
   return Number(b.ignore ?? false) - Number(a.ignore ?? false) || byIndex(a, b);
 }
 
-/** As many as the group has room for, with their disks; an index that another one has is replaced by the lowest free. */
+/**
+ * Places as many instances as the group has room for, with their disks; an index that another one has becomes the
+ * lowest free one.
+ */
 function migrate(group: InstanceGroup, existing: readonly Instance[], kept: readonly Instance[]): Instance[] {
   const indexes = new Set(kept.map(({ index }) => index));
   const come: Instance[] = [];

@@ -56,7 +56,7 @@ function deedOf(instance: Instance, needs: DeployNeeds, isPresent: boolean): str
   }
 }
 
-/** What a transaction would return. A transaction that throws changes nothing. */
+/** Returns the result of a transaction without committing it: a transaction that throws changes nothing. */
 async function takenBack<Result>(
   { tablet }: Pick<DeploymentJobContext, "tablet">,
   work: (tx: DirectorTransaction) => Result,

@@ -23,7 +23,7 @@ export interface UnitWork {
   readonly skipDrain: SkipDrain;
   /** How long instances may take to run; none are started without it. */
   readonly watchTime?: WatchTime;
-  /** Whether that is all for now. */
+  /** Returns true when nothing more is to be done now. */
   readonly until?: (instances: readonly Instance[]) => boolean;
 }
 
@@ -70,7 +70,7 @@ export function runLane<Next extends Planned>(
       lane.checkpoint();
       const next = await context.tablet.read(plan);
       if (next === undefined) return;
-      // What the plan was made from may have changed before the locks were held.
+      // The inputs of the plan may have changed before the locks were held.
       if ((await locks.settle(next.locks, lane.stopped)) === "acquired") continue;
       await work(lane, next);
     }

@@ -19,7 +19,7 @@ describe("a deploy by its update block", () => {
       requestTimeoutMs: 5_000,
       attachTimeoutMs: 30_000,
       detachTimeoutMs: 500,
-      // What an agent takes to answer on a busy machine.
+      // An agent's answer takes so long on a busy machine.
       lostAfterMs: 5_000,
     };
     const config = { agents: { readyTimeoutMs: 5_000 }, deployments: { maxConcurrentVmsPerCpi: 4 } };

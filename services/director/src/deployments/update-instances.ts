@@ -32,7 +32,7 @@ interface Unit {
   readonly az: string;
   readonly cpi: string;
   readonly isBroken: boolean;
-  /** What is done first, if there is a reason. */
+  /** The reason of the first step; empty for none. */
   readonly because: string;
 }
 
@@ -135,7 +135,7 @@ function updateUnit(
   return run.stage("Updating instance", name, work, unit.because, { tags: [group], total });
 }
 
-/** As events tell it. */
+/** Returns the action's name in events. */
 function actionOf({ aim: { wanted, follows } }: InstanceUpdate): string {
   if (wanted === "restart" || wanted === "recreate") return wanted;
   if (follows) return "update";
@@ -184,7 +184,7 @@ function unitsIn(
   return units.flatMap((unit) => unitOf(context, tables, needs, unit) ?? []);
 }
 
-/** What cannot be planned fails when its turn comes. */
+/** An instance that cannot be planned fails when its turn comes. */
 function knownHolder(needs: DeployNeeds, instance: Instance): Instance | undefined {
   try {
     return needs.holderOf(instance);

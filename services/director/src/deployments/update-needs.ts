@@ -11,18 +11,18 @@ import { planVm } from "../vms/vm-spec.js";
 import type { DeploymentJobContext } from "./context.js";
 import type { DeployNeeds } from "./deployment.js";
 
-/** What a task is to make of instances. */
+/** The goal of a task for its instances. */
 export interface Aim {
   readonly deployment: string;
   readonly taskId: number;
-  /** What was asked for by name; started for nothing in particular. */
+  /** The requested state; started for no particular request. */
   readonly wanted: WantedState;
-  /** Whether VMs follow the manifest and the configs. */
+  /** True when VMs follow the manifest and the configs. */
   readonly follows: boolean;
   readonly fixesLost: boolean;
 }
 
-/** What is recorded, as far as it decides what comes next. */
+/** Returns the recorded facts that decide the next step. */
 export function needsOf(context: DeploymentJobContext, tables: DirectorTables, aim: Aim): DeployNeeds {
   const { deployment, wanted, taskId, follows, fixesLost } = aim;
   const cpis = context.configs.cpi.current(tables);
@@ -44,7 +44,7 @@ export function needsOf(context: DeploymentJobContext, tables: DirectorTables, a
   };
 }
 
-/** Whoever stops jobs asks for nothing else of a disk that is mounted: what the cloud config says of it now is no reason to refuse. */
+/** Stopping jobs asks nothing of a mounted disk: the present cloud config is no reason to refuse. */
 function isSettled(tables: DirectorTables, { instanceId }: Instance): boolean {
   return persistentDiskOf(tables, instanceId)?.state === "mounted" && otherDiskOf(tables, instanceId) === undefined;
 }

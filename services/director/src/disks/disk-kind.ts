@@ -3,7 +3,7 @@ import type { Target } from "../instances/instance.js";
 import type { DiskRecord, Holder } from "../store/disk.js";
 import type { Json } from "../store/json.js";
 
-/** What happens to every disk. */
+/** The events of every disk. */
 type DiskEvent = "intend_create" | "create" | "intend_attach" | "attach" | "fail_attach" | "intend_detach" | "detach";
 
 type DiskTransitions<State extends string, Event extends string> = Readonly<
@@ -16,7 +16,7 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
     private readonly transitions: DiskTransitions<Disk["state"], Event | DiskEvent>,
     /** How messages and errors name one. */
     private readonly named: (disk: Disk) => { readonly shown: string; readonly about: Record<string, string> },
-    /** What the kind records of who has it; undefined: nobody. */
+    /** Returns the fields that record the disk's holder; undefined for no holder. */
     private readonly heldBy: (holder: Holder | undefined) => Partial<Disk>,
   ) {}
 

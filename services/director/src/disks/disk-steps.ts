@@ -17,20 +17,20 @@ import type { DiskJobContext } from "./context.js";
 import type { DiskKind } from "./disk-kind.js";
 import { forgetOwedRemovals, settleBeforeAttach } from "./forget.js";
 
-/** What a disk was, and what it is. */
+/** A disk before and after a change. */
 interface Changed<Kept> {
   readonly before: Kept;
   readonly disk: Kept;
 }
 
-/** What a disk was, and what it is since a call of its CPI was intended, which is told of. */
+/** A disk before and after the intent of a CPI call, with the call's begun event. */
 export interface Intended<Kept> extends Changed<Kept> {
   readonly begun: Begun;
 }
 
 type AttachTarget = Omit<Target, "deployment" | "az" | "cpi">;
 
-/** What is done to a dynamic or a persistent disk alike, in a task that holds the lock on its record. */
+/** The steps that dynamic and persistent disks share, in a task that holds the lock on the disk's record. */
 export class DiskSteps<Kept extends DiskRecord> {
   constructor(
     private readonly context: DiskJobContext,
@@ -115,7 +115,7 @@ export class DiskSteps<Kept extends DiskRecord> {
         forgetOwedRemovals(tx, agentId, diskCid);
         return kind.attached(current, (diskHint ?? null) as Json);
       });
-      // Whoever does not wait for it goes on with a transaction, which fails then as well.
+      // A caller that does not await it goes on with a transaction, which then fails as well.
       recorded.catch(() => {});
       return { recorded };
     } catch (error) {

@@ -74,7 +74,7 @@ export async function settleBeforeAttach(
   }
 }
 
-/** Whether there is anything to settle before a VM is given that disk. */
+/** Returns true when a removal must be settled before a VM gets that disk. */
 export function owesBeforeAttach(tables: DirectorTables, agentId: string, diskCid: string): boolean {
   for (const owed of tables.owedRemovals.by("byAgent", agentId)) if (owed.diskCid !== diskCid) return true;
   return false;

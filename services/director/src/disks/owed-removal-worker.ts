@@ -63,7 +63,7 @@ export class OwedRemovals {
     for (const end of this.#ends.splice(0)) end();
   }
 
-  /** Whoever answers is heard. */
+  /** Agents that answer are told. */
   async #ask(): Promise<void> {
     const { agents } = this.#options;
     await sideBySide([...this.#owing.keys()], ASKED_AT_ONCE, async (agentId) => {

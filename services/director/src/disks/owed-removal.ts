@@ -6,7 +6,7 @@ export function agentOfOwedRemoval(key: string): string {
   return key.slice(0, key.indexOf(" "));
 }
 
-/** Of a disk whose detaching is intended. */
+/** Returns the owed removal of a disk whose detaching is intended. */
 export function owedRemoval(disk: Disk, { agentId }: Pick<Instance, "agentId">, sinceMs: number): OwedRemoval {
   const { attachmentId, name: diskName, diskCid, instanceId, vmCid } = disk;
   return { agentId, attachmentId, diskName, diskCid, instanceId, vmCid, sinceMs };

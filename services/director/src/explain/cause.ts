@@ -8,7 +8,7 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { Task } from "../store/task.js";
 import type { TaskEvent } from "../tasks/task-event.js";
 
-/** Of hosts and pools the disk-registry knows more, and of the disks that it makes. */
+/** Registries know more about hosts and pools, and about the disks that they make. */
 export type Subject = {
   readonly kind: "TASK" | "LOCK" | "VM" | "DISK" | "HOST" | "DEVICE" | "POOL";
   readonly name: string;
@@ -49,14 +49,14 @@ export interface KnownVm {
   readonly isNatsAway: boolean;
   /** Its agent has said nothing for longer than it may; undefined: it is heard, or is not to be. */
   readonly silentSinceMs: number | undefined;
-  /** What the director does about that by itself, as a clause. */
+  /** The director's own remedy, as a clause. */
   readonly remedy: string;
   /** NATS takes no certificate of its agent any more. */
   readonly isShutOut: boolean;
-  /** Of disks that were detached while its agent could not be told. */
+  /** Removals of disks that were detached while the agent could not be told. */
   readonly owedRemovals: readonly OwedRemoval[];
   readonly disks: readonly (Disk | PersistentDisk)[];
-  /** Of a disk-registry, by what its CPI calls the VM. */
+  /** The registry's hosts of the VM, by the CPI's id of it. */
   readonly hostIds: readonly string[];
   /** All disk-registries say that no host of theirs is the VM, which says nothing of VMs that are no hosts. */
   readonly isNowhere: boolean;
@@ -65,7 +65,7 @@ export interface KnownVm {
 export interface Known {
   readonly taskOf: (taskId: number) => Task | undefined;
   readonly locks: readonly ShownLock[];
-  /** Of tasks that run: what was begun and has not ended. */
+  /** Returns the unfinished steps of a running task. */
   readonly openSteps: (taskId: number) => readonly TaskEvent[];
   /** How many tasks of a queue have not ended. */
   readonly liveIn: (queue: Task["queue"]) => number;

@@ -9,7 +9,7 @@ import type { TaskLog } from "../tasks/task-log.js";
 import type { Tasks } from "../tasks/tasks.js";
 import type { Registries } from "./registries.js";
 
-/** What an explanation is made from. */
+/** The sources of an explanation. */
 export interface ExplainContext {
   readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;

@@ -22,7 +22,7 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
         ])
       : undefined,
     heldUp(`vmCid ${instance.vmCid}`, known),
-    // Whoever is at work on it settles that.
+    // The holder of the lock settles an unsettled VM.
     lock && isUnsettled(instance) ? undefined : vmState(vm),
     silence(vm),
     isShutOut
@@ -40,7 +40,7 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
   return found.filter((each) => each !== undefined);
 }
 
-/** What is recorded of a dynamic or persistent disk; where it lies, the registry knows. */
+/** Returns the recorded causes of a dynamic or persistent disk; the registry knows where it lies. */
 export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known): Found[] {
   if (disk === undefined) return [];
   const id = "name" in disk ? disk.name : disk.diskId;
@@ -55,7 +55,7 @@ export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known
   return [{ reason: "DISK_UNSETTLED", message, cures: again, becauseOf }, ...rest];
 }
 
-/** What this director has made of a disk or host that a registry tells of, and how a person ends that. */
+/** Returns the director's use of a registry's disk or host, and how a person ends that. */
 export function useCauses({ kind, name }: Subject, { diskOf, vmOf }: Known): Found[] {
   if (kind === "VM") {
     const { instance } = vmOf(name) ?? {};
@@ -118,12 +118,12 @@ function heldUp(thing: string, { callsAt, nowMs }: Known): Found | undefined {
   return call && { reason: "HELD_UP", message: whyHeldUp(call, nowMs), sinceMs: call.sinceMs };
 }
 
-/** Whether its VM was a host that was purged. Only hosts of a fleet are VMs without a stemcell. */
+/** Returns true when the VM was a host that was purged. Only hosts of a fleet are VMs without a stemcell. */
 export function isForgottenHost({ instance, isNowhere }: Pick<KnownVm, "instance" | "isNowhere">): boolean {
   return isNowhere && instance.stemcell === "";
 }
 
-/** For a VM of which that is so. */
+/** Returns the sentence about a VM whose host was purged. */
 export function forgottenText(instance: Instance): string {
   return `no disk-registry has a host that is VM ${instance.vmCid} of ${shown(instance)}: it was purged`;
 }
@@ -188,7 +188,7 @@ function cause(
 
 const recreate = (instance: Instance): Cure => way(instance, "have its VM made anew", "recreate");
 
-/** By the bosh CLI; a check is of a whole deployment. */
+/** Returns a remedy by the bosh CLI; a check is of a whole deployment. */
 function way(instance: Instance, what: string, command: string, ...options: readonly string[]): Cure {
   const slug = command === "cloud-check" ? [] : [formatInstance(instance)];
   return [what, ["bosh", "-d", instance.deployment, command, ...slug, ...options].join(" ")];

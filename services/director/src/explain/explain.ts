@@ -127,7 +127,7 @@ function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
   return [{ ...failed, reason: "FAILED", cures: [["ask for the same again once that is put right", ""]] }];
 }
 
-/** What it works on; of deployments and stemcells nothing more is known. */
+/** Returns the subjects that a lock covers; nothing more is known of deployments and stemcells. */
 function lockedBy({ type, resource }: LockName): Subject[] {
   if (type === "instance") return [{ kind: "VM", name: resource }];
   if (type === "disk") return [{ kind: "DISK", name: resource }];

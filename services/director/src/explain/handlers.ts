@@ -19,7 +19,7 @@ import { causesOf, openSteps } from "./explain.js";
 import { useCauses } from "./explain-vm.js";
 import { type LookedUp, recordedDisk, recordedInstance, whatIsKnown } from "./known.js";
 
-/** Of the last so many events of a task it is told which steps have not ended. */
+/** The last events of a task in which unfinished steps are looked for. */
 const EVENTS_SEEN = 1_000;
 /** More than anybody reads of. */
 const MAX_LOOKED_UP = 50;
@@ -60,7 +60,7 @@ function subjectOf(subject: SubjectMessage | undefined): Subject {
   }
 }
 
-/** Of these registries know most, or all. */
+/** Kinds that registries know most about, or alone. */
 const REGISTRIES_KINDS = {
   [SubjectKind.DISK]: "DISK",
   [SubjectKind.HOST]: "HOST",
@@ -75,9 +75,9 @@ function bounded(name: string): string {
 
 interface OwnAnswer {
   readonly answer: ExplainResponse;
-  /** What the chain came to of which registries know more. */
+  /** Subjects at the chain's end that registries know more about. */
   readonly elsewhere: readonly Subject[];
-  /** Of VMs of which a registry did not say which hosts they are. */
+  /** Causes for VMs whose hosts a registry could not name. */
   readonly silent: readonly Cause[];
 }
 
@@ -113,7 +113,7 @@ interface Chain {
   readonly answer: ExplainResponse;
   /** Tasks whose steps the chain asked for. */
   readonly taskIds: readonly number[];
-  /** What the VMs and disks that it came to are called by their CPIs, and the hosts. */
+  /** The CPIs' ids of the VMs and disks in the chain, and the hosts. */
   readonly vmCids: readonly string[];
   readonly diskCids: readonly string[];
   readonly hostIds: readonly string[];

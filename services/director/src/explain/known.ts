@@ -9,19 +9,19 @@ import type { TaskEvent } from "../tasks/task-event.js";
 import type { Known, KnownVm } from "./cause.js";
 import type { ExplainContext } from "./context.js";
 
-/** What is not in the tables. */
+/** Facts that are not in the tables. */
 export interface LookedUp {
   /** One that is asked about, wherever it is by now. */
   readonly task: Task | undefined;
-  /** Of tasks: what was begun and has not ended. */
+  /** The unfinished steps by task. */
   readonly steps: ReadonlyMap<number, readonly TaskEvent[]>;
-  /** By what its CPI calls a VM. */
+  /** Hosts by the CPI's id of a VM. */
   readonly hosts: ReadonlyMap<string, Pick<KnownVm, "hostIds" | "isNowhere">>;
 }
 
 export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
   const { callRecords } = context;
-  // Of all VMs at once: it is worked out for the first silent one, and counts for the others.
+  // The remedies of all VMs: computed for the first silent one, and used for the others.
   let remedies: RemedyOf | undefined;
   const remedyOf: RemedyOf = (instance) => {
     remedies ??= remediesIn(context, tables);
@@ -44,7 +44,7 @@ export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { t
   };
 }
 
-/** By its id, that of its agent or VM, or "DEPLOYMENT/GROUP/INDEX-or-ID". */
+/** Returns the instance with that id, that agent's or VM's id, or that "DEPLOYMENT/GROUP/INDEX-or-ID". */
 export function recordedInstance(tables: DirectorTables, name: string): Instance | undefined {
   const byId = tables.instances.get(name);
   if (byId !== undefined) return byId;
@@ -93,7 +93,7 @@ function knownVm(
 
 type RemedyOf = (instance: Instance) => string;
 
-/** What the resurrector, which looks at all of them, makes of a silent one. */
+/** Returns the resurrector's decision on each silent VM; it looks at all of them together. */
 function remediesIn({ agentHealths, clock, limits, configs }: ExplainContext, tables: DirectorTables): RemedyOf {
   const { resurrection } = limits;
   const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;

@@ -33,7 +33,7 @@ interface HostsOfVm {
   readonly hostIds: readonly string[];
   /** All registries say that no host of theirs is that VM. */
   readonly isNowhere: boolean;
-  /** What each registry said that could not tell. */
+  /** The answers of registries that could not tell. */
   readonly unanswered: readonly string[];
 }
 
@@ -53,7 +53,10 @@ export class Registries {
     }));
   }
 
-  /** What the first one that knows it says; undefined: none does. Throws when one that may cannot be asked. */
+  /**
+   * Returns the answer of the first registry that knows the subject; undefined when none does. Throws when one that may
+   * know it cannot be asked.
+   */
   explain(
     subject: Parameters<RegistryClients["admin"]["explain"]>[0]["subject"],
     { signal }: Pick<CallContext, "signal">,
@@ -81,7 +84,7 @@ export class Registries {
     return (await Promise.all(found)).flatMap(({ devices }) => devices);
   }
 
-  /** What was done to a thing lately, newest first. */
+  /** Returns the latest events of an object, newest first. */
   async eventsOf(filter: { readonly [Kind in "hostId" | "deviceId" | "diskId"]?: string }): Promise<Event[]> {
     const found = this.clients.map(({ registry }) => registry.listEvents({ ...filter, pageSize: MAX_EVENTS }));
     return (await Promise.all(found)).flatMap(({ events }) => events);
@@ -95,7 +98,7 @@ export class Registries {
     return this.#ofHost(({ registry }) => registry.setHostState(request, { requestId }));
   }
 
-  /** As of `setHostState`. */
+  /** Asks the registries as `setHostState` does. */
   fenceHost(
     request: Parameters<Registry["fenceHost"]>[0],
     { requestId }: Pick<CallContext, "requestId">,
@@ -103,7 +106,7 @@ export class Registries {
     return this.#ofHost(({ registry }) => registry.fenceHost(request, { requestId }));
   }
 
-  /** As of `setHostState`. */
+  /** Asks the registries as `setHostState` does. */
   async removeHost(
     request: Parameters<Registry["removeHost"]>[0],
     { requestId }: Pick<CallContext, "requestId">,
@@ -111,7 +114,7 @@ export class Registries {
     return this.#action(({ registry }) => registry.removeHost(request, { requestId }));
   }
 
-  /** As of `setHostState`. */
+  /** Asks the registries as `setHostState` does. */
   async addHost(
     request: Parameters<Registry["addHost"]>[0],
     { requestId }: Pick<CallContext, "requestId">,
@@ -135,7 +138,7 @@ export class Registries {
     return answer;
   }
 
-  /** Of one after the other, the answer of the first that does not say that there is no such thing. */
+  /** Asks one registry after the other; returns the first answer that is not NOT_FOUND. */
   async #first<Answer>(ask: (clients: RegistryClients) => Promise<Answer>): Promise<Answer | undefined> {
     let failure: unknown;
     for (const clients of this.clients) {

@@ -23,22 +23,22 @@ import {
   vmRecords,
 } from "./scan.js";
 
-/** What is seen of VMs and disks, changing nothing. */
+/** A read-only inspection of VMs and disks. */
 export interface Look {
   readonly findings: readonly Finding[];
   readonly sights: ReadonlyMap<string, VmSight>;
-  /** By id of the CPI; undefined where nobody could say. */
+  /** The existence of each disk, by its CPI's id; undefined where nobody could say. */
   readonly diskExists: ReadonlyMap<string, boolean | undefined>;
   /** CPIs that listed their VMs. */
   readonly listed: ReadonlySet<string>;
-  /** What nobody could say, and why. */
+  /** The objects that nobody could report on, with the reasons. */
   readonly unseen: ReadonlySet<string>;
 }
 
-/** Of a VM that others are at work on. */
+/** Tries for a VM that other tasks work on. */
 const TRIES = 4;
 const BETWEEN_TRIES_MS = 250;
-/** Of one method of one CPI: then it is asked no more. */
+/** Gives up on a CPI method after so many failures. */
 const CPI_FAILURES_MAX = 3;
 /** More than any VM has: who says more says nothing. */
 const CIDS_MAX = 10_000;
@@ -51,11 +51,11 @@ const UNSEEN: VmSight = {
   linkedCids: undefined,
 };
 
-/** What to look at. */
+/** The objects to inspect. */
 export interface Subject {
   readonly instanceIds: readonly string[];
   readonly disks: readonly KnownDisk[];
-  /** Whose VMs may be nobody's. */
+  /** CPIs whose VMs may be orphaned. */
   readonly cpis: readonly string[];
 }
 
@@ -93,7 +93,7 @@ class Looking {
     private readonly run: TaskRun,
   ) {}
 
-  /** What is recorded is read before and after: while others change it, nothing can be said. */
+  /** The records are read before and after: while other tasks change them, nothing can be said. */
   async atInstance(instanceId: string): Promise<void> {
     const { context, run } = this;
     for (let tries = 1; ; tries++) {
@@ -229,7 +229,7 @@ function judged(
   return { verdict, isSame: JSON.stringify(recordsText(now)) === JSON.stringify(recordsText(before)) };
 }
 
-/** What of the records a verdict depends on. */
+/** Returns the part of the records that a verdict depends on. */
 function recordsText(records: VmRecords | undefined): unknown {
   if (records === undefined) return undefined;
   const { instanceId, vmCid, agentId, vmState } = records.instance;

@@ -76,7 +76,7 @@ export function nextToResolve(
   return undefined;
 }
 
-/** What a scan makes of what is recorded: what it found again keeps its number. */
+/** Returns the problems of a scan's findings; a problem found again keeps its number. */
 export function recordFindings(
   recorded: readonly Problem[],
   findings: readonly Finding[],

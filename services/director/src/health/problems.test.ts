@@ -88,7 +88,7 @@ describe("a deployment that is not as recorded", () => {
   const agentOf = async (group: string) => director.agent((await instanceOf(group)).agentId);
   const data = async () => (await director.disks.getDisk({ diskName: "data" })).disk;
 
-  /** What is done by hand to a deployment that is well, and what a scan says of it. */
+  /** Harm done by hand to a healthy deployment, and the problems that a scan reports. */
   const HARM: [string, () => Promise<void>, Partial<Problem>[]][] = [
     ["nothing", async () => {}, []],
     [
@@ -143,7 +143,7 @@ describe("a deployment that is not as recorded", () => {
       [{ type: "unknown_vm", instanceGroup: "", vmCid: "vm-stranger", defaultResolution: "ignore" }],
     ],
   ];
-  /** By nobody that is recorded. */
+  /** Attaches a disk that no record knows. */
   function strange(vmCid: string): void {
     const [vm] = director.cpi.vms.values();
     if (vm === undefined) throw new Error("there is no VM");

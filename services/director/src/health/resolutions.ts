@@ -23,8 +23,8 @@ import { deleteOutdatedVm, forgetVm } from "../vms/vm-steps.js";
 import type { HealthJobContext } from "./context.js";
 
 /**
- * What is done about problems. Each needs the locks of the problem's instance, of those that have its disk, and of their
- * dynamic disks, and converges when a director that was killed in the middle of it is followed by another.
+ * Resolves a problem. Each act needs the locks of the problem's instance, of the instances that have its disk, and of
+ * their dynamic disks. It converges when another director follows one that was killed in the middle of it.
  */
 type Act = (context: HealthJobContext, run: TaskRun, problem: Problem) => Promise<void>;
 

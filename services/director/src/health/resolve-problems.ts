@@ -35,7 +35,7 @@ export const resolveProblems: Planner<"resolve_problems", HealthJobContext> = (c
   };
 };
 
-/** Of the VMs that the problem is about, with all dynamic disks that they have, and of its disk. */
+/** Returns the locks of the problem's VMs, of all their dynamic disks, and of its disk. */
 function locksOf(tables: DirectorTables, problem: Problem): LockName[] {
   const instanceIds = new Set(holdersOf(tables, problem).map(({ instanceId }) => instanceId));
   if (problem.instanceId !== "") instanceIds.add(problem.instanceId);
@@ -119,7 +119,7 @@ async function findAgain(context: HealthJobContext, run: TaskRun, problem: Probl
     const instanceIds = type === "missing_disk" || instanceId === "" ? holders : [instanceId, ...holders];
     return { instanceIds, disks: disk === undefined ? [] : [disk], cpis: [] };
   });
-  // Whose disk or instance is not recorded any more.
+  // The disk or instance is not recorded any more.
   if (subject.instanceIds.length + subject.disks.length === 0) return undefined;
   return findIn(context, run, problem, subject);
 }
@@ -151,7 +151,7 @@ async function end(
   });
 }
 
-/** What became of each; throws when one was not dealt with. */
+/** Returns the result of each problem; throws when one was not dealt with. */
 function conclude(problems: readonly Problem[], taskId: number): string {
   const handled = problems.filter(({ handledByTaskId }) => handledByTaskId === taskId);
   const lines = handled.map(({ problemId, type, outcome }) => `${type} (${problemId}): ${outcome}`);

@@ -100,7 +100,7 @@ interface Silent {
   readonly isBegun: boolean;
 }
 
-/** By what is known once its lock is held; or why nothing is to be done. */
+/** Returns the silent VM by the facts known once its lock is held, or the reason for doing nothing. */
 function stillSilent(
   context: HealthJobContext,
   tables: DirectorTables,

@@ -14,10 +14,10 @@ export interface ResurrectionLimits {
   readonly deadAfterMs: number;
 }
 
-/** What is known of a VM whose agent has been heard, or should have been. */
+/** A VM whose agent has been heard, or should have been. */
 export interface WatchedVm {
   readonly instance: Instance;
-  /** For how long its agent has said nothing. */
+  /** Time without a beat, in ms. */
   readonly silentMs: number;
   readonly isOn: boolean;
   /** NATS takes no certificate of its agent any more: that it is silent says nothing of the VM. */
@@ -26,7 +26,7 @@ export interface WatchedVm {
   readonly hasUnknownAttach: boolean;
 }
 
-/** What is done about a VM whose agent is silent. */
+/** The decision about a VM whose agent is silent. */
 export type ResurrectionVerdict =
   | { readonly instance: Instance; readonly do: "make_anew"; readonly isDead: boolean }
   | { readonly instance: Instance; readonly do: "hold"; readonly because: string };
@@ -48,19 +48,19 @@ class Crowd {
   }
 }
 
-/** Whether an instance has a VM whose agent is to be heard all the time. */
+/** Returns true when an instance has a VM whose agent must beat all the time. */
 export function isWatched({ vmState, leaving, state }: Instance): boolean {
   return (vmState === "running" || vmState === "lost") && !leaving && state !== "detached";
 }
 
-/** Whether what was last asked for a disk of the VM may have been done or not. */
+/** Returns true when the outcome of the last call for a disk of the VM is unknown. */
 export function isUnknownAttach({ state }: Pick<Disk | PersistentDisk, "state">): boolean {
   return state === "attaching" || state === "detaching";
 }
 
 /**
- * What is done about those that are silent. Agents beat one after the other, so that of many that fall silent at once
- * the first is missed half a minute before the last: whoever is silent for half of the time is counted with them.
+ * Returns the decision for each silent VM. Agents beat one after the other, so that of many that fall silent at once
+ * the first is missed half a minute before the last: an agent silent for half of the time counts as silent with them.
  */
 export function decideResurrections(
   watched: readonly WatchedVm[],
@@ -86,7 +86,7 @@ export function decideResurrections(
     });
 }
 
-/** What is recorded of the VMs whose agents are to be heard. */
+/** Returns the recorded facts about VMs whose agents must beat. */
 export function watchedVms(
   tables: DirectorTables,
   silentMsOf: (agentId: string) => number,

@@ -23,7 +23,7 @@ export interface ResurrectorOptions {
   readonly log: Logger;
 }
 
-/** Of one VM, which a task did not make anew. */
+/** A VM that a task failed to make anew. */
 interface Tried {
   readonly vmCid: string;
   readonly wasDead: boolean;
@@ -40,7 +40,7 @@ export class Resurrector {
   readonly #options: ResurrectorOptions;
   readonly #closed = new AbortController();
   readonly #tried = new Map<string, Tried>();
-  /** By deployment, its last task. */
+  /** The last task by deployment. */
   readonly #tasks = new Map<string, number>();
   /** Why instances are left alone, as it was last logged. */
   #held = new Map<string, string>();
@@ -96,7 +96,7 @@ export class Resurrector {
   #isDue({ instance: { instanceId, vmCid }, isDead }: ToMakeAnew): boolean {
     const tried = this.#tried.get(instanceId);
     if (tried?.vmCid !== vmCid) return true;
-    // What its CPI says of it does not count any more.
+    // The CPI's verdict does not count any more.
     if (isDead && !tried.wasDead) return true;
     return this.#options.clock.monotonicMs() >= tried.nextAtMs;
   }

@@ -5,16 +5,16 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DiskKey, Finding } from "../store/problem.js";
 import type { DirectorTables } from "../store/schema.js";
 
-/** What was seen of an instance's VM. What is undefined nobody could say. */
+/** An inspection of an instance's VM. Undefined fields are those that nobody could report. */
 export interface VmSight {
-  /** By its CPI. */
+  /** The CPI's answer to has_vm. */
   readonly exists: boolean | undefined;
-  /** By its CPI. */
+  /** The CPI's list of attached disks. */
   readonly attachedCids: readonly string[] | undefined;
   readonly agentAnswers: boolean | undefined;
-  /** By its agent: persistent disks. */
+  /** The agent's list of persistent disks. */
   readonly mountedCids: readonly string[] | undefined;
-  /** By its agent: dynamic disks. */
+  /** The agent's list of dynamic disks. */
   readonly linkedCids: readonly string[] | undefined;
 }
 
@@ -26,10 +26,10 @@ export interface KnownDisk extends DiskKey {
   readonly diskCid: string;
   readonly cpi: string;
   readonly az: string;
-  /** Whose VM it is, or may be, attached to; empty for none. */
+  /** The instance whose VM the disk is, or may be, attached to; empty for none. */
   readonly instanceId: string;
   readonly vmCid: string;
-  /** Whether it is there: surely, or perhaps since nobody knows what came of a call. */
+  /** The certainty of that: `perhaps` after a call with an unknown outcome. */
   readonly isAt: "surely" | "perhaps" | "nowhere";
   /** The agent has mounted it, or should have a link for it. */
   readonly agentHas: boolean;
@@ -37,7 +37,7 @@ export interface KnownDisk extends DiskKey {
   readonly isLeaving: boolean;
 }
 
-/** What is recorded of one instance's VM at one moment. */
+/** The records of one instance's VM at one moment. */
 export interface VmRecords {
   readonly instance: Instance;
   readonly disks: readonly KnownDisk[];
@@ -45,7 +45,7 @@ export interface VmRecords {
   readonly owedCids: ReadonlySet<string>;
 }
 
-/** What one VM shows: findings about it alone, and disks that are not where they should be. */
+/** The verdict on one VM: findings about it alone, and disks that are in the wrong place. */
 export interface VmVerdict {
   readonly findings: readonly Finding[];
   readonly lacking: readonly KnownDisk[];
@@ -109,12 +109,12 @@ export function disksToFind(tables: DirectorTables, deployment: string): KnownDi
   return [...dynamic, ...persistent].filter(isMeant);
 }
 
-/** Whether a CPI and an agent can be asked of it: it is not in the middle of being made or deleted. */
+/** Returns true when CPI and agent can be asked about the VM: it is not being made or deleted. */
 export function hasVmToLookAt({ vmState }: Instance): boolean {
   return vmState === "created" || vmState === "running" || vmState === "lost";
 }
 
-/** What is wrong with a VM, from what was recorded when it was looked at. */
+/** Returns the findings about a VM, from the records at the time of the inspection. */
 export function judgeVm(
   { instance, disks, owedCids }: VmRecords,
   sight: VmSight,
@@ -139,7 +139,7 @@ export function judgeVm(
   const foreign = [...new Set([...(sight.attachedCids ?? []), ...(sight.mountedCids ?? [])])].filter(
     (diskCid) => !here.has(diskCid),
   );
-  // Of what nobody knows CPIs tell, too: a VM's own disks, for example.
+  // CPIs also list unknown disks, such as a VM's own.
   const surplus = foreign.flatMap((diskCid) => knownByCid(diskCid) ?? []);
   for (const diskCid of sight.linkedCids ?? []) {
     if (here.has(diskCid) || owedCids.has(diskCid)) continue;
@@ -223,7 +223,7 @@ function linkFinding(
 /** All that is recorded of VMs, whichever deployment they are of. */
 export interface KnownVms {
   readonly vmCids: ReadonlySet<string>;
-  /** By which a CPI was asked for one, perhaps without having answered yet. */
+  /** Tokens of create calls, perhaps without an answer yet. */
   readonly tokens: ReadonlySet<string>;
 }
 
@@ -255,14 +255,14 @@ export function unknownVms(
     });
 }
 
-/** What a look at the finding's VM, disk and CPI showed. */
+/** The inspection of a finding's VM, disk and CPI. */
 export interface Shown {
   readonly sight: VmSight | undefined;
   readonly diskExists: boolean | undefined;
   readonly isListed: boolean;
 }
 
-/** Whether it showed what the finding is about. */
+/** Returns true when the inspection covered the finding's subject. */
 export function showed(type: Finding["type"], { sight, diskExists, isListed }: Shown): boolean {
   switch (type) {
     case "missing_disk":

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 
-/** What a route answers. */
+/** The answer of a route. */
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;

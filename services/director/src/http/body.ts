@@ -16,7 +16,7 @@ export function textOfBody(_request: FastifyRequest, bytes: Buffer, done: Done):
   }
 }
 
-/** Of what is no stemcell, where one might have come. */
+/** Limit for a body that is no stemcell, on a route that also accepts one. */
 const MAX_STREAMED_TEXT_BYTES = 64 * 1024;
 
 export async function textOfStream(bytes: AsyncIterable<unknown>): Promise<string> {
@@ -47,7 +47,7 @@ export function bodyObject(request: FastifyRequest): Fields {
   return fieldsOf(bodyText(request));
 }
 
-/** Of a text that must be a JSON object. */
+/** Parses a text that must be a JSON object. */
 export function fieldsOf(text: string): Fields {
   if (text.trim() === "") return new Fields({});
   let value: unknown;

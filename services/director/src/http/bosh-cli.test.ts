@@ -10,7 +10,7 @@ import { CLOUD_CONFIG } from "../testing/test-director.js";
 const YAML = { "content-type": "text/yaml" };
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** As the CLI writes it: keys in order, with what a deploy of BOSH's own director needs. */
+/** A manifest as the CLI writes it: keys in order, with the fields that a deploy of BOSH's own director needs. */
 const MANIFEST = `instance_groups:
 - azs:
   - z1
@@ -41,8 +41,8 @@ const MAX_UPLOAD_BYTES = 1_048_576;
 type ConfigObject = { readonly [name: string]: unknown; readonly id: string; readonly content: string };
 
 /**
- * What the bosh CLI reads in answers. That each of its commands gets through is what test/src/bosh-requests.test.ts walks;
- * each route's statuses are in route-table.test.ts, and who may ask in route-scopes.test.ts.
+ * The fields that the bosh CLI reads in answers. test/src/bosh-requests.test.ts walks its commands; each route's
+ * statuses are in route-table.test.ts, and its scopes in route-scopes.test.ts.
  */
 describe("what the bosh CLI is answered", () => {
   let mesh: HttpDirector;

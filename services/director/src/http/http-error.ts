@@ -36,7 +36,7 @@ const STATUSES: readonly (readonly [abstract new (...args: never[]) => DomainErr
   [AlreadyExistsError, 409],
   [InvalidStateError, 400],
   [OutdatedError, 409],
-  // As BOSH has it: a client may get other credentials and try again.
+  // BOSH answers 401: a client may get other credentials and try again.
   [PermissionDeniedError, 401],
   [UnauthenticatedError, 401],
   [AbortedError, 409],
@@ -45,14 +45,14 @@ const STATUSES: readonly (readonly [abstract new (...args: never[]) => DomainErr
   [NotImplementedError, 501],
 ];
 
-/** What is not there, by what the error is about. */
+/** BOSH's codes and messages for missing objects, by the error's subject. */
 const MISSING: readonly (readonly [about: string, code: number, message: (value: string) => string])[] = [
   ["task_id", CODES.taskNotFound, (id) => `Task ${id} not found`],
   ["stemcell", CODES.stemcellNotFound, (stemcell) => `Stemcell '${stemcell}' doesn't exist`],
   ["deployment", CODES.deploymentNotFound, (name) => `Deployment '${name}' doesn't exist`],
 ];
 
-/** What a client is told of anything that was thrown; of bugs nothing but by which id the log has them. */
+/** Returns the answer to anything that was thrown; for a bug only the request id, by which the log has the error. */
 export function answerTo(thrown: unknown, path: string, requestId: string): Answer {
   if (thrown instanceof UnauthenticatedError) {
     // The page has a form. A browser that is challenged keeps the password, and sends it wherever a site points it.
@@ -99,7 +99,7 @@ function toldOf(error: DomainError): { readonly status: number; readonly code: n
   return { status, code, description: error.message };
 }
 
-/** What fastify refuses by itself. Its texts name neither header values nor parts of the body. */
+/** Returns the answer to fastify's own refusals. Its texts name neither header values nor parts of the body. */
 export function frameworkAnswer(error: { readonly statusCode?: number; readonly message: string }): Answer | undefined {
   const status = error.statusCode ?? 500;
   return status >= 400 && status < 500

@@ -217,7 +217,7 @@ describe("a client that leaves", () => {
       const tcp = connectTcp({ port, host: "127.0.0.1" });
       const socket = connect({ socket: tcp, rejectUnauthorized: false }, () =>
         socket.write(
-          // Whose body was read, a request counts as none that was broken off.
+          // A request whose body was read does not count as broken off.
           `GET /dynamic_disks HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`,
         ),
       );

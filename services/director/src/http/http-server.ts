@@ -53,7 +53,7 @@ export interface HttpServerOptions {
   readonly limits?: DirectorLimits;
   /** Throws UnavailableError while this process does not lead. */
   readonly current: () => Context;
-  /** What this process says of itself. */
+  /** Returns this process's readiness report. */
   readonly report: () => ReadinessReport;
   readonly routes: readonly Route[];
   readonly log: Logger;
@@ -79,7 +79,7 @@ export class HttpServer {
   readonly #requestLog: RequestLog;
   readonly #requestIds = new RequestIds();
   readonly #tls: CurrentTls;
-  /** Of the mesh. */
+  /** The TLS files of the mesh. */
   readonly #meshTls: CurrentTls;
   readonly #toLeader: PassOn;
   readonly #fastify: FastifyInstance;
@@ -221,7 +221,7 @@ export class HttpServer {
     const { served } = request;
     const { route, isOwn } = request.routeOptions.config;
     if (isOwn || served === undefined || request.is404 || this.#leads()) return undefined;
-    // Who may not log in here is nobody's to ask for there: the leader would count all failures for one address.
+    // A request that may not log in here is not forwarded: the leader would count all failures for one address.
     if (route !== undefined) await served.login();
     else if ((await this.#loginIfAny(request)) === undefined) delete request.headers.authorization;
     const { current } = this.#options;
@@ -280,7 +280,7 @@ export class HttpServer {
       : (known ?? answerTo(error, path, request.id));
     this.#requestLog.failed({ error, request, status: answer.status, login: served?.who?.name, isKnown });
     if (!isPassthru) this.#noteRefusal(request, error);
-    // Whoever is still sending a body that nobody reads would be waited for.
+    // Closes the connection, or the server would wait for a body that nobody reads.
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
   }

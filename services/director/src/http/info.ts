@@ -6,7 +6,7 @@ import type { Context } from "./context.js";
 /** The version of BOSH's own director whose routes these are: clients look at it before they use some. */
 const BOSH_VERSION = "283.1.6 (00000000)";
 
-/** What clients ask for before anything else, with a login or without. */
+/** Returns the answer to a client's first request, with a login or without. */
 export function infoAnswer({ config, tablet }: Context, login: Login | undefined, http: HttpConfig): Answer {
   const { tokens } = http;
   const uaa = tokens && { type: "uaa", options: { url: tokens.url, urls: [tokens.url] } };

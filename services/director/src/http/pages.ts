@@ -4,7 +4,7 @@ interface PageAnswer {
   readonly nextPageToken: string;
 }
 
-/** What is asked of every list, beside its filters. */
+/** The paging fields of every list request. */
 interface PageRequest {
   readonly pageSize: number;
   readonly pageToken: string;
@@ -26,7 +26,7 @@ export async function* pagesOf<Response extends PageAnswer, Item>(
 /** So many are turned into text at once. */
 const PART = 200;
 
-/** What is in memory in any case, of which only the text is never whole. */
+/** Yields the text of a list in parts: the items are in memory, their whole text never is. */
 export async function* partsOf<Item, Shown>(
   items: readonly Item[],
   show: (item: Item) => Shown | Promise<Shown>,

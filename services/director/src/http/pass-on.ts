@@ -48,9 +48,10 @@ export class PassOn {
   }
 
   /**
-   * What the leader answers, its body as it comes; undefined when this director leads, or does so in the end. Whoever
-   * comes between two leaders waits for the next one, if nothing can be done twice by that. `idleTimeoutMs` without a byte
-   * end the request. Throws UnavailableError without a leader; without its answer it may have got the request, or not.
+   * Returns the leader's answer, its body as it comes; undefined when this director leads, or does so in the end. A
+   * request between two leaders waits for the next one, if repeating it does no harm. `idleTimeoutMs` without a byte
+   * end the request. Throws UnavailableError without a leader; without its answer the leader may have got the request,
+   * or not.
    */
   async answer(
     request: FastifyRequest,

@@ -5,7 +5,7 @@ import { statusOf } from "./http-error.js";
 /** Under these paths clients of Ironic are answered, in its words. */
 export const PASSTHRU_PREFIX = "/v1";
 const VERSION_HEADER = "x-openstack-ironic-api-version";
-/** Of Ironic's API, the version that its routes are as in, and the first and the last that are taken for it. */
+/** The Ironic API version that the routes follow, and the first and last versions that are accepted. */
 export const API_VERSIONS = { min: "1.1", max: "1.115" } as const;
 
 /** Every answer carries what version of the API it is of. */
@@ -15,7 +15,10 @@ export function versioned(answer: Answer): Answer {
   return { ...answer, headers: { ...versions, "x-openstack-ironic-api-maximum-version": max, ...answer.headers } };
 }
 
-/** What a client of Ironic is told of anything that was thrown; of bugs nothing but by which id the log has them. */
+/**
+ * Returns the answer for an Ironic client to anything that was thrown; for a bug only the request id, by which the log
+ * has the error.
+ */
 export function passthruError(thrown: unknown, requestId: string): Answer {
   if (!(thrown instanceof DomainError))
     return fault(500, `internal error; the director's log has it under request id ${requestId}`);
@@ -37,7 +40,7 @@ function fault(status: number, text: string, headers: Readonly<Record<string, st
   return versioned({ status, headers: { ...type, ...headers }, body: body ?? "" });
 }
 
-/** What guards of Ironic refuse before anything is looked at: without its envelope. */
+/** Returns the answer of Ironic's guards, which comes without the error envelope. */
 export function guarded(status: number, text: string): Answer {
   return versioned(json({ faultcode: "Client", faultstring: text }, status));
 }

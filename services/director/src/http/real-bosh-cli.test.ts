@@ -8,7 +8,7 @@ import { CLOUD_CONFIG } from "../testing/test-director.js";
 
 interface Outcome {
   readonly code: number;
-  /** Of all tables. */
+  /** Rows of all tables. */
   readonly rows: readonly Readonly<Record<string, string>>[];
   /** Everything that was printed beside the tables. */
   readonly text: string;

@@ -9,7 +9,7 @@ import {
 } from "@opentelemetry/api";
 import type { FastifyRequest } from "fastify";
 
-/** What a trace shows of a request. */
+/** The span of a request. */
 export interface RequestSpan {
   within<T>(work: () => T): T;
   /** Undefined where nobody traces. */

@@ -6,13 +6,13 @@ import type { Login } from "../logins/login.js";
 import type { Answer } from "./answer.js";
 import type { Context } from "./context.js";
 
-/** What a route works with. */
+/** The inputs of a route. */
 export interface HttpCall {
   /** Throws UnavailableError while this director does not lead. */
   readonly context: Context;
-  /** What this director says of itself. */
+  /** Returns this director's report of itself. */
   readonly report: () => ProcessReport;
-  /** As handlers of the other face want it. */
+  /** The call, in the form that gRPC handlers take. */
   readonly call: CallContext;
   readonly login: Login;
   readonly query: URLSearchParams;
@@ -30,7 +30,9 @@ export interface HttpCall {
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" | "OPTIONS" | "TRACE";
   readonly path: string;
-  /** What the login must be allowed; undefined where the route itself looks, once it knows what it is about. */
+  /**
+   * The operation that the login must be allowed; undefined where the route itself checks, once it knows its subject.
+   */
   readonly operation: Operation | undefined;
   /** It is not about one deployment that is there: who is of any team may ask, and is answered what is for that team. */
   readonly teams?: "own";

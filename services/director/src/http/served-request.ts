@@ -39,7 +39,7 @@ export class ServedRequest {
   readonly #span: RequestSpan;
   #timer: NodeJS.Timeout | undefined;
   #login: Login | undefined;
-  /** Of what it is about. */
+  /** The teams of the request's subject. */
   #teams: readonly string[] = [];
 
   constructor(options: ServedRequestOptions) {
@@ -183,7 +183,7 @@ export class ServedRequest {
 
 const MAX_CONTEXT_ID_LENGTH = 64;
 
-/** What the client calls the chain of requests that this one is a part of. */
+/** Returns the client's name for the chain of requests that this one is a part of. */
 function contextIdOf({ headers }: FastifyRequest): string | undefined {
   const given = headers["x-bosh-context-id"];
   if (given === undefined || given === "") return undefined;

@@ -31,7 +31,7 @@ describe("directors whose HTTPS faces have certificates of a private authority",
     expect(await asked(face.certs.files("director"), caFile)).to.equal("200");
     const stranger = await ofTheHouse(["127.0.0.2"]);
     expect(await asked(stranger, caFile)).to.match(/^503 (self.signed|unable to)/);
-    // Of the right authority, for another host.
+    // A certificate of the right authority, for another host.
     const mesh = face.certs.files("disk-agent-host-1");
     expect(await asked(mesh, caFile)).to.equal("503");
   });

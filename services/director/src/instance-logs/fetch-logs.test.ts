@@ -22,7 +22,7 @@ describe("logs of instances", () => {
   let mesh: HttpDirector;
   let ca: Buffer;
   let instanceIds: string[];
-  /** By agents' ids. */
+  /** Requests by agent id. */
   const asked = new Map<string, AskedLogs>();
 
   before(async () => {

@@ -21,7 +21,7 @@ export async function* downloadLogs(
   for await (const piece of bytes) yield { piece: piece as Buffer };
 }
 
-/** What a task has fetched; its stream must be read or destroyed. */
+/** Returns the file that a task fetched; its stream must be read or destroyed. */
 export async function logFileOf(
   context: LogContext,
   taskId: number,

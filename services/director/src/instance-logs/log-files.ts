@@ -19,7 +19,7 @@ import { type PackedFile, packed } from "./packed.js";
 
 export interface LogFilesOptions {
   readonly folder: string;
-  /** Of the HTTPS face, as agents reach it; undefined where there is none. */
+  /** The HTTPS API's address for agents; undefined where there is none. */
   readonly url: string | undefined;
   readonly maxBytesPerAgent: number;
   readonly maxKeptBytes: number;
@@ -28,7 +28,7 @@ export interface LogFilesOptions {
   readonly log: Logger;
 }
 
-/** What an agent is told of where its logs go: once, and to nobody else. */
+/** The upload address of an agent's logs: told once, and to that agent alone. */
 interface Destination {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ interface Destination {
 /** Logs that an agent is to put here. */
 export interface LogUpload {
   readonly destination: Destination;
-  /** What came, once the agent says that it sent it; `said` is what it says of the digests. Throws when that is not so. */
+  /** Returns the file once the agent reports that it was sent; `said` are its digests. Throws when they differ. */
   taken(said: string): PackedFile;
   /** Why it was not taken: an agent learns no more than a status. */
   readonly refusal: DomainError | undefined;
@@ -71,7 +71,7 @@ export class LogFiles {
   /** Folders in which files are being made. */
   readonly #drafts = new Set<string>();
   readonly #sweeper: NodeJS.Timeout;
-  /** Of what is in the folder, and of what is being written. */
+  /** Bytes in the folder, and of files being written. */
   #sizeBytes = 0;
   #sweeping: Promise<void> = Promise.resolve();
   /** Two that change the size at once would both be refused, or count the same old file twice. */
@@ -92,7 +92,7 @@ export class LogFiles {
       await this.#forgetDrafts(taskId);
       await mkdir(draft, { recursive: true, mode: 0o700 });
       const files = await gather(draft);
-      // As BOSH has it: those of one instance as they come, of several a file each in one.
+      // BOSH serves the logs of one instance as they come, and those of several in one archive.
       let whole = files.length === 1 ? files[0]?.path : undefined;
       if (whole === undefined) {
         whole = join(draft, "whole");
@@ -181,7 +181,7 @@ export class LogFiles {
     await this.#sweeping;
   }
 
-  /** What a director that died has left of the task. */
+  /** Removes files that a killed director left of the task. */
   async #forgetDrafts(taskId: number): Promise<void> {
     const { folder } = this.#options;
     const drafts = (await namesIn(folder)).filter((name) => OF_TASK.exec(name)?.[1] === String(taskId));

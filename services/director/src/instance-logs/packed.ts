@@ -9,7 +9,7 @@ export interface PackedFile {
   readonly sizeBytes: number;
 }
 
-/** What is in it is packed already. */
+/** The content is compressed already. */
 const LITTLE_EFFORT = { level: 1 };
 
 /** A tgz of these files, made as it is read. */

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from "@diskmesh/domain";
 import type { Instance } from "../store/instance.js";
 
-/** What a VM's agent is told that it is part of, in BOSH's words; nothing of it is run, since there are no jobs. */
+/** Returns the agent's apply spec in BOSH's words; nothing of it is run, since there are no jobs. */
 export function applySpec(instance: Instance, persistentDiskMib: number): object {
   const { deployment, group, index, instanceId, az, networks } = instance;
   return {

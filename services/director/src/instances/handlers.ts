@@ -53,7 +53,7 @@ async function setIgnore(
   });
 }
 
-/** Whoever has begun with an instance would leave it half done. */
+/** A task at work on an instance would leave it half done. */
 function refuseWhileAtWork({ locks }: InstanceContext, instances: readonly Instance[]): void {
   const taskOf = new Map(
     locks.list().flatMap((lock) => (lock.type === "instance" ? [[lock.resource, lock.taskId] as const] : [])),

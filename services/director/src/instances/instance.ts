@@ -51,7 +51,7 @@ export function movedTo(group: string, index: number, az: string, instance: Inst
   return { ...instance, group, index, az, basis: basis && { member: memberOf(instance), ...basis } };
 }
 
-/** As a VM's metadata have it. */
+/** Returns the instance's name in a VM's metadata. */
 export function memberOf({ group, index }: Pick<Instance, "group" | "index">): string {
   return `${group}/${index}`;
 }

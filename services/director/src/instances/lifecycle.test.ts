@@ -13,7 +13,7 @@ function made(vmState: VmState, jobs: JobsState, state: InstanceState = "started
 }
 
 describe("lifecycle decisions", () => {
-  /** What a task that was asked for this does next, once it is recorded. */
+  /** Returns the next step of a task for this request, once it is recorded. */
   const next = (wanted: WantedState, instance: Instance, fixesLost = false): string => {
     const needs: DeployNeeds = {
       changeOf: (each) => askedChange(each, wanted, TASK),
@@ -27,7 +27,7 @@ describe("lifecycle decisions", () => {
       return (error as Error).message.includes("ask again with fix") ? "refused" : String(error);
     }
   };
-  // Of an instance whose VM runs with its jobs, runs without, is half stopped, lost, silent, deleted in part, not there.
+  // Instances whose VM runs with its jobs, runs without, is half stopped, lost, silent, partly deleted, or absent.
   const STATES: [string, Instance][] = [
     ["running", made("running", "started")],
     ["stopped", made("running", "stopped", "stopped")],

@@ -35,14 +35,14 @@ export function want(instance: Instance, wanted: WantedState, taskId: number): I
   return passDone({ ...instance, state }, wanted, taskId);
 }
 
-/** What is asked for and needs no second turn, since nothing of it is there, counts as done by the task. */
+/** Marks a request as done by the task when nothing of it is left to do. */
 export function passDone(instance: Instance, wanted: WantedState, taskId: number): Instance {
   const hasNoVm = instance.vmState === "none" || instance.vmState === "creating";
   const isDone = wanted === "recreate" ? hasNoVm : wanted === "restart" && (hasNoVm || instance.jobs === "stopped");
   return isDone ? { ...instance, changedByTaskId: taskId } : instance;
 }
 
-/** What the task has yet to do to the VM because it was asked for. */
+/** Returns the requested change that the task has yet to make to the VM. */
 export function askedChange(instance: Instance, wanted: WantedState, taskId: number): VmChange {
   const isDone = instance.changedByTaskId === taskId;
   if (wanted === "recreate" && !isDone) return { do: "recreate", because: "it was asked for" };

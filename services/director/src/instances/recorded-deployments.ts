@@ -60,7 +60,7 @@ export function otherDiskOf(tables: DirectorTables, instanceId: string): Persist
   return disk;
 }
 
-/** Of deployments with VMs made of the stemcell. */
+/** Returns the deployments with VMs made of the stemcell. */
 export function deploymentsWith(tables: DirectorTables, stemcell: { name: string; version: string }): string[] {
   const names = new Set<string>();
   for (const instance of tables.instances.by("byStemcell", formatStemcell(stemcell))) names.add(instance.deployment);
@@ -89,7 +89,7 @@ export function requireDeployment(tables: DirectorTables, name: string): void {
     throw new NotFoundError(`deployment \`${name}\` not found`, { about: { deployment: name } });
 }
 
-/** What is ignored is not deleted. */
+/** Refuses to delete ignored instances. */
 export function refuseIgnoredInstances(tables: DirectorTables, name: string): void {
   const ignored = instancesOf(tables, name).find(({ ignore }) => ignore);
   if (ignored === undefined) return;

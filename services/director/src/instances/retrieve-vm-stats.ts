@@ -39,7 +39,7 @@ export const retrieveVmStats: Planner<"retrieve_vm_stats", AgentJobContext> = (
   };
 };
 
-/** What its agent says; undefined when it does not, or with an error. */
+/** Resolves with the agent's state; undefined when it does not answer, or with an error. */
 async function stateOf(
   context: AgentJobContext,
   run: TaskRun,

@@ -4,7 +4,7 @@ import { formatInstance, type Instance } from "../store/instance.js";
 import { type JsonObject, sameJson } from "../store/json.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 
-/** What the manifest and the configs say of a VM now. */
+/** The VM that the manifest and the configs want now. */
 export interface WantedVm {
   readonly cpi: string;
   readonly basis: VmBasis;
@@ -20,7 +20,10 @@ export type VmChange =
 
 const KEEP: VmChange = { do: "keep" };
 
-/** What a deploy does to a VM that is there. A newer version of its CPI's contract is no reason to touch it (seed 000). */
+/**
+ * Returns a deploy's change of an existing VM. A newer version of its CPI's contract is no reason to touch it (seed
+ * 000).
+ */
 export function decideVmChange(
   instance: Instance,
   wanted: WantedVm,
@@ -38,7 +41,7 @@ export function decideVmChange(
     was.stemcell === basis.stemcell
       ? ""
       : `its stemcell is to be \`${basis.stemcell || "none"}\` instead of \`${was.stemcell || "none"}\``,
-    // By name alone: the values may be secret.
+    // Only names appear in the message: the values may be secret.
     sameJson(was.cloudProperties, basis.cloudProperties) ? "" : "its cloud properties have changed",
     sameJson(withoutPrefixes(was.networks), withoutPrefixes(basis.networks)) ? "" : "its networks have changed",
     sameJson(was.env, basis.env) ? "" : "its env has changed",
@@ -49,8 +52,8 @@ export function decideVmChange(
 }
 
 /**
- * What an earlier release told CPIs as `prefix` was the subnet's size. It says nothing that the address and the netmask
- * do not say: a VM that runs is not made anew for it, and the next one that is made for another reason gets it right.
+ * Removes `prefix`, which an earlier release set to the subnet's size. Address and netmask already tell it, so that a
+ * running VM is not made anew for it, and the next one gets it right.
  */
 function withoutPrefixes(networks: JsonObject): JsonObject {
   return Object.fromEntries(

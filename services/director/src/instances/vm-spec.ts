@@ -38,7 +38,7 @@ function asObject(value: Json | undefined): JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
-/** As names of groups are written in BOSH. */
+/** Returns a group's name as BOSH writes it. */
 function canonical(name: string): string {
   return name
     .toLowerCase()

@@ -33,7 +33,7 @@ export interface LaneLocks {
   release(): void;
 }
 
-/** Who holds a lock. */
+/** The holder of a lock. */
 export interface LockHolder extends LockOwner {
   readonly since: Date;
 }
@@ -69,7 +69,9 @@ export class LockKeeper {
     return outcome;
   }
 
-  /** Until it is released the lane may hold locks. `what` is told to others where no task can be asked. */
+  /**
+   * Opens a lane, which may hold locks until it is released. `what` names it to others where there is no task to ask.
+   */
   openLane(taskId: number, what = ""): LaneLocks {
     const lane = --this.#lastLane;
     this.#taskOfLane.set(lane, taskId);

@@ -7,7 +7,7 @@ export interface LockName {
   readonly resource: string;
 }
 
-/** As people name it. */
+/** Returns the lock's name for people. */
 export function lockName({ type, resource }: LockName): string {
   return `${type}:${resource}`;
 }
@@ -41,11 +41,11 @@ interface Held {
   readonly waiters: Waiter[];
 }
 
-/** Who holds a lock: a task, or a call that is no task's. */
+/** The owner of a lock: a task, or a call outside of tasks. */
 export interface LockOwner {
   /** 0 for a call. */
   readonly taskId: number;
-  /** What a call does, and for whom; empty for a task. */
+  /** The call's purpose and caller; empty for a task. */
   readonly what: string;
 }
 
@@ -92,8 +92,8 @@ function keyOf(lock: LockName): string {
 }
 
 /**
- * Who holds and who waits for which lock, first in first served. In memory only: a new director has no running
- * owners. No clock in here; times are arguments.
+ * Holders and waiters of all locks, first in first served. It is in memory only: a new director has no running owners.
+ * It has no clock; times are arguments.
  */
 export class LockTable {
   readonly #times: Readonly<Record<LockType, LockTimes>>;

@@ -22,11 +22,11 @@ interface Failures {
  * all of them that were not right from there before.
  */
 export class LoginBrake {
-  /** By address and name, the one that failed longest ago first. */
+  /** Failures by address and name, the oldest first. */
   readonly #failures = new Map<string, Failures>();
-  /** By address, of names that had not failed there before. */
+  /** Failures by address, of names that had not failed there before. */
   readonly #names = new Map<string, Failures>();
-  /** By address and name, who logged in from there, the one that did so longest ago first. */
+  /** Logins that succeeded, by address and name, the oldest first. */
   readonly #known = new Set<string>();
 
   constructor(private readonly clock: Pick<Clock, "monotonicMs">) {}
@@ -78,7 +78,7 @@ function keyOf(address: string, name: string): string {
   return `${networkOf(address)} ${name.slice(0, MAX_NAME_LENGTH)}`;
 }
 
-/** Whoever has one address of IPv6 has a whole network of them. */
+/** Returns an address's network: a client with one IPv6 address has a whole network of them. */
 export function networkOf(address: string): string {
   if (!isIPv6(address) || address.startsWith("::ffff:")) return address.replace(/^::ffff:/, "");
   const [head = "", tail] = address.split("::");

@@ -1,4 +1,4 @@
-/** Who sent a request. */
+/** The sender of a request. */
 export interface Login {
   readonly name: string;
   readonly scopes: readonly string[];

@@ -11,7 +11,7 @@ import { Tokens } from "./tokens.js";
 
 /** A client makes a connection for each request, and a command of many requests is one login for people. */
 const REMEMBERED_MS = 60_000;
-/** Whoever goes on asking is checked again after so long all the same. */
+/** A login in use is checked again after so long all the same. */
 const CHECKED_AGAIN_MS = 3_600_000;
 const MAX_REMEMBERED = 1_000;
 
@@ -28,10 +28,10 @@ export class Logins {
   readonly #tokens: Tokens | undefined;
   readonly #brake: LoginBrake;
   readonly #inTurn: ReturnType<typeof passwordTurns>;
-  /** By keyed hash of network, name and password: none can be read from it. The oldest first. */
+  /** Logins by keyed hash of network, name and password, which cannot be read from it. The oldest come first. */
   readonly #remembered = new Map<string, Remembered>();
   readonly #key = randomBytes(32);
-  /** Of a password nobody knows: a name that is not there takes as long to refuse as one that is. */
+  /** The hash of a password that nobody knows: an unknown name takes as long to refuse as a known one. */
   readonly #noHash = hashPassword(randomBytes(32).toString("hex"));
 
   constructor(
@@ -56,7 +56,7 @@ export class Logins {
   }
 
   async #basic(credentials: string, address: string, signal: AbortSignal): Promise<Login> {
-    // Of where it was right: from elsewhere it may be a guess, and would be checked without the wait for guesses.
+    // The network is part of it: from elsewhere a password may be a guess, which must wait for the rate limit.
     const mark = createHmac("sha256", this.#key)
       .update(`${networkOf(address)} ${credentials}`)
       .digest("base64");

@@ -1,7 +1,7 @@
 import { visibleInJson } from "@diskmesh/domain";
 import type { RowKind, Rows } from "@diskmesh/page/rows";
 
-/** Whoever is told of rows. It holds at most one mark a row, however slow it reads. */
+/** A receiver of rows. It holds at most one mark per row, however slowly it reads. */
 export interface Viewer {
   /** Rows that have changed since they were sent, by "KIND NAME". */
   readonly changed: Set<string>;
@@ -26,7 +26,7 @@ export class Board {
     }
   }
 
-  /** Of each kind exactly these rows. */
+  /** Replaces all rows of a kind. */
   setAll<Kind extends RowKind>(kind: Kind, rows: ReadonlyMap<string, Rows[Kind]>): void {
     for (const [name, row] of rows) this.set(kind, name, row);
     this.keepOnly(kind, (name) => rows.has(name));

@@ -73,7 +73,7 @@ export class Feed {
     this.#options.keepUp(this.#keepingUp.signal);
   }
 
-  /** Whoever loads the page again finds the rows still there. */
+  /** The rows stay a while, for somebody who loads the page again. */
   #left(login: string): void {
     this.#viewerCount--;
     const ofLogin = (this.#viewersByLogin.get(login) ?? 0) - 1;

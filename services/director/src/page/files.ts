@@ -23,14 +23,14 @@ const PACKAGES = ["preact", "preact/hooks", "preact/jsx-runtime"];
 
 let files: ReadonlyMap<string, PageFile> | undefined;
 
-/** By name; read when the first one is asked for. Nothing else can be asked for. */
+/** Returns the files by name, read on first use. Nothing else can be asked for. */
 export function pageFiles(): ReadonlyMap<string, PageFile> {
   files ??= readFiles();
   return files;
 }
 
 function readFiles(): Map<string, PageFile> {
-  // By the package's name: this code is in another place when it is bundled.
+  // Resolved by the package's name, because this code moves when it is bundled.
   const manifest = fileURLToPath(import.meta.resolve("@diskmesh/page/package.json"));
   const folder = dirname(manifest);
   const found = new Map<string, PageFile>();

@@ -76,7 +76,7 @@ export function about(
   return { ...(trouble !== "" && { trouble }), ...(since !== undefined && { sinceMs: since.getTime() }) };
 }
 
-/** As people read the name of a value. */
+/** Returns the name of an enum value for people. */
 export function lower(prefix: string, name: string): string {
   return name.replace(prefix, "").toLowerCase();
 }

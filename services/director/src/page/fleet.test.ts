@@ -234,7 +234,7 @@ describe("the fleet's rows", () => {
         const broken = new Promise<void>((resolve) => {
           breakIt = resolve;
         });
-        // As a registry does: a resumed watch says nothing by itself.
+        // A resumed watch of a registry sends nothing at first.
         if (resumeToken === "") yield* [begin, hostMessage(board.last.has("host a") ? "b" : "a"), end("hosts.1")];
         await broken;
         throw new UnavailableError("the connection broke");

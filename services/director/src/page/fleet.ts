@@ -26,7 +26,7 @@ type Update<Thing> =
   | { readonly $case: "thing"; readonly name: string; readonly value: Thing }
   | { readonly $case: "gone"; readonly name: string };
 
-/** What one watch of a registry is about. */
+/** The kind of object that one watch of a registry delivers. */
 interface Watched<Thing> {
   readonly what: string;
   open(
@@ -38,14 +38,14 @@ interface Watched<Thing> {
 /** Keeps the board's rows of what one disk registry knows up, until the signal aborts. */
 export class Fleet {
   readonly #hosts = new Map<string, Host>();
-  /** By host, then by id. */
+  /** Devices by host, then by id. */
   readonly #devices = new Map<string, Map<string, DeviceLetter>>();
   readonly #hostOfDevice = new Map<string, string>();
   /** Hosts that are shown with the next ones. */
   readonly #unshown = new Set<string>();
-  /** What is not read yet, or cannot be. */
+  /** Lists that are not read yet, or cannot be. */
   readonly #missing = new Map<string, string>();
-  /** What one of its processes lacks, by its own word, since it cannot be watched. */
+  /** The registry's own report of what it lacks, while it cannot be watched. */
   #itself: SourceCause | undefined;
   #massSilence: SourceCause | undefined;
 
@@ -146,7 +146,7 @@ export class Fleet {
     }
   }
 
-  /** What CPIs call the VMs that its hosts are; undefined while not all hosts are known. */
+  /** Returns the CPIs' ids of the VMs that its hosts are; undefined while not all hosts are known. */
   vmCids(): readonly string[] | undefined {
     if (this.#missing.size > 0) return undefined;
     return [...this.#hosts.values()].flatMap(({ assignment }) => assignment?.vmCid ?? []);

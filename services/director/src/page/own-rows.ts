@@ -11,13 +11,13 @@ const MAX_RESULT_LENGTH = 300;
 /** So long a task that has failed is told of. */
 const LATELY_MS = 600_000;
 
-/** What is known of tasks beside what is recorded. */
+/** Facts about tasks that are not recorded. */
 export interface KnownOfTasks {
   /** The lock that a task waits for. */
   readonly lockFor: (taskId: number) => ShownLock | undefined;
   /** Calls of CPIs that it waits for. */
   readonly callsOf: (taskId: number) => readonly CpiCall[];
-  /** What waits for so long waits too long. */
+  /** Work that waits for so long counts as stuck. */
   readonly stuckAfterMs: number;
   readonly nowMs: number;
 }

@@ -20,18 +20,18 @@ export interface OwnOptions extends VmsOptions {
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
   readonly calls: Pick<CallRecords, "awaited">;
-  /** Of each dispatcher: its name for people, and what it says. */
+  /** The name of each dispatcher, and its report. */
   readonly cpisOf: readonly DispatcherCpis[];
-  /** What the director says of itself. */
+  /** Returns the director's report of itself. */
   readonly report: () => ProcessReport;
-  /** What waits for so long waits too long. */
+  /** Work that waits for so long counts as stuck. */
   readonly stuckAfterMs: number;
 }
 
 const MAX_LIVE_TASKS = 500;
 const MAX_ENDED_TASKS = 50;
 const CPIS_INTERVAL_MS = 2_000;
-/** Of what could not be read. */
+/** Reads that failed are tried again after so long. */
 const AGAIN_MS = 2_000;
 /** Tasks grow stuck without any change of theirs. */
 const TASKS_INTERVAL_MS = 5_000;

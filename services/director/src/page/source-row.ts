@@ -4,7 +4,7 @@ import type { Cure } from "@diskmesh/domain";
 import type { SourceRow } from "@diskmesh/page/rows";
 import { type ProcessReport, serviceCauses } from "@diskmesh/tablet-admin";
 
-/** What a service lacks, or what holds up all that it looks after. */
+/** A dependency that a service lacks, or a fault that holds up all of its work. */
 export interface SourceCause {
   readonly message: string;
   readonly sinceMs: number | undefined;

@@ -15,7 +15,7 @@ export interface VmsOptions {
   readonly board: Board;
   readonly tablet: DirectorTablet;
   readonly agentHealths: Pick<AgentHealths, "shown">;
-  /** What CPIs call the VMs that are hosts of registries; undefined while not all hosts are known. */
+  /** Returns the CPIs' ids of the VMs that are hosts of registries; undefined while not all hosts are known. */
   readonly hostVmCids: () => ReadonlySet<string> | undefined;
   readonly lookIntervalMs: number;
   readonly clock: Clock;
@@ -61,18 +61,18 @@ export async function keepVms(options: VmsOptions, signal: AbortSignal) {
   }
 }
 
-/** What is known of all of them, and the rows of it. */
+/** The facts about all VMs, and their rows. */
 export class Vms {
   /** Instances whose rows may not be as they are now. */
   readonly changed = new Set<string>();
   /** Agents for whom a removal is owed, or is no more. */
   readonly owing = new Set<string>();
   readonly #instanceOfDisk = new Map<string, string>();
-  /** What CPIs call the disks that have a label. */
+  /** The CPIs' ids of disks that have a label. */
   readonly #labelled = new Map<string, string>();
   /** Instances whose VM is a host that its registry has no more. */
   readonly #forgotten = new Set<string>();
-  /** What is shown of each instance: its name, and what is known without its agent. */
+  /** The name of each instance, and the facts known without its agent. */
   readonly #shown = new Map<
     string,
     { readonly name: string; readonly instance: Instance; readonly disks: string[]; readonly owed: string[] }
@@ -143,7 +143,7 @@ export class Vms {
     }
   }
 
-  /** What falls silent or is forgotten without any change of the tablet. */
+  /** Updates agents that fall silent or are forgotten without a change of the tablet. */
   lookAgain(hostVmCids: ReadonlySet<string> | undefined): void {
     for (const [instanceId, { instance }] of this.#shown) {
       const isNowhere = hostVmCids !== undefined && !hostVmCids.has(instance.vmCid);

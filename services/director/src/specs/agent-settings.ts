@@ -1,4 +1,4 @@
 import type { JsonObject } from "../store/json.js";
 
-/** What agents need to know that the infrastructure cannot tell them (`mbus`, `ntp`, `blobstores`). */
+/** Settings that the infrastructure cannot tell agents (`mbus`, `ntp`, `blobstores`). */
 export type AgentSettings = JsonObject;

@@ -13,7 +13,7 @@ export interface Az {
 /** Where instances are whose group names no az. */
 export const NO_AZ: Az = { name: "", cloudProperties: {}, cpi: "" };
 
-/** What seed 002 calls a disk pool. */
+/** A disk type; seed 002 calls it a disk pool. */
 export interface DiskType {
   readonly name: string;
   readonly sizeMib: number;
@@ -46,7 +46,7 @@ export function mergeCloudConfigs(configs: readonly CloudConfig[]): CloudConfig 
   };
 }
 
-/** What comes twice, e.g. "az `z1`"; undefined when nothing does. */
+/** Returns the first doubled name, e.g. "az `z1`"; undefined when there is none. */
 export function findDuplicate(config: CloudConfig): string | undefined {
   const lists: readonly (readonly [string, readonly { readonly name: string }[]])[] = [
     ["az", config.azs],
@@ -71,7 +71,7 @@ function firstTwice(names: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** For an empty name `NO_AZ`. */
+/** Returns the az, or `NO_AZ` for an empty name. */
 export function azNamed(config: CloudConfig, name: string): Az {
   if (name === NO_AZ.name) return NO_AZ;
   const az = findNamed(config.azs, name);

@@ -2,7 +2,7 @@ import { cpiNamed, type NamedCpi } from "@diskmesh/cpi";
 import { InvalidStateError } from "@diskmesh/domain";
 import { type Az, NO_AZ } from "./cloud-config.js";
 
-/** What the director knows of the cpi-config when it chooses: names alone, no secrets. */
+/** The cpi-config as far as the director chooses by it: names alone, no secrets. */
 export interface CpiNames {
   /** Undefined when there is no cpi-config: then the dispatcher's own CPIs serve. */
   readonly cpis: readonly NamedCpi[] | undefined;
@@ -34,7 +34,7 @@ export function currentCpi(recorded: string, { cpis }: CpiNames): string | undef
   return cpis === undefined ? recorded : cpiNamed(cpis, recorded)?.name;
 }
 
-/** Whether two recorded CPIs are one, perhaps under a former name. */
+/** Returns true when two recorded CPIs are one, perhaps under a former name. */
 export function sameCpi(a: string, b: string, names: CpiNames): boolean {
   return a === b || (currentCpi(a, names) ?? a) === (currentCpi(b, names) ?? b);
 }

@@ -19,7 +19,7 @@ export interface InstanceGroup {
   readonly azs: readonly string[];
   /** Groups whose instances are this one's from now on. */
   readonly migratedFrom?: readonly FormerGroup[];
-  /** By index, those of each instance's static addresses; undefined when the group has no such addresses. */
+  /** The azs of each instance's static addresses, by index; undefined when the group has none. */
   readonly azsByIndex?: readonly (readonly string[])[];
 }
 
@@ -37,12 +37,12 @@ export interface GroupSpec extends InstanceGroup, VmNeeds {
   readonly networks: readonly GroupNetwork[];
   readonly env: JsonObject;
   readonly migratedFrom: readonly FormerGroup[];
-  /** By size or by disk type. */
+  /** The disk, by size or by disk type. */
   readonly persistentDisk?: { readonly sizeMib: number; readonly type: string };
   readonly update: UpdateBlock;
 }
 
-/** What an instance group wants its VMs to be. */
+/** The VM that an instance group wants. */
 export interface VmNeeds {
   /** Empty for none. */
   readonly vmType: string;

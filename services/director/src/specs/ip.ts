@@ -12,7 +12,7 @@ export interface IpRange {
   readonly last: Ip;
 }
 
-/** What a network is written as: "10.0.0.0/24", "2001:db8::/64". */
+/** A network such as "10.0.0.0/24" or "2001:db8::/64". */
 export interface Cidr extends IpRange {
   readonly prefix: number;
   readonly netmask: string;
@@ -46,7 +46,7 @@ function parseIpv6(text: string): Ip | undefined {
   return groups.reduce((value, group) => value * 0x10000n + BigInt(`0x${group}`), 1n);
 }
 
-/** As RFC 5952 has it. URLs know every form of it, also those that end as IPv4. */
+/** Returns the form of RFC 5952. URLs accept every form of an address, also those that end as IPv4. */
 function shortestIpv6(text: string): string | undefined {
   const url = `http://[${text}]`;
   return /^[0-9a-f:.]+$/i.test(text) && URL.canParse(url) ? new URL(url).hostname.slice(1, -1) : undefined;

@@ -2,10 +2,13 @@ interface Named {
   readonly name: string;
 }
 
-/** By list, which never changes: a deploy looks up the same few names for each of its instances, before every step. */
+/**
+ * Indexes by list. Lists never change, and a deploy looks up the same few names for each of its instances before every
+ * step.
+ */
 const indexes = new WeakMap<readonly Named[], ReadonlyMap<string, Named>>();
 
-/** Of a part of a cloud config, by its name. */
+/** Returns the part of a cloud config with that name. */
 export function findNamed<Part extends Named>(parts: readonly Part[], name: string): Part | undefined {
   let index = indexes.get(parts) as ReadonlyMap<string, Part> | undefined;
   if (index === undefined) {

@@ -8,7 +8,7 @@ export interface GroupFilter {
   readonly groups: readonly string[];
 }
 
-/** What a config of type "resurrection" says of the groups that it includes, but for those that it excludes. */
+/** A rule of a config of type "resurrection", for the groups that it includes, without those that it excludes. */
 export interface ResurrectionRule {
   readonly isOn: boolean;
   readonly include: GroupFilter;
@@ -18,7 +18,7 @@ export interface ResurrectionRule {
 
 type Place = Pick<Instance, "deployment" | "group">;
 
-/** As directors of BOSH read them: one that says no is enough, and nothing said is yes. */
+/** Returns false when any rule forbids it, as directors of BOSH do; no rule allows it. */
 export function rulesAllow(rules: readonly ResurrectionRule[], place: Place): boolean {
   return rules.every((rule) => rule.isOn || !isFor(rule, place));
 }
@@ -37,7 +37,7 @@ function isEmpty({ deployments, groups }: GroupFilter): boolean {
   return deployments.length === 0 && groups.length === 0;
 }
 
-/** What is said of which VMs are made anew, beside the switches in the tables. */
+/** The configured rules on VMs to be made anew, beside the switches in the tables. */
 export interface ResurrectionWishes {
   readonly isOnByDefault: boolean;
   readonly rules: readonly ResurrectionRule[];

@@ -12,7 +12,7 @@ export interface WantedStemcell {
   readonly version: string;
 }
 
-/** What `formatStemcell` made it from. */
+/** Parses the text that `formatStemcell` makes. */
 export function parseStemcell(text: string): { name: string; version: string } {
   const at = text.lastIndexOf("/");
   return { name: text.slice(0, at), version: text.slice(at + 1) };
@@ -43,7 +43,7 @@ export function chooseStemcell(
   throw new InvalidStateError(`${shown} was not made with ${where}: upload it again to fill in what is missing`, about);
 }
 
-/** By parts that are numbers as numbers, e.g. 1.10 above 1.9; a longer one is above what it begins with. */
+/** Compares numeric parts as numbers, e.g. 1.10 above 1.9; a longer version is above its own beginning. */
 export function compareVersions(a: string, b: string): number {
   const [partsA, partsB] = [a.split(/[.+-]/), b.split(/[.+-]/)];
   for (let index = 0; index < Math.max(partsA.length, partsB.length); index++) {

@@ -3,7 +3,7 @@ import { type Cidr, contains, type Ip, type IpRange, parseCidr, parseIp, parseIp
 
 /** Part of a network in the cloud config. */
 export interface Subnet {
-  /** As "10.0.0.0/24" or "2001:db8::/64"; empty with dynamic networks. */
+  /** A range such as "10.0.0.0/24" or "2001:db8::/64"; empty with dynamic networks. */
   readonly range: string;
   readonly gateway: string;
   /** Empty for all. */
@@ -19,12 +19,12 @@ export interface Network {
   readonly name: string;
   readonly type: "manual" | "dynamic" | "vip";
   readonly subnets: readonly Subnet[];
-  /** Of dynamic and vip networks without subnets. */
+  /** DNS servers of dynamic and vip networks without subnets. */
   readonly dns: readonly string[];
   readonly cloudProperties: JsonObject;
 }
 
-/** What is made of a part of a cloud config, which never changes, once. */
+/** Caches a value derived from a part of a cloud config, which never changes. */
 function once<Part extends object, Made>(make: (part: Part) => Made): (part: Part) => Made {
   const known = new WeakMap<Part, Made>();
   return (part) => {
@@ -54,7 +54,9 @@ function merged(ranges: readonly IpRange[]): readonly IpRange[] {
   return apart;
 }
 
-/** Of ranges in order. Where they are apart from each other, it looks at a few alone. */
+/**
+ * Returns the range that contains the address. Ranges are in order; where they do not overlap, it looks at a few alone.
+ */
 function rangeWith<Range extends IpRange>(ranges: readonly Range[], ip: Ip): Range | undefined {
   let low = 0;
   let high = ranges.length;
@@ -87,7 +89,7 @@ export function subnetOf(network: Network, ip: string): Subnet | undefined {
 const reservedIn = once((subnet: Subnet) => merged(subnet.reserved.map(parseIpRange)));
 const staticIn = once((subnet: Subnet) => merged(subnet.static.map(parseIpRange)));
 
-/** What an address of the subnet is that no instance may have; empty for none. */
+/** Returns why no instance may have an address of the subnet; empty when one may. */
 export function whyKept(subnet: Subnet, ip: Ip): string {
   const { gateway } = subnet;
   const range = rangeOf(subnet);
@@ -109,7 +111,7 @@ const keptIn = once((subnet: Subnet) => {
   return merged([...own, ...gateway, ...staticIn(subnet), ...reservedIn(subnet)]);
 });
 
-/** What is wrong with a subnet in itself, e.g. a static address that is reserved; empty for nothing. */
+/** Returns the fault of a subnet in itself, e.g. a static address that is reserved; empty for none. */
 export function faultOf(subnet: Subnet): string {
   const range = rangeOf(subnet);
   if (range === undefined) return "";
@@ -138,7 +140,7 @@ function overlap(some: readonly IpRange[], others: readonly IpRange[]): boolean 
   return false;
 }
 
-/** Whether two of a network's subnets have addresses in common. */
+/** Returns true when two of a network's subnets share addresses. */
 export function hasOverlap(network: Network): boolean {
   const subnets = subnetsOf(network);
   return subnets.some(({ first }, index) => (subnets[index - 1]?.last ?? -1n) >= first);
@@ -155,7 +157,7 @@ export function* freeAddresses(subnet: Subnet): Generator<Ip> {
   }
 }
 
-/** For instances that the manifest gives none. */
+/** Returns true when the address may go to an instance without a static one. */
 export function isFree(subnet: Subnet, ip: Ip): boolean {
   const range = rangeOf(subnet);
   return range !== undefined && contains(range, ip) && rangeWith(keptIn(subnet), ip) === undefined;

@@ -19,7 +19,7 @@ export interface UpdateBlock {
   readonly maxInFlight: string;
   readonly canaryWatchTime: WatchTime;
   readonly updateWatchTime: WatchTime;
-  /** Whether its group goes alone, rather than together with its neighbours that do not. */
+  /** True when the group is updated alone, rather than together with neighbours that are not serial. */
   readonly serial: boolean;
 }
 
@@ -47,7 +47,7 @@ export function checkWatchTime(value: unknown): void {
   if (range.minMs > range.maxMs) throw new InvalidArgumentError("the least watch time is above the most");
 }
 
-/** What a group's block says, or else the deployment's. What earlier releases took without a look counts as not given. */
+/** Returns a group's block, or else the deployment's. Values that earlier releases took unchecked count as absent. */
 export function updateBlockOf(deployment: unknown, group: unknown): UpdateBlock {
   const blocks = [group, deployment].map(asObject);
   const first = <Value>(key: string, read: (value: unknown) => Value | undefined): Value | undefined =>

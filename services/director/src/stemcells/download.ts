@@ -35,7 +35,7 @@ export function parseLocation(text: string): URL {
   return url;
 }
 
-/** By what names are looked up, and which addresses anybody may reach. */
+/** Looks names up, and says which addresses may be reached. */
 export interface Network {
   readonly lookup: (
     hostname: string,
@@ -139,7 +139,7 @@ function privateAddress(host: string): PermissionDeniedError {
 
 type Found = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
 
-/** What was looked up is what is connected to: a name cannot mean another address a moment later. */
+/** Connects to the very address that was checked: a name cannot mean another one a moment later. */
 function publicOnly({ lookup: lookUp, isPublicAddress: isPublic }: Network) {
   return (hostname: string, options: LookupOptions, found: Found): void => {
     lookUp(hostname, { ...options, all: true }, (error, addresses) => {

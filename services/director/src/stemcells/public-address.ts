@@ -34,7 +34,7 @@ for (const [network, bits] of SPECIAL_V6) special.addSubnet(network, bits, "ipv6
 const global = new BlockList();
 global.addSubnet(...GLOBAL_V6, "ipv6");
 
-/** Whether an IP address is one of the internet, which everybody may ask. */
+/** Returns true for an IP address of the public internet. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !special.check(address, "ipv4");
   return global.check(address, "ipv6") && !special.check(address, "ipv6");

@@ -22,7 +22,7 @@ export interface StemcellFilesOptions {
   readonly maxUnpackedBytes: number;
   readonly maxEntries: number;
   readonly maxConcurrentUploads: number;
-  /** Of the stemcell.MF. */
+  /** Reads the stemcell.MF. */
   readonly readManifest: (text: string) => Promise<StemcellManifest>;
   readonly tablet: DirectorTablet;
   readonly log: Logger;
@@ -75,7 +75,7 @@ export class StemcellFiles {
     try {
       await mkdir(join(folder, uploadId), { recursive: true });
       const manifest = await this.#extract(bytes, digest, this.imagePath(uploadId));
-      // Until it says that it did nothing.
+      // Counts as used until the answer says that nothing was done.
       used = true;
       return await use({ uploadId, manifest }).catch((error: unknown) => {
         used = error instanceof DomainError && error.outcome === "unknown";

@@ -4,12 +4,12 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables } from "../store/schema.js";
 import type { CleanUpScope } from "../store/task.js";
 
-/** Of each name, unless all are to go: whoever deploys next is likely to want one of them. */
+/** Versions kept of each name, unless all are to go: the next deploy is likely to want one of them. */
 const KEPT_VERSIONS = 2;
 
 type StemcellId = { readonly name: string; readonly version: string };
 
-/** What a clean-up deletes, in its order. */
+/** Returns the stemcells that a clean-up deletes, in its order. */
 export function surplusOf(
   tables: DirectorTables,
   { all, keepOrphanedDisks }: CleanUpScope,

@@ -7,8 +7,8 @@ import { CODES, coded } from "../tasks/bosh-codes.js";
 
 const BLOCK_BYTES = 512;
 /**
- * Of what lies between two files: a header, extensions with names and times, blocks of zeros at the end. The library
- * reads an extension of up to 4 MiB as a whole, in seconds in which nobody else would be answered.
+ * Bound of the bytes between two files: a header, extensions with names and times, blocks of zeros at the end. The
+ * library reads an extension of up to 4 MiB as a whole, in seconds in which nobody else would be answered.
  */
 const MAX_HEADERS_BYTES = 64 * 1024;
 
@@ -50,12 +50,12 @@ export async function* tarEntries(bytes: AsyncIterable<Buffer>): AsyncGenerator<
   }
 }
 
-/** What a gzip file holds. */
+/** Yields the content of a gzip file. */
 export function unzipped(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   return through(bytes, createGunzip(), "gzip file");
 }
 
-/** What a stream makes of the bytes, taken in no faster than it is read. */
+/** Yields a stream's output for the bytes, which are read no faster than the output. */
 async function* through<T>(
   bytes: AsyncIterable<Buffer>,
   stream: AsyncIterable<T> & { destroy(): unknown },

@@ -1,6 +1,6 @@
 import type { JsonObject as Json } from "./json.js";
 
-/** What the agent of a VM last said of itself. */
+/** The last report of a VM's agent. */
 export interface AgentHealth {
   readonly agentId: string;
   readonly heardAtMs: number;
@@ -8,7 +8,7 @@ export interface AgentHealth {
   readonly bootedAtMs: number;
   /** E.g. "running". */
   readonly jobState: string;
-  /** What it takes itself for a part of; empty when it has not been told. */
+  /** The deployment that the agent was told; empty when it was told none. */
   readonly deployment: string;
   readonly vitals: Json;
 }

@@ -4,14 +4,14 @@ export interface CpiCall {
   readonly callId: string;
   /** The address of the dispatcher that it is made at. */
   readonly dispatcher: string;
-  /** Of the tablet, when it was made. */
+  /** The tablet's generation when the call was made. */
   readonly directorGeneration: number;
   readonly taskId: number;
   readonly requestId: string;
   readonly method: string;
-  /** Whose method it is; empty for the default CPI, absent where an older version recorded the call. */
+  /** The CPI of the method; empty for the default CPI, absent where an older version recorded the call. */
   readonly cpi?: string | undefined;
-  /** What it changes: no other call that changes one of these is made before this one has ended. */
+  /** The objects that the call changes: no other call that changes one of them is made before this one has ended. */
   readonly things: readonly string[];
   readonly sinceMs: number;
 }

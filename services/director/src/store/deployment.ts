@@ -7,8 +7,8 @@ export interface Deployment {
   readonly deleting: boolean;
   /** The task that last looked whether its VMs are there and their agents answer; 0 for none since the last manifest. */
   readonly checkedByTaskId: number;
-  /** Of the cloud configs that it was last deployed with. Absent where an older version deployed it. */
+  /** The cloud configs of the last deploy. Absent where an older version deployed it. */
   readonly cloudConfigIds?: readonly number[] | undefined;
-  /** Whose members may change it; absent for administrators alone. */
+  /** The teams whose members may change it; absent for administrators alone. */
   readonly teams?: readonly string[] | undefined;
 }

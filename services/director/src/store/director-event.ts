@@ -13,13 +13,13 @@ export interface DirectorEvent {
   /** 0 for none. */
   readonly taskId: number;
   readonly deployment: string;
-  /** As group/instance_id. */
+  /** The instance as group/instance_id. */
   readonly instance: string;
-  /** What else there is to say. */
+  /** Further fields of the event. */
   readonly context: Readonly<Record<string, string>>;
-  /** Of an end: why it failed. */
+  /** The error of an end event; empty for success. */
   readonly error: string;
-  /** Of an end, and of a call: "OK", or a reason. */
+  /** The answer of an end event or a call: "OK", or a reason. */
   readonly answer: string;
   readonly requestId: string;
   readonly traceId: string;
@@ -27,10 +27,10 @@ export interface DirectorEvent {
   readonly authentication: string;
 }
 
-/** Who asked for something, and by which call. */
+/** The caller and the call. */
 export type Asker = Pick<DirectorEvent, "user" | "requestId" | "traceId" | "authentication">;
 
-/** What was done by a call, in the transaction that did it; written to the other events once that is durable. */
+/** An event noted in the transaction of its call; it joins the other events once that is durable. */
 export interface UntoldEvent {
   readonly noteId: number;
   readonly event: string;

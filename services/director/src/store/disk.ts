@@ -1,12 +1,12 @@
 import type { Json, JsonObject } from "./json.js";
 
-/** What is recorded of every disk, whoever it belongs to. */
+/** The fields of every disk's record, dynamic or persistent. */
 export interface DiskRecord {
   readonly deployment: string;
   readonly az: string;
   readonly cpi: string;
   readonly sizeMib: number;
-  /** Of its disk type when it was first asked for, so that asking the CPI again asks for the same. */
+  /** The disk type's properties at the first request, so that a repeated CPI call asks for the same. */
   readonly cloudProperties: JsonObject;
   readonly state: string;
   /** Empty until it is known to exist. */
@@ -17,7 +17,7 @@ export interface DiskRecord {
   readonly hint: Json;
 }
 
-/** Who a disk is given to. */
+/** The instance that gets a disk. */
 export interface Holder {
   readonly instanceId: string;
   /** Tells this attachment from all others, before and after it. */
@@ -25,7 +25,7 @@ export interface Holder {
 }
 
 /**
- * What is known of a dynamic disk.
+ * The known state of a dynamic disk.
  * creating: create_disk may have been called. detached: it exists, attached to nothing. attaching: attach_disk may have
  * been called. attached: it is. detaching: the agent may have forgotten it, detach_disk may have been called.
  * deleting: delete_disk may have been called.
@@ -39,10 +39,10 @@ export interface Disk extends DiskRecord {
   readonly state: DiskState;
   /** The intent to make it, recorded before the call that makes it; CPIs that can, find the disk again by it. */
   readonly token: string;
-  /** Whose VM it is, or may be, attached to; empty when it surely is attached to none. */
+  /** The instance whose VM the disk is, or may be, attached to; empty when it surely is attached to none. */
   readonly instanceId: string;
   /** New with each intent to attach it. Of a detached disk that of its last attachment; empty when it never had one. */
   readonly attachmentId: string;
-  /** What the infrastructure was last told to remember of it. */
+  /** The metadata that the infrastructure got last. */
   readonly metadata: JsonObject;
 }

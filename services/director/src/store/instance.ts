@@ -12,26 +12,26 @@ export interface AgentKey {
   readonly endsAtMs: number;
 }
 
-/** What a new certificate is signed by and comes with. */
+/** The authority that signs new certificates, and the authorities that come with them. */
 export interface AgentTrust {
-  /** As an AgentKey has them. */
+  /** The authority in the form of AgentKey. */
   readonly authority: string;
   readonly trusted: string;
 }
 
 /**
- * What is known of an instance's VM.
+ * The known state of an instance's VM.
  * none: there is no VM. creating: create_vm may have been called. created: there is one; its agent has not answered yet.
  * running: its agent has answered. lost: its CPI says that it is gone, or its agent did not answer when it should have.
  * deleting: its disks are being detached, or delete_vm may have been called.
  */
 export type VmState = "none" | "creating" | "created" | "running" | "lost" | "deleting";
 
-/** What operators want of an instance: that its jobs run, that they do not, or that it has no VM either. */
+/** The operators' wish for an instance: its jobs run, they do not, or it has no VM either. */
 export type InstanceState = "started" | "stopped" | "detached";
 
 /**
- * What an instance's agent was told. stopping: its jobs may run or not. stopped: they do not, or have never been started.
+ * The last order to an instance's agent. stopping: its jobs may run or not. stopped: they do not, or have never been started.
  */
 export type JobsState = "started" | "stopping" | "stopped";
 
@@ -52,18 +52,18 @@ export interface Instance {
   readonly agentId: string;
   /** Name of the CPI that made the VM; empty for the default one. */
   readonly cpi: string;
-  /** What create_vm was asked for, while it is not known what came of it. */
+  /** The arguments of create_vm, while its outcome is unknown. */
   readonly vmSpec: VmSpec | null;
-  /** What its VM was made by; null when that is not known. */
+  /** The basis of its VM; null when unknown. */
   readonly basis: VmBasis | null;
-  /** Of its VM, as name/version; empty for none. */
+  /** The stemcell of its VM, as name/version; empty for none. */
   readonly stemcell: string;
   readonly stemcellApiVersion: number;
   /** The version of the CPI contract that its VM was made by; 0 when not known. */
   readonly cpiApiVersion: number;
   /** Its VM's agent reads its settings from the bosh-registry. */
   readonly usesRegistry: boolean;
-  /** Of its VM, by name, as the CPI settled them. */
+  /** The networks of its VM by name, as the CPI settled them. */
   readonly networks: JsonObject;
   /** Addresses by network name; the instance keeps them over its VMs. */
   readonly ips: Readonly<Record<string, string>>;
@@ -87,12 +87,12 @@ export function addressKey(network: string, ip: string): string {
   return `${network} ${ip}`;
 }
 
-/** As people know it. */
+/** Returns the instance's name for people. */
 export function formatInstance(instance: Pick<Instance, "group" | "instanceId">): string {
   return `${instance.group}/${instance.instanceId}`;
 }
 
-/** What create_vm is asked for, recorded with the intent: asked for again, it is the same. */
+/** The arguments of create_vm, recorded with the intent, so that a repeated call is the same. */
 export interface VmSpec {
   /** Empty for none. */
   readonly stemcellCid: string;
@@ -102,18 +102,18 @@ export interface VmSpec {
 }
 
 /**
- * What the manifest and the configs said of a VM when it was made. Agents' settings are not part of it: they rotate
+ * The manifest's and configs' wishes for a VM when it was made. Agents' settings are not part of it: they rotate
  * without a VM being made anew, and are secret.
  */
 export interface VmBasis {
   /** Name and version; empty for none. */
   readonly stemcell: string;
   readonly cloudProperties: JsonObject;
-  /** As create_vm was asked for them. */
+  /** The networks in the arguments of create_vm. */
   readonly networks: JsonObject;
-  /** Of the manifest. */
+  /** The env of the manifest. */
   readonly env: JsonObject;
-  /** As the VM's metadata has them. */
+  /** The tags in the VM's metadata. */
   readonly tags: JsonObject;
   /** Group and index in the VM's metadata; earlier releases recorded none. */
   readonly member?: string;

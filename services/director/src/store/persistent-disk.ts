@@ -1,7 +1,7 @@
 import type { DiskRecord } from "./disk.js";
 
 /**
- * What is known of the disk of an instance.
+ * The known state of an instance's disk.
  * creating: create_disk may have been called. detached: it exists, attached to nothing. attaching: attach_disk may have
  * been called. attached: it is, and the VM's agent has not mounted it yet. mounted: it has. detaching: it may be unmounted,
  * detach_disk may have been called.

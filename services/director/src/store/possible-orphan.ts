@@ -14,7 +14,7 @@ export interface PossibleOrphan {
   /** The instance, or the dynamic disk, that it was made for. */
   readonly madeFor: string;
   readonly taskId: number;
-  /** What was heard of the call, if anything. */
+  /** The answer to the call, if any. */
   readonly reason: string;
   readonly sinceMs: number;
 }

@@ -1,4 +1,4 @@
-/** What each resolution does, for people. Names are BOSH's where it has them. */
+/** The effect of each resolution, for people. Names are BOSH's where it has them. */
 export const PLANS = {
   ignore: "leave it as it is",
   recreate_vm: "delete the VM if it is there, and make another, with the instance's persistent disk",
@@ -32,10 +32,12 @@ export interface DiskKey {
 export interface Finding {
   readonly type: ProblemType;
   readonly deployment: string;
-  /** Of its instance; both are empty when it is no instance's, as an orphaned disk. */
+  /**
+   * The group of its instance; group and index are empty for a problem without an instance, such as an orphaned disk.
+   */
   readonly group: string;
   readonly instanceId: string;
-  /** As recorded; empty for none. An unknown VM's own. */
+  /** The recorded VM; empty for none. For an unknown VM, its own id. */
   readonly vmCid: string;
   /** The CPI that has it. */
   readonly cpi: string;
@@ -43,7 +45,7 @@ export interface Finding {
   readonly diskCid: string;
   /** Null when it is about none, or about one that nobody knows. */
   readonly disk: DiskKey | null;
-  /** Of other instances' VMs that have the disk. */
+  /** Other instances whose VMs have the disk. */
   readonly elsewhere: readonly string[];
   readonly description: string;
 }
@@ -61,7 +63,7 @@ export interface Problem extends Finding {
   readonly outcome: string;
 }
 
-/** What somebody wants done about a problem; with an empty resolution its default. */
+/** The chosen resolution of a problem; an empty one means its default. */
 export interface Answer {
   readonly problemId: number;
   readonly resolution: string;

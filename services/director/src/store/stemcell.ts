@@ -3,7 +3,7 @@ export interface Stemcell {
   readonly name: string;
   readonly version: string;
   readonly operatingSystem: string;
-  /** Of its agent; 1 when its manifest says none. */
+  /** The API version of its agent; 1 when its manifest says none. */
   readonly apiVersion: number;
   /** Empty for the default CPI. */
   readonly cpi: string;

@@ -21,7 +21,7 @@ import type { Snapshot } from "./snapshot.js";
 import type { Stemcell } from "./stemcell.js";
 import { type Stop, TASK_QUEUES, type Task, type TaskFailure } from "./task.js";
 
-// What may be in the store. A field that a type gets, gets its line here; the compiler asks for it.
+// The schema of stored documents. The compiler asks for a line here for each field that a type gets.
 const text = z.string();
 const flag = z.boolean();
 const whole = z.int().min(0);
@@ -63,7 +63,7 @@ const disk = shapeOf<Disk>()({
   metadata: object,
 });
 
-/** Until version 2 attachments had no ids. Whoever asks for the disk learns the one that it gets here. */
+/** Attachments had no ids until version 2. A disk gets its id here, and the next task on it records that. */
 function withAttachmentId(stored: object): object {
   const isHeld = (stored as Disk).instanceId !== "";
   return { ...stored, attachmentId: isHeld ? randomUUID() : "" };

@@ -8,7 +8,10 @@ export interface MeantAttachment {
   readonly attachmentId: string;
 }
 
-/** What operators ask of instances, in BOSH's words: to be in a state, or to be brought anew into that of being started. */
+/**
+ * The states that operators request, in BOSH's words: a state to be in, or a restart or recreation that ends in
+ * `started`.
+ */
 export type WantedState = InstanceState | "restart" | "recreate";
 
 /** Which instances of a deployment are meant. */
@@ -44,7 +47,7 @@ export type UpdateOptions = {
   readonly dryRun?: boolean;
 };
 
-/** What to clean up beside stemcells that nothing was made of for long. */
+/** The objects to clean up beside stemcells that have long been unused. */
 export type CleanUpScope = {
   /** Also the latest stemcells that are in no use, and orphaned disks. */
   readonly all: boolean;
@@ -53,10 +56,10 @@ export type CleanUpScope = {
 /** An instance whose VM is to be made anew, if it still is that VM and still silent. */
 export type Resurrected = { readonly instanceId: string; readonly vmCid: string };
 
-/** What agents tell apart: logs of jobs, their own, and those of the operating system. */
+/** The kinds of logs that agents tell apart: those of jobs, their own, and those of the operating system. */
 export type LogType = "job" | "agent" | "system";
 
-/** What a task is to do. Everything else is read from the tables when it runs. */
+/** The work of a task. Everything else is read from the tables when it runs. */
 export type Job =
   | {
       readonly type: "provide_dynamic_disk";
@@ -103,7 +106,9 @@ export type Job =
   | {
       readonly type: "delete_deployment";
       readonly deployment: string;
-      /** What cannot be deleted is left behind. Absent where an older version recorded the task: no. */
+      /**
+       * Objects that cannot be deleted are left behind. Absent, where an older version recorded the task, means false.
+       */
       readonly force?: boolean;
     }
   | { readonly type: "delete_vm"; readonly vmCid: string }
@@ -142,7 +147,7 @@ export type Job =
   | { readonly type: "delete_orphaned_disk"; readonly diskCid: string }
   | { readonly type: "orphan_persistent_disk"; readonly diskCid: string }
   | { readonly type: "attach_orphaned_disk"; readonly diskCid: string; readonly instanceId: string }
-  /** Of one instance; empty for all of the deployment. */
+  /** Takes snapshots of one instance's disks; an empty id means all of the deployment. */
   | { readonly type: "take_snapshots"; readonly deployment: string; readonly instanceId: string }
   /** One; empty for all of the deployment. */
   | { readonly type: "delete_snapshots"; readonly deployment: string; readonly snapshotCid: string }
@@ -170,7 +175,7 @@ export type Job =
       /** The names of those that nobody shall see. */
       readonly secretArgs: readonly string[];
       readonly exclusiveLock: boolean;
-      /** By which start of the agent, or of the director, it is run: no other one begins it again. Absent before. */
+      /** The start of the agent, or of the director, that runs it: no other one begins it again. Absent before. */
       readonly begunOn?: string;
     };
 export type JobType = Job["type"];
@@ -202,15 +207,15 @@ export interface Task {
   readonly job: Job | null;
   readonly stop: Stop | null;
   readonly result: string;
-  /** What the client called the chain of requests that it is a part of; absent for none. */
+  /** The client's name for the chain of requests that it is a part of; absent for none. */
   readonly contextId?: string | undefined;
-  /** Of the request that started it; absent where the director started it by itself, or an older version did. */
+  /** The request that started it; absent where the director started it by itself, or an older version did. */
   readonly requestId?: string | undefined;
   /** How who asked for it had shown who that is; absent likewise. */
   readonly authentication?: string | undefined;
   /** The W3C trace context of the request that started it; absent where that was part of no trace. */
   readonly traceParent?: string | undefined;
-  /** Whose its deployment was when it was asked for; absent for nobody's. */
+  /** The teams of its deployment at the request; absent for none. */
   readonly teams?: readonly string[] | undefined;
   /** The CPIs that it was to ask when it came, as shareNameOf names them; absent where an older version recorded it. */
   readonly cpiShare?: string | undefined;
@@ -223,7 +228,7 @@ export interface Task {
   readonly eventCount?: number | undefined;
   /** Why it failed; absent where that is a bug, or an older version did not record it. */
   readonly failure?: TaskFailure | undefined;
-  /** Of the ended task's events and other outputs, in their store; absent where an older version did not count. */
+  /** Bytes of the ended task's events and other outputs in their store; absent where an older version did not count. */
   readonly outputSizeBytes?: number | undefined;
 }
 
@@ -232,8 +237,8 @@ export function hasEnded(task: Task): boolean {
 }
 
 /**
- * What becomes of a task that is restored from a backup: if it had not ended, nobody knows what has been done of it since,
- * so it is held until an operator resumes or cancels it.
+ * Returns a task that is restored from a backup. One that had not ended is held until an operator resumes or cancels
+ * it, because nobody knows how far it has come since.
  */
 export function restored(task: Task): Task {
   return hasEnded(task) ? task : { ...task, state: "held" };

@@ -1,4 +1,4 @@
-/** What a call obeys. */
+/** The signals that a call obeys. */
 export interface CallerSignals extends LogSink {
   /** The process ends: the next director fences this one and starts over. */
   readonly stopping: AbortSignal;

@@ -8,7 +8,7 @@ const DROPPING = "dropping/";
 type RecordLog = Pick<EventLog, "addRecords" | "readRecords" | "removeRecords">;
 
 export interface EndedTaskFilter {
-  /** Of tasks that have ended; empty for all. */
+  /** States of ended tasks; empty for all. */
   readonly states: ReadonlySet<TaskState>;
   readonly deployment: string | undefined;
 }

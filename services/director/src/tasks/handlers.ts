@@ -22,7 +22,7 @@ import type { TaskContext } from "./context.js";
 import { parseTaskId } from "./parse.js";
 import { decodeTaskState, encodeTask, encodeTaskEvent } from "./wire.js";
 
-/** What is done to a task, rather than by it. */
+/** Returns the deed of an action on a task, rather than by it. */
 function deedOnTask(action: string, taskId: number): Deed {
   return { action, objectType: "task", objectName: String(taskId) };
 }
@@ -96,7 +96,7 @@ export async function listTasks(context: TaskContext, request: ListTasksRequest)
   });
   const options = { after, limit: size + 1 };
   const putAway = await context.endedTasks.page({ states, deployment }, options);
-  // What is beyond the last one that was read of the log is for the next page.
+  // Tasks beyond the last one that was read of the log are for the next page.
   const end = putAway.length === options.limit ? (putAway.at(-1)?.taskId ?? 0) : 0;
   const seen = [...here, ...putAway.filter(({ taskId }) => !ids.has(taskId))].filter(({ taskId }) => taskId >= end);
   const tasks = seen.sort((a, b) => b.taskId - a.taskId).slice(0, size);

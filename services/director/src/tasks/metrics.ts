@@ -6,7 +6,7 @@ const TASK_BUCKETS_SECONDS = [...DURATION_BUCKETS_SECONDS, 300, 900, 3_600];
 export const LIVE_STATES = ["queued", "processing", "cancelling", "held"] as const;
 const PROVIDE_PHASES = ["queue", "create", "attach", "set_metadata", "tell_agent", "total"] as const;
 
-/** What a director that leads tells; one that stands by tells none of it. */
+/** The metrics of a leading director; a standby reports none of them. */
 export const directorMetrics = {
   tasks: metric({
     kind: "gauge",

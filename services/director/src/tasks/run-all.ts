@@ -2,9 +2,9 @@ import { DomainError, messageOf } from "@diskmesh/domain";
 import pLimit from "p-limit";
 import type { TaskRun } from "./task-run.js";
 
-/** What went wrong with which instance, or disk. */
+/** The failure of one instance or disk. */
 export interface Failure {
-  /** As people know it. */
+  /** The object's name for people. */
   readonly name: string;
   readonly error: unknown;
 }
@@ -39,7 +39,7 @@ class SeveralFailedError extends DomainError {
   }
 }
 
-/** Of a task's result, so that each of several failures has its share of it. */
+/** Length of all texts in a task's result, so that each of several failures has its share of it. */
 const TEXTS_LENGTH = 1_800;
 const MIN_TEXT_LENGTH = 60;
 

@@ -35,7 +35,7 @@ export class TaskArchive {
   readonly #closing = new AbortController();
   readonly #unwatch: () => void;
   readonly #running: Promise<void>;
-  /** Of the tasks in the log. */
+  /** The number of tasks in the log. */
   #count = 0;
   #sizeBytes = 0;
 

@@ -5,19 +5,19 @@ export interface TaskEvent {
   readonly timeMs: number;
   /** The step's group, e.g. "Attaching disk"; WARNING, or ERROR for how the whole task failed. */
   readonly stage: string;
-  /** What the step's group is about, e.g. the instance group. */
+  /** The subject of the step's stage, e.g. the instance group. */
   readonly tags: readonly string[];
   /** Steps that the stage is to have; 0 where nobody knows. */
   readonly total: number;
   /** The step, e.g. the disk's name. */
   readonly task: string;
-  /** Of the step within its stage, from 1. */
+  /** The number of the step within its stage, from 1. */
   readonly index: number;
   readonly state: "started" | "finished" | "failed";
   readonly message: string;
 }
 
-/** Of a line that is about the whole task rather than a step. */
+/** The stage of a line that is about the whole task rather than a step. */
 export const WARNING = "Warning";
 export const ERROR = "Error";
 

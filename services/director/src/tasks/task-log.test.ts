@@ -72,7 +72,7 @@ describe("the logs of tasks", () => {
       }
     };
     let taskId = 0;
-    // What is said in as much time as lines may wait need not be together: a busy machine may take that long.
+    // Lines need not be together when writing them takes as long as lines may wait, as on a busy machine.
     for (let tookMs = Number.POSITIVE_INFINITY; tookMs > 50; ) {
       appends.length = 0;
       taskId += 1;

@@ -9,11 +9,11 @@ export interface TaskLogOptions {
   readonly eventLog: Pick<EventLog, "append" | "read" | "drop">;
   readonly changes: Changes<number>;
   readonly maxEventsPerTask: number;
-  /** Of each output other than events. */
+  /** The most lines of each output other than events. */
   readonly maxOutputLinesPerTask: number;
-  /** Of each output, events too. */
+  /** The most bytes of each output, events included. */
   readonly maxOutputBytesPerTask: number;
-  /** What may wait for the storage, of all tasks together; beyond it lines are lost, not the director its memory. */
+  /** The most bytes of all tasks that wait for the storage. Beyond it lines are lost, so that memory stays bounded. */
   readonly maxWaitingOutputBytes: number;
   /** While there is no room for a line it waits; from then on it does not. */
   readonly stopping: AbortSignal;
@@ -22,7 +22,7 @@ export interface TaskLogOptions {
   readonly log: Logger;
 }
 
-/** What is written while a task runs. */
+/** The outputs of a running task. */
 export type OutputType = "event" | "cpi" | "debug" | "result";
 const OUTPUT_TYPES: readonly OutputType[] = ["event", "cpi", "debug", "result"];
 
@@ -54,7 +54,7 @@ const LAST_LINE = "this output has reached its limit: what follows is not kept";
 /** The logs of tasks. Writing does not delay the work: what is under way is waited for at its end. */
 export class TaskLog {
   readonly #options: TaskLogOptions;
-  /** By stream. */
+  /** Writers by stream. */
   readonly #writers = new Map<string, Writer>();
   /** Tasks that were heard of and have not ended. */
   readonly #live = new Set<number>();
@@ -100,7 +100,7 @@ export class TaskLog {
     return this.#writers.get(streamOf(taskId, "event"))?.next;
   }
 
-  /** What was written of the task in this process. */
+  /** Returns the bytes that this process wrote of the task. */
   sizeBytes(taskId: number): number {
     const writers = OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type)));
     return writers.reduce((sum, writer) => sum + (writer?.writtenSizeBytes ?? 0), 0);

@@ -18,7 +18,7 @@ export const SIGN_OF_LIFE_MS = 5_000;
 /** One task while a worker runs it. */
 export class TaskRun implements CallerSignals {
   readonly requestId: string;
-  // Of its own, each: signals that all tasks share would gather a listener for every call under way.
+  // Signals of this task alone: shared ones would gather a listener for every call under way.
   readonly #stopping: AbortController;
   readonly #stop: AbortController;
 
@@ -32,7 +32,7 @@ export class TaskRun implements CallerSignals {
     this.requestId = `task-${taskId}`;
     this.#stopping = lane === undefined ? new AbortController() : lane.of.#stopping;
     this.#stop = lane === undefined ? new AbortController() : lane.of.#stop;
-    // As many calls listen as the task has lanes: Node would take them for a leak, and say so beside the log.
+    // Each lane's calls listen. Without this, Node reports a leak beside the log.
     setMaxListeners(0, this.#stopping.signal, this.#stop.signal);
   }
 

@@ -179,7 +179,7 @@ describe("task runner", () => {
     expect(heldBeforeActing, "durable by then").to.equal("processing, intended");
     commits.splice(0);
     const taskId = add();
-    // As whoever records a task tells of it at once.
+    // The part that records a task announces it at once.
     runner.enqueue({ taskId: 2, queue: "dynamic_disks" });
     await ended(await taskId);
     unwatch();
@@ -283,7 +283,7 @@ describe("task runner", () => {
         locks: [DISK],
         cpis: [],
         run: async (run) => {
-          // Until long after the deadline that it was granted.
+          // Blocks until long after the deadline that it was granted.
           for (const startedAtMs = performance.now(); performance.now() < startedAtMs + 6_000; ) {
             await sleep(20);
             run.checkpoint();

@@ -230,7 +230,7 @@ export class TaskRunner {
         return "waiting";
       }
       this.#noteWait(taskId);
-      // What the plan was made from is as it was: nothing was awaited since. Who waits for a lock is planned anew.
+      // The plan is current, because nothing was awaited since. A task that waits for a lock is planned anew.
       const { isTaken, durable } = this.#take(taskId);
       if (!isTaken || !step.recordsFirst) await durable;
       if (!isTaken) continue;

@@ -49,7 +49,7 @@ const EVENTS = {
 };
 type EventName = keyof typeof EVENTS;
 
-// What is not in here must throw.
+// Transitions that are missing here must throw.
 const EXPECTED: Record<TaskState, Partial<Record<EventName, TaskState>>> = {
   queued: {
     take: "processing",

@@ -33,7 +33,7 @@ export function resume(task: Task): Task {
 }
 
 /**
- * What moves a task. A worker takes it, or puts it back because it waits for a lock; somebody stops it; its job
+ * The events of a task. A worker takes it, or puts it back because it waits for a lock; somebody stops it; its job
  * succeeds, fails, or has heeded the stop.
  */
 type TaskEvent = "resume" | "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
@@ -84,7 +84,7 @@ export function requestStop(task: Task, stop: Stop, nowMs: number): Task {
     : ended({ ...task, stop: kept }, state, kept.why, nowMs);
 }
 
-/** What it is to do, known better. */
+/** Returns the task with a more precise job. */
 export function redirected(task: Task, job: Job): Task {
   return { ...task, type: job.type, job };
 }

@@ -44,7 +44,7 @@ export interface WantedTask {
   readonly onNotRecorded?: (taskId: number) => void;
 }
 
-/** Of a call, for how long it waits. */
+/** The part of a call that says how long it waits. */
 type Waiting = Pick<CallContext, "deadlineAtMs" | "signal">;
 
 type NoteOfTask = (tx: DirectorTransaction, task: Task) => void;
@@ -169,7 +169,7 @@ function sameIn({ tasks }: DirectorTables, queue: TaskQueue, isSame: (task: Task
   return [...tasks.by("liveByQueue", queue)].find((task) => task.state !== "cancelling" && isSame(task));
 }
 
-/** Whose the task's deployment is, or is to become. */
+/** Returns the teams of the task's deployment, present or future. */
 function teamsOf({ deployments }: DirectorTables, name: string, job: Job): readonly string[] {
   const deployment = deployments.get(name);
   if (deployment !== undefined) return deployment.teams ?? [];

@@ -5,7 +5,10 @@ export const shareNameOf = (cpis: readonly string[]): string => JSON.stringify([
 const PLACES_PER_KEPT_ONE = 6;
 const FEW_TASKS = 2;
 
-/** Whether a queue has room for another task of a share. The last sixth of its places is for shares with hardly a task. */
+/**
+ * Returns true when a queue has room for another task of a share. The last sixth of its places is for shares with
+ * hardly a task.
+ */
 export function mayJoin(queue: { readonly ofShare: number; readonly length: number; readonly limit: number }): boolean {
   const { ofShare, length, limit } = queue;
   const kept = Math.floor(limit / PLACES_PER_KEPT_ONE);

@@ -4,10 +4,10 @@ import { authCalloutConfig, openCalloutIssuer } from "@diskmesh/mbus";
 import { openAgentAuthority } from "@diskmesh/pki";
 import type { TestCertificates } from "@diskmesh/testkit";
 
-/** What NATS and the director's config say of agents. */
+/** The parts of NATS's and the director's config about agents. */
 export type AgentAccess = Awaited<ReturnType<typeof agentAccess>>;
 
-/** What NATS and a director are to be told so that each agent has a certificate of its own, as `diskmesh nats-config` does. */
+/** Returns the config by which each agent has a certificate of its own, as `diskmesh nats-config` makes it. */
 export async function agentAccess(folder: string, certs: TestCertificates) {
   const authority = { certFile: join(folder, "agents-ca.pem"), keyFile: join(folder, "agents-ca-key.pem") };
   const natsIssuerSeedFile = join(folder, "nats-issuer.seed");

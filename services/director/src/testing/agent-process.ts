@@ -11,7 +11,7 @@ interface Started {
   readonly addDelayMs: number;
 }
 
-/** What the process says of its agent. */
+/** The process's report on its agent. */
 interface AgentReport {
   readonly links: readonly string[];
   readonly calls: readonly string[];

@@ -6,7 +6,7 @@ import type { TestDirector } from "./test-director.js";
 /** A job that is begun anew for each place at which the director is killed. */
 export interface CrashedJob<World> {
   readonly name: string;
-  /** What it begins from. */
+  /** Makes the state that the job begins from. */
   begin(): Promise<World>;
   /** Asked for again after the director was killed. */
   ask(world: World): Promise<Task | undefined>;
@@ -19,7 +19,7 @@ export interface CrashedJob<World> {
 export interface CrashedDirector {
   readonly director: TestDirector;
   readonly places: CrashPlaces;
-  /** Whether it is killed at that place, which is the so-manieth of so many. */
+  /** Returns true when the process is to be killed at that place: visit `number` of `count`. */
   readonly visits: (place: string, number: number, count: number) => boolean;
 }
 

@@ -58,7 +58,7 @@ function countedClient(client: Node["client"]): Node["client"] {
 const OWN_WRITES =
   /^(agents|audit|bosh-registry)\/|^cpi\/call-records\.js$|^tasks\/task-(archive|times)\.js$|^vms\/agent-renewals\.js$/;
 
-/** By the functions that are closest, as "write in DiskSteps.change < DiskSteps.attach". */
+/** Returns the closest functions, as "write in DiskSteps.change < DiskSteps.attach". */
 function writeIn(stack: string): string | undefined {
   const calls = stack.matchAll(/at (?:async )?(\S*?) ?\(?(file:\S*?):(\d+):\d+/g);
   const [first, second] = [...calls]

@@ -14,12 +14,12 @@ const USERS: Readonly<Record<string, readonly string[]>> = {
 
 export interface HttpDirector {
   readonly director: TestDirector;
-  /** As admin. */
+  /** Requests as admin. */
   readonly http: HttpClient;
   as(user: string): HttpClient;
 }
 
-/** As a config has them; the password of each is "pw-" and the name. */
+/** Returns users as a config has them; the password of each is "pw-" and the name. */
 export function httpUsers(scopesOf: Readonly<Record<string, readonly string[]>>): Promise<object[]> {
   const entries = Object.entries(scopesOf);
   return Promise.all(

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { request } from "node:https";
 import type { AgentMethod } from "@diskmesh/mbus";
 
-/** Of fetch_logs_with_signed_url. */
+/** The arguments of fetch_logs_with_signed_url. */
 export interface AskedLogs {
   readonly signed_url: string;
   readonly log_type: string;

@@ -56,7 +56,7 @@ export class ManifestCheck {
     return this.#tablet.close();
   }
 
-  /** As a deploy begins. */
+  /** Checks a manifest as a deploy does at its beginning. */
   async accept(
     text: string,
     { cloud = CLOUD, ignoreJobs = false } = {},

@@ -1,7 +1,7 @@
 import { request } from "node:https";
 import type { RowChange } from "@diskmesh/page/rows";
 
-/** What a browser is told of the page's rows, as it is told it. */
+/** The page's rows in the form that browsers get. */
 export interface PageFeed {
   /** Rows as they were told last, by "KIND NAME". */
   readonly rows: ReadonlyMap<string, Record<string, unknown> | null>;

@@ -23,7 +23,7 @@ interface KeyPair {
 
 /** The HTTPS face of a director that stands by, and whoever a test has answer where the leader's should be. */
 export class StandbyFace {
-  /** What this director believes. */
+  /** The leader's address that this director believes. */
   leaderAddress = `${LEADER_HOST}:7010`;
   /** So often nobody is known to lead. */
   missed = 0;
@@ -86,7 +86,7 @@ export class StandbyFace {
     });
   }
 
-  /** As after a start: nobody answers. */
+  /** Restores the state after a start: nobody answers. */
   async reset(): Promise<void> {
     const leader = this.#leader;
     this.#leader = undefined;

@@ -14,9 +14,9 @@ export class TestAgent {
   mountedCid: string | undefined;
   /** Where a disk is mounted beside the other one, to be copied to. */
   migrationTargetCid: string | undefined;
-  /** Whether it knows how to copy a disk to another. Takes effect with the next start. */
+  /** True when it can copy a disk to another. Takes effect with the next start. */
   canMigrate = false;
-  /** What persistent disks hold, by their cids. */
+  /** The content of persistent disks, by their cids. */
   readonly contents = new Map<string, string>();
   readonly calls: string[] = [];
   /** Thrown by the next methods, first to last; undefined lets one pass. */
@@ -26,14 +26,14 @@ export class TestAgent {
   readonly #gateOf = new Map<string, Gate>();
   /** Takes effect with the next start. */
   heartbeatIntervalMs = 60_000;
-  /** What it says in its next heartbeats. */
+  /** The content of its next heartbeats. */
   heartbeat: object = {};
-  /** Whether it runs jobs as BOSH's agents do; takes effect with the next start. */
+  /** True when it runs jobs as BOSH's agents do; takes effect with the next start. */
   hasJobs = false;
   jobState = "unknown";
-  /** What get_state says after each next start; "running" when there are no more. */
+  /** The answers of get_state after each next start; "running" when there are no more. */
   readonly startsAs: string[] = [];
-  /** What drain answers, first to last; 0 when there are no more. */
+  /** The answers of drain, first to last; 0 when there are no more. */
   readonly drains: number[] = [];
   /**
    * Takes other settings, before which it restarts as stock agents do; without it the agent does not know update_settings.
@@ -119,7 +119,7 @@ export class TestAgent {
     return [this.mountedCid, this.migrationTargetCid].filter((cid) => cid !== undefined);
   }
 
-  /** As a stock agent does: it copies whatever is mounted to whatever is the target, and takes that for the disk. */
+  /** Copies whatever is mounted to whatever is the target, and takes that for the disk, as a stock agent does. */
   #migrate(): void {
     const { mountedCid = "", migrationTargetCid } = this;
     if (migrationTargetCid === undefined) throw new Error("there is no migration target");
@@ -128,9 +128,9 @@ export class TestAgent {
     this.migrationTargetCid = undefined;
   }
 
-  /** What asked for it hears no more of that: nobody knows the task after the restart. */
+  /** The caller gets no answer: nobody knows the task after the restart. */
   async #takeSettings(settings: unknown): Promise<string> {
-    // What is left out stays as it is.
+    // Settings that are left out stay as they are.
     if ((settings as { readonly mbus?: unknown }).mbus === undefined) return "ok";
     if (JSON.stringify(settings) === this.#settings) return "ok";
     this.#settings = JSON.stringify(settings);

@@ -77,7 +77,7 @@ export class TestDirector {
   readonly vendors: Client<typeof VendorPassthruServiceDefinition>;
 
   private constructor(
-    /** What its CPIs have made, and how they behave. */
+    /** The objects of its CPIs, and the CPIs' behaviour. */
     readonly cpi: MemoryCloud,
     readonly dispatcher: MemoryDispatcher,
     readonly agents: readonly TestAgent[],
@@ -86,7 +86,7 @@ export class TestDirector {
     readonly certs: TestCertificates,
     readonly address: string,
     readonly config: object,
-    /** Of its config, log and tablet. */
+    /** The folder of its config, log and tablet. */
     readonly folder: string,
   ) {
     const options = {
@@ -159,7 +159,7 @@ export class TestDirector {
       folder,
       config,
       health: { address, tls: certs.files("operator"), serverRole: "director" },
-      // What a former director left at the dispatcher may keep the next one waiting for as long as a test says.
+      // Calls that a former director left at the dispatcher may keep the next one waiting, as long as a test says.
       waitFor: "leading",
     });
     return new TestDirector(cpi, dispatcher, agents, nats, process, certs, address, config, folder);
@@ -194,7 +194,7 @@ export class TestDirector {
     return (await this.deployments.deploy({ manifest, wait: true })).task as Task;
   }
 
-  /** What a task's log says, as "stage task state: message". */
+  /** Returns the lines of a task's log, as "stage task state: message". */
   async eventTexts(taskId: number): Promise<string[]> {
     const { lines } = await this.tasks.getTaskOutput({ taskId, type: "event" });
     return lines.map(decodeEvent).map(({ stage, task, state, message }) => `${stage} ${task} ${state}: ${message}`);

@@ -1,4 +1,4 @@
-import { AgentDriverServiceDefinition } from "@diskmesh/api/agent";
+import { AgentDriverServiceDefinition } from "@diskmesh/api/internal";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { VendorCalls } from "@diskmesh/disk-agent/testing";
 import { silentLogger } from "@diskmesh/domain";

@@ -5,8 +5,8 @@ import type { JobOf } from "../store/task.js";
 type CallJob = JobOf<"call_vendor_method">;
 
 /**
- * What a director remembers of asynchronous calls and writes nowhere: secret arguments, and what its own drivers have
- * begun. It is gone with this director, as are the processes of its drivers.
+ * Asynchronous calls' unwritten state: secret arguments, and calls that the director's own drivers have begun. It ends
+ * with this director, as the processes of its drivers do.
  */
 export class CallMemory {
   readonly #secrets = new Map<number, JsonObject>();

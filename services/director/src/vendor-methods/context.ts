@@ -19,10 +19,10 @@ interface Vendors {
   readonly host: Pick<DriverHost, "call" | "hide">;
   readonly nodes: Pick<Nodes, "find">;
   readonly memory: CallMemory;
-  /** Of this start of the director: what its drivers had begun before has ended. */
+  /** The id of this start of the director: calls that its drivers had begun before have ended. */
   readonly startId: string;
   readonly asyncTimeoutMs: number;
-  /** For an agent to answer: that a method goes on, at the latest. */
+  /** The time for an agent to answer that a method goes on. */
   readonly callTimeoutMs: number;
   /** In [0, 1), for jitter. */
   readonly random: () => number;

@@ -77,7 +77,7 @@ export async function listDrivers(
   };
 }
 
-/** Who holds the lock of a node that is known, and how it failed last. */
+/** Returns the holder of a known node's lock, and the node's last failure. */
 export async function stateOfNode(
   { passthru, locks, tablet }: VendorContext,
   nodeId: string,

@@ -1,4 +1,4 @@
-import type { AgentDriverServiceDefinition, VendorDriver } from "@diskmesh/api/agent";
+import type { AgentDriverServiceDefinition, VendorDriver } from "@diskmesh/api/internal";
 import type { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { type JsonObject, messageOf, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { catchAllMethod } from "@diskmesh/driver/host";
@@ -26,7 +26,7 @@ export interface NodesOptions {
 export interface Node {
   readonly nodeId: string;
   readonly client: AgentDriverClient;
-  /** Of this start of its agent. */
+  /** The id of this start of the node's agent. */
   readonly bootId: string;
   readonly revision: string;
   readonly callable: VendorMethods;

@@ -62,7 +62,7 @@ export interface PassthruOptions {
   readonly syncTimeoutMs: number;
 }
 
-/** What a method was found in, and how it is called there. */
+/** A found method, and how it is called there. */
 interface Callable {
   readonly nodeId: string;
   readonly methods: VendorMethods;

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type JsonObject } from "@diskmesh/domain";
 
-/** Who may call a method. */
+/** The scope that a caller of a method needs. */
 export type VendorScope = "read" | "call" | "admin";
 
 /** One method that a driver publishes, as it is called. */
@@ -12,20 +12,23 @@ export interface VendorMethod {
   readonly async: boolean;
   readonly description: string;
   readonly scope: VendorScope;
-  /** Whether it needs its node's lock. */
+  /** True when it needs its node's lock. */
   readonly exclusiveLock: boolean;
   /** JSON schema of its arguments. */
   readonly schema: JsonObject;
 }
 
-/** What can be called of a node, or of a driver. */
+/** The methods of a node, or of a driver. */
 export interface VendorMethods {
   readonly methods: ReadonlyMap<string, VendorMethod>;
   /** Takes every name that is no method's. */
   readonly catchAll: Omit<VendorMethod, "name"> | undefined;
 }
 
-/** Of all drivers in the order given: the first method of a name has it, and the first catch-all the rest. */
+/**
+ * Returns the methods of all drivers in the order given: the first method of a name has it, and the first catch-all the
+ * rest.
+ */
 export function vendorMethods(
   methods: readonly VendorMethod[],
   [catchAll]: readonly Omit<VendorMethod, "name">[],
@@ -47,7 +50,7 @@ export function chosenMethod(of: VendorMethods, name: string, httpMethod: string
   return method;
 }
 
-/** Of arguments, what stands for something else where drivers are written. */
+/** Argument names that have another meaning in drivers. */
 const RESERVED = ["http_method", "task"];
 
 export function refuseReserved(args: JsonObject): void {
@@ -55,7 +58,7 @@ export function refuseReserved(args: JsonObject): void {
   if (name !== undefined) throw new InvalidArgumentError(`The parameter '${name}' is reserved: no method can take it`);
 }
 
-/** What somebody typed, fit for a line. */
+/** Returns typed text in a form that fits in a line. */
 function printable(text: string): string {
   return NAME.test(text) ? text : JSON.stringify(text.slice(0, 64));
 }

@@ -8,7 +8,7 @@ import type { JsonObject } from "../store/json.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import type { VmJobContext } from "./context.js";
 
-/** Whoever renews has heard the agent within a minute or two. */
+/** A renewal reached the agent within a minute or two before. */
 const AWAY_AFTER_MS = 5_000;
 
 /**
@@ -45,7 +45,7 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
       agentKeys: withKey(current.agentKeys, key),
     }));
     const mbus = { cert, ...(settings.mbus && { urls: settings.mbus.urls }) };
-    // By whom it knows the place of its logs changes with the authorities, too.
+    // The authorities of its log uploads change with the others.
     const { blobstores } = context.making.agentSettings;
     const given = { ...NO_SETTINGS, mbus, ...(blobstores !== undefined && { blobstores }) };
     // It answers when it is back, since only then has it taken what it was given.

@@ -53,7 +53,7 @@ export class AgentRenewals {
   #end = () => {};
   #taskId = 0;
   #warnAtMs = 0;
-  /** By the last look; undefined before the first. */
+  /** The result of the last sweep; undefined before the first. */
   #seen: { readonly ending: number; readonly firstEndAtMs: number } | undefined;
   #running = Promise.resolve();
 
@@ -120,11 +120,11 @@ export class AgentRenewals {
     const due = found.instances.filter(
       ({ agentKeys = [], vmState, ignore }) => vmState === "running" && !ignore && isDue(agentKeys, trust, nowMs),
     );
-    // What was renewed begins anew when it is due again.
+    // A renewed agent's tries begin anew when it is due again.
     const dueKeys = new Map(due.map(({ agentId, agentKeys }) => [agentId, agentKeys ?? []]));
     for (const [agentId, { pin }] of this.#tried) {
       const [first, ...others] = dueKeys.get(agentId) ?? [];
-      // What it is to trust may change while it is renewed: then it is due again at once, though nothing failed.
+      // The trust may change during a renewal: the agent is due again at once, though nothing failed.
       if (first === undefined || (others.length === 0 && first.pin !== pin)) this.#tried.delete(agentId);
     }
     if (!found.isBusy) await this.#renew(due.filter(({ agentId }) => this.#isReady(agentId)).slice(0, AT_ONCE));

@@ -11,7 +11,7 @@ import type { VmJobContext } from "./context.js";
 
 const STAGE = "Checking vms";
 
-/** What was found: the VM is gone, or its agent does not answer, or cannot since it has no certificate, or both are there. */
+/** The finding: the VM is gone, its agent does not answer, its agent has no valid certificate, or both are there. */
 type Finding = "gone" | "silent" | "shut_out" | "there";
 
 /** Once for each task: finds out which VMs are gone and which agents do not answer. */

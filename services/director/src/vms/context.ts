@@ -2,11 +2,11 @@ import type { AgentCertificates } from "../agents/agent-certificates.js";
 import type { DiskJobContext } from "../disks/context.js";
 import type { AgentSettings } from "../specs/agent-settings.js";
 
-/** What VMs are made with beside their CPI. */
+/** The inputs of making VMs beside their CPI. */
 interface VmMaking {
   /** Serves VMs whose CPI or stemcell is of version 1. */
   readonly boshRegistry: { ensureServing(): Promise<void> };
-  /** What agents are told in the env of create_vm. */
+  /** The agents' settings in the env of create_vm. */
   readonly agentSettings: AgentSettings;
   /** Undefined when agents get no certificates of their own. */
   readonly agentCertificates: AgentCertificates | undefined;

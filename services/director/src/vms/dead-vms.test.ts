@@ -63,7 +63,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
   it("are deleted though their CPI has them, and made anew, no more at once than the update block says", async () => {
     const instances = await deployed("api", 2);
     const before = await instances();
-    // Until two run at once, each waits a while for another.
+    // Each call waits a while for another, until two run at once.
     director.cpi.awaitedAtOnce.set("deleteVm", 2);
     await switchTo(false);
     await stopAgents(

@@ -15,7 +15,7 @@ import type { TaskRun } from "../tasks/task-run.js";
 import type { VmJobContext } from "./context.js";
 import { deleteInstance, forgetBoshRegistrySettings } from "./vm-steps.js";
 
-/** As far as it can be done; what cannot is left behind: nothing of it is recorded any more but as a possible orphan. */
+/** Deletes as much as possible. Objects that cannot be deleted stay behind, recorded only as possible orphans. */
 export async function deleteInstanceByForce(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   await orElse(run, deleteInstance(context, run, instance), async (reason) => {
     const orphaned = await context.tablet.transact((tx) => {
@@ -41,7 +41,7 @@ export async function deleteDiskByForce(context: VmJobContext, run: TaskRun, { n
   });
 }
 
-/** What a task has left behind, for its result; empty when that is nothing. */
+/** Returns the objects that a task has left behind, for its result; empty for none. */
 export function leftBehindBy(taskId: number, orphans: Iterable<PossibleOrphan>): string {
   const left = [...orphans].filter((orphan) => orphan.taskId === taskId);
   if (left.length === 0) return "";

@@ -11,7 +11,7 @@ import { applyTo } from "./introduce-agent.js";
  * the fleet, run no jobs. All need the instance's lock.
  */
 
-/** What becomes of an instance once its jobs are stopped. */
+/** The fate of an instance once its jobs are stopped. */
 export type StopIntent = "restart" | "stop" | "delete_vm" | "delete_instance";
 
 export interface StopOptions {
@@ -89,7 +89,7 @@ export async function stopJobs(
   if (jobs === "stopped") return;
   const vmGoes = intent === "delete_vm" || intent === "delete_instance";
   const event = { stage: "Stopping jobs", task: formatInstance(instance) };
-  // Whoever finds it like that knows that they may not run.
+  // A reader of this state knows that the jobs may not run.
   await recordJobs(context, instanceId, "stopping");
   try {
     await context.agents.awaitAnswer(run, agentId, context.limits.agents.detachTimeoutMs);

@@ -9,17 +9,20 @@ export interface NetworkNeeds {
   readonly group: string;
   readonly index: number;
   readonly az: string;
-  /** By network name; an instance keeps its addresses. */
+  /** Addresses by network name; an instance keeps its addresses. */
   readonly ips: Readonly<Record<string, string>>;
-  /** Whether another instance has that address of that network. */
+  /** Returns true when another instance has that address of that network. */
   readonly isTaken: (network: string, ip: string) => boolean;
-  /** Whether one of another deployment has it. Within the deployment whoever has a static one of another gives way. */
+  /**
+   * Returns true when another deployment has it. Within the deployment, an instance with another's static address gives
+   * way.
+   */
   readonly isForeign: (network: string, ip: string) => boolean;
 }
 
 const MOST_NAMES_LISTED = 10;
 
-/** Of dynamic networks, which are IPv4's in BOSH. */
+/** The prefix in dynamic networks, which are IPv4's in BOSH. */
 const ONE_IPV4_ADDRESS = "32";
 
 /**

@@ -14,7 +14,7 @@ import { formatStemcell, type Stemcell } from "../store/stemcell.js";
 import type { VmJobContext } from "./context.js";
 import { settleNetworks } from "./networks.js";
 
-/** What an instance's VM is to be made of, but for what only its CPI can say. */
+/** The plan of an instance's VM, without the facts that only its CPI can tell. */
 export interface VmPlan extends WantedVm {
   readonly stemcell: Stemcell | undefined;
   readonly ips: Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ export function cpiFor(context: VmJobContext, tables: DirectorTables, { az }: Pi
   return cpiOfAz(azNamed(context.configs.cloud.current(tables), az), context.configs.cpi.current(tables));
 }
 
-/** What the manifest and the configs say of an instance's VM now. */
+/** Returns the VM that the manifest and the configs want for an instance now. */
 export function planVm(context: VmJobContext, tables: DirectorTables, instance: Instance): VmPlan {
   const manifest = manifestOf(context, tables, instance.deployment);
   const config = context.configs.cloud.current(tables);

@@ -272,7 +272,7 @@ async function removeVm(
   await run.stage(stage, formatInstance(instance), work, because);
 }
 
-/** What the bosh-registry tells an agent goes with its VM. */
+/** Removes the bosh-registry's settings of an agent together with its VM. */
 export function forgetBoshRegistrySettings(tx: DirectorTransaction, { vmCid, agentId, vmToken }: Instance): void {
   tx.registrySettings.delete(vmCid);
   for (const agent of new Set([agentId, vmToken])) {

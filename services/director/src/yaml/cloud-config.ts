@@ -46,7 +46,7 @@ const cloudConfigSchema = z.looseObject({
   networks: z.array(networkSchema).nullish(),
 });
 
-/** Of each kind, in one config. They are put together, and looked through for what comes twice. */
+/** The most names of each kind in one config. Configs are merged, and doubled names are looked for. */
 const MAX_NAMES = 10_000;
 
 /** One cloud config in BOSH's format. */
@@ -66,7 +66,7 @@ export function parseCloudConfig(content: string, limits: TextLimits): CloudConf
   };
 }
 
-/** What a new cloud config may not say of its networks. */
+/** Yields the faults of a new cloud config's networks. */
 function* issuesOf({ networks }: z.output<typeof cloudConfigSchema>): Generator<Issue> {
   for (const [index, spec] of (networks ?? []).entries()) {
     const path = ["networks", index];

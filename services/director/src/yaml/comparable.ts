@@ -5,7 +5,7 @@ import { readYaml, storedLimits } from "./document.js";
 
 // Known to this process alone, so that a mark says nothing of what it stands for.
 const KEY = randomBytes(32);
-/** What may hold secrets, of cpi-configs and of manifests. */
+/** Keys of cpi-configs and manifests that may hold secrets. */
 const SECRET_KEYS = ["properties", "env"];
 const MARK = /<redacted [0-9a-f]{64}>/g;
 

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { MAX_YAML_DEPTH, plainValue, tooDeep, YamlError } from "./plain.js";
 import { wordsOf } from "./words.js";
 
-/** What a text is, for error messages: "cloud config `default`". */
+/** The limits of a text. `what` names it in error messages: "cloud config `default`". */
 export interface TextLimits {
   readonly what: string;
   readonly sizeBytes: number;
@@ -14,24 +14,24 @@ export interface TextLimits {
   readonly holdsSecrets?: boolean;
 }
 
-/** For a text that was accepted once. */
+/** Returns the limits of a text that was accepted once. */
 export function storedLimits(what: string): TextLimits {
   return { what, sizeBytes: Number.POSITIVE_INFINITY, stored: true };
 }
 
-/** What is wrong with a value, and where it is. */
+/** A fault of a value, and its place. */
 export interface Issue {
   readonly path: readonly PropertyKey[];
   readonly message: string;
 }
 
-/** What is wrong with a part of a text. */
+/** A fault of a part of a text. */
 export interface Fault {
   readonly offset: number;
   readonly message: string;
 }
 
-/** What holds for a text that is new, beside its shape. */
+/** The checks of a new text, beside its shape. */
 export interface Checks<Value> {
   /** Every other key of the outermost mapping is refused. */
   readonly knownKeys?: readonly string[];
@@ -157,7 +157,7 @@ function refuseUnknownKeys(read: ReadDocument, what: string, known: readonly str
   );
 }
 
-/** Of the innermost part of the path that is there. */
+/** Returns the line of the innermost part of the path that exists. */
 function lineOf({ document, lines }: ReadDocument, path: readonly (string | number)[]): number {
   for (let length = path.length; length >= 0; length--) {
     const node = nodeAt(document, path.slice(0, length));

@@ -12,7 +12,7 @@ import { type Manifest, type ManifestLimits, parseManifest } from "./manifest.js
 import { parseResurrectionConfig } from "./resurrection-config.js";
 import { parseStemcellManifest, type StemcellManifest } from "./stemcell-manifest.js";
 
-/** What is to be made of one text, or of two. It travels to worker threads. */
+/** The work on one text, or on two. It travels to worker threads. */
 export type Reading =
   | { readonly format: "cloud_config"; readonly text: string; readonly limits: TextLimits }
   | { readonly format: "cpi_config"; readonly text: string; readonly limits: TextLimits }
@@ -36,7 +36,7 @@ export type Reading =
 export type Format = Reading["format"];
 export type ReadingOf<F extends Format> = Extract<Reading, { readonly format: F }>;
 
-/** What becomes of each. All of it is JSON. */
+/** The result of each reading. All of it is JSON. */
 export interface Results {
   readonly cloud_config: CloudConfig;
   readonly cpi_config: readonly CpiDefinition[];

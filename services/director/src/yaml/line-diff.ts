@@ -7,7 +7,7 @@ export interface ChangedLine {
   readonly change: LineChange;
 }
 
-/** Of two texts that are not short together, more changes than these are not told apart: half a second, at most. */
+/** Texts that are long together are compared up to so many changes: half a second, at most. */
 const MAX_CHANGES = 4_000;
 const MAX_CELLS_OF_SHORT_TEXTS = 4_000_000;
 

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { formatIp, parseIpRange } from "../specs/ip.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 
-/** Of one range, and of all in a manifest: a few bytes can stand for millions. */
+/** The most addresses of one range, and of all in a manifest: a few bytes can stand for millions. */
 const MAX_IPS_OF_RANGE = 10_000;
 export const MAX_STATIC_IPS = 20_000;
 
@@ -83,7 +83,7 @@ export function nicGroupOf(value: unknown): string | null | undefined {
   return /^(0|[1-9][0-9]{0,8})$/.test(text) ? text : undefined;
 }
 
-/** Of an element of `static_ips`. */
+/** Returns the addresses of an element of `static_ips`. */
 export function addressesOf(text: string): string[] {
   const { first } = parseIpRange(text);
   return Array.from({ length: countAddresses(text) }, (_, index) => formatIp(first + BigInt(index)));

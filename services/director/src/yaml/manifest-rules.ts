@@ -12,7 +12,7 @@ import { nameSchema } from "./schema.js";
 
 type Path = readonly PropertyKey[];
 
-/** What only matters to jobs, at the top and in instance groups: refused, or left out with `ignoreJobs`. */
+/** Keys that matter to jobs alone, at the top and in instance groups: refused, or left out with `ignoreJobs`. */
 export const OF_JOBS: readonly string[] = ["releases", "addons", "jobs", "properties"];
 
 const NO_JOBS = "diskmesh runs no jobs: leave it out, or set deployments.ignoreJobs in the director's config";
@@ -49,7 +49,7 @@ const GROUP_KEYS = [
 /** Refused by the shape, which says what to give instead. */
 const REFUSED_GROUP_KEYS = ["vm_resources", "persistent_disks"];
 
-/** What a new manifest may not say, beside what its shape forbids. */
+/** Yields the faults of a new manifest that its shape does not forbid. */
 export function* issuesOf(manifest: ManifestDocument, ignoreJobs: boolean): Generator<Issue> {
   yield* jobIssues(manifest, ignoreJobs, []);
   for (const key of ["variables", "features", "compilation"]) {
@@ -165,7 +165,7 @@ function* migrationIssues(groups: readonly GroupDocument[]): Generator<Issue> {
   }
 }
 
-/** As BOSH finds them. Nothing of the value is told: what is around a variable may be secret. */
+/** BOSH's pattern for variables. Messages show nothing of the value: the text around a variable may be secret. */
 const VARIABLE = /\(\(.*?\)\)/;
 
 function* variableIssues(value: unknown, path: Path, ignoreJobs: boolean): Generator<Issue> {
@@ -186,7 +186,10 @@ function isOfJobs(key: string, path: Path): boolean {
   return OF_JOBS.includes(key) && (path.length === 1 || (path.length === 3 && path[0] === "instance_groups"));
 }
 
-/** Of several networks one must say where names are resolved, and one where packets go that no other network takes. */
+/**
+ * Yields the faults of several networks' defaults: one must resolve names, and one must carry the packets that no other
+ * network takes.
+ */
 function* defaultIssues({ networks }: GroupDocument, place: Path): Generator<Issue> {
   if (networks == null || networks.length < 2) return;
   const path = [...place, "networks"];

@@ -24,7 +24,7 @@ export interface Manifest {
   readonly stemcells: readonly WantedStemcell[];
   readonly tags: JsonObject;
   readonly groups: readonly GroupSpec[];
-  /** Of what it asks for and nobody does. */
+  /** Warnings about wishes that nobody fulfils. */
   readonly warnings: readonly string[];
 }
 
@@ -66,7 +66,7 @@ export function parseManifest(text: string, limits: ManifestLimits): Manifest {
   return { name: parsed.name, stemcells, tags: parsed.tags ?? {}, groups, warnings: warningsOf(parsed) };
 }
 
-/** Of a pair of YAML, within so many others and what is around them: at the top, or in an instance group. */
+/** Returns true for a YAML pair that is left out: at the top, or in an instance group, by the depth of its place. */
 function isLeftOut(key: string, depth: number): boolean {
   return OF_JOBS.includes(key) && (depth === 2 || depth === 5);
 }

@@ -12,7 +12,7 @@ const MIB_BYTES = 1024 * 1024;
 const SMALL_BYTES = MIB_BYTES / 64;
 /** Each takes up to the timeout. */
 const ONE_OF = 5;
-/** What the director's own thread may work, at most, between another client's question and its answer. */
+/** The most processor time of the director's own thread between another client's question and its answer. */
 const WAIT_CPU_MS = 100;
 /** Between two reads of the other client, so that most of the time is left to what is read. */
 const PAUSE_MS = 10;
@@ -83,7 +83,7 @@ describe("YAML that is slow to read", function () {
     if (!existsSync(`/proc/${process.pid}/schedstat`)) skipBecause(this, "/proc does not say how long a thread ran");
     director = await TestDirector.start({ deployments: { ignoreJobs: true } });
     pid = director.process.pid;
-    // What was never run is slower than it will ever be again.
+    // A first run is slower than any later one.
     for (const [, send] of WAYS) await outcomeOf(send, "- 1\n");
   });
   after(() => director?.stop());

@@ -16,7 +16,7 @@ const stemcellSchema = z.looseObject({
   api_version: z.int().min(0).max(1_000).nullish(),
 });
 
-/** What a stemcell says of itself. */
+/** The manifest inside a stemcell. */
 export interface StemcellManifest {
   readonly name: string;
   readonly version: string;

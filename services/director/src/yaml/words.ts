@@ -1,6 +1,6 @@
 import type { ErrorCode } from "yaml";
 
-/** What is wrong with a text that may hold secrets: the parser's own words quote it. */
+/** Returns the description of a fault in a text that may hold secrets, because the parser's own messages quote it. */
 export const wordsOf = (code: ErrorCode): string => WORDS[code];
 
 const WORDS: Readonly<Record<ErrorCode, string>> = {

@@ -1,7 +1,7 @@
 import { type Document, isScalar, type Pair, type Scalar, visit } from "yaml";
 import type { Fault } from "./document.js";
 
-/** What YAML 1.1, which BOSH's CLI reads, takes for another value than YAML 1.2 does. */
+/** Texts that YAML 1.1, which BOSH's CLI reads, takes for another value than YAML 1.2 does. */
 const ONLY_IN_1_1: readonly (readonly [RegExp, string])[] = [
   [/^(y|yes|n|no|on|off)$/i, "is true or false in YAML 1.1, and a text in YAML 1.2: write true or false, or quote it"],
   [/^[-+]?0[0-9_]+$/, "is octal in YAML 1.1, and decimal in YAML 1.2: quote it, or write it without leading zeros"],
@@ -9,7 +9,7 @@ const ONLY_IN_1_1: readonly (readonly [RegExp, string])[] = [
   [/^[-+]?(0x[0-9a-f]*|[0-9]+)_[0-9a-f_]*(\.[0-9_]*)?$/i, "is a number in YAML 1.1 only: quote it, or leave the _ out"],
 ];
 
-/** What the CLI, of all of YAML 1.1, does not take for a number. */
+/** Numbers of YAML 1.1 that the CLI does not take for numbers. */
 const SEXAGESIMAL = /^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$/;
 
 /**

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { type DeviceId, type DiskId, InvalidArgumentError, silentLogger } from "@diskmesh/domain";
 import { createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";

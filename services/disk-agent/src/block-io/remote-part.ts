@@ -1,4 +1,4 @@
-import type { BlockIoRequest, BlockIoResponse, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import type { BlockIoRequest, BlockIoResponse, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import {
   type BackoffLimits,
   backoffMs,

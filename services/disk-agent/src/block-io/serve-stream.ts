@@ -1,4 +1,4 @@
-import type { BlockIoRequest, BlockIoResponse } from "@diskmesh/api/agent";
+import type { BlockIoRequest, BlockIoResponse } from "@diskmesh/api/internal";
 import {
   formatIdentity,
   type Identity,

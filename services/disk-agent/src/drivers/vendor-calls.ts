@@ -4,7 +4,7 @@ import type {
   JoinMethodRequest,
   JoinMethodResponse,
   ListMethodsResponse,
-} from "@diskmesh/api/agent";
+} from "@diskmesh/api/internal";
 import { AbortedError, type Logger, NotFoundError, OutdatedError, parseId } from "@diskmesh/domain";
 import {
   DriverHost,

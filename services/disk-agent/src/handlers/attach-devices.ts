@@ -1,4 +1,4 @@
-import type { AttachDevicesRequest, AttachDevicesResponse } from "@diskmesh/api/agent";
+import type { AttachDevicesRequest, AttachDevicesResponse } from "@diskmesh/api/internal";
 import type { AgentContext } from "../context.js";
 import { orderDevices } from "./order-devices.js";
 

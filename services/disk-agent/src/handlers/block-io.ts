@@ -1,4 +1,4 @@
-import type { BlockIoRequest, BlockIoResponse } from "@diskmesh/api/agent";
+import type { BlockIoRequest, BlockIoResponse } from "@diskmesh/api/internal";
 import type { CallContext } from "@diskmesh/rpc";
 import { serveBlockIo } from "../block-io/serve-stream.js";
 import type { AgentContext } from "../context.js";

@@ -1,4 +1,4 @@
-import type { CloseSessionRequest, CloseSessionResponse } from "@diskmesh/api/agent";
+import type { CloseSessionRequest, CloseSessionResponse } from "@diskmesh/api/internal";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
 import { encodeOutcome, parseDeviceIds, parseLeaderStamp, parseSessionNumber } from "../wire.js";

@@ -1,4 +1,4 @@
-import type { DetachDevicesRequest, DetachDevicesResponse } from "@diskmesh/api/agent";
+import type { DetachDevicesRequest, DetachDevicesResponse } from "@diskmesh/api/internal";
 import type { AgentContext } from "../context.js";
 import { orderDevices } from "./order-devices.js";
 

@@ -1,4 +1,4 @@
-import type { EraseDeviceRequest, EraseDeviceResponse } from "@diskmesh/api/agent";
+import type { EraseDeviceRequest, EraseDeviceResponse } from "@diskmesh/api/internal";
 import { parseDeviceId } from "@diskmesh/domain";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";

@@ -1,4 +1,4 @@
-import type { ExportDiskRequest, ExportDiskResponse } from "@diskmesh/api/agent";
+import type { ExportDiskRequest, ExportDiskResponse } from "@diskmesh/api/internal";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
 import { isGranted } from "../devices/outcome.js";

@@ -1,4 +1,4 @@
-import type { ListDevicesResponse } from "@diskmesh/api/agent";
+import type { ListDevicesResponse } from "@diskmesh/api/internal";
 import type { AgentContext } from "../context.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import { encodeAgentDevice } from "../wire.js";

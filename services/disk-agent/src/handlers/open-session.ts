@@ -1,4 +1,4 @@
-import type { OpenSessionRequest, OpenSessionResponse } from "@diskmesh/api/agent";
+import type { OpenSessionRequest, OpenSessionResponse } from "@diskmesh/api/internal";
 import { parseDiskId, parseHostId } from "@diskmesh/domain";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";

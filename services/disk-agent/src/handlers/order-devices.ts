@@ -1,4 +1,4 @@
-import type { DeviceOrder, DeviceOutcome } from "@diskmesh/api/agent";
+import type { DeviceOrder, DeviceOutcome } from "@diskmesh/api/internal";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
 import { decideEach, type OrderKind } from "../model/memory.js";

@@ -1,4 +1,4 @@
-import type { RescanDevicesResponse } from "@diskmesh/api/agent";
+import type { RescanDevicesResponse } from "@diskmesh/api/internal";
 import type { AgentContext } from "../context.js";
 
 export async function rescanDevices({ bootId, rescan }: AgentContext): Promise<RescanDevicesResponse> {

@@ -1,4 +1,4 @@
-import type { UnexportDiskRequest, UnexportDiskResponse } from "@diskmesh/api/agent";
+import type { UnexportDiskRequest, UnexportDiskResponse } from "@diskmesh/api/internal";
 import { parseDiskId } from "@diskmesh/domain";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";

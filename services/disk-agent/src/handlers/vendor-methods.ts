@@ -7,7 +7,7 @@ import type {
   JoinMethodResponse,
   ListMethodsRequest,
   ListMethodsResponse,
-} from "@diskmesh/api/agent";
+} from "@diskmesh/api/internal";
 import type { CallContext } from "@diskmesh/rpc";
 import type { AgentContext } from "../context.js";
 

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { DiskAgentServiceDefinition, type ListDevicesResponse } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition, type ListDevicesResponse } from "@diskmesh/api/internal";
 import { AbortedError } from "@diskmesh/domain";
 import { type Client, createClient, waitForHealth } from "@diskmesh/rpc";
 import { type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";

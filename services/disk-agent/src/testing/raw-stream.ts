@@ -1,4 +1,4 @@
-import { type BlockIoRequest, type BlockIoResponse, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { type BlockIoRequest, type BlockIoResponse, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { createClient, type PartialOf, type TlsFiles } from "@diskmesh/rpc";
 import { AsyncQueue } from "../block-io/async-queue.js";
 

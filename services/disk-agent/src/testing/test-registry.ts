@@ -1,11 +1,12 @@
-import { DiskAgentServiceDefinition, type OrderOutcome } from "@diskmesh/api/agent";
 import {
   AgentRegistrationServiceDefinition,
+  DiskAgentServiceDefinition,
   type HeartbeatRequest,
+  type OrderOutcome,
   type Predecessor,
   type RegisterAgentRequest,
   RegisterAgentResponse,
-} from "@diskmesh/api/registry";
+} from "@diskmesh/api/internal";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
 import { eventually, fakeHandlers, freePort } from "@diskmesh/testkit";
 

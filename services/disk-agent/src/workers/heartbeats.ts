@@ -1,4 +1,4 @@
-import type { AgentRegistrationServiceDefinition, DeviceHealth } from "@diskmesh/api/registry";
+import type { AgentRegistrationServiceDefinition, DeviceHealth } from "@diskmesh/api/internal";
 import {
   AbortedError,
   type BackoffLimits,

@@ -1,4 +1,4 @@
-import type { RegisterAgentResponse } from "@diskmesh/api/registry";
+import type { RegisterAgentResponse } from "@diskmesh/api/internal";
 import { type Logger, messageOf, retryDelayMs } from "@diskmesh/domain";
 import type { AgentContext } from "../context.js";
 import { highestNumbers } from "../model/highest-numbers.js";

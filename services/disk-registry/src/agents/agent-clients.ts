@@ -1,4 +1,4 @@
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { DomainError, type HostId, messageOf, UnavailableError } from "@diskmesh/domain";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 import type { Leader } from "../model/devices/orders.js";

@@ -1,13 +1,14 @@
 import {
   AbortedError,
   type DomainError,
+  formatIdentity,
   type HostId,
   InvalidArgumentError,
   InvalidStateError,
   type Logger,
   parseId,
 } from "@diskmesh/domain";
-import type { Clock } from "@diskmesh/service";
+import type { Clock, LineLimit } from "@diskmesh/service";
 import type { RegistryLimits } from "../config/limits.js";
 import type { Leader } from "../model/devices/orders.js";
 import {
@@ -60,10 +61,17 @@ export class Fleet {
     private readonly clock: Clock,
     private readonly limits: RegistryLimits,
     private readonly log: Logger,
+    private readonly refusalLines: LineLimit,
   ) {}
 
-  static async open(tablet: RegistryTablet, clock: Clock, limits: RegistryLimits, log: Logger): Promise<Fleet> {
-    const fleet = new Fleet(tablet, clock, limits, log);
+  static async open(
+    tablet: RegistryTablet,
+    clock: Clock,
+    limits: RegistryLimits,
+    log: Logger,
+    refusalLines: LineLimit,
+  ): Promise<Fleet> {
+    const fleet = new Fleet(tablet, clock, limits, log, refusalLines);
     await fleet.#begin();
     return fleet;
   }
@@ -240,7 +248,8 @@ export class Fleet {
 
   #refuse(hostId: HostId, { tabletGeneration, deviceGeneration, sessionNumber }: Remembered, reason: string): Error {
     const error = refusedNumbers(hostId, reason);
-    if (!this.refused.has(hostId))
+    const caller = formatIdentity({ role: "disk-agent", name: hostId });
+    if (!this.refused.has(hostId) && this.refusalLines.admits(caller))
       this.log.error({ hostId, tabletGeneration, deviceGeneration, sessionNumber }, error.message);
     this.refused.set(hostId, { tabletGeneration, deviceGeneration, sessionNumber, heardAtMs: this.clock.nowMs() });
     this.#askAgain(hostId);

@@ -1,6 +1,6 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import type { KeptLists } from "@diskmesh/rpc";
-import type { Changes } from "@diskmesh/service";
+import type { Changes, LineLimit } from "@diskmesh/service";
 import type { Doing } from "../model/events/events.js";
 import type { Known } from "../model/explain/cause.js";
 import type { LastRegistrations, ReportedExport } from "../model/hosts/registration.js";
@@ -20,6 +20,8 @@ export interface Context extends WorkContext {
   readonly watchers: { count: number };
   readonly lists: KeptLists<RegistryTables>;
   readonly workers: Workers;
+  /** For log lines about what agents are refused, beside those of failed calls. */
+  readonly refusalLines: LineLimit;
   /**
    * Resolves in a later turn of the event loop, for so many registrations each turn: heartbeats, the store's answers and
    * timers are heard between thousands of registrations that arrive at once.

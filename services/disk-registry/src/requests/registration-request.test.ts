@@ -1,4 +1,4 @@
-import { RegisterAgentRequest } from "@diskmesh/api/registry";
+import { RegisterAgentRequest } from "@diskmesh/api/internal";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { REGISTRY_LIMITS } from "../config/limits.js";

@@ -1,4 +1,4 @@
-import type { RegisterAgentRequest, ReportedDevice as ReportedDeviceMessage } from "@diskmesh/api/registry";
+import type { RegisterAgentRequest, ReportedDevice as ReportedDeviceMessage } from "@diskmesh/api/internal";
 import {
   type HostId,
   InvalidArgumentError,

@@ -1,5 +1,9 @@
-import { type DeviceOutcome as DeviceOutcomeMessage, OrderOutcome } from "@diskmesh/api/agent";
-import type { Stamp as StampMessage } from "@diskmesh/api/common";
+import {
+  type DeviceOutcome as DeviceOutcomeMessage,
+  OrderOutcome,
+  type StampedDevice as StampedDeviceMessage,
+  type Stamp as StampMessage,
+} from "@diskmesh/api/internal";
 import {
   ActionCode,
   type ActionResult as ActionResultMessage,
@@ -20,7 +24,6 @@ import {
   type Publication as PublicationMessage,
   PublicationState,
   type RefusedNumbers as RefusedNumbersMessage,
-  type StampedDevice as StampedDeviceMessage,
   type Trouble as TroubleMessage,
 } from "@diskmesh/api/registry";
 import { type HostId, InvalidArgumentError, identifiedBy } from "@diskmesh/domain";

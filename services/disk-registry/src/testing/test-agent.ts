@@ -1,20 +1,18 @@
 import {
+  AgentRegistrationServiceDefinition,
   type AttachDevicesRequest,
   type DetachDevicesRequest,
   DiskAgentServiceDefinition,
   type EraseDeviceRequest,
   type ExportDiskRequest,
+  type HeartbeatRequest,
   type OpenSessionRequest,
   OrderOutcome,
-  type UnexportDiskRequest,
-} from "@diskmesh/api/agent";
-import {
-  AgentRegistrationServiceDefinition,
-  type HeartbeatRequest,
   type RegisterAgentRequest,
   type RegisterAgentResponse,
   ReportedDevice,
-} from "@diskmesh/api/registry";
+  type UnexportDiskRequest,
+} from "@diskmesh/api/internal";
 import { compareStamps, OutdatedError, type Stamp, UnavailableError } from "@diskmesh/domain";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
 import { fakeHandlers, freePort } from "@diskmesh/testkit";

@@ -1,4 +1,4 @@
-import { OrderOutcome } from "@diskmesh/api/agent";
+import { OrderOutcome } from "@diskmesh/api/internal";
 import { silentLogger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/service";
 import { expect } from "chai";

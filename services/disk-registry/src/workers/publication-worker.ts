@@ -1,4 +1,4 @@
-import type { ExportDiskResponse, DeviceOutcome as OutcomeMessage } from "@diskmesh/api/agent";
+import type { ExportDiskResponse, DeviceOutcome as OutcomeMessage } from "@diskmesh/api/internal";
 import {
   AbortedError,
   type DeviceId,

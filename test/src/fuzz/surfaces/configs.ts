@@ -5,7 +5,7 @@ import type { Random } from "../../random.js";
 import { jsonText, spoilBytes, spoilJson, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 
-/** What an operator may hand in. */
+/** A config as an operator may upload it. */
 export interface ConfigInput {
   readonly as: "diff" | "update" | "deploy";
   readonly type: "cloud" | "cpi" | "manifest";
@@ -155,7 +155,7 @@ function text(random: Random, type: ConfigInput["type"]): Buffer {
   return random.chance(0.3) ? spoilBytes(random, Buffer.from(yaml)) : Buffer.from(yaml);
 }
 
-/** What costs most for its size. */
+/** Returns the text that costs most for its size. */
 function large(random: Random): Buffer {
   const bytes = random.pick([10_000, 100_000, REQUEST_BYTES_MAX]);
   const fill = random.pick([

@@ -9,7 +9,7 @@ import { Counts, Find, type Surface } from "../surface.js";
 
 export interface CpiInput {
   readonly method: (typeof METHODS)[number];
-  /** What it prints when asked about itself, and when asked for the method; in base64. */
+  /** The CPI's output for `info`, and for the method; both in base64. */
   readonly info: string;
   readonly answer: string;
   readonly stderr: string;

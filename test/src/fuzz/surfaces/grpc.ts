@@ -9,7 +9,7 @@ import { CALLERS, type Caller, TARGETS, type Target, type Targets } from "../tar
 export interface WireCall {
   readonly path: string;
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
-  /** What is written, in base64, a DATA frame or more each. */
+  /** The bytes to send, in base64, one or more DATA frames each. */
   readonly chunks: readonly string[];
   readonly ends: boolean;
   /** Undefined: not before it was answered, or has had its time. */
@@ -26,8 +26,8 @@ export interface GrpcInput {
 const SERVICES: Readonly<Record<Target, RegExp>> = {
   director: /^\/diskmesh\.director\./,
   "cpi-dispatcher": /^\/diskmesh\.cpi\./,
-  "disk-registry": /^\/diskmesh\.registry\./,
-  "disk-agent": /^\/diskmesh\.agent\./,
+  "disk-registry": /^\/diskmesh\.(?:registry\.|internal\.v1\.AgentRegistrationService)/,
+  "disk-agent": /^\/diskmesh\.internal\.v1\.(?:DiskAgent|AgentDriver)Service/,
 };
 const OTHER_PATHS = [
   "/grpc.health.v1.Health/Check",
@@ -150,7 +150,7 @@ export class GrpcSurface implements Surface {
   }
 }
 
-/** Who is let in, so that half of the calls get beyond the first check. */
+/** Callers that each service accepts, so that half of the calls pass the role check. */
 const ROLES_OF: Readonly<Record<Target, readonly Caller[]>> = {
   director: ["operator"],
   "cpi-dispatcher": ["director", "operator"],
@@ -223,7 +223,7 @@ function headers(random: Random): Record<string, string | string[]> {
   return all;
 }
 
-/** What a client may put into a header; Node's refuses the rest. */
+/** Returns a header value that Node's client can send. */
 function headerValue(random: Random): string {
   return strangeText(random).replace(/[^\x21-\x7e]/g, "?");
 }

@@ -66,9 +66,9 @@ const OPEN_ROUTES = [
 ] as const;
 
 interface HttpsInput extends Conversation {
-  /** For all of its requests that come with one. */
+  /** Sent with each request that carries a token. */
   readonly token?: MeantToken;
-  /** Whoever lets one of its requests in has believed a token that nobody may believe. */
+  /** True when the token must be refused: a request with it that succeeds is a find. */
   readonly forged?: boolean;
 }
 
@@ -107,7 +107,7 @@ export class HttpsSurface implements Surface {
     const heard = (await converse(socket, { ...said, writes })).toString("latin1");
     const statuses = [...heard.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map(([, status = ""]) => status);
     for (const status of statuses.length === 0 ? ["not answered"] : statuses) this.counts.add(status);
-    // What is not offered here is answered with 501.
+    // 501 is the right answer for a method that is not served.
     const bug = statuses.find((status) => status >= "500" && status !== "501");
     if (bug !== undefined) throw new Find(`a request over HTTPS is answered with ${bug}: ${heard.slice(0, 1_000)}`);
     if (forged !== true) return;

@@ -15,7 +15,7 @@ interface MbusInput {
 export interface MbusSurfaceOptions {
   readonly address: string;
   readonly director: TlsFiles;
-  /** Of the victim's agent. */
+  /** The certificate of the victim's agent. */
   readonly agent: TlsFiles;
 }
 
@@ -47,7 +47,7 @@ export class MbusSurface implements Surface {
   readonly counts = new Counts();
   #sent = 0;
   #heard: (() => void) | undefined;
-  /** As the director calls itself in its requests. */
+  /** The name that the director gives itself in requests. */
   #directorId = "unknown";
 
   private constructor(

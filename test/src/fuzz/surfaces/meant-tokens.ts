@@ -2,7 +2,7 @@ import { createHmac, generateKeyPairSync, type KeyObject, sign } from "node:cryp
 import type { Random } from "../../random.js";
 import { jsonText, strangeJson, strangeText } from "../strange.js";
 
-/** Who signs a token: the UAA that the director believes, or nobody whom it may believe. */
+/** Signers of tokens: the UAA that the director trusts, and ones that it must not trust. */
 const SIGNERS = ["uaa", "uaa", "uaa", "nobody", "another", "public key"] as const;
 
 /** A token as an input has it. It is signed when it is sent: no signature of it is the same twice. */
@@ -35,12 +35,12 @@ function signedText(...parts: readonly Buffer[]): string {
   return parts.map((part) => part.toString("base64url")).join(".");
 }
 
-/** Whether it lets nobody in, however well all else is. */
+/** Returns true when the signature alone must make the director refuse the token. */
 export function isForged({ signer }: MeantToken): boolean {
   return signer !== "uaa";
 }
 
-/** What a mesh has for a UAA. */
+/** The keys that stand in for a UAA. */
 export interface UaaKeys {
   readonly privateKey: KeyObject;
   /** PEM, as the director has it. */
@@ -59,7 +59,7 @@ export function signed({ text, signer }: MeantToken, uaa: UaaKeys): string {
 
 function signatureOf(text: string, signer: MeantToken["signer"], { privateKey, publicPem }: UaaKeys): Buffer {
   if (signer === "nobody") return Buffer.alloc(0);
-  // Whoever takes the key for a secret is let in by what everybody may know.
+  // A verifier that takes the public key for an HMAC secret accepts this signature, which anybody can make.
   if (signer === "public key") return createHmac("sha256", publicPem).update(text).digest();
   const key = signer === "uaa" ? privateKey : newUaaKeys().privateKey;
   return sign("sha256", Buffer.from(text), { key, dsaEncoding: "ieee-p1363" });

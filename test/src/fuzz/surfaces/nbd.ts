@@ -72,7 +72,7 @@ function request(random: Random): Buffer {
   });
   if (random.chance(0.02)) head.writeUInt32BE(random.below(2 ** 32), 0);
   if (command !== COMMAND.WRITE) return head;
-  // What is too long is announced and not sent, as by one who lies.
+  // A payload above the limit is announced and not sent, as a lying client does.
   const payload = lengthBytes <= 2 ** 20 && random.chance(0.95) ? lengthBytes : random.below(100);
   return Buffer.concat([head, Buffer.alloc(payload, random.below(256))]);
 }

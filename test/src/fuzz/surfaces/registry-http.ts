@@ -25,7 +25,7 @@ export class RegistryHttpSurface implements Surface {
 
   next(random: Random): Buffer {
     const requests = Array.from({ length: random.pick([1, 1, 2, 10]) }, () => this.#request(random));
-    // Who guesses logins is slowed down by address, and all that follows would be refused at the door.
+    // Wrong logins slow their address down, and one address would soon have every request refused.
     const from = `127.7.${random.below(256)}.${random.below(256)}`;
     return Buffer.from(JSON.stringify({ ...conversation(random, requests), from } satisfies RegistryHttpInput));
   }

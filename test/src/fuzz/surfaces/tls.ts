@@ -4,13 +4,13 @@ import { randomBytes, spoilBytes } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 import { type Caller, came, closedWithin, TARGETS, type Target, type Targets } from "../targets.js";
 
-/** What a stranger does at a port. */
+/** The bytes that a stranger sends to a TLS port. */
 export interface TlsInput {
   readonly target: Target;
   readonly act: "bytes" | "handshake";
   /** In base64, for `bytes`. */
   readonly writes: readonly string[];
-  /** For `handshake`: whose certificate, if any, and what is said behind it. */
+  /** Only for `handshake`: the client certificate, if any, and the bytes behind the handshake. */
   readonly caller?: Caller;
   readonly alpn?: string;
   readonly version?: "TLSv1.2" | "TLSv1.3";
@@ -31,7 +31,7 @@ export class TlsSurface implements Surface {
 
   constructor(
     private readonly targets: Targets,
-    /** What an ordinary client says first. */
+    /** A ClientHello of an ordinary client. */
     private readonly hello: Buffer,
   ) {}
 

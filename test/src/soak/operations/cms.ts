@@ -5,7 +5,9 @@ import type { Operation } from "../soak.js";
 
 const MOST_PAUSE_MS = 150;
 
-/** What infrastructure automation does: hosts and devices added, removed and purged, each host by a caller of its own. */
+/**
+ * Acts as infrastructure automation: hosts and devices are added, removed and purged, each host by a caller of its own.
+ */
 export function cms(callers: readonly HostCaller[], account: Account): Operation {
   return {
     name: "CMS: add, remove, purge",

@@ -2,5 +2,5 @@
 export const WORK_DEPLOYMENT = "work";
 /** The deployment that comes and goes. */
 export const CHURN_DEPLOYMENT = "churn";
-/** Of the cloud config. */
+/** The disk type in the cloud config. */
 export const DISK_TYPE = "default";

@@ -19,7 +19,7 @@ export const disks: Operation = {
     const wanted = { diskId, sizeBytes, az: WORK_AZ, spreadRacks: worker.random.next() < 0.5 };
     const labels = [{ name: "made-by", value: "soak" }];
     await persistently(`CreateDisk ${diskId}`, () => registry.createDisk({ ...wanted, labels }));
-    // What it held before, somebody else's data or nobody's, is erased.
+    // Earlier data on the devices, somebody else's or nobody's, is erased.
     const content = new DiskContent(diskId, sizeBytes / BLOCK_BYTES);
     for (let moves = 1 + worker.random.below(MOST_MOVES); moves > 0; moves--)
       await useOnHost(soak, worker, diskId, content);

@@ -6,7 +6,7 @@ import { workInstances } from "./work-instances.js";
 const PAGE_SIZE = 7;
 const WATCH_MS = 5_000;
 
-/** What operators look at: lists by pages, and devices as they change. */
+/** Reads as operators do: lists by pages, and devices as they change. */
 export const reads: Operation = {
   name: "list and watch",
   workers: 1,

@@ -4,7 +4,7 @@ import { type Operation, persistently, type Soak } from "../soak.js";
 
 const ROUND_MS = 2_000;
 
-/** What operators do for drives that failed and were seen to: an error of the hardware stays until they say so. */
+/** Repairs failed drives as operators do: a hardware error stays until they say that it is gone. */
 export const repairs: Operation = {
   name: "repair of failed devices",
   workers: 1,

@@ -37,7 +37,7 @@ async function cancel(soak: Soak, taskId: number): Promise<void> {
   }
 }
 
-/** As far as it goes: whoever serves it may be killed. */
+/** Ends early when the serving director is killed. */
 async function watch(soak: Soak, taskId: number): Promise<void> {
   let last = -1;
   try {

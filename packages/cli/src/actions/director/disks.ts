@@ -41,7 +41,7 @@ export const disks: Action = {
   example: "diskmesh disks --host host-1",
   run: async ({ mesh, output, options }) => {
     const [hostId, deployment] = [textOption(options, "host"), textOption(options, "deployment")];
-    // Whoever filters goes on with what is listed, perhaps to delete it.
+    // A filtered list may be the input of deletions, so that it must not be wider than asked.
     if (options.dynamic && hostId !== "")
       throw new UsageError("--host is for the disks of the fleet: not with --dynamic");
     if (!options.dynamic && deployment !== "")
@@ -63,7 +63,7 @@ export const disks: Action = {
   },
 };
 
-/** Of a host, to which the registry lists the published disks alone: those that lie on its devices, without `known`. */
+/** Returns the disks on a host's devices without `known`, because the registry lists only published disks by host. */
 async function disksOnDevices(mesh: Mesh, hostId: string, known: ReadonlySet<string>): Promise<Disk[]> {
   const devices = await allPages(async (pageToken) => {
     const { devices: items, nextPageToken } = await mesh.registry.listDevices({ hostId, pageToken });

@@ -8,13 +8,13 @@ import type { Tasks } from "../../tasks/tasks.js";
 export interface AgentsBackOptions {
   readonly tablet: DirectorTablet;
   readonly tasks: Pick<Tasks, "start" | "whenEnded">;
-  /** Whoever is silent would not answer, and says by its first beat that it is back. */
+  /** Returns false for a silent agent, which would not answer; its first beat reports that it is back. */
   readonly isResponsive: (agentId: string) => boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Of one agent; another takes its place when it is back once more. */
+/** A returned agent that must get its disks; a later return replaces it. */
 interface Due {
   attempts: number;
   /** On the monotonic clock; Infinity while a task is at it. */
@@ -110,7 +110,7 @@ export class AgentsBack {
     this.#wake();
   }
 
-  /** Whether all know their disks now, or an operator did not want them to be told. */
+  /** Resolves with true when all have their disks now, or an operator did not want them to be told. */
   async #tell(all: readonly string[]): Promise<boolean> {
     const { tablet, tasks } = this.#options;
     const agentIds = await tablet.read((tables) =>

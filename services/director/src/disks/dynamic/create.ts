@@ -72,7 +72,7 @@ export async function createDisk(
   });
 }
 
-/** What a caller asks for. */
+/** A caller's request for a disk. */
 export interface DiskWish extends Pick<WantedDisk, "made"> {
   readonly diskName: string;
   readonly metadata: JsonObject | null;

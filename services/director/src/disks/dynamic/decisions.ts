@@ -5,14 +5,14 @@ import { type JsonObject, sameJson } from "../../store/json.js";
 import type { MeantAttachment } from "../../store/task.js";
 
 /**
- * What a task does next to a disk, from what is recorded of it. A task asks again after every step, and so does the
- * next director: it never matters where the last one stopped.
+ * A task's next step for a disk, from the disk's record. The task asks again after every step, and so does the next
+ * director: it never matters where the last one stopped.
  */
 export type DiskStep =
   | { readonly do: "create" | "attach" | "set_metadata" | "tell_agent" | "detach" | "delete" }
   | { readonly do: "nothing"; readonly result: string };
 
-/** What this run of the task has done that no record shows. */
+/** Progress of this run of the task that no record shows. */
 export interface Progress {
   readonly agentTold: boolean;
 }
@@ -22,7 +22,7 @@ export interface WantedDisk {
   readonly deployment: string;
   readonly az: string;
   readonly cpi: string;
-  /** Whether a recorded CPI is that one, perhaps under a former name. */
+  /** Returns true when a recorded CPI is that one, perhaps under a former name. */
   readonly sameCpi?: (recorded: string) => boolean;
   /** Undefined where the caller takes the disk as it is. */
   readonly made: { readonly pool: string; readonly sizeMib: number } | undefined;
@@ -107,7 +107,7 @@ export function decideDelete(
   if (!isMeant(disk, meant)) return { do: "nothing", result: otherMeant(disk, meant) };
   switch (disk.state) {
     case "creating":
-      // Whether there is one is not known, nor its id. Creating it again with the same token tells.
+      // The disk may exist, and its id is unknown. Creating it again with the same token finds out.
       return { do: "create" };
     case "detached":
     case "deleting":
@@ -121,7 +121,7 @@ export function decideDelete(
   }
 }
 
-/** Who had a detached disk is not recorded, only by which attachment. */
+/** A detached disk's record has its attachment, not its holder. */
 function isMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): boolean {
   const isInstance = instanceId === "" || disk.instanceId === "" || instanceId === disk.instanceId;
   return isInstance && (attachmentId === "" || attachmentId === disk.attachmentId);

@@ -75,7 +75,7 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
     const made = wanted.made ?? disk;
     if (step.do === "create" && made) {
       const { pool, sizeMib } = made;
-      // What was asked for first is asked for again, whatever became of the disk type since.
+      // A repeated request uses the first one's properties, even if the disk type has changed since.
       const cloudProperties = disk?.cloudProperties ?? (await cloudPropertiesOf(context, pool));
       const { deployment, az, cpi } = target;
       const intent = { name: wanted.diskName, deployment, az, cpi, pool, sizeMib, cloudProperties };

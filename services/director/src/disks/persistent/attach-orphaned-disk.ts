@@ -53,7 +53,7 @@ function subjects(
   const hasVm = instance.vmState !== "none" && instance.vmState !== "creating";
   if (hasVm && !sameCpi(disk.cpi, instance.cpi, context.configs.cpi.current(tables)))
     refuse(`it is CPI \`${disk.cpi}\`'s, and the instance's vm CPI \`${instance.cpi}\`'s`);
-  // As a director of BOSH does: they would go on with what they had opened on the present one, or with an empty folder.
+  // A BOSH director refuses this too: jobs would go on with files of the present disk, or with an empty folder.
   if (disk.orphanedAtMs !== null && mayRunJobs(instance)) refuse("its jobs may run: stop the instance first");
   return { instance, disk, current: persistentDiskOf(tables, instanceId) };
 }

@@ -45,7 +45,7 @@ export async function listSnapshots(
     begin: ({ snapshots }) =>
       deployment === undefined ? snapshots.snapshot() : snapshots.snapshot("byDeployment", deployment),
     keyOf: snapshotKey,
-    // Until then nobody knows whether it was taken.
+    // An empty id means that nobody knows yet whether the snapshot was taken.
     matches: (snapshot) => snapshot.snapshotCid !== "",
     describe: (_, snapshot) => encodeSnapshot(snapshot),
   });

@@ -37,7 +37,7 @@ export interface PersistentDiskWork {
   readonly step: PersistentDiskStep;
 }
 
-/** What an instance's persistent disk needs next. */
+/** Returns the next work on an instance's persistent disk. */
 export function persistentDiskWorkOf(
   context: DiskJobContext,
   tables: DirectorTables,
@@ -128,7 +128,7 @@ async function mount(context: DiskJobContext, run: TaskRun, instance: Instance, 
   });
 }
 
-/** What is done to the other disk of an instance, while the one that it has is copied to another. */
+/** Runs a step on an instance's other disk, while its present one is copied to it. */
 async function runCopyStep(
   context: DiskJobContext,
   run: TaskRun,
@@ -235,7 +235,10 @@ async function migrate(
   }
 }
 
-/** Whether an earlier call got through whose end nobody heard: copied again, the former content would go over the new. */
+/**
+ * Resolves with true when an earlier call's copy got through unheard: a second copy would overwrite new content with
+ * the old.
+ */
 async function isMigrated(
   { agents, limits }: DiskJobContext,
   run: TaskRun,
@@ -355,7 +358,7 @@ async function changeDisk(
       await persistentDisk(context, run, diskId).change((current) => persistentDiskChanged(current, changed));
     });
   } catch (error) {
-    // What is not known to have been done is asked for again, by this task or the next.
+    // A call with an unknown outcome is repeated, by this task or the next.
     if (!(error instanceof CpiCallError && error.outcome === "not_done")) throw error;
     await attachToVm(context, run, instance, disk);
     const attached = await context.tablet.read((tables) => tables.persistentDisks.get(diskId));

@@ -33,7 +33,7 @@ const LARGER = { ...AS_IS, sizeMib: 200 };
 const OTHER = { ...AS_IS, cloudProperties: { type: "hdd" } };
 
 describe("persistent disk decisions", () => {
-  // What is wanted: the disk as it is; a larger one; one of another type; none.
+  // The next step when the disk is wanted as it is, larger, of another type, or not at all.
   const ROWS: [PersistentDiskState | "none", string, string, string, string][] = [
     ["none", "create", "create", "create", "nothing"],
     ["creating", "create", "create", "create", "create"],
@@ -129,7 +129,7 @@ describe("copying a persistent disk to another", () => {
   const next = (state: PersistentDiskState): PersistentDisk => ({ ...intendCopy(instance, "new", as(128)), state });
   const former = (state: PersistentDiskState): PersistentDisk => ({ ...disk(state), role: "former" });
 
-  /** By the other disk's state: while the copy is wanted, and once the disk is wanted as it is. */
+  /** Steps by the other disk's state: while the copy is wanted, and once the disk is wanted as it is. */
   const STEPS: [PersistentDiskState, PersistentDiskStep, PersistentDiskStep][] = [
     ["creating", "create_next", "create_next"],
     ["detached", "attach_next", "delete_next"],

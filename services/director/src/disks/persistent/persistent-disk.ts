@@ -16,7 +16,7 @@ export const persistentDisks = new DiskKind<PersistentDisk, "mount" | "change" |
     mount: { attached: "mounted" },
     intend_detach: { attaching: "detaching", attached: "detaching", mounted: "detaching", detaching: "detaching" },
     detach: { detaching: "detached" },
-    // What may be in use is neither changed nor given up.
+    // A disk that may be in use is neither changed nor given up.
     change: { detached: "detached" },
     orphan: { detached: "detached" },
     adopt: { detached: "detached" },
@@ -59,7 +59,7 @@ export interface WantedPersistentDisk {
   readonly cloudProperties: JsonObject;
 }
 
-/** What the manifest wants for each instance of the group; undefined for no disk. */
+/** Returns the disk that the manifest wants for each instance of the group; undefined for none. */
 export function wantedPersistentDisk(group: GroupSpec, config: CloudConfig): WantedPersistentDisk | undefined {
   const { persistentDisk: wanted } = group;
   if (wanted === undefined) return undefined;
@@ -68,7 +68,7 @@ export function wantedPersistentDisk(group: GroupSpec, config: CloudConfig): Wan
   return { sizeMib, cloudProperties };
 }
 
-/** What is done to the other disk while one is copied. */
+/** The steps on the other disk while the present one is copied to it. */
 const COPY_STEPS = ["create_next", "attach_next", "migrate", "detach_other", "delete_next", "orphan_former"] as const;
 export type CopyStep = (typeof COPY_STEPS)[number];
 
@@ -92,7 +92,7 @@ export function decidePersistentDisk(
   if (disk.state === "detaching") return "detach";
   if (wanted === undefined) return disk.state === "detached" ? "orphan" : "detach";
   refuseShrinking(disk, wanted);
-  // What it is to be is copied to the other one, while this one is mounted.
+  // The content is copied to the other disk while this one is mounted.
   if (other === undefined && !isAs(disk, wanted)) return disk.state === "detached" ? "change" : "detach";
   switch (disk.state) {
     case "detached":

@@ -12,7 +12,7 @@ import type { HttpCall } from "../route.js";
 /** The line, and what became of it; null where nothing did. */
 type DiffLine = readonly [string, "added" | "removed" | null];
 
-/** Of a new content with the latest version, whose id `from` is; 0 for none. */
+/** Returns the diff of a new content with the latest version, whose id `from` is; 0 for none. */
 export async function diffWithLatest(
   { context, call }: HttpCall,
   wanted: { readonly type: string; readonly name: string; readonly content: string },
@@ -27,7 +27,7 @@ function changeOf(change: LineChange): DiffLine[1] {
   return change === LineChange.REMOVED ? "removed" : null;
 }
 
-/** Of any two: each a stored version by its id, or a content. */
+/** Returns the diff of any two: each a stored version by its id, or a content. */
 export async function diffOfTwo(
   http: HttpCall,
   fromFields: Fields,
@@ -38,7 +38,7 @@ export async function diffOfTwo(
   return { diff: await diffOfTexts(http, { from: from.content, text: to.content, redact }) };
 }
 
-/** Of two texts that were accepted; empty when they mean the same. */
+/** Returns the diff of two accepted texts; empty when they mean the same. */
 export async function diffOfTexts(
   { context, call }: HttpCall,
   texts: { readonly from: string | undefined; readonly text: string; readonly redact: boolean },

@@ -101,7 +101,7 @@ export const configRoutes: readonly Route[] = [
   ),
 ];
 
-/** What clients asked for before there were configs of every type. */
+/** Returns the routes of clients from before there were configs of every type. */
 function legacyRoutes(path: string, type: string): Route[] {
   const nameOf = ({ query }: HttpCall): string => query.get("name") ?? "";
   return [

@@ -71,7 +71,7 @@ export const deploymentRoutes: readonly Route[] = [
       try {
         return json({ context, diff: await manifestDiff(http) });
       } catch (error) {
-        // As BOSH has it: the deploy that follows says it again, and fails.
+        // BOSH answers 200 here: the deploy that follows repeats the error, and fails.
         if (error instanceof InvalidArgumentError) return json({ context, diff: [], error: error.message });
         throw error;
       }
@@ -173,7 +173,7 @@ async function manifestDiff(http: HttpCall): ReturnType<typeof diffOfTexts> {
   return diffOfTexts(http, { from, text, redact });
 }
 
-/** What was shown as the diff is what is deployed, or nothing. */
+/** Refuses a deploy whose diff was shown against other versions. */
 async function refuseOldContext({ context, query }: HttpCall): Promise<void> {
   const text = query.get("context") ?? "";
   if (text === "") return;

@@ -5,7 +5,7 @@ import { json } from "../answer.js";
 import { BadRequestError } from "../http-error.js";
 import type { HttpCall, Route } from "../route.js";
 
-/** As many as BOSH tells at once: clients ask on with `before_id`. */
+/** BOSH's page size: clients ask on with `before_id`. */
 const PAGE_SIZE = 200;
 
 export const eventRoutes: readonly Route[] = [
@@ -77,7 +77,7 @@ function filtersOf({ query }: HttpCall) {
   };
 }
 
-/** What there is nothing of is left out, as BOSH does. */
+/** Returns the event without empty fields, as BOSH does. */
 function eventObject(event: Event): object {
   const { eventId, parentId, time, taskId, context } = event;
   const fields = {

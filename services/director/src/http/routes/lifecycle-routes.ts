@@ -11,7 +11,7 @@ import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
 type Verb = "start" | "stop" | "restart" | "recreate";
 
-/** What clients call the change of state that the deployment is to converge to. */
+/** The clients' names for the state that the deployment is to converge to. */
 const VERBS: ReadonlyMap<string, Verb> = new Map([
   ["started", "start"],
   ["stopped", "stop"],
@@ -89,7 +89,7 @@ async function change(
 /** The place of an instance in its group, or its id. */
 const INSTANCE = /^(\*?|\d{1,9}|[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})$/i;
 
-/** What the path names. */
+/** Returns the instances that the path names. */
 export function selectionOf({ param }: HttpCall) {
   const [group = "", instance = ""] = ["group", "instance"].map((name) => (param(name) === "*" ? "" : param(name)));
   if (!INSTANCE.test(instance))

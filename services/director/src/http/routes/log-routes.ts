@@ -12,7 +12,7 @@ const LOG_TYPES: ReadonlyMap<string, LogType> = new Map([
   ["system", LogType.SYSTEM],
 ]);
 
-/** As the bosh CLI has it: a task, and then the file that its result names. */
+/** The bosh CLI's way: a task, and then the file that its result names. */
 export const logRoutes: readonly Route[] = [
   {
     method: "GET",

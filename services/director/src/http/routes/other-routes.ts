@@ -14,7 +14,7 @@ const EMPTY = [
   "/deployments/:deployment/certificate_expiry",
 ];
 
-/** What clients may ask to be done that is never done here, and what to know instead. */
+/** Requests of clients that are never served here, with the reason. */
 const REFUSED: readonly (readonly [method: Route["method"], path: string, what: string])[] = [
   ["POST", "/releases", "releases: VMs get no jobs here, deploy without"],
   ["POST", "/releases/export", "releases"],

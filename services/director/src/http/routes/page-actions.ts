@@ -10,7 +10,7 @@ import type { HttpCall, Route } from "../route.js";
 
 const MAX_REASON_LENGTH = 500;
 
-/** What the page lets people do, each first without doing it. */
+/** The actions of the page, each first as a dry run. */
 export const pageActions: readonly Route[] = [
   { method: "POST", path: "/page/hosts/:name/state", operation: "setHostState", serve: acting(setHostState) },
   { method: "POST", path: "/page/hosts/:name/fence", operation: "fenceHost", serve: acting(fenceHost) },
@@ -100,7 +100,7 @@ async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
   return removalAnswer(result, isDry, [`${name} stays in operation: its devices take disks again`]);
 }
 
-/** Who asked, where the registry is told of no reason that would say it; once for what is asked for again and again. */
+/** Records the caller where the registry gets no reason that would name him; once for repeated requests. */
 async function noteDeed({ context, call }: HttpCall, { name, isDry, isAgain }: Wanted, action: string): Promise<void> {
   if (isDry || isAgain) return;
   await context.events.record({ action, objectType: "host", objectName: name }, { ...askerOf(call), answer: "OK" });

@@ -104,7 +104,7 @@ describe("the page over HTTPS", () => {
       /^the director that was asked lacks its nats: .*: start nats-server, or see to the network to it$/;
     try {
       await eventually(() => expect(rows.get("source director")?.trouble).to.match(lacksNats), { timeoutMs: 60_000 });
-      // What it cannot reach nats with may change from one try to the next, of which the events tell later.
+      // The reason why nats cannot be reached may change between tries, which later events show.
       await eventually(async () => expect(await http.json("/page/self")).to.deep.equal(rows.get("source director")));
     } finally {
       await mesh.director.nats.start();

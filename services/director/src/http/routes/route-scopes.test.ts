@@ -13,7 +13,7 @@ import { allRoutes } from "./routes.js";
 /** In place of the id of the director that is asked. */
 const OWN = "OWN";
 
-/** What each login's token says of its scopes: those of one director are good there alone. */
+/** The scopes in each login's token: those of one director are good there alone. */
 const LOGINS = {
   nobody: [],
   admin: ["bosh.admin"],
@@ -41,14 +41,14 @@ const READERS: readonly Who[] = [...ADMINS, "reader", "reader here"];
 const TEAM_ADMINS: readonly Who[] = [...ADMINS, "team's admin"];
 const TEAM_READERS: readonly Who[] = [...READERS, "team's admin", "team's reader"];
 const VENDORS: readonly Who[] = [...READERS, "caller"];
-/** For which all that is asked is asked where everybody waits for the tests. */
+/** Logins whose every request runs in the usual test run. */
 const MOST_TOLD: readonly Who[] = ["nobody", "admin", "reader", "team's admin"];
 const and = (...more: Who[]): readonly Who[] => [...ADMINS, ...more];
 
 const D = "/deployments/:deployment";
 const I = `${D}/instance_groups/:group/:instance`;
 
-/** Who may ask for what, written down apart from what the routes say themselves; deployments are none that is there. */
+/** The allowed logins of each route, written down apart from the routes; the deployments do not exist. */
 const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "GET /tasks": TEAM_READERS,
   "DELETE /task/:id": TEAM_ADMINS,
@@ -146,7 +146,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   [`POST ${D}/ssh`]: ADMINS,
 };
 
-/** Of one task, whose scopes are those of who may see that. */
+/** Routes about one task: the scopes are those of seeing that task. */
 const OF_A_TASK = ["GET /tasks/:id", "GET /tasks/:id/output", "GET /resources/:id"];
 /** Before the login, and the login itself. */
 const OPEN = ["GET /page", "GET /page/files/:name", "POST /page/login"];
@@ -157,7 +157,7 @@ const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 const allowedAt = (name: string): readonly Who[] | undefined => (OF_METHODS.test(name) ? VENDORS : ALLOWED[name]);
 /** Those that Ironic's clients know, with its answers. */
 const isVendors = ({ path }: Route): boolean => path.startsWith("/v1/");
-/** Of nothing that is there. */
+/** Returns a path to an object that does not exist. */
 const pathOf = ({ path }: Route): string => path.replace(":instance", "0").replace(/:[a-z]+/g, "nothing-there");
 
 describe("every route over HTTPS", () => {

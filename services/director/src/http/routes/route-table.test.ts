@@ -50,7 +50,7 @@ function route(
     readonly at?: string;
     readonly body?: string | object;
     readonly ok?: Outcome;
-    /** As `ok` unless given. */
+    /** The outcome of a second request; `ok` by default. */
     readonly again?: Outcome | "none" | undefined;
     readonly wrong?: readonly (readonly [at: string, body: string | object, outcome: Outcome])[];
   },
@@ -75,7 +75,7 @@ const CHANGE_NOTHING = [
   ...["/configs/diff", "/cloud_configs/diff", "/cpi_configs/diff", "/deployments/:deployment/diff"],
   ...["/stemcell_uploads", "/cloud_configs", "/tasks/cancel"],
 ].map((path) => `POST ${path}`);
-/** As BOSH has it: what is wrong with the manifest stands in an answer of status 200. */
+/** BOSH reports a manifest's error in an answer of status 200. */
 const TELLS_ITS_ERROR = "POST /deployments/:deployment/diff";
 const GONE: Outcome = [404, 70_000];
 const NO_JSON: Outcome = [400, 710_001];
@@ -269,7 +269,7 @@ route("DELETE /deployments/:deployment/snapshots", {
   wrong: [["/deployments/..%2Fx/snapshots", "", BAD_VALUE]],
 });
 
-// What went astray.
+// Objects that went astray.
 act(async (mesh) => {
   await learn(mesh, "/deployments/web/vms", "cid");
   mesh.director.cpi.vms.delete(known.get("cid") ?? "");
@@ -443,7 +443,7 @@ route("DELETE /task/:id", {
   wrong: [["/task/99999", "", [404, 10_000]]],
 });
 act((mesh) => mesh.director.ended(Number(known.get("task"))));
-// Until it has ended, it would be 204.
+// A running task would answer 204.
 route("DELETE /task/:id", { at: "/task/{task}", again: [400] });
 route("POST /tasks/cancel", {
   body: "{}",
@@ -501,7 +501,7 @@ describe("the table of routes over HTTPS", () => {
     expect(without("wrong").filter((name) => !NEVER_WRONG.includes(name) && name !== TELLS_ITS_ERROR)).to.deep.equal(
       [],
     );
-    // What is not done here.
+    // Routes that are never served here.
     const refused = rows.filter((row): row is Row => "kind" in row && row.outcome === NOT_HERE).map((row) => row.route);
     expect(without("ok").filter((name) => !refused.includes(name))).to.deep.equal([]);
     expect(without("again").filter((name) => !refused.includes(name))).to.deep.equal([]);

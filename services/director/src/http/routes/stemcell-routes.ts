@@ -19,7 +19,7 @@ export const stemcellRoutes: readonly Route[] = [
     serve: async ({ context, request }) => {
       const stemcell = bodyObject(request).inner("stemcell");
       const [name, version] = [stemcell.optionalText("name"), stemcell.optionalText("version")];
-      // Who uploads from elsewhere need not know what it is.
+      // A client that uploads from a URL need not know name and version.
       if (name === undefined || version === undefined) return json({ needed: true });
       const wanted = { name, version, fix: false };
       const { cpis } = await context.tablet.read((tables) => cpisToAsk(context, tables, wanted));

@@ -19,7 +19,7 @@ interface Wanted {
   readonly type: string;
 }
 
-/** Of each context, where outputs were last read to their end: the next reader mostly goes on there. */
+/** The ends of the last reads, by context: the next read mostly goes on there. */
 const places = new WeakMap<Context, Map<string, Place>>();
 
 /** The output of a task from that byte on; to its present end. */
@@ -75,7 +75,7 @@ export async function outputAnswer(context: Context, wanted: Wanted, rangeHeader
   }
 }
 
-/** What was added meanwhile is for the next reader. */
+/** Lines added meanwhile are for the next read. */
 async function* upTo(source: Iterable<Buffer> | AsyncIterable<Buffer>, length: number): AsyncGenerator<Buffer> {
   let left = length;
   for await (const bytes of source) {

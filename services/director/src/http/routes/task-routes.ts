@@ -10,7 +10,7 @@ import type { HttpCall, Route } from "../route.js";
 import { outputAnswer } from "./task-output.js";
 import { statesNamed, taskObject } from "./task-text.js";
 
-/** Of output, who may see what. */
+/** The required operation for each kind of output. */
 const OUTPUT_OPERATIONS: ReadonlyMap<string, Operation> = new Map([
   ["event", "getTaskOutput"],
   ["result", "getTaskOutput"],

@@ -14,7 +14,7 @@ import { timeText } from "../times.js";
 import { orphanedDiskObject } from "./disk-objects.js";
 import { startTask } from "./start-task.js";
 
-/** What operators do to VMs, disks and snapshots that went astray. */
+/** Operators' actions on orphaned VMs, disks and snapshots. */
 export const upkeepRoutes: readonly Route[] = [
   ...["/disks", "/orphan_disks"].map(
     (path): Route => ({ method: "GET", path, operation: "listPersistentDisks", serve: orphanedDisks }),

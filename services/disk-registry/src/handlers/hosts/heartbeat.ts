@@ -1,4 +1,4 @@
-import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/registry";
+import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/internal";
 import { parseDeviceId, parseHostId, parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { requireOwnHost } from "../../calls/agent-identity.js";

@@ -1,5 +1,6 @@
-import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
+import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/internal";
 import {
+  formatIdentity,
   type HostId,
   InvalidArgumentError,
   InvalidStateError,
@@ -33,16 +34,17 @@ export async function registerAgent(
   try {
     return await takeIn(context, request, hostId, call);
   } catch (error) {
-    noteRefusal(context, request, hostId, error);
+    noteRefusal(context, request, hostId, call, error);
     throw error;
   }
 }
 
 /** Notes what comes again with each registration, until somebody mends it. */
 function noteRefusal(
-  { fleet, log, refusedAgents }: Context,
+  { fleet, log, refusalLines, refusedAgents }: Context,
   { address }: RegisterAgentRequest,
   hostId: HostId,
+  { identity }: CallContext,
   error: unknown,
 ): void {
   const isLasting =
@@ -53,7 +55,7 @@ function noteRefusal(
   if (!isLasting || fleet.standsStill !== undefined) return;
   const about = { hostId, address: plainText(address, MAX_ADDRESS_LENGTH), error: error.message };
   const isNew = refusedAgents.registrationRefused(hostId, about.address, error.message);
-  if (isNew) log.warn(about, "registration refused");
+  if (isNew && refusalLines.admits(formatIdentity(identity))) log.warn(about, "registration refused");
 }
 
 async function takeIn(
@@ -62,7 +64,7 @@ async function takeIn(
   hostId: HostId,
   call: CallContext,
 ): Promise<RegisterAgentResponse> {
-  const { tablet, fleet, clock, config, limits, liveness, log, workers } = context;
+  const { tablet, fleet, clock, config, limits, liveness, log, refusalLines, workers } = context;
   const heardAtMs = clock.nowMs();
   await context.registrationTurn();
   // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
@@ -70,7 +72,7 @@ async function takeIn(
   const { serialNumbersOfMany } = config;
   const registration = parseRegistration(request, hostId, { limits, serialNumbersOfMany }, heardAtMs);
   const { refusedDevices = [] } = registration;
-  if (refusedDevices.length > 0)
+  if (refusedDevices.length > 0 && refusalLines.admits(formatIdentity(call.identity)))
     log.warn({ hostId, devices: refusedDevices.length, first: refusedDevices[0] }, "devices of a registration refused");
   await fleet.hear(hostId, registration.bootId, registration.remembered);
   // The answer would be orders. Heartbeats are heard all the same: its hosts are not dead.

@@ -145,9 +145,7 @@ function addAll(
   let misplaced: readonly Device[] | undefined;
   const sharers = new SortedSharers(tx, shared);
   for (const device of devices) {
-    misplaced ??= devicesOfHost(tx, device.hostId).filter(
-      (each) => each.diskId !== "" && each.replacement !== undefined,
-    );
+    misplaced ??= [...tx.devices.by("usedByHost", device.hostId)].filter((each) => each.replacement !== undefined);
     const why =
       whyRefused(sharers.find, asAccepted(device)) ??
       whyMisplaced(device, misplaced) ??

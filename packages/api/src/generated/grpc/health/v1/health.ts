@@ -7,27 +7,32 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
-/** Asks for one part. */
+export interface HealthListRequest {
+}
+
+export interface HealthListResponse {
+  /** statuses contains all the services and their respective status. */
+  statuses: { [key: string]: HealthCheckResponse };
+}
+
+export interface HealthListResponse_StatusesEntry {
+  key: string;
+  value: HealthCheckResponse | undefined;
+}
+
 export interface HealthCheckRequest {
-  /** Full name of a gRPC service, or of another part; empty for the server as a whole. */
   service: string;
 }
 
-/** How one part is. */
 export interface HealthCheckResponse {
-  /** What the part is. */
   status: HealthCheckResponse_ServingStatus;
 }
 
-/** What a part can be. */
 export const HealthCheckResponse_ServingStatus = {
-  /** UNKNOWN - Not said. */
   UNKNOWN: "UNKNOWN",
-  /** SERVING - It does its work. */
   SERVING: "SERVING",
-  /** NOT_SERVING - It does not, for now. */
   NOT_SERVING: "NOT_SERVING",
-  /** SERVICE_UNKNOWN - Nobody knows a part of that name; only Watch says so. */
+  /** SERVICE_UNKNOWN - Used only by the Watch method. */
   SERVICE_UNKNOWN: "SERVICE_UNKNOWN",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -79,131 +84,6 @@ export function healthCheckResponse_ServingStatusToNumber(object: HealthCheckRes
       return -1;
   }
 }
-
-/** Asks for all parts. */
-export interface HealthListRequest {
-}
-
-/** How all parts are. */
-export interface HealthListResponse {
-  /** By name; the empty one is the server as a whole. */
-  statuses: { [key: string]: HealthCheckResponse };
-}
-
-export interface HealthListResponse_StatusesEntry {
-  key: string;
-  value: HealthCheckResponse | undefined;
-}
-
-function createBaseHealthCheckRequest(): HealthCheckRequest {
-  return { service: "" };
-}
-
-export const HealthCheckRequest: MessageFns<HealthCheckRequest> = {
-  encode(message: HealthCheckRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.service !== "") {
-      writer.uint32(10).string(message.service);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): HealthCheckRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHealthCheckRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.service = reader.string();
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<HealthCheckRequest>): HealthCheckRequest {
-    return HealthCheckRequest.fromPartial(base ?? {});
-  },
-  fromPartial(object: DeepPartial<HealthCheckRequest>): HealthCheckRequest {
-    const message = createBaseHealthCheckRequest();
-    message.service = object.service ?? "";
-    return message;
-  },
-};
-
-function createBaseHealthCheckResponse(): HealthCheckResponse {
-  return { status: HealthCheckResponse_ServingStatus.UNKNOWN };
-}
-
-export const HealthCheckResponse: MessageFns<HealthCheckResponse> = {
-  encode(message: HealthCheckResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.status !== HealthCheckResponse_ServingStatus.UNKNOWN) {
-      writer.uint32(8).int32(healthCheckResponse_ServingStatusToNumber(message.status));
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): HealthCheckResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHealthCheckResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.status = healthCheckResponse_ServingStatusFromJSON(reader.int32());
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<HealthCheckResponse>): HealthCheckResponse {
-    return HealthCheckResponse.fromPartial(base ?? {});
-  },
-  fromPartial(object: DeepPartial<HealthCheckResponse>): HealthCheckResponse {
-    const message = createBaseHealthCheckResponse();
-    message.status = object.status ?? HealthCheckResponse_ServingStatus.UNKNOWN;
-    return message;
-  },
-};
 
 function createBaseHealthListRequest(): HealthListRequest {
   return {};
@@ -383,13 +263,137 @@ export const HealthListResponse_StatusesEntry: MessageFns<HealthListResponse_Sta
   },
 };
 
-/** Says whether a server, or a part of it, serves. */
+function createBaseHealthCheckRequest(): HealthCheckRequest {
+  return { service: "" };
+}
+
+export const HealthCheckRequest: MessageFns<HealthCheckRequest> = {
+  encode(message: HealthCheckRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.service !== "") {
+      writer.uint32(10).string(message.service);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): HealthCheckRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHealthCheckRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.service = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<HealthCheckRequest>): HealthCheckRequest {
+    return HealthCheckRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<HealthCheckRequest>): HealthCheckRequest {
+    const message = createBaseHealthCheckRequest();
+    message.service = object.service ?? "";
+    return message;
+  },
+};
+
+function createBaseHealthCheckResponse(): HealthCheckResponse {
+  return { status: HealthCheckResponse_ServingStatus.UNKNOWN };
+}
+
+export const HealthCheckResponse: MessageFns<HealthCheckResponse> = {
+  encode(message: HealthCheckResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.status !== HealthCheckResponse_ServingStatus.UNKNOWN) {
+      writer.uint32(8).int32(healthCheckResponse_ServingStatusToNumber(message.status));
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): HealthCheckResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHealthCheckResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.status = healthCheckResponse_ServingStatusFromJSON(reader.int32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<HealthCheckResponse>): HealthCheckResponse {
+    return HealthCheckResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<HealthCheckResponse>): HealthCheckResponse {
+    const message = createBaseHealthCheckResponse();
+    message.status = object.status ?? HealthCheckResponse_ServingStatus.UNKNOWN;
+    return message;
+  },
+};
+
+/**
+ * Health is gRPC's mechanism for checking whether a server is able to handle
+ * RPCs. Its semantics are documented in
+ * https://github.com/grpc/grpc/blob/master/doc/health-checking.md.
+ */
 export type HealthDefinition = typeof HealthDefinition;
 export const HealthDefinition = {
   name: "Health",
   fullName: "grpc.health.v1.Health",
   methods: {
-    /** How one part is now. NOT_FOUND: there is no part of that name. */
+    /**
+     * Check gets the health of the specified service. If the requested service
+     * is unknown, the call will fail with status NOT_FOUND. If the caller does
+     * not specify a service name, the server should respond with its overall
+     * health status.
+     *
+     * Clients should set a deadline when calling Check, and can declare the
+     * server unhealthy if they do not receive a timely response.
+     *
+     * Check implementations should be idempotent and side effect free.
+     */
     check: {
       name: "Check",
       requestType: HealthCheckRequest as typeof HealthCheckRequest,
@@ -398,7 +402,23 @@ export const HealthDefinition = {
       responseStream: false,
       options: {},
     },
-    /** How one part is now, and again whenever that changes; for a name that is unknown yet, SERVICE_UNKNOWN. */
+    /**
+     * Performs a watch for the serving status of the requested service.
+     * The server will immediately send back a message indicating the current
+     * serving status.  It will then subsequently send a new message whenever
+     * the service's serving status changes.
+     *
+     * If the requested service is unknown when the call is received, the
+     * server will send a message setting the serving status to
+     * SERVICE_UNKNOWN but will *not* terminate the call.  If at some
+     * future point, the serving status of the service becomes known, the
+     * server will send a new message with the service's serving status.
+     *
+     * If the call terminates with status UNIMPLEMENTED, then clients
+     * should assume this method is not supported and should not retry the
+     * call.  If the call terminates with any other status (including OK),
+     * clients should retry the call with appropriate exponential backoff.
+     */
     watch: {
       name: "Watch",
       requestType: HealthCheckRequest as typeof HealthCheckRequest,
@@ -407,7 +427,19 @@ export const HealthDefinition = {
       responseStream: true,
       options: {},
     },
-    /** How every part is now. */
+    /**
+     * List provides a non-atomic snapshot of the health of all the available
+     * services.
+     *
+     * The server may respond with a RESOURCE_EXHAUSTED error if too many services
+     * exist.
+     *
+     * Clients should set a deadline when calling List, and can declare the server
+     * unhealthy if they do not receive a timely response.
+     *
+     * Clients should keep in mind that the list of health services exposed by an
+     * application can change over the lifetime of the process.
+     */
     list: {
       name: "List",
       requestType: HealthListRequest as typeof HealthListRequest,

@@ -2,7 +2,7 @@
 // versions:
 //   protoc-gen-ts_proto  v2.18.0
 //   protoc               unknown
-// source: diskmesh/agent/v1/agent_driver_service.proto
+// source: diskmesh/internal/v1/agent_driver_service.proto
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
@@ -1088,7 +1088,7 @@ export const CancelMethodResponse: MessageFns<CancelMethodResponse> = {
 export type AgentDriverServiceDefinition = typeof AgentDriverServiceDefinition;
 export const AgentDriverServiceDefinition = {
   name: "AgentDriverService",
-  fullName: "diskmesh.agent.v1.AgentDriverService",
+  fullName: "diskmesh.internal.v1.AgentDriverService",
   methods: {
     /** The drivers of the host, and their methods. */
     listMethods: {

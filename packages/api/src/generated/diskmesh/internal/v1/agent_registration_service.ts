@@ -2,12 +2,12 @@
 // versions:
 //   protoc-gen-ts_proto  v2.18.0
 //   protoc               unknown
-// source: diskmesh/registry/v1/agent_registration_service.proto
+// source: diskmesh/internal/v1/agent_registration_service.proto
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { Stamp } from "../../common/v1/stamp.js";
-import { DeviceIdentity, Health, healthFromJSON, healthToNumber } from "./types.js";
+import { DeviceIdentity, Health, healthFromJSON, healthToNumber } from "../../registry/v1/types.js";
+import { Stamp } from "./stamp.js";
 
 /** A device as its agent found it. */
 export interface ReportedDevice {
@@ -1435,7 +1435,7 @@ export const HeartbeatResponse: MessageFns<HeartbeatResponse> = {
 export type AgentRegistrationServiceDefinition = typeof AgentRegistrationServiceDefinition;
 export const AgentRegistrationServiceDefinition = {
   name: "AgentRegistrationService",
-  fullName: "diskmesh.registry.v1.AgentRegistrationService",
+  fullName: "diskmesh.internal.v1.AgentRegistrationService",
   methods: {
     /**
      * An agent has started, or has found new devices, or was told to register again. The answer is applied only when it

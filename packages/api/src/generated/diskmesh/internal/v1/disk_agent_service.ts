@@ -2,11 +2,10 @@
 // versions:
 //   protoc-gen-ts_proto  v2.18.0
 //   protoc               unknown
-// source: diskmesh/agent/v1/disk_agent_service.proto
+// source: diskmesh/internal/v1/disk_agent_service.proto
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { Stamp } from "../../common/v1/stamp.js";
 import {
   Health,
   healthFromJSON,
@@ -15,6 +14,7 @@ import {
   identifiedByFromJSON,
   identifiedByToNumber,
 } from "../../registry/v1/types.js";
+import { Stamp } from "./stamp.js";
 
 /** What an order came to for one device. */
 export const OrderOutcome = {
@@ -3091,7 +3091,7 @@ export const BlockIoResponse: MessageFns<BlockIoResponse> = {
 export type DiskAgentServiceDefinition = typeof DiskAgentServiceDefinition;
 export const DiskAgentServiceDefinition = {
   name: "DiskAgentService",
-  fullName: "diskmesh.agent.v1.DiskAgentService",
+  fullName: "diskmesh.internal.v1.DiskAgentService",
   methods: {
     /**
      * Open the files of the devices named. FAILED_PRECONDITION (reason OUTDATED) when the boot id is not this start's, or

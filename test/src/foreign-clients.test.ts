@@ -1,0 +1,99 @@
+import { execFile } from "node:child_process";
+import { copyFileSync, existsSync, readdirSync, realpathSync } from "node:fs";
+import { delimiter, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { MIB_BYTES, messageOf } from "@diskmesh/domain";
+import { leaveToVerify, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+import { repositoryFolder } from "./repository-folder.js";
+
+const run = promisify(execFile);
+
+const PUBLIC = ["common", "cpi", "director", "registry"];
+const PROTOS = join(repositoryFolder, "proto");
+const SOURCES = join(repositoryFolder, "test/src/foreign-clients");
+const GRPC_TOOLS = "python-grpc-tools-protoc";
+/** A cold build of grpc-go takes a minute of two idle cores, and eight times that of busy ones. */
+const BUILD_TIMEOUT_MS = 15 * 60_000;
+const DOWNLOAD_TIMEOUT_MS = 2 * 60_000;
+const CALLS_TIMEOUT_MS = 2 * 60_000;
+
+const ANSWERED = {
+  added: "ACTION_CODE_S_ALREADY",
+  tasks: 0,
+  details: { reason: "INVALID_ARGUMENT", field: "host_id" },
+};
+
+describe("clients that others generate from proto/", () => {
+  let mesh: TestMesh;
+  let folder: string;
+
+  before(async function () {
+    leaveToVerify(this);
+    mesh = await TestMesh.start(wholeFleet({ hosts: 1, devicesPerHost: 1, deviceSizeBytes: MIB_BYTES }));
+    await mesh.clients.registry.addHost({ hostId: "host-1" });
+  });
+  beforeEach(() => {
+    folder = temporaryFolder();
+  });
+  after(() => mesh?.[Symbol.asyncDispose]());
+
+  it("in Go make calls, and read which field of a request is wrong", async function () {
+    this.timeout(BUILD_TIMEOUT_MS);
+    skipWithout(this, "go");
+    const cache = join(repositoryFolder, ".cache/go");
+    // Files of a module cache are read-only otherwise, and .cache could not be removed.
+    const env = {
+      ...process.env,
+      GOMODCACHE: join(cache, "mod"),
+      GOCACHE: join(cache, "build"),
+      GOFLAGS: "-modcacherw",
+    };
+    for (const name of ["go.mod", "go.sum", "main.go"]) copyFileSync(join(SOURCES, name), join(folder, name));
+    const go = (...args: string[]) => run("go", ["-C", folder, ...args], { env, timeout: BUILD_TIMEOUT_MS });
+    await run("go", ["-C", folder, "mod", "download"], { env, timeout: DOWNLOAD_TIMEOUT_MS }).catch((error) =>
+      skipBecause(this, `the Go modules of the client cannot be had: ${messageOf(error)}`),
+    );
+    const plugins = ["protoc-gen-go", "protoc-gen-go-grpc"].map((name) => ({
+      local: ["go", "-C", folder, "tool", name],
+      out: folder,
+      opt: "module=diskmesh",
+    }));
+    const buf = join(repositoryFolder, "node_modules/@bufbuild/buf/bin/buf");
+    const paths = PUBLIC.flatMap((name) => ["--path", join(PROTOS, "diskmesh", name)]);
+    const template = JSON.stringify({ version: "v2", plugins });
+    await run(process.execPath, [buf, "generate", PROTOS, "--template", template, ...paths], { env });
+    await go("build", "-o", "client", ".");
+    const { stdout } = await run(join(folder, "client"), addresses(), { timeout: CALLS_TIMEOUT_MS });
+    expect(JSON.parse(stdout)).to.deep.equal({ ...ANSWERED, health: "SERVING", refused: "InvalidArgument" });
+  });
+
+  it("in Python make calls, and read which field of a request is wrong", async function () {
+    skipWithout(this, GRPC_TOOLS);
+    const files = PUBLIC.flatMap((name) =>
+      readdirSync(join(PROTOS, "diskmesh", name, "v1")).map((file) => `diskmesh/${name}/v1/${file}`),
+    );
+    await run(GRPC_TOOLS, ["-I", PROTOS, `--python_out=${folder}`, `--grpc_python_out=${folder}`, ...files]);
+    const env = { ...process.env, PYTHONPATH: folder };
+    const { stdout } = await run(pythonOf(GRPC_TOOLS), [join(SOURCES, "client.py"), ...addresses()], {
+      env,
+      timeout: CALLS_TIMEOUT_MS,
+    });
+    expect(JSON.parse(stdout)).to.deep.equal({ ...ANSWERED, refused: "INVALID_ARGUMENT" });
+  });
+
+  function addresses(): string[] {
+    const { caFile, certFile, keyFile } = mesh.operatorFiles;
+    return [mesh.address("disk-registry"), mesh.address("director"), caFile, certFile, keyFile];
+  }
+});
+
+/** The interpreter that has what a script of pip was installed with. */
+function pythonOf(script: string): string {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  const found = folders.map((folder) => join(folder, script)).find((file) => existsSync(file));
+  const beside = join(dirname(realpathSync(found ?? script)), "python3");
+  return existsSync(beside) ? beside : "python3";
+}
