@@ -37,6 +37,7 @@ const commands = {
   metrics: () => runModule("test/dist/metrics/main.js"),
   release: (args) => release(root, args),
   configuration: () => runModule("test/dist/configuration/main.js"),
+  reference: () => runModule("test/dist/reference/main.js"),
   pictures: async () => {
     await runModule("test/dist/pictures/main.js");
     notePictures(root);

@@ -42,6 +42,8 @@ const COPIES = {
   monitoring: "deploy/monitoring",
   systemd: "deploy/systemd",
   "ARCHITECTURE.md": "ARCHITECTURE.md",
+  "CHANGELOG.md": "CHANGELOG.md",
+  "SECURITY.md": "SECURITY.md",
   "README.md": "deploy/release/README.md",
   LICENSE: "LICENSE",
 };

@@ -66,8 +66,8 @@ export function helpOf(service: string, schema: z.core.$ZodType): string {
   --version            says the version, and exits
   --help               says this, and exits
 
-SIGHUP has a running process read its config again. docs/configuration.md says what each key means, and README.md what the
-exit codes do ("Health, signals and exit codes").
+SIGHUP has a running process read its config again. docs/reference/configuration.md has every key, and
+docs/operate/health.md every exit code.
 
 A variable of the environment counts more than the config file. Its value is what would stand in the file, lists and
 mappings as in [a, b]:

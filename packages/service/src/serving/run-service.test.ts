@@ -190,9 +190,9 @@ describe("runService", () => {
     expect(err.join("")).not.to.contain("hunter2");
   });
 
-  it("says in README.md what each exit code means", () => {
-    const readme = readFileSync(fileURLToPath(new URL("../../../../README.md", import.meta.url)), "utf8");
-    const [, table = ""] = /^\| Exit code \| It ended because(.*?)\n\n/ms.exec(readme) ?? [];
+  it("documents each exit code in docs/operate/health.md", () => {
+    const page = readFileSync(fileURLToPath(new URL("../../../../docs/operate/health.md", import.meta.url)), "utf8");
+    const [, table = ""] = /^\| Exit code \| It ended because(.*?)\n\n/ms.exec(page) ?? [];
     const listed = [...table.matchAll(/^\| +(\d+) +\| .+ \|$/gm)].map(([, code]) => Number(code));
     expect(listed).to.deep.equal(Object.values(EXIT_CODES));
   });
