@@ -125,8 +125,7 @@ describe("VMs that are gone", () => {
   });
 
   it("are made anew without a word to their agents, and no alert is raised meanwhile", async () => {
-    const text =
-      "name: stateful\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 64}\n";
+    const text = "name: stateful\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 64}\n";
     expect((await director.deployManifest(text)).state).to.equal(TaskState.DONE);
     const only = async () => (await director.deployments.listInstances({ deployment: "stateful" })).instances[0];
     const { instanceId = "", agentId = "", vmCid = "" } = (await only()) ?? {};
@@ -143,8 +142,7 @@ describe("VMs that are gone", () => {
     await gate.reached;
     // The resurrector looks every 100 ms.
     const untilMs = Date.now() + 1_000;
-    while (Date.now() < untilMs)
-      for (const silent of await silentVms()) expect(silent.heldBecause).to.equal("");
+    while (Date.now() < untilMs) for (const silent of await silentVms()) expect(silent.heldBecause).to.equal("");
     expect(director.process.logs).not.to.match(/not_resurrected.*stateful/);
     expect(agent.calls).to.deep.equal([]);
     gate.release();

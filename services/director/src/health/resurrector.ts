@@ -95,9 +95,7 @@ export class Resurrector {
     );
     const silent = new Set(verdicts.map(({ instance }) => instance.instanceId));
     for (const instanceId of this.#tried.keys()) if (!silent.has(instanceId)) this.#tried.delete(instanceId);
-    const due = verdicts
-      .filter((each) => each.do === "make_anew")
-      .filter((each) => !each.isBegun && this.#isDue(each));
+    const due = verdicts.filter((each) => each.do === "make_anew").filter((each) => !each.isBegun && this.#isDue(each));
     for (const deployment of new Set(due.map(({ instance }) => instance.deployment)))
       await this.#begin(
         deployment,

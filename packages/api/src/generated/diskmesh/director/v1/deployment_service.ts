@@ -235,6 +235,8 @@ export interface DeleteOrphanedDiskRequest {
   diskCid: string;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
+  /** Forget the disk even if no CPI deletes it: it is listed as a possible orphan then. Default: false, the task fails. */
+  force: boolean;
 }
 
 /** The task. */
@@ -1886,7 +1888,7 @@ export const OrphanPersistentDiskResponse: MessageFns<OrphanPersistentDiskRespon
 };
 
 function createBaseDeleteOrphanedDiskRequest(): DeleteOrphanedDiskRequest {
-  return { diskCid: "", wait: false };
+  return { diskCid: "", wait: false, force: false };
 }
 
 export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = {
@@ -1896,6 +1898,9 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
     }
     if (message.wait !== false) {
       writer.uint32(16).bool(message.wait);
+    }
+    if (message.force !== false) {
+      writer.uint32(24).bool(message.force);
     }
     return writer;
   },
@@ -1929,6 +1934,14 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
             message.wait = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.force = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1948,6 +1961,7 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
     const message = createBaseDeleteOrphanedDiskRequest();
     message.diskCid = object.diskCid ?? "";
     message.wait = object.wait ?? false;
+    message.force = object.force ?? false;
     return message;
   },
 };
