@@ -43,7 +43,6 @@ export async function createVm(context: VmJobContext, run: TaskRun, instance: In
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
     const begunBefore = instance.vmState === "creating";
     const { intended, findsByToken } = await intend(context, run, instance);
-    if (intended.usesRegistry) await context.making.boshRegistry.ensureServing();
     const { cpi, az, deployment, vmToken: token } = intended;
     const place = { cpi, az, deployment, madeFor: formatInstance(instance) };
     const drop = (tx: DirectorTransaction) => changeIn(tx, instanceId, vmNotCreated);
