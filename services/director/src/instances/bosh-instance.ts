@@ -1,8 +1,9 @@
+import { isIP } from "node:net";
+import { isJsonObject } from "@diskmesh/domain";
 import { UNRESPONSIVE } from "../agents/agent-health.js";
 import { readableProcesses, readableVitals } from "../agents/agent-report.js";
 import { parseStemcell } from "../specs/stemcell.js";
 import type { Instance } from "../store/instance.js";
-import type { JsonObject } from "../store/json.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 
 /** Clients cannot read one that is cut. */
@@ -23,7 +24,7 @@ export function boshInstance(
     cloud_properties: {},
     disk_cid: cids[0] ?? null,
     disk_cids: cids,
-    ips: ipsOf(instance),
+    ips: ipsOf(instance, agent?.networks),
     agent_id: hasVm ? instance.agentId : null,
     job_name: instance.group,
     index: instance.index,
@@ -47,11 +48,20 @@ function jobState(hasVm: boolean, agent: Readonly<Record<string, unknown>> | und
   return typeof agent.job_state === "string" ? agent.job_state : "running";
 }
 
-/** Those it was given, and those that the IaaS chose. */
-export function ipsOf({ ips, networks }: Instance): string[] {
-  const chosen = Object.values(networks).map((network) => (network as JsonObject | null)?.ip);
-  const texts = chosen.filter((ip): ip is string => typeof ip === "string" && ip !== "");
-  return [...new Set([...Object.values(ips), ...texts])];
+/**
+ * Returns the addresses of an instance, one for each network: the one that the CPI settled, else the one that is kept for
+ * the instance, else the one that its agent found there.
+ */
+export function ipsOf({ ips, networks }: Pick<Instance, "ips" | "networks">, ofAgent: unknown = {}): string[] {
+  const found = isJsonObject(ofAgent) ? ofAgent : {};
+  const names = new Set([...Object.keys(ips), ...Object.keys(networks), ...Object.keys(found)]);
+  const shown = [...names].map((name) => ipIn(networks[name]) ?? ips[name] ?? ipIn(found[name]));
+  return [...new Set(shown.filter((ip) => ip !== undefined))];
+}
+
+function ipIn(network: unknown): string | undefined {
+  const ip = isJsonObject(network) ? network.ip : undefined;
+  return typeof ip === "string" && isIP(ip) !== 0 ? ip : undefined;
 }
 
 function stemcellOf({ stemcell, stemcellApiVersion }: Instance): object | null {

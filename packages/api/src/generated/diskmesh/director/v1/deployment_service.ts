@@ -63,7 +63,11 @@ export interface Instance {
   /** Nobody touches it, see LifecycleService.Ignore. */
   ignore: boolean;
   /** What its VM's agent says of itself; absent while it has no VM, and unless it was asked for. */
-  agentHealth: AgentHealth | undefined;
+  agentHealth:
+    | AgentHealth
+    | undefined;
+  /** Its addresses, one for each network: the one that the CPI settled, else the one that is reserved for it. */
+  ips: string[];
 }
 
 /** What the agent of a VM last said of itself in a heartbeat. */
@@ -396,6 +400,7 @@ function createBaseInstance(): Instance {
     jobsState: "",
     ignore: false,
     agentHealth: undefined,
+    ips: [],
   };
 }
 
@@ -454,6 +459,9 @@ export const Instance: MessageFns<Instance> = {
     }
     if (message.agentHealth !== undefined) {
       AgentHealth.encode(message.agentHealth, writer.uint32(146).fork()).join();
+    }
+    for (const v of message.ips) {
+      writer.uint32(154).string(v!);
     }
     return writer;
   },
@@ -615,6 +623,14 @@ export const Instance: MessageFns<Instance> = {
             message.agentHealth = AgentHealth.decode(reader, reader.uint32());
             continue;
           }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.ips.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -652,6 +668,7 @@ export const Instance: MessageFns<Instance> = {
     message.agentHealth = (object.agentHealth !== undefined && object.agentHealth !== null)
       ? AgentHealth.fromPartial(object.agentHealth)
       : undefined;
+    message.ips = object.ips?.map((e) => e) || [];
     return message;
   },
 };
