@@ -193,6 +193,18 @@ describe("upkeep over HTTPS", () => {
     expect(await http.json("/stemcells")).to.deep.equal([]);
   });
 
+  it("update-config that drops an az in use -> the diff that the CLI shows ends with a warning", async () => {
+    const content = "azs:\n- name: z2\n";
+    const body = JSON.stringify({ type: "cloud", name: "default", content });
+    const headers = { "content-type": "application/json" };
+    const { status, body: text } = await http.send("POST", "/configs/diff", { headers, body });
+    expect(status).to.equal(200);
+    expect((JSON.parse(text) as { diff: unknown[] }).diff.at(-1)).to.deep.equal([
+      "# Warning: AZ `z1` is in no cloud config, and has 1 instances, 1 disks: none of them can be made anew",
+      null,
+    ]);
+  });
+
   it("update-resurrection -> on or off for all", async () => {
     const put = async (body: string) => (await http.send("PUT", "/resurrection", { body })).status;
     for (const isOn of [true, false]) {
