@@ -124,43 +124,6 @@ describe("VMs that are gone", () => {
     }, PATIENT);
   });
 
-  it("are made anew without a word to their agents, and no alert is raised meanwhile", async () => {
-    const text = "name: stateful\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 64}\n";
-    expect((await director.deployManifest(text)).state).to.equal(TaskState.DONE);
-    const only = async () => (await director.deployments.listInstances({ deployment: "stateful" })).instances[0];
-    const { instanceId = "", agentId = "", vmCid = "" } = (await only()) ?? {};
-    expect((await director.provide("kept", instanceId)).state).to.equal(TaskState.DONE);
-    const owed = () => director.disks.listOwedRemovals({}).then(({ owedRemovals }) => owedRemovals);
-    const agent = director.agent(agentId);
-    // It would answer; it is only not heard.
-    agent.heartbeatIntervalMs = 3_600_000;
-    await agent.stop();
-    await agent.start();
-    agent.calls.length = 0;
-    const gate = director.cpi.gate("detachDisk", "before");
-    director.cpi.vms.delete(vmCid);
-    await gate.reached;
-    // The resurrector looks every 100 ms.
-    const untilMs = Date.now() + 1_000;
-    while (Date.now() < untilMs) for (const silent of await silentVms()) expect(silent.heldBecause).to.equal("");
-    expect(director.process.logs).not.to.match(/not_resurrected.*stateful/);
-    expect(agent.calls).to.deep.equal([]);
-    gate.release();
-    await eventually(async () => {
-      const now = await only();
-      expect(now?.vmState).to.equal("running");
-      expect(now?.vmCid).not.to.equal(vmCid);
-      expect(await owed()).to.deep.equal([]);
-    }, PATIENT);
-    const [task] = await resurrections();
-    const said = await director.eventTexts(task?.taskId ?? 0);
-    expect(said.filter((line) => line.includes("to forget") || line.includes("all the same"))).to.deep.equal([]);
-    agent.heartbeatIntervalMs = 200;
-    await agent.stop();
-    await agent.start();
-    await director.deployments.deleteDeployment({ deployment: "stateful", wait: true, force: true });
-  });
-
   it("whose CPI has them are left to it, and so are those that a switch excepts", async () => {
     const before = await instances();
     const victim = before[1];

@@ -24,7 +24,7 @@ export function boshInstance(
     cloud_properties: {},
     disk_cid: cids[0] ?? null,
     disk_cids: cids,
-    ips: ipsOf(instance, agent?.networks),
+    ips: ipsOf(instance),
     agent_id: hasVm ? instance.agentId : null,
     job_name: instance.group,
     index: instance.index,
@@ -48,14 +48,10 @@ function jobState(hasVm: boolean, agent: Readonly<Record<string, unknown>> | und
   return typeof agent.job_state === "string" ? agent.job_state : "running";
 }
 
-/**
- * Returns the addresses of an instance, one for each network: the one that the CPI settled, else the one that is kept for
- * the instance, else the one that its agent found there.
- */
-export function ipsOf({ ips, networks }: Pick<Instance, "ips" | "networks">, ofAgent: unknown = {}): string[] {
-  const found = isJsonObject(ofAgent) ? ofAgent : {};
-  const names = new Set([...Object.keys(ips), ...Object.keys(networks), ...Object.keys(found)]);
-  const shown = [...names].map((name) => ipIn(networks[name]) ?? ips[name] ?? ipIn(found[name]));
+/** Returns the addresses of an instance: for each network the one that is in use, else the one that is reserved. */
+export function ipsOf({ ips, networks }: Pick<Instance, "ips" | "networks">): string[] {
+  const names = new Set([...Object.keys(ips), ...Object.keys(networks)]);
+  const shown = [...names].map((name) => ipIn(networks[name]) ?? ips[name]);
   return [...new Set(shown.filter((ip) => ip !== undefined))];
 }
 

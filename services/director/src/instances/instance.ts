@@ -105,9 +105,12 @@ export function vmGone(instance: Instance): Instance {
   return { ...vmLost(instance), jobs: "stopped", isVmGone: true };
 }
 
-/** Returns the agent to tell of the VM's disks; empty for none, as when the CPI says that the VM is gone. */
-export function agentToTell({ agentId = "", isVmGone = false }: Partial<Instance>): string {
-  return isVmGone ? "" : agentId;
+/**
+ * Returns the agent to tell of the VM's disks; empty for none. An agent is gone with a VM that its CPI says is gone, unless
+ * it goes by another id than the VM was given: it may serve the next VM, and would lead that to former disks.
+ */
+export function agentToTell({ agentId = "", vmToken = "", isVmGone = false }: Partial<Instance>): string {
+  return isVmGone && agentId === vmToken ? "" : agentId;
 }
 
 export function intendDeleteVm(instance: Instance): Instance {

@@ -144,9 +144,7 @@ async function setVmMetadata(context: VmJobContext, run: TaskRun, instance: Inst
       name: formatInstance(instance),
       created_at: new Date(context.clock.nowMs()).toISOString(),
     };
-    // Optional in the CPI contract.
-    const call = context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
-    await tolerate(call, (error) => error.isNotImplemented);
+    await context.cpi.callIfKnown("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
     await changeInstance(context, instanceId, (current) => ({
       ...current,
       basis: current.basis ? { ...current.basis, tags, member: memberOf(current) } : null,

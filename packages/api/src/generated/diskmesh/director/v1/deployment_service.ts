@@ -66,7 +66,7 @@ export interface Instance {
   agentHealth:
     | AgentHealth
     | undefined;
-  /** Its addresses, one for each network: the one that the CPI settled, else the one that is reserved for it. */
+  /** Its addresses, one for each network: the one in use, else the one that is reserved for it. */
   ips: string[];
 }
 
