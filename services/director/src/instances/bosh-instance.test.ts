@@ -24,7 +24,7 @@ describe("instances as BOSH's clients list them", () => {
   });
 
   it("addresses -> for each network the one in use, else the one that is reserved", () => {
-    const networks = { a: { ip: "10.0.0.9" }, c: {}, d: { ip: "dhcp" } };
+    const networks = { a: { ip: "10.0.0.9" }, c: {}, d: { ip: "" } };
     const vm = { ...withVm, ips: { a: "10.0.0.1", b: "10.0.1.1" }, networks };
     expect(boshInstance(vm, [], {})).to.deep.include({ ips: ["10.0.0.9", "10.0.1.1"] });
   });

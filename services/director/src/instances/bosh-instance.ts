@@ -1,4 +1,3 @@
-import { isIP } from "node:net";
 import { isJsonObject } from "@diskmesh/domain";
 import { UNRESPONSIVE } from "../agents/agent-health.js";
 import { readableProcesses, readableVitals } from "../agents/agent-report.js";
@@ -57,7 +56,7 @@ export function ipsOf({ ips, networks }: Pick<Instance, "ips" | "networks">): st
 
 function ipIn(network: unknown): string | undefined {
   const ip = isJsonObject(network) ? network.ip : undefined;
-  return typeof ip === "string" && isIP(ip) !== 0 ? ip : undefined;
+  return typeof ip === "string" && ip !== "" ? ip : undefined;
 }
 
 function stemcellOf({ stemcell, stemcellApiVersion }: Instance): object | null {
