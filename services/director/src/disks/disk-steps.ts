@@ -144,8 +144,7 @@ export class DiskSteps<Kept extends DiskRecord> {
   /** Has the infrastructure remember it, if it can: that is optional in the CPI contract. */
   async setMetadata(disk: Kept, metadata: JsonObject): Promise<void> {
     const request = { diskCid: disk.diskCid, metadata };
-    const call = this.context.cpi.call("setDiskMetadata", recorded(disk), request, this.run);
-    await tolerate(call, (error) => error.isNotImplemented);
+    await this.context.cpi.callIfKnown("setDiskMetadata", recorded(disk), request, this.run);
   }
 }
 

@@ -2,6 +2,7 @@ import type { AgentHealth, Instance as WireInstance } from "@diskmesh/api/direct
 import { UNRESPONSIVE } from "../agents/agent-health.js";
 import type { ShownHealth } from "../agents/agent-healths.js";
 import type { Instance } from "../store/instance.js";
+import { ipsOf } from "./bosh-instance.js";
 
 export function encodeInstance(instance: Instance, shown: ShownHealth | undefined): WireInstance {
   const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
@@ -12,6 +13,7 @@ export function encodeInstance(instance: Instance, shown: ShownHealth | undefine
     cpiApiVersion,
     usesRegistry,
     networks: { ...instance.networks },
+    ips: ipsOf(instance),
     vmState: instance.vmState,
     state: instance.state ?? "started",
     jobsState: instance.jobs ?? "started",

@@ -116,7 +116,6 @@ export const schema = {
       byVmToken: (instance) => (instance.vmToken === "" ? undefined : instance.vmToken),
       byAgent: (instance) => (instance.agentId === "" ? undefined : instance.agentId),
       byVmCid: (instance) => (instance.vmCid === "" ? undefined : instance.vmCid),
-      byRegistry: (instance) => (instance.usesRegistry ? "yes" : undefined),
     },
   }),
   disks: table<Disk>()({

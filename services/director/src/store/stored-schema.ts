@@ -99,6 +99,7 @@ const instance = shapeOf<Instance>()({
   state: z.enum(["started", "stopped", "detached"]).optional(),
   ignore: flag.optional(),
   jobs: z.enum(["started", "stopping", "stopped"]).optional(),
+  isVmGone: z.boolean().optional(),
   changedByTaskId: whole.optional(),
   agentKeys: z
     .array(

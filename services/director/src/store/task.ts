@@ -144,7 +144,7 @@ export type Job =
       /** Globs of files within the folder of a type; none for all. */
       readonly filters: readonly string[];
     }
-  | { readonly type: "delete_orphaned_disk"; readonly diskCid: string }
+  | { readonly type: "delete_orphaned_disk"; readonly diskCid: string; readonly force?: boolean }
   | { readonly type: "orphan_persistent_disk"; readonly diskCid: string }
   | { readonly type: "attach_orphaned_disk"; readonly diskCid: string; readonly instanceId: string }
   /** Takes snapshots of one instance's disks; an empty id means all of the deployment. */

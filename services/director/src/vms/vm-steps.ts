@@ -42,7 +42,6 @@ export async function createVm(context: VmJobContext, run: TaskRun, instance: In
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
     const begunBefore = instance.vmState === "creating";
     const { intended, findsByToken } = await intend(context, run, instance);
-    if (intended.usesRegistry) await context.making.boshRegistry.ensureServing();
     const { cpi, az, deployment, vmToken: token } = intended;
     const place = { cpi, az, deployment, madeFor: formatInstance(instance) };
     const drop = (tx: DirectorTransaction) => changeIn(tx, instanceId, vmNotCreated);
@@ -144,9 +143,7 @@ async function setVmMetadata(context: VmJobContext, run: TaskRun, instance: Inst
       name: formatInstance(instance),
       created_at: new Date(context.clock.nowMs()).toISOString(),
     };
-    // Optional in the CPI contract.
-    const call = context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
-    await tolerate(call, (error) => error.isNotImplemented);
+    await context.cpi.callIfKnown("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
     await changeInstance(context, instanceId, (current) => ({
       ...current,
       basis: current.basis ? { ...current.basis, tags, member: memberOf(current) } : null,

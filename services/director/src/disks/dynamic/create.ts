@@ -110,7 +110,6 @@ export interface DiskWish extends Pick<WantedDisk, "made"> {
   readonly metadata: JsonObject | null;
 }
 
-/** The infrastructure shall remember the caller's names and values, and ours, which win as in BOSH. */
 export function wantedDisk(
   context: DiskJobContext,
   tables: DirectorTables,
@@ -118,10 +117,11 @@ export function wantedDisk(
   { diskName: name, made, metadata: given }: DiskWish,
 ): WantedDisk {
   const cpis = context.configs.cpi.current(tables);
-  const metadata = given === null ? undefined : { ...given, director: context.config.name, deployment };
+  const metadata = given ?? undefined;
   return { name, deployment, az, cpi, sameCpi: (other) => sameCpi(cpi, other, cpis), made, metadata };
 }
 
+/** The infrastructure is told the director and the deployment, too, which win as in BOSH; only the caller's are recorded. */
 export async function setDiskMetadata(
   context: DiskJobContext,
   run: TaskRun,
@@ -130,7 +130,8 @@ export async function setDiskMetadata(
 ): Promise<void> {
   const steps = dynamicDisk(context, run, disk.name);
   await run.stage("Setting disk metadata", disk.name, async () => {
-    await steps.setMetadata(disk, metadata);
+    const { deployment } = disk;
+    await steps.setMetadata(disk, { ...metadata, director: context.config.name, deployment });
     await steps.change((current) => ({ ...current, metadata }));
   });
 }

@@ -169,9 +169,10 @@ describe("dynamic disks over gRPC and NATS", () => {
   it("metadata -> set once, and only when it differs", async () => {
     await director.provide(name, first, { metadata: { owner: "ann", tags: ["a"] } });
     const cid = (await diskOf())?.diskCid ?? "";
-    const expected = { owner: "ann", tags: ["a"], director: "diskmesh", deployment: "web" };
-    expect(director.cpi.disks.get(cid)?.metadata).to.deep.equal(expected);
-    expect((await diskOf())?.metadata).to.deep.equal(expected);
+    const given = { owner: "ann", tags: ["a"] };
+    const told = { ...given, director: "diskmesh", deployment: "web" };
+    expect(director.cpi.disks.get(cid)?.metadata).to.deep.equal(told);
+    expect((await diskOf())?.metadata).to.deep.equal(given);
     director.cpi.calls.length = 0;
     await director.provide(name, first, { metadata: { tags: ["a"], owner: "ann" } });
     await director.provide(name, first);

@@ -4,6 +4,7 @@ import { groupOf, manifestOf } from "../../configs/recorded-manifest.js";
 import { CpiCallError, tolerate } from "../../cpi/cpi-error.js";
 import { recorded } from "../../cpi/cpi-target.js";
 import { refuseGivenTwice } from "../../cpi/given-cids.js";
+import { agentToTell } from "../../instances/instance.js";
 import { otherDiskOf, persistentDiskOf } from "../../instances/recorded-deployments.js";
 import { formatInstance, type Instance } from "../../store/instance.js";
 import { type JsonObject, sameJson } from "../../store/json.js";
@@ -283,7 +284,7 @@ async function metadataOf(context: DiskJobContext, instance: Instance): Promise<
 async function unmountAndDetach(
   context: DiskJobContext,
   run: TaskRun,
-  { agentId, stemcellApiVersion }: Instance,
+  instance: Instance,
   { diskId, diskCid, vmCid }: PersistentDisk,
   { mustUnmount }: { readonly mustUnmount: boolean },
 ): Promise<void> {
@@ -291,9 +292,10 @@ async function unmountAndDetach(
   await run.stage("Detaching persistent disk", `${diskCid} from ${vmCid}`, async () => {
     const { disk } = await steps.change((current) => persistentDisks.moved(current, "intend_detach"));
     const event = { stage: "Unmounting persistent disk", task: diskCid };
+    const agentId = agentToTell(instance);
     if (agentId !== "")
       await tellToForget(run, event, unmount(context, run, agentId, diskCid), { mustLetGo: mustUnmount });
-    await steps.detach(disk, stemcellApiVersion);
+    await steps.detach(disk, instance.stemcellApiVersion);
     await context.tablet.transact((tx) => steps.detachedIn(tx));
   });
 }

@@ -63,7 +63,11 @@ export interface Instance {
   /** Nobody touches it, see LifecycleService.Ignore. */
   ignore: boolean;
   /** What its VM's agent says of itself; absent while it has no VM, and unless it was asked for. */
-  agentHealth: AgentHealth | undefined;
+  agentHealth:
+    | AgentHealth
+    | undefined;
+  /** Its addresses, one for each network: the one in use, else the one that is reserved for it. */
+  ips: string[];
 }
 
 /** What the agent of a VM last said of itself in a heartbeat. */
@@ -235,6 +239,8 @@ export interface DeleteOrphanedDiskRequest {
   diskCid: string;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
+  /** Forget the disk even if no CPI deletes it: it is listed as a possible orphan then. Default: false, the task fails. */
+  force: boolean;
 }
 
 /** The task. */
@@ -394,6 +400,7 @@ function createBaseInstance(): Instance {
     jobsState: "",
     ignore: false,
     agentHealth: undefined,
+    ips: [],
   };
 }
 
@@ -452,6 +459,9 @@ export const Instance: MessageFns<Instance> = {
     }
     if (message.agentHealth !== undefined) {
       AgentHealth.encode(message.agentHealth, writer.uint32(146).fork()).join();
+    }
+    for (const v of message.ips) {
+      writer.uint32(154).string(v!);
     }
     return writer;
   },
@@ -613,6 +623,14 @@ export const Instance: MessageFns<Instance> = {
             message.agentHealth = AgentHealth.decode(reader, reader.uint32());
             continue;
           }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.ips.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -650,6 +668,7 @@ export const Instance: MessageFns<Instance> = {
     message.agentHealth = (object.agentHealth !== undefined && object.agentHealth !== null)
       ? AgentHealth.fromPartial(object.agentHealth)
       : undefined;
+    message.ips = object.ips?.map((e) => e) || [];
     return message;
   },
 };
@@ -1886,7 +1905,7 @@ export const OrphanPersistentDiskResponse: MessageFns<OrphanPersistentDiskRespon
 };
 
 function createBaseDeleteOrphanedDiskRequest(): DeleteOrphanedDiskRequest {
-  return { diskCid: "", wait: false };
+  return { diskCid: "", wait: false, force: false };
 }
 
 export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = {
@@ -1896,6 +1915,9 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
     }
     if (message.wait !== false) {
       writer.uint32(16).bool(message.wait);
+    }
+    if (message.force !== false) {
+      writer.uint32(24).bool(message.force);
     }
     return writer;
   },
@@ -1929,6 +1951,14 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
             message.wait = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.force = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1948,6 +1978,7 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
     const message = createBaseDeleteOrphanedDiskRequest();
     message.diskCid = object.diskCid ?? "";
     message.wait = object.wait ?? false;
+    message.force = object.force ?? false;
     return message;
   },
 };

@@ -30,7 +30,7 @@ export interface DynamicDisk {
   diskPoolName: string;
   /** The CPI that made it. */
   cpi: string;
-  /** What the infrastructure remembers of it. */
+  /** The metadata that was last given for it. The infrastructure is told the director and the deployment besides. */
   metadata:
     | { [key: string]: any }
     | undefined;
