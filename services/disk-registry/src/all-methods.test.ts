@@ -21,7 +21,7 @@ const device = { hostId: "h1", deviceId: "d1" };
 const disk = { diskId: "a" };
 const agent = { hostId: "h1", bootId: "b" };
 
-/** With which each method gets as far as the tablet. The compiler asks for a line of each. */
+/** Requests with which each method reaches the tablet. The mapped type requires an entry for each method. */
 const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   addHost: host,
   removeHost: host,
@@ -60,7 +60,7 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   explain: { subject: { kind: "SUBJECT_KIND_HOST", name: "h1" } },
 };
 
-/** The context of a registry whose tablet, and whoever works on it, fails. */
+/** Returns the context of a registry whose tablet and workers fail. */
 function failing(context: Context, fail: () => never): Context {
   const work = async () => fail();
   const { id, incarnation, parentIncarnations, generation } = context.tablet;

@@ -51,14 +51,14 @@ describe("disk-registry takes devices in and out of operation", () => {
     await fleet.add();
     const seen = await eventually(async () => {
       const device = await fleet.registry.device("d1");
-      // By then the longest delay is reached.
+      // The longest delay is reached by then.
       expect(device.attempts).to.be.at.least(5);
       return device;
     });
     expect(seen).to.include({ attachState: AttachState.ATTACHING, lastError: "IO_ERROR: as told by the test" });
     const ordersBefore = agent.received.length;
     const sinceMs = performance.now();
-    // Callers who ask again and again do not make the tries come faster.
+    // Repeated calls do not speed up the retries.
     for (let i = 0; i < 20; i++) {
       await fleet.add();
       await delay(30);
@@ -130,7 +130,7 @@ describe("disk-registry takes devices in and out of operation", () => {
     await fleet.registry.process.kill();
     hang = false;
     await fleet.registry.process.start();
-    // Nobody registers: what was pending goes on from the registry's own state.
+    // No agent registers: the pending order continues from the registry's own state.
     const after = await fleet.inState("d1", AttachState.ATTACHED);
     expect(after.deviceGeneration).to.equal(before.deviceGeneration);
     expect(after.tabletGeneration).to.equal(before.tabletGeneration + 1);

@@ -71,7 +71,7 @@ describe("who calls the disk-registry, and what it says of itself", () => {
     registry = await TestRegistry.start({}, ["h1", ...FLOODS.map((_, index) => floodHost(index))]);
     agent = await registry.agent("h1", ["d1"]);
     await agent.register();
-    // What the registry orders of a device that it did not know changes that device once more.
+    // The registry changes an unknown device once more after its order is confirmed.
     await eventually(async () => expect((await registry.device("d1")).detachConfirmed).to.equal(true));
   });
   after(async () => registry?.stop());
@@ -164,7 +164,7 @@ describe("who calls the disk-registry, and what it says of itself", () => {
     const outcome = await new Promise<string>((resolve) => {
       socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
       socket.on("close", () => resolve("closed"));
-      // Its settings, the first that an HTTP/2 server says.
+      // An HTTP/2 server sends its settings first.
       socket.on("data", () => resolve("answered"));
     }).finally(() => socket.destroy());
     expect(outcome).to.be.oneOf(["closed", "ECONNRESET"]);

@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { CountingRegistry } from "./testing/counting-registry.js";
 import { TestAgent } from "./testing/test-agent.js";
 
-/** The most that one host may have. */
+/** Maximum devices of one host. */
 const DEVICES = 4_096;
 
 describe("commits", () => {
@@ -25,7 +25,7 @@ describe("commits", () => {
       );
     let finishErasing = (): void => {};
     try {
-      // Erases would add commits of their own while these are counted.
+      // Erases would add commits to those that are counted.
       const erasing = new Promise<undefined>((resolve) => {
         finishErasing = () => resolve(undefined);
       });

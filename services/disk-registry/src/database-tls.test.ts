@@ -29,7 +29,7 @@ describe("two disk-registries on a database that asks for certificates", () => {
       expect(proxy.connectionsWith(serialNumber)).to.equal(0);
       const startedMs = performance.now();
       await second.start("serving");
-      // The lease was handed over: nobody waits for its end.
+      // The lease was handed over, so the successor does not wait for its end.
       expect(performance.now() - startedMs).to.be.below(LEASE_TIME_MS);
       expect(proxy.connectionsWith(serialNumber)).to.be.above(0);
     } finally {

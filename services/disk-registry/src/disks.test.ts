@@ -166,12 +166,12 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     await fleet.createDisk("x");
     await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
     await one.stop();
-    // It is told shortly before its deadline, which may be too late on a busy machine.
+    // The progress is reported shortly before the deadline, which may be too late on a busy machine.
     const error = await eventually(() =>
       rejection(fleet.registry.operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 2_000 }), UnavailableError),
     );
     expect(error.message).to.contain("disk x is still UNPUBLISHING").and.to.contain("h1");
-    // Until the registry takes the host for away, orders to it fail one by one.
+    // Orders to the host fail one by one, until the registry marks it UNAVAILABLE.
     await eventually(async () =>
       expect((await fleet.registry.disk("x")).publication?.lastError).to.contain(
         "device d1 on host h1 cannot be asked for the session: host h1 is UNAVAILABLE",
@@ -189,7 +189,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
   it("a session that an agent calls outdated -> published under a newer one", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
-    // It does not tell of it.
+    // The agent sends no heartbeat about its errors.
     agent.stopHeartbeats();
     const seen = (agent.sessions.get("d1")?.sessionNumber ?? 0) + 4;
     agent.sessions.set("d1", { sessionNumber: seen, holderHostId: "" });

@@ -18,7 +18,7 @@ import { SharedRegistry } from "./testing/shared-registry.js";
 type Methods = (typeof DiskRegistryServiceDefinition)["methods"] &
   (typeof FleetServiceDefinition)["methods"] &
   (typeof AdminServiceDefinition)["methods"];
-/** The compiler asks for a line of each method that is no read. */
+/** The mapped type requires an entry for each method that is not a read. */
 type Changes = {
   readonly [Name in Exclude<keyof Methods, `${"get" | "list" | "watch" | "explain"}${string}`>]: (
     of: CallOptions,
@@ -35,7 +35,7 @@ describe("the event log", () => {
     });
   const newest = async (request: Partial<ListEventsRequest> = {}): Promise<Event | undefined> =>
     (await events(request))[0];
-  /** The lines of the registry's log that tell of the call. */
+  /** Returns the registry's log lines about the call. */
   const linesOf = (requestId: string): Record<string, unknown>[] =>
     fleet.registry.process.logs
       .split("\n")
@@ -56,7 +56,7 @@ describe("the event log", () => {
     const changes: Changes = {
       createBackup: async (of) => {
         const noted = () => events(of.requestId === undefined ? {} : { requestId: of.requestId });
-        // It is durable before anything is taken away.
+        // The event is durable before the backup sends any data.
         for await (const _ of admin.createBackup({}, of)) expect(await noted()).to.have.length(1);
       },
       addHost: (of) => operator.addHost({ hostId: "h1" }, of),

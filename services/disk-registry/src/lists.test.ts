@@ -65,7 +65,7 @@ describe("lists, page by page", () => {
     await rejection(fleet.registry.operator.listHosts({ pageToken: token }), InvalidArgumentError, "other filters");
     const pageOfThree = await list(token, { pageSize: 3 });
     expect(pageOfThree.devices.map((device) => device.deviceId)).to.deep.equal(["d2", "d3", "d4"]);
-    // The same page again, as after a lost answer.
+    // Requests the same page again, as after a lost answer.
     expect((await list(token)).devices.map((device) => device.deviceId)).to.deep.equal(["d2", "d3"]);
   });
 

@@ -54,7 +54,7 @@ describe("disk-registry says what agents wait for", () => {
     await operator.publishDisk({ diskId: "x", hostId: "h1" });
     agent.waiting = waiting;
     agent.sessionsArePending = true;
-    // It is told shortly before its deadline, which may be too late on a busy machine.
+    // The progress is reported shortly before the deadline, which may be too late on a busy machine.
     await eventually(async () => {
       const error = await rejection(operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 2_000 }), UnavailableError);
       expect(error.message).to.match(/on device d1 of host h1: PENDING: .* 3 operations in flight, for 4\d s/);

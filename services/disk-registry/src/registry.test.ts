@@ -60,7 +60,7 @@ describe("disk-registry, as a process", () => {
   it("another process has claimed the state -> the fenced one answers no more and ends with exit code 1", async () => {
     await fleet.startOwn();
     const { tablet } = fleet.registry.config as { tablet: { storage: string } };
-    // Without its lock nothing but the claim keeps two leaders apart.
+    // Without the lock, only the claim prevents two leaders.
     rmSync(join(tablet.storage, "registry", "owner.lock"));
     const second = await TestRegistry.start({ tablet });
     try {

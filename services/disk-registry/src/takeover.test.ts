@@ -9,7 +9,7 @@ import { eventually, leaveToVerify, type ServiceProcess, skipBecause } from "@di
 import { expect } from "chai";
 import { type RegistryClient, TestRegistries } from "./testing/test-registries.js";
 
-/** Long beside what a busy machine makes a renewal wait. */
+/** Much longer than a busy machine delays a renewal. */
 const LEASE_TIME_MS = 4_000;
 
 describe("two disk-registries on one database", () => {
@@ -44,7 +44,7 @@ describe("two disk-registries on one database", () => {
       });
       await rejection(asked, Error, "NOT_SERVING");
     });
-  /** How long after `sinceMs` one call of a client that knew the former leader is answered. */
+  /** Returns the time from `sinceMs` until a client that knew the former leader gets an answer. */
   async function servedAfterMs(sinceMs: number): Promise<number> {
     await operator.listHosts({ pageSize: 1 }, { deadlineMs: 60_000 });
     return Math.round(performance.now() - sinceMs);
@@ -54,13 +54,13 @@ describe("two disk-registries on one database", () => {
   }
 
   it("a standby -> NOT_SERVING, and its caller is sent to the leader", async () => {
-    // Long, so that the two cannot change places meanwhile.
+    // Long enough that the two do not swap roles meanwhile.
     await start(120_000);
     await add("h9");
     await doesNotServe(registries.addresses[1]);
     const asked = { tls: registries.certificates.files("operator"), serverRole: "disk-registry" } as const;
     const ofStandby = registries.operator(registries.addresses[1]);
-    // As soon as it has heard who that is.
+    // The standby answers once it knows the leader.
     const { hosts } = await eventually(() => ofStandby.listHosts({ pageSize: 1 }));
     expect(hosts).to.deep.equal([]);
     const standby = { ...asked, address: registries.addresses[1] ?? "", service: "standby", timeoutMs: 30_000 };
@@ -153,7 +153,7 @@ describe("two disk-registries on one database", () => {
       Math.round(slowestMs),
     );
     expect(failures.filter(({ begunAfter, outcome }) => begunAfter || outcome !== "unknown")).to.deep.equal([]);
-    // One per caller.
+    // One failure per caller.
     expect(failures.length).to.be.below(9);
   });
 
@@ -163,7 +163,7 @@ describe("two disk-registries on one database", () => {
     const agent = await registries.agent("h1", ["d1"]);
     agent.before = async (kind) => (kind === "attach" ? OrderOutcome.IO_ERROR : undefined);
     await add("h1");
-    // It orders again and again, and would go on with that.
+    // The worker retries without end, and would continue.
     await eventually(() => agent.received.length > 5);
     const old = agent.received.at(-1)?.tabletGeneration ?? 0;
     registries.first.signal("SIGSTOP");
@@ -191,7 +191,7 @@ describe("two disk-registries on one database", () => {
     await start(leaseTimeMs);
     await add("h9");
     const stopMs = performance.now();
-    // Until then it is the leader itself that may answer.
+    // The leader may answer until it stops.
     expect((await registries.first.stop()).code).to.equal(0);
     const stoppedMs = Math.round(performance.now() - stopMs);
     const takenMs = await servedAfterMs(stopMs);
@@ -206,23 +206,24 @@ describe("two disk-registries on one database", () => {
     const perHost = 1_000;
     for (const hostId of ["h1", "h2", "h3"] as const) {
       const deviceIds = Array.from({ length: perHost }, (_, index) => `${hostId}-d${index}`);
-      // Not added: nothing goes on behind the takeover that would be measured along.
+      // The devices are not added, so no background work affects the measured takeover.
       await registries.agent(hostId, deviceIds);
       const last = deviceIds.at(-1) as string;
       await eventually(async () => expect((await device(last)).detachConfirmed).to.equal(true), { timeoutMs: 60_000 });
     }
-    // On a machine that is very busy they may have changed places.
+    // On a very busy machine they may have swapped roles.
     const [leader, standby] = await eventuallyLeaderAndStandby();
     await leader.kill();
     const killedMs = Date.now();
     const takenMs = await servedAfterMs(performance.now());
-    // What it wrote may be read after its answer.
+    // The process's output may be read after its answer.
     await eventually(() => standby.logs.lastIndexOf("disk-registry serves") > standby.logs.lastIndexOf("stands by"));
     const serves = servesLine(standby.logs);
     print(`with ${3 * perHost} devices the standby served`, Date.parse(serves.time) - killedMs, leaseTimeMs);
     print(`with ${3 * perHost} devices a call right after SIGKILL was answered after`, takenMs, leaseTimeMs);
     expect(serves.stateLoaded).to.include({ hosts: 3, devices: 3 * perHost });
-    // What makes the goal, lease time and 2 s, independent of the number of devices. The time itself is the machine's.
+    // The takeover time must be lease time plus 2 s at any number of devices. The time itself depends on the machine,
+    // so the test counts reads.
     expect(serves.documentsRead).to.be.below(perHost / 10);
   });
 
@@ -258,7 +259,7 @@ interface ServesLine {
   readonly documentsRead: number;
 }
 
-/** What a registry logged when it began to serve. */
+/** Returns the log line of a registry that begins to serve. */
 function servesLine(logs: string): ServesLine {
   const line = logs.split("\n").findLast((text) => text.includes("disk-registry serves")) ?? "{}";
   return JSON.parse(line);

@@ -21,7 +21,7 @@ describe("WatchDevices", () => {
   const inState = (deviceId: string, state: AttachState) =>
     eventually(async () => expect((await registry.device(deviceId)).attachState).to.equal(state));
 
-  /** A host whose devices nobody added, and whose agent has let go of them: nothing changes by itself any more. */
+  /** Returns a host with closed devices that nobody added, so that nothing changes by itself any more. */
   const letGo = async (hostId: string, deviceIds: string[]) => {
     const agent = await registry.agent(hostId, deviceIds);
     await agent.register();
@@ -89,7 +89,7 @@ describe("WatchDevices", () => {
     const late = watch();
     await eventually(() => expect(late.failure).to.be.instanceOf(ResourceExhaustedError));
     await all[0]?.end();
-    // Its place may be free a little later: then this one was refused, and sees nothing any more.
+    // A place may become free a little later; a watcher that was refused before sees nothing.
     await eventually(async () => {
       const instead = watch();
       await eventually(() => instead.failure !== undefined || instead.seen.length >= 2);
@@ -146,7 +146,7 @@ describe("WatchHosts and WatchDisks", () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const all = watchHosts();
     agent.stopHeartbeats();
-    // A beat that was under way may have come after an earlier suspicion.
+    // A delayed heartbeat may have ended an earlier suspicion.
     await eventually(() => all.seen.at(-1) === "h1 ONLINE, suspected");
     const seen = all.seen.length;
     await eventually(async () => {
@@ -166,7 +166,7 @@ describe("WatchHosts and WatchDisks", () => {
     expect(await ofH2.next(2)).to.deep.equal(["begin", "end"]);
     await operator.publishDisk({ diskId: "a", hostId: "h2" });
     await eventually(() => ofH2.seen.includes("a ONLINE PUBLISHED"));
-    // Nothing that is stored of the disk changes by that.
+    // No stored field of the disk changes.
     await saysDead("h1", HostState.DEAD);
     await eventually(() => ofH2.seen.includes("a ERROR PUBLISHED"));
     await saysDead("h1", HostState.ONLINE);

@@ -17,7 +17,7 @@ import { SharedRegistry } from "../testing/shared-registry.js";
 import type { TestAgent } from "../testing/test-agent.js";
 
 const AHEAD = 2 ** 20;
-/** For a call that does not come to its end. */
+/** Deadline for a call that is expected not to finish. */
 const SHORT = { deadlineMs: 1_000 };
 
 describe("disk-registry and what agents remember", () => {
@@ -25,7 +25,7 @@ describe("disk-registry and what agents remember", () => {
   let operator: Client<typeof FleetServiceDefinition>;
 
   beforeEach(async () => {
-    // What a test makes the registry remember of agents, no later one may meet.
+    // Each test needs an own registry, because a registry keeps what agents report and later tests must not see that.
     await fleet.startOwn();
     connect();
   });
@@ -57,7 +57,7 @@ describe("disk-registry and what agents remember", () => {
     await rejection(fleet.createDisk("z", { hostId: "h1", az: "" }), ResourceExhaustedError);
     expect(agent.sessions.get(held), "not erased").to.deep.include({ sessionNumber: session, diskId: "x" });
     expect(agent.exports.get("x"), "still served").to.equal(session);
-    // What goes on has higher numbers than everything that the copy knew nothing of.
+    // New numbers lie above everything that the copy did not know.
     const published = await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
     expect(published.disk?.publication?.sessionNumber).to.be.above(session + 1_000);
 
@@ -78,7 +78,7 @@ describe("disk-registry and what agents remember", () => {
     const session = agent.sessions.get("d1");
     await copyStore("back");
     await fleet.createDisk("y");
-    // Long before any heartbeat.
+    // Runs long before the next heartbeat.
     const publishing = fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" }, SHORT).catch(() => {});
     await eventually(async () => expect((await fleetNow()).tabletGeneration).to.be.above(AHEAD));
     agent.startHeartbeats(50);
@@ -105,7 +105,7 @@ describe("disk-registry and what agents remember", () => {
     const session = agent.sessions.get("d1");
     agent.stopHeartbeats();
     await copyStore("back");
-    // Which h2 remembers nothing of: the copy leads on, and gives higher sessions than h1 remembers.
+    // h2 remembers nothing of the publication, so the copy keeps leading, with higher sessions than h1 remembers.
     await fleet.createDisk("y", { hostId: "h2", az: "" });
     for (let round = 0; round < 3; round++) {
       await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h2" });
@@ -125,7 +125,7 @@ describe("disk-registry and what agents remember", () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const honest = await fleet.readyAgent("h2", ["e1"]);
     const before = await fleetNow();
-    // Which tell the truth.
+    // Heartbeats would report the agent's true numbers.
     agent.stopHeartbeats();
     const lie = { highestSessionNumber: 2 ** 40 };
     const refused = await rejection(agent.register(lie), InvalidStateError);
@@ -234,7 +234,7 @@ describe("disk-registry and what agents remember", () => {
     expect(answer.predecessors).to.deep.equal([{ tabletId, incarnation: "restored-elsewhere" }]);
     await fleet.createDisk("x");
 
-    // As one does whose registration was answered here, and who never heard the answer.
+    // Simulates an agent that registered here and never received the answer.
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
     const unheard = await rejection(agent.heartbeat(), AbortedError);
     expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry took over from");
@@ -276,7 +276,7 @@ describe("disk-registry and what agents remember", () => {
         attachState: AttachState.UNKNOWN,
       });
     expect((await fleetNow()).unknownDiskDevices).to.equal(2);
-    // The one that the operator knows to be free.
+    // The device that the operator knows to be free.
     const dry = await operator.decideUnknownDisks({
       ...verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: [free] }),
       dryRun: true,
@@ -340,7 +340,7 @@ describe("disk-registry and what agents remember", () => {
     await fleet.registry.process.start();
   }
 
-  /** What a real agent does when it is told to. */
+  /** Registers again as a real agent does when a heartbeat asks for it. */
   async function registeredAnew(agent: TestAgent): Promise<void> {
     await eventually(async () => {
       await agent.register();

@@ -29,8 +29,8 @@ const heartbeatConfig = z
         "How long a host that was UNAVAILABLE is WARNING, with nothing new placed on it, before it is ONLINE; 0 for not at all.",
       ),
   })
-  // A host that beats as told is silent for an interval; that long before the timeout, silence counts towards a mass
-  // silence (`findSilent`), and hosts that are well must not.
+  // A healthy host is silent for up to one interval between heartbeats. `findSilent` counts silence towards a mass
+  // silence from one interval before the timeout, and healthy hosts must not reach that.
   .refine(({ intervalMs, timeoutMs }) => 2 * intervalMs < timeoutMs, "timeoutMs must be more than twice intervalMs")
   .prefault({});
 

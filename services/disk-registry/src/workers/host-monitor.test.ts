@@ -17,7 +17,7 @@ const config = configSchema.parse({
   heartbeat: { intervalMs: 1_000, timeoutMs: 5_000 },
 });
 
-/** The states of a host that nobody hears, after sleeps that lasted as long as told. */
+/** Returns the states of a silent host after sleeps that lasted as long as given. */
 async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly string[]> {
   const fleet = new TestFleet({ hosts: [aHost("h1")] });
   const left = [...sleepsMs];
@@ -54,7 +54,7 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
   return states;
 }
 
-/** Ten hosts over one store, led by one process after the other; time passes when the test says so. */
+/** Ten hosts over one store, led by one process after the other. The test controls time. */
 class Leaders {
   readonly fleet = new TestFleet({
     hosts: Array.from({ length: 10 }, (_, index) => aHost(`h${index}`)),
@@ -65,7 +65,7 @@ class Leaders {
     disks: [aDisk("x", ["d0"], { publication: publishedWithFence("h9") })],
   });
   readonly fenced: string[] = [];
-  /** Hosts in the order in which they were told to be seen otherwise. */
+  /** Hosts in the order of their `seenOtherwise` notifications. */
   readonly seenOtherwise: string[] = [];
   readonly registryFleet: { standsStill?: string } = {};
   refusedAgents: RefusedAgents | undefined;
@@ -104,7 +104,7 @@ class Leaders {
     await this.monitor.begin();
   }
 
-  /** Time passes in which the first so many hosts are heard. */
+  /** Advances time while the first `heard` hosts send heartbeats. */
   async pass(ms: number, heard: number): Promise<void> {
     for (const untilMs = this.#nowMs + ms; this.#nowMs < untilMs; ) {
       this.#nowMs += 500;
@@ -113,12 +113,12 @@ class Leaders {
     }
   }
 
-  /** Somebody sets the wall clock. */
+  /** Sets the wall clock. */
   setClock(changeMs: number): void {
     this.#clockIsAheadMs += changeMs;
   }
 
-  /** Nobody leads. */
+  /** Advances time without a leader. */
   async away(ms: number): Promise<void> {
     await this.monitor?.close();
     this.#nowMs += ms;

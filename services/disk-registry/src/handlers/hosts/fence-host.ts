@@ -7,7 +7,7 @@ import { answerInMs } from "../../calls/wait-for-publication.js";
 import { type FenceProgress, fenceHost as fence, fenceProgress } from "../../model/disks/fences.js";
 import { parseReason, saidBy } from "../../requests/requests.js";
 
-/** In one answer: a host may hold thousands of disks. */
+/** Devices named in one answer, because a host may hold thousands of disks. */
 const MAX_NAMED_DEVICES = 1_000;
 
 export async function fenceHost(
@@ -32,7 +32,7 @@ export async function fenceHost(
   return { disks: answerOf(progress) };
 }
 
-/** Waits until the fence is complete, or somebody who was asked has refused or cannot be asked. */
+/** Waits until the fence is complete, or an agent has refused or cannot be reached. */
 async function untilTried(
   { diskChanges, tablet, clock }: ChangeContext,
   call: CallContext,

@@ -5,7 +5,7 @@ import { type AttachEvent, advance, TRANSITIONS, transitionOf } from "./attach-s
 
 const STATES: readonly AttachState[] = ["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"];
 
-// The table of the design, written down a second time and in its own form, so that a slip in one of them shows.
+// The transition table of the design, written a second time in another form, so that an error in either shows.
 const EXPECTED: readonly [AttachEvent, string, string][] = [
   ["add", "UNKNOWN DETACHED CLOSING", "ATTACHING next"],
   ["add", "ATTACHING", "ATTACHING same"],

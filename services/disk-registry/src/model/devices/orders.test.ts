@@ -24,7 +24,7 @@ interface Row {
   readonly device: Partial<Device>;
   readonly kind: OrderKind;
   readonly outcome: DeviceOutcome | undefined;
-  /** null: the device is gone. */
+  /** null means that the device is gone. */
   readonly effect: Partial<Device> | null;
   readonly confirmed: boolean;
 }

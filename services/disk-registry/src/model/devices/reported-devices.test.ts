@@ -19,7 +19,7 @@ function register(fleet: TestFleet, devices: readonly ReportedDevice[]): number 
   return fleet.changes((tx) => registerAgent(tx, registration, leader, { maxHosts: 3 }, NOW_MS));
 }
 
-/** Each alone: what decides that nothing is new must look at all of them. */
+/** Each field changes alone, because the check for an unchanged report must compare all of them. */
 const changed: readonly { readonly report: Partial<ReportedDevice>; readonly effect: Partial<Device> }[] = [
   { report: { path: "/dev/other" }, effect: { path: "/dev/other" } },
   { report: { pool: "fast" }, effect: { pool: "fast" } },

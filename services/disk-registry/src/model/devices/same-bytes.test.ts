@@ -21,7 +21,7 @@ const FILE = "boot-1 file 8:1:99:0";
 
 type Fields = Partial<Device>;
 
-/** A device in operation, and one of host h2 that nobody has added yet. */
+/** Returns a device in operation, and a device of host h2 that was not added yet. */
 function pair(first: Fields, second: Fields): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1"), aHost("h2")],
@@ -184,7 +184,7 @@ describe("two devices on the same bytes", () => {
     fleet.transact((tx) => registerAgent(tx, { ...registration("a"), devices: [] }, leader, { maxHosts: 9 }, NOW_MS));
     expect(fleet.device("a")).to.include({ missing: true, health: "ERROR" });
     expect(add()).to.equal("S_OK");
-    // Back in its former host, it is the later one, and of unknown contents.
+    // The device returns to its former host, where it has the later claim and unknown contents.
     register(fleet, "a");
     expect(fleet.device("a")).to.include({ attachState: "CLOSING", dirty: true });
     expect([fleet.device("a").missing, fleet.device("b").attachState]).to.deep.equal([undefined, "ATTACHING"]);

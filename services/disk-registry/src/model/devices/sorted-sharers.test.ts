@@ -4,7 +4,7 @@ import type { Device } from "../store/schema.js";
 import { NO_SHARED_SERIAL_NUMBERS, sharersIn, whoHasTheBytes } from "./same-bytes.js";
 import { SortedSharers } from "./sorted-sharers.js";
 
-/** Numbers from 0 to below `count`, the same for each seed. */
+/** Returns a generator of numbers from 0 to below `count`, determined by the seed. */
 function numbers(seed: number): (count: number) => number {
   let state = seed;
   return (count) => {

@@ -201,7 +201,7 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
   });
 
-  /** Device d1, with disk x when told so, after its agent told of the unknown session. */
+  /** Returns a fleet with device d1, and disk x if asked, after d1's agent reported the unknown session. */
   function marked(device: Partial<Device>, disk: Partial<Disk> = {}): TestFleet {
     const disks = device.diskId === undefined ? [] : [aDisk("x", ["d1"], disk)];
     const fleet = new TestFleet({ devices: [aDevice("d1", { lastSessionNumber: 40, ...device })], disks, session: 60 });

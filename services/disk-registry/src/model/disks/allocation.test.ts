@@ -12,7 +12,7 @@ const request = (fields: Partial<DiskRequest> = {}): DiskRequest => ({
   ...fields,
 });
 
-/** "h1:a=64,b=64@/dev/p" is host h1 with devices h1-a of 64 MiB and h1-b of 64 MiB on path /dev/p. */
+/** Parses a fleet: "h1:a=64,b=64@/dev/p" is host h1 with devices h1-a of 64 MiB and h1-b of 64 MiB on path /dev/p. */
 function fleetOf(hosts: readonly Host[], text: string): TestFleet {
   const devices: Device[] = [];
   for (const part of text.split(" ")) {

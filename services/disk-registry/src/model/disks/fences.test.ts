@@ -21,7 +21,7 @@ const at = (state: Publication["state"], fields: Partial<Publication> = {}): Pub
   ...fields,
 });
 
-/** Disk x of devices d2 on h2 and d3 on h3. */
+/** Returns a fleet with disk x on devices d2 of h2 and d3 of h3. */
 function scene(disk: Partial<Disk>, hosts: { h1?: Partial<Host>; h3?: Partial<Host> } = {}): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1", hosts.h1), aHost("h2"), aHost("h3", hosts.h3)],

@@ -17,7 +17,7 @@ const published: Publication = {
 };
 const elsewhere: Publication = { ...published, hostId: hostId("h2") };
 
-/** Disk x, on device d1 of h1, published as told. */
+/** Returns a fleet with disk x on device d1 of h1, with the given publication. */
 function publishedFleet(publication: Publication): Fleet {
   return {
     hosts: [aHost("h1"), aHost("h2")],
@@ -156,7 +156,7 @@ describe("publications at registration", () => {
     ];
     const answer = register(fleet, registration([reported("d1", granted)], { exports }));
     expect(answer.strayExports).to.deep.equal(exports);
-    // For the next leader, should this one not come to ending them.
+    // The flag is for the next leader, in case this one does not end the exports.
     expect(fleet.host("h1").servesUnwanted).to.equal(true);
     register(fleet, registration([reported("d1", granted)], { exports: [] }));
     expect(fleet.host("h1").servesUnwanted).to.equal(undefined);

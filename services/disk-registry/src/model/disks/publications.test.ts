@@ -34,7 +34,7 @@ interface Scene {
   readonly h2?: Partial<Host>;
 }
 
-/** Disk x of devices d1 on h1 and d2 on h2. */
+/** Returns a fleet with disk x on devices d1 of h1 and d2 of h2. */
 function scene(told: Scene = {}): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1", told.h1), aHost("h2", told.h2)],

@@ -34,7 +34,7 @@ const published: Publication = {
   lastError: "",
 };
 
-/** h1 is a VM, has devices d1 (of disk x) and d2 (to be let go of), and serves disk y of h2. */
+/** Returns a fleet in which h1 is a VM, has devices d1 (of disk x) and d2 (being closed), and serves disk y of h2. */
 function scene(told: Partial<Host> = {}): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 }, ...told }), aHost("h2")],
@@ -150,7 +150,7 @@ describe("an operator's word on hosts", () => {
     expect(waiting.code).to.equal("E_TRY_AGAIN");
     expect(removalTimedOut(fleet.host("h1"), limits, NOW_MS)).to.equal(false);
     say(fleet, "dead", "h1");
-    // A clock that was set back changes nothing about that.
+    // A clock that was set back does not change the result.
     expect(removalTimedOut(fleet.host("h1"), limits, 0)).to.equal(true);
     expect(fleet.transact((tx) => giveUpOnHost(tx, h1, limits, call))).to.equal(1);
     expect(fleet.device("d2")).to.include({ attachState: "DETACHED", detachConfirmed: false });

@@ -27,8 +27,8 @@ const TIMEOUT_MS = 5_000;
 const HEARTBEAT = { timeoutMs: TIMEOUT_MS, intervalMs: 1_000 };
 
 /**
- * n hosts h0, h1, ...; the first `silent` of them unheard of for longer than the timeout, the next `quiet` of them for
- * nearly as long; `lost` became UNAVAILABLE just now.
+ * Returns the silent hosts among n hosts h0, h1, ...: the first `silent` exceed the timeout, the next `quiet` nearly
+ * do, and `lost` became UNAVAILABLE just now.
  */
 function silenceOf(n: number, silent: number, lost = 0, quiet = 0): ReturnType<typeof findSilent> {
   const hosts = Array.from({ length: n }, (_, i) => aHost(`h${i}`));
