@@ -25,7 +25,7 @@ import {
 import * as z from "zod";
 import { parseGlob } from "./devices/glob.js";
 
-/** A text that a parser of the domain narrows; what the parser throws is the issue. */
+/** Returns a schema that parses a text with a parser of the domain; the parser's error becomes the issue. */
 function parsed<Narrow>(parse: (value: string) => Narrow) {
   return z.string().transform((value, context) => {
     try {
@@ -69,7 +69,7 @@ function requireDevicePath(path: string, context: z.RefinementCtx<string>): void
   }
 }
 
-/** Says nothing of a file that cannot be looked at: it may be there when the agent runs. */
+/** Returns no problems for a file that cannot be read, because it may exist when the agent runs. */
 function problemsOfDeviceFile({ path, offsetBytes, sizeBytes }: DeviceEntry): string[] {
   const size = sizeBytes === undefined ? fileSize(path) : 0n;
   if (size - BigInt(offsetBytes) <= BigInt(Number.MAX_SAFE_INTEGER)) return [];
@@ -103,7 +103,10 @@ interface Placed {
   readonly entry: DeviceEntry;
 }
 
-/** Each device that begins before another one on its path has ended, once: all pairs of thousands would take minutes. */
+/**
+ * Yields each device that begins before an earlier device on its path has ended, once. Comparing all pairs of thousands
+ * would take minutes.
+ */
 function* overlaps(entries: readonly DeviceEntry[]): Generator<Placed & { readonly other: DeviceEntry }> {
   const placed = entries.map((entry, index): Placed => ({ index, entry }));
   placed.sort((a, b) => compare(a.entry.path, b.entry.path) || a.entry.offsetBytes - b.entry.offsetBytes);

@@ -15,7 +15,7 @@ describe("an agent between incarnations", () => {
 
   beforeEach(() => scene.registry.become(PARENT));
 
-  /** The agent is told to register, and obeys whoever answers then. */
+  /** Has the agent register, and change over to the registry that answers. */
   const changeOver = async (life: Parameters<TestRegistry["become"]>[0]) => {
     scene.registry.become(life);
     scene.registry.onHeartbeat = () => {
@@ -35,12 +35,12 @@ describe("an agent between incarnations", () => {
     scene.registry.onHeartbeat = () => {
       throw new AbortedError("register anew");
     };
-    // The first that can be seen of the answer.
+    // The closed descriptor is the first visible effect of the answer.
     await eventually(() => scene.held("b") === 0, { everyMs: 1 });
     await scene.agent.process.kill();
     scene.registry.onHeartbeat = () => {};
     scene.registry.answer = (request) => scene.registry.allow(request);
-    // Both are refused for good, whatever they say.
+    // Both incarnations are refused for good, whatever predecessors they name.
     for (const predecessors of [[], [{ tabletId: "tablet-1", incarnation: "child" }]]) {
       scene.registry.become({ ...PARENT, tabletGeneration: 5_000, predecessors });
       const before = scene.registry.registrations.length;
@@ -59,7 +59,7 @@ describe("an agent between incarnations", () => {
       await scene.agent.process.kill();
     }
     scene.registry.become(CHILD);
-    // Above what it has given already.
+    // Raises the generation above those given already.
     for (let given = 0; given < 10; given += 1) scene.registry.nextGeneration("dev-a");
     const before = scene.registry.registrations.length;
     await scene.agent.process.start();

@@ -18,7 +18,7 @@ import { seal } from "./cache/seal.js";
 import { latestText } from "./cache/slots.js";
 import { AgentScene, DEVICE_BYTES, DONE } from "./testing/agent-scene.js";
 
-/** The latest contents of a cache file. */
+/** Returns the latest contents of a cache file. */
 const plainOf = (file: string): string => latestText(readFileSync(file, "utf8"));
 
 describe("an agent's cache between its lives", () => {
@@ -50,7 +50,7 @@ describe("an agent's cache between its lives", () => {
     }
   });
 
-  /** Leaves an agent's folder as after a life in which dev-b was ordered detached; then whatever `lose` does to it. */
+  /** Leaves an agent's folder in which dev-b was ordered detached, and then applies `lose` to its cache. */
   const liveBefore = async (lose: (cacheFile: string) => void) => {
     await scene.start();
     const order = await scene.orders();

@@ -60,7 +60,7 @@ describe("an agent that registers", () => {
     expect(logged()).to.equal(1);
   });
 
-  /** Kills the agent, and has the next start find an error of `dev-a` that was noted then; what that registers with. */
+  /** Kills the agent, stores an error of `dev-a` with that time, and returns the next start's registration. */
   async function startsWithError(hardwareErrorAtMs: number | undefined): Promise<RegisterAgentRequest> {
     await scene.agent.process.kill();
     const cache = join(scene.agent.baseFolder, "agent-cache.json");
@@ -131,7 +131,7 @@ describe("an agent that registers", () => {
       refusals += 1;
       throw new InvalidArgumentError("az is malformed");
     };
-    // A device file that is replaced is worth a registration.
+    // A replaced device file causes a registration.
     writeFileSync(scene.path("new"), Buffer.alloc(DEVICE_BYTES));
     renameSync(scene.path("new"), scene.path("a"));
     await eventually(() => refusals > 3);

@@ -70,12 +70,12 @@ describe("an agent's cache on a full disk", () => {
       await eventually(() => expect(registry.heartbeats.at(-1)?.warning).to.equal(""));
       const warning = /^its agent can take no order: .*ENOSPC/;
       await eventually(() => {
-        // Again: a write that was under way may have put a file in another's place since, and made room by that.
+        // Fills the disk again: a running write may have replaced a file since, and freed its space.
         disk.fill();
         expect(registry.heartbeats.at(-1)?.warning).to.match(warning);
       });
       const before = registry.registrations.length;
-      // A new leader: its generation cannot be remembered, and the agent comes again and again.
+      // A new leader's generation cannot be stored, so the agent keeps registering.
       registry.become({ incarnation: registry.incarnation, tabletGeneration: 2 });
       registry.onHeartbeat = () => {
         throw new AbortedError("register again");

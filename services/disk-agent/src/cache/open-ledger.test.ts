@@ -14,7 +14,7 @@ describe("an agent's ledger", () => {
     opened.push(handle);
     return handle;
   };
-  // As the operating system does for an agent that was killed.
+  // Closes the files as the operating system does for a killed agent.
   afterEach(() => Promise.all(opened.splice(0).map((handle) => handle.close())));
 
   it("written, and killed, again and again -> remembers; after a clean stop as the release before reads it", async () => {
@@ -27,7 +27,7 @@ describe("an agent's ledger", () => {
       return ledger;
     };
     const text = () => readFileSync(paths.cacheFile, "utf8");
-    // Beyond ASCII, as what a drive says of itself may be.
+    // Contains non-ASCII characters, as a drive's error text may.
     const hardwareError = "ошибка 💥";
     for (let life = 1; life <= 3; life++) {
       const ledger = await start();

@@ -6,7 +6,9 @@ const LINE_BYTES = 512;
 const textOf = (name: string) => seal(`{"name":"${name}","filler":"${"x".repeat(1_200)}"}\n`);
 const slotBytes = slotBytesFor(textOf("a").length);
 
-/** A file after these writes, the last of which may be cut off: then only those of its lines are there. */
+/**
+ * Returns a file's contents after these writes; of the last one only the lines that `linesOfLast` selects were written.
+ */
 function fileAfter(names: readonly string[], linesOfLast: (line: number) => boolean = () => true): string {
   let file = encodeSlots(textOf("first"), slotBytes);
   for (const [index, name] of names.entries()) {

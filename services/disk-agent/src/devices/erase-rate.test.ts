@@ -7,7 +7,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 describe("the rate of erases", () => {
   let clock: ManualClock;
   let rate: EraseRate;
-  /** Writes that were begun: device and when. */
+  /** Started writes: device and time. */
   let begun: string[];
 
   beforeEach(() => {
@@ -16,7 +16,7 @@ describe("the rate of erases", () => {
     begun = [];
   });
 
-  /** An erase of so many writes of 100 bytes each; `write` is how each goes. */
+  /** Runs an erase of `writes` writes of 100 bytes; `write` performs each one. */
   const erase = (device: string, writes: number, write: () => Promise<void> = async () => {}) =>
     rate
       .limit(async (limited) => {

@@ -16,7 +16,7 @@ describe("errors of I/O", () => {
   const ageMs = () => [...untold().values()][0]?.ageMs;
   const write = () => fixture.device("a").write(1, 0, Buffer.alloc(4096), { fua: true });
   const resize = (name: string, sizeBytes: number) => truncateSync(join(fixture.folder, name), sizeBytes);
-  /** As a rescan does. */
+  /** Checks the file as a rescan does. */
   const look = async (id: string) => {
     await fixture.device(id).file.look();
     fixture.device(id).retry();

@@ -16,17 +16,17 @@ describe("rescans", () => {
   let fixture: DeviceFixture;
   let rescan: Rescan;
   let changes = 0;
-  /** Files whose looks do not return, and how often they were looked at. */
+  /** Files whose checks do not return, with the number of checks. */
   const hanging = new Map<string, number>();
   let release = () => {};
   const warnings: object[] = [];
   let sleepers = 0;
-  /** How many answers may be given up. No other comes too late, however busy the machine is. */
+  /** Number of checks that may time out. No other check does, however busy the machine is. */
   let timeouts = 0;
   const sleep: Clock["sleep"] = async (durationMs, signal) => {
     sleepers++;
     try {
-      // Whoever is left alone is it that hangs.
+      // The only remaining check is the one that hangs.
       do await systemClock.sleep(durationMs, signal);
       while (timeouts === 0 || sleepers > 1 || ![...hanging.values()].some((looks) => looks > 0));
       timeouts--;

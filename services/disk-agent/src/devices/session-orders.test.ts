@@ -51,7 +51,7 @@ describe("sessions", () => {
     await fixture.openSession("a", 1);
     fixture.files.writes.shut();
     const inFlight = write(1, OLD);
-    // More than may be in flight on the device: these wait in the agent's own queue.
+    // Exceeds the device's I/O limit, so these wait in the agent's own queue.
     const queued = Array.from({ length: 6 }, () => nameOf(write(1, OLD)));
     await eventually(() => fixture.files.writes.arrivals === 4);
     expect(await fixture.openSession("a", 2)).to.equal("pending");
@@ -168,7 +168,7 @@ describe("sessions", () => {
     await shared.openSession("b", 2);
     await shared.device("b").write(2, 0, OLD, { fua: false });
     const first = flush("d");
-    // By then that sync has begun, and the next one is for those who come now.
+    // The sync has begun by then, so later calls share the next one.
     await new Promise(setImmediate);
     expect(await nameOf(shared.device("b").flush(2)), "after the sync that failed").to.equal("DeviceIoError");
     expect(await first).to.equal("DeviceIoError");
@@ -224,7 +224,7 @@ describe("erase", () => {
     expect([first.outcome.outcome, first.erasedBytes]).to.deep.equal(["pending", 0]);
     fixture.files.writes.open();
     await eventually(async () => (await erase(2)).outcome.outcome === "done");
-    // One write of the whole device before the erase.
+    // The one write before the erase covers the whole device.
     expect(fixture.files.writes.arrivals).to.equal(1 + SIZE / 4096);
   });
 

@@ -6,7 +6,8 @@ import { fileOpener } from "../testing/slow-files.js";
 import { diskSequence, serialNumberOf } from "./sysfs.js";
 
 describe("what the kernel knows of a drive", () => {
-  // As Linux lays it out: dev/block holds links into the folders of the drives, partitions are folders within them.
+  // Follows Linux's layout: dev/block holds links into the folders of the drives, and partitions are folders within
+  // them.
   const sysfs = temporaryFolder();
   const file = (path: string, text: string | Buffer) => {
     mkdirSync(dirname(join(sysfs, path)), { recursive: true });

@@ -184,7 +184,7 @@ describe("disks exported between two agents", () => {
       "ORDER_OUTCOME_OUTDATED",
     ]);
 
-    // One of the devices obeys a higher session already: the other one's grant serves nothing.
+    // One device already obeys a higher session, so the other's grant must not serve the disk.
     agents.session += 4;
     await agents.ordersOne.openSession(["host-1-b"], agents.session, "disk-9", "host-1");
     const refused = await agents.ordersOne.exportAtOnce("disk-8", agents.session - 1, extents);

@@ -167,7 +167,7 @@ describe("the agent on mbus", () => {
     await agent.process.kill();
     const exports = join(agent.baseFolder, "exports");
     const links = join(agent.baseFolder, "data", "dynamic_disks");
-    // As if it had been killed while it ended the export of disk-9.
+    // Simulates a kill during the end of disk-9's export.
     renameSync(exported, join(exports, "disk-9.sock"));
     symlinkSync(join(exports, "disk-9.sock"), join(links, "disk-9"));
     writeFileSync(join(exports, "disk-8.sock"), "no socket");

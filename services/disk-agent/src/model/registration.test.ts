@@ -53,7 +53,7 @@ describe("decideRegistration: who is obeyed", () => {
     readonly title: string;
     readonly memory: AgentMemory;
     readonly answer: RegistrationAnswer;
-    /** Who is obeyed after it, and which are former then. */
+    /** Obeyed tablet and incarnation afterwards, and the former ones. */
     readonly obeyed: readonly [tabletId: string, incarnation: string, tabletGeneration: number, former: string[]];
   }
   const rows: Row[] = [

@@ -16,7 +16,7 @@ describe("what is at the path of a socket", () => {
   let live: Server;
 
   beforeEach(async () => {
-    // Deeper than a Unix socket's path may be.
+    // Exceeds the maximum path of a Unix socket.
     folder = join(temporaryFolder(), "x".repeat(120));
     mkdirSync(folder);
     live = await listen("live.sock");
@@ -36,7 +36,7 @@ describe("what is at the path of a socket", () => {
     return server;
   }
 
-  /** By a process that is killed while it listens. */
+  /** Leaves the socket of a process that was killed while it listened. */
   async function leaveDead(name: string): Promise<void> {
     const program = `require("node:net").createServer().listen(${JSON.stringify(name)}, () => console.log("listens"));`;
     const child = spawn(process.execPath, ["-e", program], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });

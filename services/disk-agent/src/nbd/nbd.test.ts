@@ -46,7 +46,7 @@ describe("the NBD export", () => {
     const waiting = { devices: fixture.devices, clock: systemClock, timeoutMs: 0 };
     const parts = ["a", "b"].map((id) => new LocalPart(fixture.device(id), 1, waiting));
     disk = new LinearDisk(parts.map((part) => ({ part, sizeBytes: DEVICE_BYTES })));
-    // Deeper than the 107 bytes that a Unix socket's path may have, and with a space.
+    // Exceeds the 107 bytes of a Unix socket's path, and contains a space.
     const folder = join(fixture.folder, "deep folder ".repeat(12).trim());
     mkdirSync(folder);
     socketPath = join(folder, "disk-1.sock");
@@ -64,7 +64,7 @@ describe("the NBD export", () => {
     return NbdServer.listen({ ...at, served, disk: part, log: silentLogger });
   };
 
-  /** A short path to the socket, for clients that know no long ones. */
+  /** Returns a short path to the socket, for clients without support for long ones. */
   const shortPath = () => {
     const link = join(fixture.folder, "s");
     if (!existsSync(link)) symlinkSync(join(socketPath, ".."), link);
@@ -102,7 +102,7 @@ describe("the NBD export", () => {
 
   it("belongs to the agent's user alone, and replaces a socket that was left behind", async () => {
     expect(statSync(socketPath).mode & 0o777).to.equal(0o600);
-    // As if it had been killed, which leaves the socket where it was.
+    // Simulates a kill, which leaves the socket in place.
     renameSync(socketPath, `${socketPath}.aside`);
     await server.close(500);
     expect(existsSync(socketPath)).to.equal(false);
@@ -304,7 +304,7 @@ describe("the NBD export", () => {
     server = await serve(disk);
   });
 
-  /** Runs a client that nobody here wrote; skips by name when it is not installed. */
+  /** Runs a third-party client; skips by name when it is not installed. */
   const tool = async (context: Mocha.Context, name: string, args: string[]): Promise<string> => {
     try {
       return (await run(name, args)).stdout;
