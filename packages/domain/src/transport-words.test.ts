@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { transportWords } from "./transport-words.js";
 
-/** As OpenSSL 3 in Node writes it. */
+/** Formats an error like OpenSSL 3 in Node. */
 const openssl = (code: string, reason: string, alert: number) =>
   `801CECA6167F0000:error:${code}:SSL routines:ssl3_read_bytes:${reason}:../deps/openssl/openssl/ssl/record/rec_layer_s3.c:1605:SSL alert number ${alert}\n`;
 
