@@ -107,7 +107,7 @@ describe("a config and the files that it names", () => {
     const places = inFile.warnings.map((warning) => warning.split(":")[0]).sort();
     expect(places).to.deep.equal(["tablet.storage", "tls.keyFile", "users.0.passwordHash"]);
     expect(inFile.warnings.join()).not.to.contain(SECRET);
-    // Nothing in it is a secret.
+    // The address contains no secret.
     expect(check({ tablet: { storage: "mongodb://db/state" } }, 0o644).warnings).to.deep.equal([]);
   });
 

@@ -4,28 +4,28 @@ import * as z from "zod";
 import { pathConfig } from "./path.js";
 import { partlySecretConfig, withFacts } from "./schema.js";
 
-/** A time limit in milliseconds, as long as Node's timers can wait. */
+/** A time limit in milliseconds, up to the maximum of Node's timers. */
 export const durationMsConfig = z.int().min(1).max(2_147_483_647);
 
-/** Keys that belong together, all of which may be left out. */
+/** Returns a group of keys that may be left out as a whole. */
 export function groupConfig<Shape extends Readonly<Record<string, z.ZodType>>>(meaning: string, shape: Shape) {
   const group = z.strictObject(shape);
   return group.prefault({} as z.input<typeof group>).describe(meaning);
 }
 
-/** The path of a file with a private key. */
+/** Path of a file with a private key. */
 export const privateFileConfig = withFacts(pathConfig, { isPrivateFile: true });
 
-/** Where a server is reached. */
+/** Address of a server. */
 export const hostPortConfig = withFacts(
   z.string().refine((text) => hostPortOf(text) !== undefined, 'give "host:port"'),
   { kind: "`host:port`" },
 );
 
-/** `host:port` of a server, or a list of those of which one leads at a time. */
+/** `host:port` of a server, or a list of servers of which one leads at a time. */
 export const addressesConfig = z.union([hostPortConfig, z.array(hostPortConfig).min(1).max(16)]);
 
-/** Where a server listens. */
+/** Listen address of a server. */
 export const listenConfig = z
   .strictObject({
     host: z.string().min(1).describe("An address of this machine: 0.0.0.0 or :: for all, 127.0.0.1 for none but this."),
@@ -33,7 +33,7 @@ export const listenConfig = z
   })
   .describe("Where the gRPC server listens.");
 
-/** Where something listens that has no port of its own by default. */
+/** Listen address without a default port. */
 const localListenConfig = z
   .strictObject({
     host: z.string().min(1).default("127.0.0.1").describe("An address of this machine."),
@@ -41,7 +41,7 @@ const localListenConfig = z
   })
   .describe("Where it listens.");
 
-/** PEM files of the authority, and of the process's own certificate and key. All are read again when they change. */
+/** PEM files of the authority, and of the process's own certificate and key. All are reloaded when they change. */
 export const tlsConfig = withFacts(
   z
     .strictObject({
@@ -58,7 +58,7 @@ export const tlsConfig = withFacts(
   { checkFiles: (files: TlsFiles) => problemsOfTlsFiles(files, Date.now()) },
 );
 
-/** A certificate and its private key, and who knows it by what, where that is not what `tls` says. */
+/** A certificate and its private key, for callers that need another one than that of `tls`. */
 export const keyPairConfig = withFacts(
   z.strictObject({
     certFile: pathConfig.describe("PEM: the certificate."),
@@ -73,7 +73,7 @@ export const keyPairConfig = withFacts(
   },
 );
 
-/** The NATS servers that director and agents talk over. */
+/** The NATS servers that director and agents communicate over. */
 export const natsConfig = z
   .strictObject({
     servers: z.array(z.string().min(1)).min(1).max(100).describe('Each as "host:port"; they are tried in turn.'),
@@ -81,7 +81,7 @@ export const natsConfig = z
   })
   .describe("The servers over which director and agents talk.");
 
-/** The state of a service of which one process leads and others may stand by. */
+/** Storage of a service's state. One process leads; others may stand by. */
 export function tabletConfig(defaultName: string) {
   const storage = z
     .union([z.string().regex(/^[a-z][a-z0-9+.-]*:\/\//i), pathConfig])
@@ -106,14 +106,14 @@ export function tabletConfig(defaultName: string) {
 }
 
 /**
- * A leader acts for less than its lease lasts, because no two clocks run alike, and may miss three renewals in a row
- * before it stops.
+ * Derives a leader's times from its lease. It acts for less than the lease lasts, because clocks differ, and may miss
+ * three renewals in a row before it stops.
  */
 export function leaseTimes({ leaseTimeMs }: { readonly leaseTimeMs: number }) {
   return { safeTimeMs: 0.8 * leaseTimeMs, renewIntervalMs: 0.2 * leaseTimeMs };
 }
 
-/** An address without a database would share one with whoever forgets to name theirs. */
+/** A default database name would be shared with every other service that names none. */
 function namesDatabase(storage: string): boolean {
   if (!/^mongodb(\+srv)?:\/\//i.test(storage)) return true;
   const [beforeOptions = ""] = storage.split("?");
@@ -127,7 +127,7 @@ interface LeaderConfig {
   readonly tablet: { readonly storage: string };
 }
 
-/** Refuses a config with which standbys would send callers to an address such as 0.0.0.0, where nobody is. */
+/** Refuses a config whose standbys would redirect callers to an unreachable address such as 0.0.0.0. */
 export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: Schema): Schema {
   return schema.refine(
     ({ listen, advertisedAddress, tablet }) =>
@@ -156,7 +156,7 @@ export const metricsConfig = z
   .optional()
   .describe("Metrics for Prometheus at /metrics; off unless it is given.");
 
-/** Health for those who have no gRPC. */
+/** Health checks for clients without gRPC. */
 export const healthConfig = z
   .strictObject({
     listen: localListenConfig.describe(

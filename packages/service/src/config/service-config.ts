@@ -7,7 +7,7 @@ import type { MetricsConfig, TelemetryConfig } from "./telemetry-options.js";
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** What every service's config holds: `z.strictObject({ ...serviceConfig, listen: listenConfig, ... })`. */
+/** Keys of every service's config: `z.strictObject({ ...serviceConfig, listen: listenConfig, ... })`. */
 export const serviceConfig = {
   log: groupConfig("The log: JSON, a line each, on standard error.", {
     level: withFacts(z.enum(LOG_LEVELS).default("info").describe("Lines below it are not written."), { reloads: true }),

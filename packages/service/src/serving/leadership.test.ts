@@ -5,13 +5,13 @@ import { LeaderHealth } from "../health/leader-health.js";
 import { Readiness } from "../health/readiness.js";
 import { Leadership, type Term } from "./leadership.js";
 
-/** A service on a folder, whose terms begin and end as the test says. */
+/** A service on a folder, whose terms the test begins and ends. */
 class Scene {
   readonly clock = new ManualClock();
   readonly aborted: string[] = [];
   readonly failures: unknown[] = [];
   readonly readiness = new Readiness({ needs: ["leader", "database"], log: silentLogger });
-  /** Where there is none, a term begins. */
+  /** A term begins when this is undefined. */
   refusal: DomainError | undefined;
   endTerm: (reason: Error) => void = () => {};
   readonly leadership = new Leadership<string>({

@@ -48,7 +48,7 @@ describe("runService", () => {
     readonly message: string;
     readonly error?: { readonly stack: string };
   }
-  // Each is a line of the log: nothing else is written to standard error.
+  // Every line is a log line: nothing else is written to standard error.
   const linesOf = (err: string[]): Line[] =>
     err
       .join("")
@@ -198,7 +198,7 @@ describe("runService", () => {
   });
 
   describe("with its log on a full disk", () => {
-    // Every write to it fails as on a full disk.
+    // Every write to the log fails as on a full disk.
     function startWithFullLog(config: object): ReturnType<typeof start> {
       const full = openSync("/dev/full", "w");
       try {
@@ -229,7 +229,7 @@ describe("runService", () => {
       const file = join(folder, "sample.log");
       const config = join(folder, "sample.yaml");
       writeFileSync(config, JSON.stringify({ behaviour: "log" }));
-      // The file may have 50 KiB; to empty it makes room again.
+      // The file is limited to 50 KiB; truncating it frees space again.
       const script = `trap '' XFSZ; ulimit -f 100; exec "$0" "$@" 2>> ${file}`;
       const child = spawn("/bin/sh", ["-c", script, process.execPath, SAMPLE, "--config", config]);
       children.add(child);
@@ -240,7 +240,7 @@ describe("runService", () => {
       const before = readFileSync(file, "utf8");
       truncateSync(file);
       await until(out, "logged 170\n");
-      // By then it may not have found out that there is room.
+      // The process may not have noticed the free space yet.
       await eventually(() => expect(readFileSync(file, "utf8")).to.contain("lines of this log are lost"));
       child.kill("SIGTERM");
       expect(await ended).to.deep.equal([0, null]);

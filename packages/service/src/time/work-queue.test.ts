@@ -17,7 +17,7 @@ describe("WorkQueue", () => {
   let runs: Run[];
   let failures: WorkFailure[];
 
-  /** A queue whose runs the test ends by hand. */
+  /** Creates a queue whose runs the test ends. */
   function makeQueue(options: Partial<WorkQueueOptions> = {}): void {
     clock = new ManualClock();
     runs = [];
