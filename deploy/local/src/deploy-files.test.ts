@@ -37,7 +37,7 @@ interface Compose {
   readonly networks: Readonly<Record<string, unknown>>;
 }
 
-/** What each service's config is held to, by the service itself. */
+/** Config schemas that the services themselves use. */
 const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
   await Promise.all(
     [
@@ -52,7 +52,7 @@ const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
   ),
 );
 
-/** As the service itself reads it. */
+/** Parses a config like the service itself. */
 function parsedConfig(service: string, file: string): Config {
   const schema = SCHEMAS.get(service);
   if (schema === undefined) throw new Error(`there is no service ${service}`);
@@ -68,7 +68,7 @@ async function programs(): Promise<readonly string[]> {
   return Object.keys(PROGRAMS);
 }
 
-/** Runs the operator's command; what is below /etc/diskmesh is in a folder of the test's. */
+/** Runs the operator's command; its /etc/diskmesh is a folder of the test. */
 function diskmesh(...args: string[]): void {
   execFileSync(process.execPath, [join(repository, "packages/cli/bin/diskmesh.mjs"), ...args]);
 }
@@ -93,7 +93,7 @@ describe("the compose file", () => {
   const services = Object.entries(compose.services);
   const kindOf = (name: string) => [...SCHEMAS.keys()].find((kind) => name.startsWith(`${kind}-`));
   const ours = services.filter(([name]) => kindOf(name) !== undefined);
-  /** What a service mounts at a path, or undefined. */
+  /** Returns the source of a service's mount at a path, or undefined. */
   const mountedAt = ({ volumes = [] }: Service, path: string) =>
     volumes.map((volume) => volume.split(":")).find(([, to]) => to === path)?.[0];
 
@@ -175,7 +175,7 @@ describe("the compose file", () => {
     before(() => {
       made = temporaryFolder();
       const list = join(made, "mesh.list");
-      // A cluster of them is put up here, too.
+      // The test starts a cluster on this machine, too.
       const text = readFileSync(join(folder, "mesh.list"), "utf8").replace(/^nats\/.*$/gm, "$& 127.0.0.1");
       writeFileSync(list, text);
       const [, , verb = "", ...pki] = compose.services.pki?.command ?? [];
@@ -195,7 +195,7 @@ describe("the compose file", () => {
       for (const file of files) expect(existsSync(file.replace(PKI, join(made, "pki"))), file).to.equal(true);
     });
 
-    /** What nats-server is given of one of the three; its configuration may be told to listen elsewhere. */
+    /** Starts one of the three nats-servers; `change` edits its configuration, e.g. the listen address. */
     function natsServer(name: string, change = (text: string) => text) {
       const config = join(made, `${name}.conf`);
       writeFileSync(config, change(readFileSync(join(folder, "nats.conf"), "utf8").replaceAll("/etc/diskmesh", made)));
@@ -237,7 +237,7 @@ describe("the compose file", () => {
           .replace("0.0.0.0:4222", `127.0.0.1:${port + index}`)
           .replace("0.0.0.0:6222", `127.0.0.1:${port + 3 + index}`)
           .replace(/nats-([12]):6222/g, (_, number) => `127.0.0.1:${port + 2 + Number(number)}`)
-          // Nobody is to ask the stranger.
+          // No server may connect to the unknown address.
           .replace(/, "[^"]*nats-3:6222"/, "");
       const run = (name: string, { config, env }: ReturnType<typeof natsServer>) =>
         new Child({ name, command: "nats-server", args: ["-c", config], env, logFile: join(made, `${name}.log`) });
@@ -249,7 +249,7 @@ describe("the compose file", () => {
       const members = ["nats-1", "nats-2"].map((name, index) => run(name, natsServer(name, onLoopback(index))));
       const stranger = run("stranger", { ...own, env });
       try {
-        // Each also finds itself among the routes.
+        // Each server also finds itself among the routes.
         const joined = new RegExp(`127\\.0\\.0\\.1:${port + 4} - rid:\\d+ - Route connection created`);
         await eventually(() => expect(members[0]?.output).to.match(joined));
         for (const member of members)
@@ -299,7 +299,7 @@ describe("the manifests for Kubernetes", () => {
     );
     for (const { name, hostPath } of pod.volumes) {
       expect(mounts.has(name), name).to.equal(true);
-      // Programs of the node find sockets by the same path.
+      // Programs of the node find the sockets at the same path.
       if (hostPath) expect(hostPath.path).to.equal(mounts.get(name));
     }
   });

@@ -12,7 +12,7 @@ interface Finding {
   readonly location: { readonly path: string };
 }
 
-/** A folder with this repository's configurations and `files`. */
+/** Creates a folder with this repository's configurations and `files`. */
 function folderWith(files: Readonly<Record<string, string>>): string {
   const folder = temporaryFolder();
   symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
@@ -37,7 +37,7 @@ function run(folder: string, program: string, args: readonly string[]): string {
   return spawnSync(process.execPath, [file, ...args], { cwd: folder, encoding: "utf8" }).stdout;
 }
 
-/** Runs the linter on `files`; finds the rules that each of them breaks. */
+/** Lints `files` and returns the broken rules of each file. */
 function lint(files: Readonly<Record<string, string>>): (file: string) => string[] {
   const args = ["lint", "--reporter=json", "--max-diagnostics=none", "."];
   const { diagnostics } = JSON.parse(run(folderWith(files), "@biomejs/biome/bin/biome", args)) as {
@@ -138,7 +138,7 @@ describe("the check of the protos against their earlier versions", () => {
     message: 'Field "1" with name "b" on message "A" changed type from "string" to "bytes".',
   };
 
-  /** A repository whose commits have these fields in turn, and what the check says of it. */
+  /** Creates a repository whose commits have these fields in turn, and returns the check's output. */
   async function check(fields: readonly string[], deliberate: readonly object[] = []): Promise<string> {
     return checkIn(commit(fields, deliberate));
   }

@@ -118,7 +118,7 @@ describe("the processes of the mesh", () => {
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie is a process that ended and was not waited for yet.
+    // A zombie is a process that has ended and was not waited for yet.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
     return false;

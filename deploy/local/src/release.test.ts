@@ -28,7 +28,7 @@ import { MeshLayout, PORT_SPAN } from "./layout.js";
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];
 const PROGRAMS = ["diskmesh", ...SERVICES.map((name) => `diskmesh-${name}`)];
-/** All of it is processes that start, on a machine that may have no time for them. */
+/** The test consists of process starts, on a possibly busy machine. */
 const STORY_TIMEOUT_MS = 180_000;
 
 interface Release {
@@ -42,7 +42,7 @@ describe("a release", function () {
   let made: Release;
   let unpacked: string;
   let elsewhere: string;
-  /** Node, and what every system has. */
+  /** Contains Node and the programs of every system. */
   let path: string;
 
   const bootstrap = () => import(join(repository, "deploy/local/bootstrap/release.mjs"));
@@ -126,7 +126,7 @@ describe("a release", function () {
       expect(run(program, ["--help"]).stdout)
         .to.include(`diskmesh-${service}: `)
         .and.include("--check-config FILE");
-      // Nothing but what an operator has to put there.
+      // The folder contains only files that an operator must create.
       const checked = run(program, ["--check-config", join(unpacked, "examples", `${service}.yaml`)]);
       expect(checked.status, checked.stderr).to.equal(78);
       expect(checked.stdout + checked.stderr)
@@ -260,14 +260,14 @@ describe("a release", function () {
   });
 });
 
-/** A folder in which is nothing but the Node that runs this. */
+/** Creates a folder that contains only the running Node. */
 function folderWithNode(): string {
   const folder = temporaryFolder();
   symlinkSync(process.execPath, join(folder, "node"));
   return folder;
 }
 
-/** The command line of the process that was started with a service's config file. */
+/** Returns the command line of the process that was started with a service's config file. */
 function programOf(service: string, layout: MeshLayout): string {
   const config = layout.configFile(service === "disk-agent" ? "disk-agent-host-1" : service);
   const lines = readdirSync("/proc")

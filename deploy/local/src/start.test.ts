@@ -9,10 +9,10 @@ import { expect } from "chai";
 import { MeshLayout, PORT_SPAN } from "./layout.js";
 
 const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
-/** Of some minutes: all of it is processes that start, on a machine that may have no time for them. */
+/** Several minutes: the test consists of process starts, on a possibly busy machine. */
 const STORY_TIMEOUT_MS = 180_000;
 
-/** `npm start` as its own process, with what it has printed so far. */
+/** `npm start` as its own process, with its output so far. */
 class Launcher {
   output = "";
   readonly ended: Promise<number | null>;
@@ -91,7 +91,7 @@ describe("npm start", function () {
       "disk detached",
       "disk provided",
       "checksum equal",
-      // Of whichever host was heard in time for the first VM.
+      // N is any host that was heard in time for the first VM.
       "late write of host-N refused",
       "checksum still equal",
     ]);
@@ -111,7 +111,7 @@ describe("npm start", function () {
     process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
     await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
     await eventually(() => isListening(layout.agentAddress("host-2")));
-    // Once by the terminal, once by npm.
+    // Sent twice: once by the terminal, once by npm.
     again.signal("SIGINT");
     again.signal("SIGINT");
     expect(await again.ended, again.output).to.equal(0);
@@ -202,7 +202,7 @@ describe("npm start", function () {
   });
 });
 
-/** Titles of the steps that went well, in order. */
+/** Returns the titles of the successful steps, in order. */
 function titles(output: string): string[] {
   return [...output.matchAll(/^\[ *[\d.]+ s\] ok {2}([^:]+):/gm)].map(([, title = ""]) =>
     title.replace(/host-\d/, "host-N"),
@@ -238,20 +238,20 @@ function listenOn(address: string): Promise<Server> {
   });
 }
 
-/** The process that was started with a config file of this mesh. */
+/** Returns the process that was started with a config file of this mesh. */
 function pidOf(layout: MeshLayout, name: string): number {
   const configFile = layout.configFile(name, name === "nats-server" ? "conf" : "yml");
   for (const pid of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
     try {
       if (readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").includes(configFile)) return Number(pid);
     } catch {
-      // It has ended since.
+      // The process has ended since.
     }
   }
   throw new Error(`no process runs with ${configFile}`);
 }
 
-/** Whom the director takes the login for that was printed for the bosh CLI. */
+/** Returns the director's user for the login that was printed for the bosh CLI. */
 async function userOfPrintedLogin(output: string, layout: MeshLayout): Promise<unknown> {
   const [, url] = /bosh alias-env mesh -e (\S+) --ca-cert \S+/.exec(output) ?? [];
   const [, auth] = /BOSH_CLIENT=(admin BOSH_CLIENT_SECRET=\w+)/.exec(output) ?? [];

@@ -9,14 +9,14 @@ const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const units = join(repository, "deploy/systemd");
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];
 const SHARED = "diskmesh-.service.d/10-hardening.conf";
-/** Of ten; what `systemd-analyze security` says of these settings, all of which it knows since systemd 252. */
+/** Maximum exposure of ten by `systemd-analyze security`, which knows all these settings since systemd 252. */
 const EXPOSURE: Record<string, number> = {
   director: 1.2,
   "cpi-dispatcher": 1.3,
   "disk-registry": 1.2,
   "disk-agent": 1.7,
 };
-/** Keys whose lines add up, in whatever order they are read. */
+/** Keys whose lines are cumulative, in any order. */
 const LISTS = ["SystemCallFilter", "DeviceAllow", "SupplementaryGroups"];
 
 function read(file: string): string {
@@ -71,7 +71,7 @@ describe("the systemd units", () => {
       folder = temporaryFolder();
       cpSync(units, folder, { recursive: true });
       mkdirSync(join(folder, "bin"));
-      // It wants to find what they start; where a release is unpacked is another test's matter.
+      // The check requires existing programs; another test checks where a release is unpacked.
       for (const file of readdirSync(folder).filter((name) => name.endsWith(".service"))) {
         const text = readFileSync(join(folder, file), "utf8");
         writeFileSync(join(folder, file), text.replace("/opt/diskmesh", folder));
