@@ -76,7 +76,7 @@ function failing(context: Context, fail: () => never): Context {
   return { ...context, tablet: tablet as unknown as Context["tablet"], lists, fleet };
 }
 
-it("every method of the disk-registry -> INTERNAL for a bug alone, where it begins and when it comes to the tablet", async () => {
+it("every method of the disk-registry answers a bug with INTERNAL, at its start and at the tablet", async () => {
   await using registry = await CountingRegistry.start(["h1"]);
   const { context } = registry;
   const offered = { role: "disk-registry", offer: addServices, callers: CALLERS } as const;
@@ -86,7 +86,7 @@ it("every method of the disk-registry -> INTERNAL for a bug alone, where it begi
   expect(await wrongAnswers({ ...offered, offer, requests: REQUESTS })).to.deep.equal([]);
 });
 
-it("what only looks is named here -> whatever else is offered may change something, and its calls are told of", () => {
+it("every method outside this list of reads may change something, and is audited", () => {
   const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal([
     "explain",

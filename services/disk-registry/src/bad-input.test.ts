@@ -256,7 +256,7 @@ describe("bad input, through a real server", () => {
     await refused(calling, "ResourceExhaustedError", "larger than max");
   });
 
-  it("after all of this -> it serves", async () => {
+  it("serves after all of this", async () => {
     const { hosts } = await registry.operator.listHosts({});
     expect(hosts.map((host) => host.hostId)).to.deep.equal(["h1", "h2"]);
   });

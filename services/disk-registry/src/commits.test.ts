@@ -9,7 +9,7 @@ import { TestAgent } from "./testing/test-agent.js";
 const DEVICES = 4_096;
 
 describe("commits", () => {
-  it("AddHost of as many devices as a host may have -> one order, and at most one commit for the action and one for all outcomes", async () => {
+  it("AddHost of the maximum devices takes one order, and at most one commit for the action and one for all outcomes", async () => {
     await using registry = await CountingRegistry.start(["h1"]);
     const { context, commits, certificates, address } = registry;
     const { tablet } = context;

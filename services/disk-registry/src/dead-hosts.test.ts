@@ -42,7 +42,7 @@ describe("dead hosts", () => {
   const createDisk = (diskId: string, hostId: string) =>
     registry.operator.createDisk({ diskId, sizeBytes: MIB_BYTES, hostId });
 
-  it("two heartbeats missed -> nothing new goes there, until it is heard", async function () {
+  it("a host that missed two heartbeats gets nothing new until it is heard", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start({
       heartbeat: { intervalMs: 500, timeoutMs: 60_000, missedUntilSuspected: 2 },
@@ -71,7 +71,7 @@ describe("dead hosts", () => {
     await eventually(() => operator.publishDisk({ diskId: "there", hostId: "h1" }));
   });
 
-  it("7 of 12 hosts die -> none UNAVAILABLE until an operator says so: then DEAD, removed at once, and DEAD when heard", async () => {
+  it("7 of 12 silent hosts stay ONLINE until an operator declares them DEAD; DEAD ones are removed at once, also when heard", async () => {
     const hostIds = Array.from({ length: 12 }, (_, index) => `h${index + 1}`);
     registry = await TestRegistry.start({ heartbeat: { intervalMs: 500, timeoutMs: 3_000 } }, hostIds);
     const { operator } = registry;
@@ -141,7 +141,7 @@ describe("dead hosts", () => {
     expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
   });
 
-  it("a word that says nothing, of nobody, or by somebody else -> refused, nothing changes", async () => {
+  it("an override that is empty, names no host, or comes from another role is refused and changes nothing", async () => {
     registry = await TestRegistry.start();
     await readyAgent("h1", []);
     const { operator } = registry;

@@ -15,7 +15,7 @@ describe("a disk-registry whose disk is full", () => {
 
   after(() => disk?.[Symbol.dispose]());
 
-  it("says so, runs on, keeps all it acknowledged, and serves again once there is room", async () => {
+  it("reports it, keeps running, keeps everything acknowledged, and serves again once there is space", async () => {
     const { folder } = disk as SmallDisk;
     await fleet.startOwn({ tablet: { storage: folder } });
     await fleet.readyAgent("h1", ["d1"]);

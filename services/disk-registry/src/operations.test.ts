@@ -10,7 +10,7 @@ const MIB = 1024 * 1024;
 /** Much longer than a busy machine delays a heartbeat. */
 const HEARD = { intervalMs: 50, timeoutMs: 2_000 };
 
-describe("disk-registry, as its operators see it", () => {
+describe("disk-registry, as operators see it", () => {
   let registry: TestRegistry;
 
   afterEach(() => registry?.stop());
@@ -37,7 +37,7 @@ describe("disk-registry, as its operators see it", () => {
   const clean = (deviceId: string) =>
     eventually(async () => expect((await registry.device(deviceId)).dirty).to.equal(false));
 
-  it("a device that fails -> when it is tried again; one that is erased -> how far it is", async () => {
+  it("a failing device shows its next try, an erased one its progress", async () => {
     registry = await TestRegistry.start({ tuning: { backoff: { minDelayMs: 2_000, maxDelayMs: 4_000 } } });
     const agent = await registry.agent("h1", ["d1"]);
     await agent.register();
@@ -64,7 +64,7 @@ describe("disk-registry, as its operators see it", () => {
     expect(erasing.nextAttemptAt).to.equal(undefined);
   });
 
-  it("a silent host -> when its removal times out; back -> WARNING, nothing placed on it, then ONLINE", async function () {
+  it("a silent host shows its removal's timeout; back, it is WARNING without new disks, then ONLINE", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start({
       // The probation must last until a busy machine has tried what is refused during it.
@@ -111,7 +111,7 @@ describe("disk-registry, as its operators see it", () => {
     await registry.operator.createDisk({ diskId: "x", sizeBytes: MIB, az: "z1" });
   });
 
-  it("a start that a later one replaced registers again -> refused while that one is heard, taken when it is silent", async function () {
+  it("a replaced start that registers again is refused while the later one is heard, and accepted when that is silent", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start({ heartbeat: { ...HEARD, timeoutMs: 5_000, probationMs: 0 } });
     const agent = await registry.agent("h1", ["d1"]);
@@ -132,7 +132,7 @@ describe("disk-registry, as its operators see it", () => {
     await eventually(async () => expect(await register("later")).to.equal("taken"));
   });
 
-  it("a dry run of every action -> the answer it would have, and not a field of anything changes", async () => {
+  it("a dry run of every action has the real answer, and changes no field", async () => {
     registry = await TestRegistry.start();
     const agent = await readyAgent("h1", ["d1", "d2", "d3"]);
     await registry.operator.removeDevice({ hostId: "h1", deviceId: "d3" });
@@ -165,7 +165,7 @@ describe("disk-registry, as its operators see it", () => {
     expect(agent.received.length).to.equal(ordersBefore);
   });
 
-  it("disks on the devices -> every E_TRY_AGAIN names them, also after a restart and by path; no generation is used", async function () {
+  it("disks on the devices are in every E_TRY_AGAIN, also after a restart and by path, and no generation is used", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start();
     await readyAgent("h1", ["d1", "d2"]);
@@ -188,7 +188,7 @@ describe("disk-registry, as its operators see it", () => {
     expect((await hostOf("h1")).removalRequested).to.equal(true);
   });
 
-  it("another file in a device's place -> ERROR until AddDevice accepts it under a new generation, dirty, and it is attached", async () => {
+  it("another file in a device's place is ERROR until AddDevice accepts it as dirty under a new generation", async () => {
     registry = await TestRegistry.start();
     const agent = await readyAgent("h1", ["d1"]);
     let identity = "boot file 8:1:5";

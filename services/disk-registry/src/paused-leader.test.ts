@@ -14,7 +14,7 @@ const LEASE_TIME_MS = 8_000;
 const ORDER_BACKOFF_MS = 1_500;
 const PATIENCE = { timeoutMs: 60_000 };
 
-describe("a registry that is paused between having read an order and sending it", () => {
+describe("a registry paused between reading an order and sending it", () => {
   let url: string;
   let database: DatabaseProcess;
   let registries: TestRegistries | undefined;
@@ -30,7 +30,7 @@ describe("a registry that is paused between having read an order and sending it"
     await registries?.stop();
   });
 
-  it("sends nothing when it goes on while another one leads", async () => {
+  it("sends nothing when it resumes while another one leads", async () => {
     const backoff = { minDelayMs: ORDER_BACKOFF_MS, maxDelayMs: ORDER_BACKOFF_MS };
     registries = await TestRegistries.start(url, LEASE_TIME_MS, { backoff });
     const { first, second } = registries;

@@ -24,8 +24,8 @@ const hosts = hostIds.map((id) => aHost(id));
 const devicesOf = (id: string) =>
   Array.from({ length: DEVICES_PER_AGENT }, (_, index) => aDevice(`${id}-d${index}`, { hostId: hostId(id) }));
 
-describe("a storm of registrations", () => {
-  it("all agents start again and register at once -> none times out, all are ONLINE and known, and they share commits", async function () {
+describe("simultaneous registrations", () => {
+  it("of all agents do not time out, make all hosts ONLINE, and share commits", async function () {
     leaveToVerify(this);
     await using registry = await CountingRegistry.start(hostIds, { hosts, devices: hostIds.flatMap(devicesOf) });
     const { certificates, commits, context, address } = registry;

@@ -53,7 +53,7 @@ describe("two disk-registries on one database", () => {
     console.log(`      ${what}: ${ms} ms (the lease time is ${leaseTimeMs} ms)`);
   }
 
-  it("a standby -> NOT_SERVING, and its caller is sent to the leader", async () => {
+  it("a standby is NOT_SERVING, and redirects its caller to the leader", async () => {
     // Long enough that the two do not swap roles meanwhile.
     await start(120_000);
     await add("h9");
@@ -72,7 +72,7 @@ describe("two disk-registries on one database", () => {
     expect(registries.second.logs).to.contain("stands by").and.not.to.contain("failed with");
   });
 
-  it("SIGKILL of the leader -> the standby leads; its stamps are higher, and real agents refuse the former one's", async () => {
+  it("the standby leads after a SIGKILL of the leader, with higher stamps, and real agents refuse the former ones", async () => {
     await start();
     const agentAddress = await registries.agentProcess("h1", ["d1", "d2"]);
     await registries.agentProcess("h2", ["d3"]);
@@ -113,7 +113,7 @@ describe("two disk-registries on one database", () => {
     await inState("d1", AttachState.DETACHED);
   });
 
-  it("callers during a takeover -> every call that was not under way at the kill succeeds, later", async function () {
+  it("every call that was not running at the kill succeeds later", async function () {
     leaveToVerify(this);
     await start();
     await registries.agent("h1", ["d1"]);
@@ -157,7 +157,7 @@ describe("two disk-registries on one database", () => {
     expect(failures.length).to.be.below(9);
   });
 
-  it("a leader that is paused and goes on -> sends nothing more, stands by, and leads again when it is its turn", async function () {
+  it("a leader that resumes after a pause sends nothing, stands by, and leads again in its turn", async function () {
     leaveToVerify(this);
     await start();
     const agent = await registries.agent("h1", ["d1"]);
@@ -185,7 +185,7 @@ describe("two disk-registries on one database", () => {
     expect((await device("d1")).tabletGeneration).to.be.above(old + 1);
   });
 
-  it("SIGTERM of the leader -> the standby leads at once, however long the lease is", async function () {
+  it("the standby leads at once after a SIGTERM of the leader, however long the lease is", async function () {
     leaveToVerify(this);
     const leaseTimeMs = 120_000;
     await start(leaseTimeMs);
@@ -199,7 +199,7 @@ describe("two disk-registries on one database", () => {
     expect(takenMs).to.be.below(leaseTimeMs / 2);
   });
 
-  it("3,000 devices -> all led by the standby, which reads hardly anything after its claim; the time is printed", async function () {
+  it("the standby leads 3,000 devices, and reads almost nothing after its claim", async function () {
     leaveToVerify(this);
     const leaseTimeMs = 5_000;
     await start(leaseTimeMs);

@@ -20,7 +20,7 @@ const AHEAD = 2 ** 20;
 /** Deadline for a call that is expected not to finish. */
 const SHORT = { deadlineMs: 1_000 };
 
-describe("disk-registry and what agents remember", () => {
+describe("disk-registry and the numbers that agents remember", () => {
   const fleet = SharedRegistry.forAllTests();
   let operator: Client<typeof FleetServiceDefinition>;
 
@@ -31,7 +31,7 @@ describe("disk-registry and what agents remember", () => {
   });
   afterEach(() => operator.close());
 
-  it("a store that was copied back, agents that stayed up -> found by a heartbeat; no device with a forgotten disk is given away", async () => {
+  it("a heartbeat reveals a store that was copied back, and no device with a forgotten disk is given away", async () => {
     const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
     const other = await fleet.readyAgent("h2", ["e1"]);
     await copyStore("before");
@@ -68,7 +68,7 @@ describe("disk-registry and what agents remember", () => {
     await eventually(() => expect(agent.exports.has("x"), "served no more").to.equal(false));
   });
 
-  it("an order right after the copied store's start -> its agent is asked first, and the order is not sent", async function () {
+  it("an order right after the start of a copied store is not sent before its agent was asked for its numbers", async function () {
     leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await copyStore("before");
@@ -95,7 +95,7 @@ describe("disk-registry and what agents remember", () => {
     expect(await fleet.registry.device("d1")).to.deep.include({ diskId: "", heldByUnknownDisk: true });
   });
 
-  it("a copied store that led and gave as much before a host was heard -> what that host remembers is news all the same", async function () {
+  it("a copied store that gave out the same numbers again still learns what a host remembers", async function () {
     leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const other = await fleet.readyAgent("h2", ["e1"]);
@@ -121,7 +121,7 @@ describe("disk-registry and what agents remember", () => {
     expect(agent.sessions.get("d1")).to.deep.equal(session);
   });
 
-  it("one agent lies -> its host alone is refused, nobody's counters go up, until an operator believes it", async () => {
+  it("a lying agent has only its own host refused, and raises no counter, until an operator believes it", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const honest = await fleet.readyAgent("h2", ["e1"]);
     const before = await fleetNow();
@@ -152,7 +152,7 @@ describe("disk-registry and what agents remember", () => {
     await registeredAnew(honest);
   });
 
-  it("an agent that has lied tells the truth again, of what this leader gave -> nobody's counters go up", async function () {
+  it("an agent that returns to true numbers of this leader raises no counter", async function () {
     leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const before = await fleetNow();
@@ -162,7 +162,7 @@ describe("disk-registry and what agents remember", () => {
     expect(await fleetNow()).to.deep.include({ tabletGeneration, sessionNumber, refused: [] });
   });
 
-  it("an agent lies within what is believed -> once; the next higher number within the hour is refused", async () => {
+  it("an agent that lies within the believed lead raises the counters once; a second raise within the hour is refused", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { sessionNumber } = await fleetNow();
     await agent.register({ highestSessionNumber: sessionNumber + 1 });
@@ -180,7 +180,7 @@ describe("disk-registry and what agents remember", () => {
     });
   });
 
-  it("an operator believes what this leader has given to others meanwhile -> the host that remembers it comes back", async function () {
+  it("a host that remembers numbers given to others meanwhile comes back once an operator believes them", async function () {
     leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const other = await fleet.readyAgent("h2", ["e1"]);
@@ -207,7 +207,7 @@ describe("disk-registry and what agents remember", () => {
     expect(await fleetNow(), "again").to.deep.include({ sessionNumber: raised.sessionNumber });
   });
 
-  it("an agent that obeys another incarnation -> the registry stands still, also after its restart, until an operator adopts it", async () => {
+  it("an agent that obeys another incarnation stops the registry, also after its restart, until an operator adopts it", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { tabletId } = await fleetNow();
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
@@ -240,7 +240,7 @@ describe("disk-registry and what agents remember", () => {
     expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry took over from");
   });
 
-  it("an agent refuses an order because it obeys another incarnation -> the registry stands still", async () => {
+  it("an agent that refuses an order because it obeys another incarnation stops the registry", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
     const { tabletId } = await fleetNow();
@@ -253,7 +253,7 @@ describe("disk-registry and what agents remember", () => {
     await publishing;
   });
 
-  it("a registry that lost everything adopts the fleet -> its devices are left as they are, marked", async () => {
+  it("a registry that lost everything and adopts the fleet leaves its devices as they are, marked", async () => {
     const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
     const { disk: held } = await fleet.createDisk("x");
     const free = held?.deviceIds[0] === "d1" ? "d2" : "d1";
@@ -291,7 +291,7 @@ describe("disk-registry and what agents remember", () => {
     expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
   });
 
-  it("bad input -> refused, and nothing is changed", async () => {
+  it("bad input is refused and changes nothing", async () => {
     const before = await fleetNow();
     const { tabletId, incarnation } = before;
     await rejection(operator.adoptFleet({ tabletId, incarnation, sessionNumber: 0 }), InvalidArgumentError);

@@ -40,7 +40,7 @@ type Complete = (tx: RegistryTransaction) => void;
 /** A plan and the leader that stamps its orders. */
 type OrderedSession = SessionPlan & { readonly leader: Leader };
 
-/** One agent's answer to a session: granted by all its devices, or refused. */
+/** Answer of one agent to a session: granted by all its devices, or refused. */
 type Grant = { readonly kind: "granted" } | Refusal;
 
 interface Refusal {

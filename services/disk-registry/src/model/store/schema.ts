@@ -43,7 +43,7 @@ export interface Host {
   readonly saidDead?: OperatorsWord | undefined;
   readonly removalRequested: boolean;
   /**
-   * What this registry knows of the host may be outdated: a device was purged or a disk fenced off while its agent was
+   * The registry's record of the host may be outdated: a device was purged or a disk fenced off while its agent was
    * away, the host is DEAD, or the tablet was restored or copied back. Heartbeats do not count, and no order is given,
    * before the agent has registered again.
    */
