@@ -7,10 +7,10 @@ import { makeDeviceFile } from "./testing/device-fixture.js";
 
 const IO_ERROR = "ORDER_OUTCOME_IO_ERROR";
 
-describe("an agent whose devices are no good", () => {
+describe("an agent with unusable devices", () => {
   const scene = AgentScene.forEachTest();
 
-  it("bad device files are reported as ERROR with the reason, and harm no other device", async () => {
+  it("reports bad device files as ERROR with the reason, without harm to other devices", async () => {
     const { folder, registry } = scene;
     const named = (name: string) => scene.path(name);
     mkdirSync(named("directory"));
@@ -53,7 +53,7 @@ describe("an agent whose devices are no good", () => {
     );
   });
 
-  it("a config with overlapping or repeated devices is refused in one line", async () => {
+  it("refuses a config with overlapping or repeated devices in one line", async () => {
     const path = scene.path("a");
     const failed = await scene
       .start({}, [

@@ -48,7 +48,7 @@ function costOfCopies(count: number): number {
 }
 
 describe("many devices on one file", () => {
-  it("cost less than half of what copies of the map of all, one with each order, would cost alone", async () => {
+  it("cost less than half of copying the map of all devices with each order", async () => {
     let [orders, copies] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
     // Warms up the compiler, which must affect neither measurement.
     await costOf(COUNT);

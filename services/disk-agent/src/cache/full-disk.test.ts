@@ -14,7 +14,7 @@ import { latestText } from "./slots.js";
 const encode = (text: string): string => seal(`{"text":"${text}"}\n`);
 
 describe("an agent's cache on a full disk", () => {
-  it("says so, keeps what it holds, and goes on once there is room", async function () {
+  it("reports it, keeps its contents, and continues once there is space", async function () {
     using disk = SmallDisk.mount(1024 * 1024);
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const path = join(disk.folder, "agent-cache.json");
@@ -34,7 +34,7 @@ describe("an agent's cache on a full disk", () => {
     expect(readFileSync(path, "utf8"), "as the release before reads it").to.equal(encode("second"));
   });
 
-  it("is found out without an order, and so is that it is over", async function () {
+  it("is detected without an order, and so is its end", async function () {
     using disk = SmallDisk.mount(1024 * 1024);
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const path = join(disk.folder, "agent-cache.json");
@@ -54,7 +54,7 @@ describe("an agent's cache on a full disk", () => {
     await cache.close();
   });
 
-  it("is told to the registry as a warning of the host, also by one that registers, until there is room", async function () {
+  it("is reported to the registry as a warning of the host, also at a registration, until there is space", async function () {
     using disk = SmallDisk.mount(1024 * 1024);
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const certs = await testCertificates({ hostIds: ["host-1"] });

@@ -27,7 +27,7 @@ export interface RegistrationOptions {
   readonly random: () => number;
   /** Tracks whether the registry knows the agent and receives its heartbeats. */
   readonly readiness: Pick<Readiness, "met" | "missing">;
-  /** Whoever aborts this signal also declares a registration due, so no code waits for both. */
+  /** The code that aborts this signal also declares a registration due, so no code waits for both. */
   readonly signal: AbortSignal;
 }
 
