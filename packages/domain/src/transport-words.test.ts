@@ -39,12 +39,12 @@ describe("transportWords", () => {
       "h1 is not disk-registry: its certificate names disk-agent h1",
     ],
   ] as const)
-    it(`${said.trim().slice(0, 60)} -> what it means`, () => {
+    it(`${said.trim().slice(0, 60)} has a meaning`, () => {
       if (typeof words === "string") expect(transportWords(said)).to.equal(words);
       else expect(transportWords(said)).to.match(words);
     });
 
-  it("never more than a line, however long what was said is", () => {
+  it("returns one line for a text of any length", () => {
     expect(transportWords(`ECONNREFUSED ${"x\n".repeat(10_000)}`)).to.match(/^.{1,300}$/);
   });
 });
