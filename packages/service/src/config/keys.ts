@@ -5,7 +5,7 @@ import { elementOf, fileKeyOf, type KeyFacts, peel, shapeOf } from "./schema.js"
 export interface ConfigKey {
   /** `[]` stands for each entry of a list: ["http", "users[]", "name"]. */
   readonly path: readonly string[];
-  /** For people: "whole number from 1 to 65535". */
+  /** Description for people: "whole number from 1 to 65535". */
   readonly type: string;
   /** Empty when there is none. */
   readonly unit: string;

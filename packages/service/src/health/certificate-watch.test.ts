@@ -7,7 +7,7 @@ import { Readiness } from "./readiness.js";
 const DAY_MS = 86_400_000;
 
 describe("CertificateWatch", () => {
-  it("tells of the end once a day from 30 days before, and at the end the process is not ready and is told", async () => {
+  it("logs the end once a day from 30 days before, and reports the process not ready at the end", async () => {
     const nowMs = Date.now();
     // Not a whole number of days, because a check may run exactly when 30 are left.
     const tls = { endsAtMs: nowMs + 33 * DAY_MS - 1_000 };

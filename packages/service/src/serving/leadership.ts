@@ -42,7 +42,7 @@ export interface Waiting {
 }
 
 export interface LeadershipOptions<Context> {
-  /** For messages, e.g. "disk-registry". */
+  /** Name in messages, e.g. "disk-registry". */
   readonly service: string;
   /**
    * True when another process can lead meanwhile. If false, the service fails instead of waiting, except for free space

@@ -15,7 +15,7 @@ export interface LeadingServiceConfig extends RpcServerConfig {
 }
 
 export interface LeadingService<Context> {
-  /** For messages, e.g. "disk-registry". */
+  /** Name in messages, e.g. "disk-registry". */
   readonly service: string;
   /** Name of the state's database for messages, in which another process can lead meanwhile; undefined for a folder. */
   readonly databaseName: string | undefined;

@@ -76,7 +76,7 @@ describe("metrics of a process", () => {
 
   const samplesOf = (text: string): string[] => text.split("\n").filter((line) => /^test_|^process_/.test(line));
 
-  it("are answered at /metrics with units in their names, and nothing else is", async () => {
+  it("are served at /metrics only, with units in their names", async () => {
     const port = await freePort();
     await start({ metrics: { listen: { host: "127.0.0.1", port } } });
     counterOf(ended).add(2, { how: "well" });
@@ -98,7 +98,7 @@ describe("metrics of a process", () => {
     expect((await fetch(`${url}/metrics`, { method: "POST" })).status).to.equal(405);
   });
 
-  it("histograms are what OpenTelemetry's own would be, and begin anew with each start", async () => {
+  it("contain histograms equal to OpenTelemetry's own, and start again with each start", async () => {
     const port = await freePort();
     const read = async (): Promise<string[]> => {
       const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
@@ -131,7 +131,7 @@ describe("metrics of a process", () => {
     }
   });
 
-  it("of a histogram, more sets of labels than there may be -> counted as one", async () => {
+  it("count label sets above a histogram's maximum as one", async () => {
     const port = await freePort();
     await start({ metrics: { listen: { host: "127.0.0.1", port } } });
     for (let who = 0; who < 2_500; who++) histogramOf(crowd).record(1, { who: String(who) });
@@ -143,7 +143,7 @@ describe("metrics of a process", () => {
     expect(total).to.equal(2_500);
   });
 
-  it("are for certificates of the authority alone where there is one", async () => {
+  it("require a certificate of the authority where one is configured", async () => {
     await createDevelopmentCertificates(folder, { hostIds: [] });
     const files = certificateFiles(folder, "operator");
     const port = await freePort();
@@ -161,7 +161,7 @@ describe("metrics of a process", () => {
     await rejection(ask({}));
   });
 
-  it("say once that their receiver is away, and once that it is there again", async () => {
+  it("log once that their receiver is unreachable, and once that it is back", async () => {
     const port = await freePort();
     await start({
       env: { OTEL_METRIC_EXPORT_INTERVAL: "100", OTEL_METRICS_EXPORTER: "otlp", OTEL_TRACES_EXPORTER: "none" },

@@ -16,7 +16,7 @@ export interface WorkFailure {
 }
 
 export interface WorkQueueOptions {
-  /** For log lines. */
+  /** Name in log lines. */
   readonly name: string;
   /** Maximum keys processed at once. */
   readonly concurrency: number;
