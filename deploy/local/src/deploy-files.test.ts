@@ -76,7 +76,7 @@ function diskmesh(...args: string[]): void {
 describe("the container image", () => {
   const text = readFileSync(join(deploy, "container/Containerfile"), "utf8");
 
-  it("is of a release, on a base of a certain version, and its user is not root", () => {
+  it("is built from a release, on a base of a fixed version, and its user is not root", () => {
     expect(text).to.match(/^FROM \S+\/node:(?:2[2-9]|[3-9]\d)-\S+$/m);
     expect(text).to.match(/^ADD diskmesh-\$\{VERSION\}\.tar\.gz \/opt\/$/m);
     expect(text).to.match(/^USER [1-9]\d*:[1-9]\d*$/m);
@@ -105,7 +105,7 @@ describe("the compose file", () => {
     for (const [name, count] of Object.entries(wanted)) expect(counts.get(name), name).to.equal(count);
   });
 
-  it("names services, volumes, networks, files and programs that there are", async () => {
+  it("names only existing services, volumes, networks, files and programs", async () => {
     const known = [...(await programs()), "sh"];
     for (const [name, service] of services) {
       for (const other of Array.isArray(service.depends_on)
@@ -131,7 +131,7 @@ describe("the compose file", () => {
       ).to.equal(true);
   });
 
-  it("gives each service a config that the service takes, with addresses where others listen", async () => {
+  it("gives each service a valid config, with addresses where others listen", async () => {
     const ports = new Map<string, number>();
     const texts: string[] = [];
     for (const [name, service] of ours) {
@@ -153,7 +153,7 @@ describe("the compose file", () => {
       for (const name of names.split(",")) expect(compose.services).to.have.property(name);
   });
 
-  it("keeps what services write in volumes, and shows the dispatchers the directors' stemcells", async () => {
+  it("keeps written data in volumes, and shows the dispatchers the directors' stemcells", async () => {
     for (const [name, service] of ours) {
       const file = mountedAt(service, `/etc/diskmesh/${kindOf(name)}.yaml`) ?? "";
       const folders = readFileSync(join(folder, file), "utf8").matchAll(/(?:Folder|folder|glob): "?(\/var[^\s"*}]*)/g);
@@ -208,7 +208,7 @@ describe("the compose file", () => {
       if (spawnSync("nats-server", ["--version"]).error) skipBecause(test, "nats-server is not on PATH");
     };
 
-    it("has directors that sign as nats-server is told", async () => {
+    it("has directors that sign with the key that nats-server trusts", async () => {
       const issuer = await openCalloutIssuer(join(made, "pki/nats-issuer.seed"), { makes: false });
       const auth = readFileSync(join(made, "nats/auth-callout.conf"), "utf8");
       expect(auth).to.equal(authCalloutConfig(issuer.getPublicKey()));
@@ -219,7 +219,7 @@ describe("the compose file", () => {
     });
 
     for (const name of ["nats-1", "nats-2", "nats-3"])
-      it(`has a configuration for ${name} that nats-server takes`, function () {
+      it(`has a configuration for ${name} that nats-server accepts`, function () {
         skipWithoutServer(this);
         const { config, env } = natsServer(name);
         const { status, stderr } = spawnSync("nats-server", ["--config", config, "-t"], {
@@ -229,7 +229,7 @@ describe("the compose file", () => {
         expect(status, stderr).to.equal(0);
       });
 
-    it("has NATS servers that are a cluster, into which no other certificate of the mesh is let", async function () {
+    it("has NATS servers in a cluster that admits no other certificate of the mesh", async function () {
       skipWithoutServer(this);
       const port = await freePort(6);
       const onLoopback = (index: number) => (text: string) =>
@@ -276,7 +276,7 @@ describe("the manifests for Kubernetes", () => {
   const pod = manifest.spec.template.spec;
   const [agent] = pod.containers;
 
-  it("start the agent as no root, without a capability, and read only but where it writes", async () => {
+  it("start the agent as no root, without a capability, and read-only except where it writes", async () => {
     expect(await programs()).to.include(agent.command[0]);
     const { runAsUser, runAsNonRoot, readOnlyRootFilesystem, capabilities } = agent.securityContext;
     expect([runAsUser > 0, runAsNonRoot, readOnlyRootFilesystem]).to.deep.equal([true, true, true]);
@@ -285,7 +285,7 @@ describe("the manifests for Kubernetes", () => {
     expect(String(runAsUser)).to.equal(user);
   });
 
-  it("fit the config that a node has", async () => {
+  it("match a node's config", async () => {
     const config = parsedConfig("disk-agent", join(folder, "node-disk-agent.yaml"));
     expect(agent.ports).to.deep.equal([{ name: "grpc", containerPort: config.listen.port }]);
     for (const [probe, path] of [

@@ -56,9 +56,9 @@ function filesIn(source: string): readonly string[] {
   return all.filter((file) => /\.tsx?$/.test(file) && !/\.test\.ts$|^testing\/|^sample-/.test(file));
 }
 
-describe("rooms", () => {
+describe("the folders' order", () => {
   for (const [source, list] of Object.entries(ROOMS))
-    it(`${source}: a room imports only itself and rooms before it`, () => {
+    it(`${source}: a folder imports only itself and earlier folders`, () => {
       const rooms = list.split(/\s+/).map((room) => (room === "." ? room : `./${room}`));
       const rankOf = (file: string) => rooms.indexOf(dirname(file));
       const files = filesIn(source).map((file) => `./${file}`);
@@ -71,7 +71,7 @@ describe("rooms", () => {
       expect([...strays, ...climbs].join("\n")).to.equal("");
     });
 
-  it("pure files import pure files, wait for nothing and ask nobody", () => {
+  it("pure files import pure files, and neither await nor do I/O", () => {
     const source = "services/director/src";
     const pure = new Set(
       Object.entries(PURE).flatMap(([room, names]) => names.split(" ").map((name) => `./${room}/${name}`)),

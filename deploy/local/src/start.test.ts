@@ -77,7 +77,7 @@ describe("npm start", function () {
     return once.output;
   }
 
-  it("tells the whole story once, and leaves its state", async () => {
+  it("runs the whole story once, and leaves its state", async () => {
     const output = await toldOnce();
     expect(titles(output)).to.deep.equal([
       "mesh started",
@@ -100,7 +100,7 @@ describe("npm start", function () {
     expectStateOf(layout);
   });
 
-  it("finds its state again, keeps it serving, and stops on Ctrl-C", async function () {
+  it("finds its state again, keeps serving, and stops on Ctrl-C", async function () {
     leaveToVerify(this);
     await toldOnce();
     const again = start();
@@ -119,7 +119,7 @@ describe("npm start", function () {
     await expectAllStopped();
   });
 
-  it("tells the story to its end although each process is killed on the way", async function () {
+  it("runs the story to its end although each process is killed meanwhile", async function () {
     leaveToVerify(this);
     const launcher = start(["--once"]);
     const kills: [string, string][] = [
@@ -152,7 +152,7 @@ describe("npm start", function () {
     await expectAllStopped();
   });
 
-  describe("says in one line", () => {
+  describe("reports in one line", () => {
     async function refusal(args: string[] = [], env?: NodeJS.ProcessEnv): Promise<string> {
       const launcher = start(["--once", ...args], env);
       expect(await launcher.ended, launcher.output).to.equal(1);
@@ -161,7 +161,7 @@ describe("npm start", function () {
       return launcher.output;
     }
 
-    it("which port is in use, and touches nothing", async () => {
+    it("a port in use, and touches nothing", async () => {
       const taken = await listenOn(layout.addressOf("disk-registry"));
       try {
         const launcher = start(["--fresh"]);
@@ -175,19 +175,19 @@ describe("npm start", function () {
       }
     });
 
-    it("that nats-server is too old", async () => {
+    it("a nats-server that is too old", async () => {
       const folder = temporaryFolder();
       writeFileSync(join(folder, "nats-server"), "#!/bin/sh\necho nats-server: v2.11.10\n", { mode: 0o755 });
       const output = await refusal([], { PATH: `${folder}:${process.env.PATH}` });
       expect(output).to.match(/^diskmesh: nats-server 2\.11\.10 cannot keep agents to what they may do: run 2\./);
     });
 
-    it("that the state folder is a file", async () => {
+    it("a state folder that is a file", async () => {
       writeFileSync(layout.stateFolder, "");
       expect(await refusal()).to.match(/^diskmesh: the state folder is corrupt: .*\.diskmesh is no folder.*--fresh/);
     });
 
-    it("that a tablet is corrupt", async function () {
+    it("a corrupt tablet", async function () {
       leaveToVerify(this);
       const folder = join(layout.dataFolder("disk-registry"), "registry");
       mkdirSync(folder, { recursive: true });
@@ -196,7 +196,7 @@ describe("npm start", function () {
       expect(line).to.include(folder).and.include("--fresh");
     });
 
-    it("that nats-server is missing", async () => {
+    it("a missing nats-server", async () => {
       expect(await refusal([], { PATH: "" })).to.match(/^diskmesh: nats-server is not on PATH: install it/);
     });
   });

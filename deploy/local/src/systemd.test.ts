@@ -31,7 +31,7 @@ describe("the systemd units", () => {
   for (const service of SERVICES) {
     const text = read(`diskmesh-${service}.service`);
 
-    it(`of ${service} name what a release and an operator put there`, async () => {
+    it(`of ${service} name files of a release and of an operator`, async () => {
       const { PROGRAMS } = await import(join(repository, "deploy/local/bootstrap/release.mjs"));
       const [, program = "", config] = /^ExecStart=\/opt\/diskmesh\/bin\/(\S+) --config (\S+)$/m.exec(text) ?? [];
       expect(PROGRAMS).to.have.property(program, service);
@@ -40,18 +40,18 @@ describe("the systemd units", () => {
       expect(text).to.include(`/run/credentials/diskmesh-${service}.service/key.pem`);
     });
 
-    it(`of ${service} have a user of its own, which is made`, () => {
+    it(`of ${service} have a user of their own, which is created`, () => {
       expect(text).to.match(new RegExp(`^User=diskmesh-${service}$`, "m"));
       expect(read("diskmesh.sysusers.conf")).to.match(new RegExp(`^u diskmesh-${service} - `, "m"));
     });
 
-    it(`of ${service} set nothing that is set for all, which would be void`, () => {
+    it(`of ${service} set nothing that the common file sets, which would override it`, () => {
       const shared = keysOf(read(SHARED));
       expect(keysOf(text).filter((key) => shared.includes(key) && !LISTS.includes(key))).to.deep.equal([]);
     });
   }
 
-  it("let nobody but the agent have devices, and nobody a capability", () => {
+  it("give devices to the agent only, and capabilities to none", () => {
     for (const service of SERVICES) {
       const text = read(`diskmesh-${service}.service`);
       expect(text.includes("PrivateDevices=yes"), service).to.equal(service !== "disk-agent");
@@ -91,14 +91,14 @@ describe("the systemd units", () => {
         expect([status, stdout + stderr]).to.deep.equal([0, ""]);
       });
 
-      it(`${service} exposes ${EXPOSURE[service]} of ten at most`, () => {
+      it(`${service} has an exposure of at most ${EXPOSURE[service]} of ten`, () => {
         const { status, stdout, stderr } = analyze("security", "--offline=yes", unit);
         const exposed = Number(/exposure level for \S+: ([\d.]+)/.exec(stdout)?.[1]);
         expect(exposed, `${status} ${stderr}${stdout}`).to.be.at.most(EXPOSURE[service] as number);
       });
     }
 
-    it("a mistake in what is set for all is found", () => {
+    it("a mistake in the common file is found", () => {
       const shared = join(folder, SHARED);
       writeFileSync(shared, read(SHARED).replace("ProtectSystem=", "ProtectSistem="));
       try {
