@@ -158,7 +158,7 @@ export class Fleet {
       const upTo = await this.tablet.read((tables) => this.#coveringNumbers(tables, seen));
       if (upTo === undefined) return;
       if (this.#raising !== undefined) continue;
-      this.log.warn({ ...seen }, "an operator has the registry go on above numbers that were truly given");
+      this.log.warn({ ...seen }, "numbers raised by an operator");
       this.#raising = this.#raiseTo(upTo.numbers, { above: upTo.above }, doing).finally(() => {
         this.#raising = undefined;
       });
@@ -241,7 +241,7 @@ export class Fleet {
     const other = { tabletId, incarnation, hostId, heardAtMs: this.clock.nowMs() };
     const isNew = await this.tablet.transact((tx) => noteOther(tx, other, this.limits.maxOthers));
     await this.#look();
-    if (isNew) this.log.error({ hostId, incarnation }, this.#standsStill ?? "another incarnation was heard of");
+    if (isNew) this.log.error({ hostId, incarnation }, this.#standsStill ?? "unknown incarnation reported by an agent");
     const text = this.#standsStill ?? `host ${hostId} obeys incarnation ${incarnation}, one more than are remembered`;
     return new InvalidStateError(text, { about: { host_id: hostId } });
   }

@@ -151,7 +151,8 @@ export class HostMonitor {
         noteListened(tx, liveness.totalListenedMs);
         return fences ? fenceSilent(tx, marked, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
       });
-      if (fenced.length > 0) this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks are fenced");
+      if (fenced.length > 0)
+        this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks fenced off from silent hosts");
       this.on.fenced(fenced);
     }
     if (mass === undefined && before !== undefined) await tablet.transact((tx) => noteMassSilence(tx, false, nowMs));
@@ -190,7 +191,10 @@ export class HostMonitor {
     const time = { nowMs, listenedMs: liveness.totalListenedMs };
     const given = await tablet.transact((tx) => giveUpOnHost(tx, hostId, removalLimits(this.context), time));
     if (given > 0)
-      this.context.log.warn({ hostId, devices: given }, "removal timeout: DETACHED without the agent's word");
+      this.context.log.warn(
+        { hostId, devices: given },
+        "removal timed out: devices DETACHED without their agent's confirmation",
+      );
   }
 
   /** Logs once when it begins and once when it ends, not in every sweep. */

@@ -22,7 +22,7 @@ export async function fenceHost(
   const word = { by: saidBy(call), atMs: clock.nowMs(), reason };
   const diskIds = await transactUnlessDry(tablet, request.dryRun, (tx) => fence(tx, hostId, word));
   if (request.dryRun) return { disks: diskIds.map((diskId) => notYet(diskId)) };
-  log.warn({ hostId, by: word.by, reason, disks: diskIds.length }, "an operator has a host fenced");
+  log.warn({ hostId, by: word.by, reason, disks: diskIds.length }, "host fenced by an operator");
   workers.wakeFences(diskIds);
   const untilMs = clock.monotonicMs() + answerInMs(context, call);
   for (const diskId of diskIds) await untilTried(context, call, { diskId, hostId }, untilMs);
