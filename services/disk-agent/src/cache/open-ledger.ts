@@ -24,7 +24,7 @@ export async function openLedger(
   if (problem !== undefined) {
     const aside = `${path}.unusable-${nowMs}`;
     await files.rename(path, aside);
-    log.error({ cacheFile: path, setAside: aside, reason: problem }, "the cache file was unusable and is set aside");
+    log.error({ cacheFile: path, setAside: aside, reason: problem }, "unusable cache file renamed");
   }
   if (cacheIsLost) log.error({ cacheFile: path }, "the cache is lost: no device is opened before a registration");
   const now = memory ?? emptyMemory(hostId);

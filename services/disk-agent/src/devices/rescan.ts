@@ -86,7 +86,7 @@ export class Rescan {
     const known = { deviceIds: devices, files: this.#knownFiles(), devicesLeft: maxDevices - devices.all().length };
     const plan = planDevices(inOrder, known, isId);
     for (const { deviceId, ...place } of plan.devices) {
-      log.info({ deviceId, path: place.path, pool: place.pool }, "a device was found");
+      log.info({ deviceId, path: place.path, pool: place.pool }, "device discovered");
       devices.add({ ...place, deviceId: parseDeviceId(deviceId), serialNumber: "" });
     }
     const added = new Set(plan.devices.map(({ path }) => path));

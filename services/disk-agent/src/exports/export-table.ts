@@ -186,7 +186,7 @@ export class ExportTable {
       running.disk.close();
       this.#log.info({ diskId, sessionNumber: running.sessionNumber }, "export ended");
     } else if (running && (await running.server.restore()))
-      this.#log.warn({ diskId }, "somebody removed the socket of an export: it is there again");
+      this.#log.warn({ diskId }, "removed export socket restored");
     if (spec && !this.#running.has(diskId)) this.#running.set(diskId, await this.#listen(spec));
   }
 

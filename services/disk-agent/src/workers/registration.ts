@@ -82,7 +82,7 @@ async function applyAnswer(
   const { tabletId, incarnation, tabletGeneration } = memory;
   if (before.incarnation !== incarnation && before.tabletId !== "") {
     const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };
-    log.warn({ tabletId, incarnation, ...former }, "the agent obeys another incarnation from now on");
+    log.warn({ tabletId, incarnation, ...former }, "incarnation changed");
     // Sessions that the former registry gave while the answer was on its way are unknown to this one.
     if (before.devices !== reported.devices) registrationDue.declare();
   }
@@ -91,7 +91,7 @@ async function applyAnswer(
   const outcomes = await Promise.all(decisions.map(({ order, verdict }) => attachOrders.run(order, verdict)));
   for (const { deviceId, outcome, message: text } of outcomes)
     if (outcome !== "done" && outcome !== "already")
-      log.warn({ deviceId, outcome, reason: text }, "a device is not as the registration wants it");
+      log.warn({ deviceId, outcome, reason: text }, "device differs from the registration's answer");
   const allowed = answer.allowedDevices.length;
   const unknown = answer.unknownDevices.length;
   log.info({ tabletGeneration, allowed, unknown }, "registered");
@@ -121,7 +121,7 @@ class Refusals {
     this.#told = text;
     for (const [reason, deviceIds] of [...byReason].slice(0, MAX_REASONS)) {
       const first = deviceIds.slice(0, MAX_NAMED);
-      this.#log.warn({ devices: deviceIds.length, first, reason }, "the registry wants devices let go of");
+      this.#log.warn({ devices: deviceIds.length, first, reason }, "devices refused by the registry");
     }
   }
 }
