@@ -49,6 +49,6 @@ export class LineLimit {
   }
 
   #tell(caller: string, leftOut: number): void {
-    if (leftOut > 0) this.log.warn({ caller, leftOut }, "lines about refused and failed calls were left out");
+    if (leftOut > 0) this.log.warn({ caller, leftOut }, "log lines about refused and failed calls suppressed");
   }
 }
