@@ -20,7 +20,7 @@ export interface Context extends WorkContext {
   readonly watchers: { count: number };
   readonly lists: KeptLists<RegistryTables>;
   readonly workers: Workers;
-  /** For log lines about what agents are refused, beside those of failed calls. */
+  /** Limits log lines about refused agents, separately from those of failed calls. */
   readonly refusalLines: LineLimit;
   /**
    * Resolves in a later turn of the event loop once a limited number of registrations has run in each turn. Heartbeats,
