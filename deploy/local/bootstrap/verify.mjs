@@ -12,7 +12,7 @@ import { installLtsNode, installTools, makeBarePath } from "./tools.mjs";
 const CHECK_TIMEOUT_MS = 5 * 60_000;
 const GENERATED = "packages/api/src/generated";
 
-/** Everything that CI checks; types were checked by the build before. Returns the exit code. */
+/** Runs all checks of CI except the types, which the build has checked. Returns the exit code. */
 export async function verify(root) {
   const checks = {
     "format, lint, layers, pure models and file sizes (biome)": () =>

@@ -5,7 +5,7 @@ import { MAX_ENVELOPE_DEPTH, parseJson } from "./json.js";
 const nested = (depth: number, inner = ""): string =>
   `${'[{"a":'.repeat(depth / 2)}[${inner}]${"}]".repeat(depth / 2)}`;
 
-describe("JSON from outside", () => {
+describe("external JSON", () => {
   for (const text of [
     '{"a": [1, "b", null]}',
     `"${"[".repeat(1_000)}"`,
@@ -13,7 +13,7 @@ describe("JSON from outside", () => {
     `[${"[],".repeat(1_000)}{}]`,
     nested(MAX_ENVELOPE_DEPTH - 2),
   ])
-    it(`${text.slice(0, 20)}... -> its value`, () => {
+    it(`${text.slice(0, 20)}... is parsed`, () => {
       expect(parseJson("the text", text)).to.deep.equal(JSON.parse(text));
     });
 
@@ -25,7 +25,7 @@ describe("JSON from outside", () => {
     ['{"hush": "hush"', /^(?!.*hush).*not JSON/],
     ["]".repeat(1_000), /not JSON/],
   ] as const)
-    it(`${text.slice(0, 20)}... -> refused, and not quoted`, () => {
+    it(`${text.slice(0, 20)}... is refused and not quoted`, () => {
       expect(() => parseJson("the text", text)).to.throw(InvalidArgumentError, effect);
     });
 });

@@ -7,17 +7,17 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * Lists and objects inside each other, of JSON that services pass on to each other. A decoder of protobuf gives up at
- * 100 messages inside each other, and each object of a google.protobuf.Struct is three.
+ * Maximum nesting of lists and objects in JSON that services exchange. A protobuf decoder stops at 100 nested messages,
+ * and each object of a google.protobuf.Struct is three.
  */
 export const MAX_JSON_DEPTH = 32;
 
-/** Of what holds such JSON: the arguments of a request, say. */
+/** Maximum nesting of a text that contains such JSON, e.g. the arguments of a request. */
 export const MAX_ENVELOPE_DEPTH = MAX_JSON_DEPTH + 8;
 
 /**
- * Parses JSON from outside. `what` names it in errors, e.g. "the reply"; they quote nothing of it, which may hold
- * secrets. Whoever walks over the value may call itself for each level.
+ * Parses external JSON. `what` names it in errors, e.g. "the reply"; errors never quote it, because it may contain
+ * secrets. The depth limit makes recursion over the value safe.
  */
 export function parseJson(what: string, text: string, maxDepth = MAX_ENVELOPE_DEPTH): unknown {
   if (jsonDepthOf(text) > maxDepth) throw new InvalidArgumentError(`${what} is nested more than ${maxDepth} deep`);
@@ -33,7 +33,7 @@ const BACKSLASH = 0x5c;
 const OPEN = new Set([0x5b, 0x7b]);
 const CLOSE = new Set([0x5d, 0x7d]);
 
-/** Of what is JSON; of anything else it is some number. */
+/** Returns the nesting depth of JSON text; an arbitrary number for any other text. */
 export function jsonDepthOf(text: string): number {
   let depth = 0;
   let deepest = 0;
