@@ -37,7 +37,7 @@ function linksOf(page: string): readonly { readonly file: string; readonly ancho
     });
 }
 
-/** As GitHub makes them of headings. */
+/** Returns the anchors that GitHub makes of headings. */
 function anchorsOf(page: string): ReadonlySet<string> {
   const headings = [...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading);
   const slug = (heading: string): string =>

@@ -19,7 +19,7 @@ const PAGES = [
   "docs/operate/health.md",
 ];
 const START_TIMEOUT_MS = 180_000;
-/** What the launcher needs above its base port. */
+/** Ports that the launcher needs above its base port. */
 const PORTS = 100;
 const BLOCK = "@@@ block at line";
 

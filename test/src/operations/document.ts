@@ -15,7 +15,7 @@ const ON = /^# on (.+)$/;
 
 /** A block of `sh`, with the block of `text` right behind it. */
 export interface TypedBlock {
-  /** Of its first line. */
+  /** The line where the block begins. */
   readonly line: number;
   readonly section: string;
   readonly content: string;

@@ -1,4 +1,4 @@
-/** By the reason of an error: what its caller does. */
+/** The caller's cure of an error, by its reason. */
 export const CURES: Readonly<Record<string, string>> = {
   INVALID_ARGUMENT: "Correct the request. The message names the field.",
   NOT_FOUND: "Check the id. A list shows what there is.",

@@ -19,7 +19,7 @@ const ACTIONS = `## Action codes
 interface ErrorClass {
   readonly name: string;
   readonly parent: string;
-  /** Of its doc comment. */
+  /** The cause in its doc comment. */
   readonly cause: string;
   readonly reason: string;
   readonly retryable: boolean | undefined;

@@ -3,7 +3,10 @@ import { errorsPage } from "./errors.js";
 import { grpcPages } from "./grpc.js";
 import { permissionsPage } from "./permissions.js";
 
-/** What docs/reference has that is made from the code, by file names; configuration and metrics have commands of their own. */
+/**
+ * Returns the pages of docs/reference that are made from the code, by file names; configuration and metrics have
+ * commands of their own.
+ */
 export async function referencePages(): Promise<ReadonlyMap<string, string>> {
   return new Map([
     ["cli.md", await cliPage()],
