@@ -28,6 +28,35 @@ export function parseJson(what: string, text: string, maxDepth = MAX_ENVELOPE_DE
   }
 }
 
+/**
+ * Returns what of a value JSON would drop or change, and where: a Map, a typed array, a generator, NaN, an integer of 2^53
+ * and more. Returns undefined for what stays as it is. A property that is undefined is left out, and `toJSON` is taken.
+ */
+export function problemAsJson(value: unknown, path = "", depth = 0): string | undefined {
+  const at = path === "" ? "it" : path.slice(0, MAX_PATH_LENGTH);
+  if (value === null || typeof value === "string" || typeof value === "boolean") return undefined;
+  if (typeof value === "number") return problemOfNumber(value, at);
+  if (typeof value !== "object") return `${at} is of type ${typeof value}, which JSON has not`;
+  if ("toJSON" in value && !ArrayBuffer.isView(value)) return undefined;
+  if (depth > MAX_JSON_DEPTH) return `${at} is nested more than ${MAX_JSON_DEPTH} deep`;
+  const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
+  if (kind !== "Array" && kind !== "Object") return `${at} is of type ${kind}: give lists and plain objects`;
+  for (const [name, inner] of Object.entries(value)) {
+    if (inner === undefined && kind === "Object") continue;
+    const problem = problemAsJson(inner, path === "" ? name : `${path}.${name}`, depth + 1);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+const MAX_PATH_LENGTH = 200;
+
+function problemOfNumber(value: number, at: string): string | undefined {
+  if (!Number.isFinite(value)) return `${at} is ${value}, which JSON has not`;
+  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined;
+  return `${at} is an integer of 2^53 or more, which may have lost digits: give it as a text`;
+}
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const OPEN = new Set([0x5b, 0x7b]);
