@@ -88,6 +88,14 @@ const TOOLS = [
     why: "makes a client of the protos",
     usedBy: "clients in other languages",
   },
+  {
+    // A program that openstacksdk brings: tests import the SDK with the Python beside it.
+    name: "openstack-inventory",
+    since: "4.22",
+    pip: "openstacksdk==4.22.0",
+    why: "calls vendor methods as Ansible does",
+    usedBy: "vendor passthru",
+  },
 ];
 
 /** Links of a folder that is a whole PATH: what a newcomer has, and the nats-server that every command installs. */
