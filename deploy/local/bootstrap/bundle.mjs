@@ -8,7 +8,7 @@ import { Failure } from "./run.mjs";
 
 const DESCRIPTORS = "packages/rpc/dist/reflection/descriptors-thread.js";
 /** Program of a driver's process, and its thread. */
-const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
+export const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
 /**
  * Programs and threads that start on their own and need a file beside the service's: threads, drivers, and the test
  * variants.

@@ -4,7 +4,7 @@ import { rename, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { bundleInto, OTHERS } from "./bundle.mjs";
+import { bundleInto, DRIVERS, OTHERS } from "./bundle.mjs";
 import { withLock } from "./lock.mjs";
 import { step } from "./progress.mjs";
 import { copyPackages, licencesOf } from "./release-packages.mjs";
@@ -124,7 +124,7 @@ async function bundleAll(root, folder) {
       ...(BESIDE[name] ?? []),
     ],
   }));
-  wanted.push({ outdir: "lib/cli", entryPoints: ["packages/cli/dist/main.js"] });
+  wanted.push({ outdir: "lib/cli", entryPoints: ["packages/cli/dist/main.js", ...DRIVERS] });
   // Vendors' drivers import this package by name.
   wanted.push({ outdir: "node_modules/@diskmesh/driver", entryPoints: ["packages/driver/dist/index.js"] });
   const drivers = Object.values(readJson(join(root, "packages/drivers/package.json")).exports);
