@@ -52,7 +52,7 @@ export interface ListMethodsResponse {
   bootId: string;
   /** Changes with the methods. */
   revision: string;
-  /** In the order of the config: of methods with the same name the first one counts. */
+  /** In the order of the config. */
   drivers: VendorDriver[];
 }
 
