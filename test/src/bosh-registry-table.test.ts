@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Instance, TaskState } from "@diskmesh/api/director";
+import { VERSION_TABLE } from "@diskmesh/cpi/testing";
 import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { PlacedMesh, ProcessPlan } from "./mesh/plan.js";
@@ -9,17 +10,6 @@ import { uploadOf } from "./mesh/upload-of.js";
 import { mbusOf } from "./multi-cpi/configs.js";
 import { ReferenceCpi } from "./reference-cpi/install.js";
 
-/** Director, CPI, stemcell; the bosh-registry is updated, or else the agent's settings are in the infrastructure. */
-const ROWS: [director: number, cpi: number, stemcell: number, updatesRegistry: boolean][] = [
-  [1, 1, 1, true],
-  [1, 1, 2, true],
-  [1, 2, 2, true],
-  [2, 2, 2, false],
-  [1, 2, 1, true],
-  [2, 2, 1, true],
-  [2, 1, 1, true],
-  [2, 1, 2, true],
-];
 const LOGIN = { user: "cpi", password: "password-of-the-registry" };
 const BLOBSTORES = [{ provider: "dav" }];
 const CLOUD = `
@@ -102,7 +92,7 @@ describe("which of director, CPI and stemcell needs the bosh-registry, with CPIs
         ({ instances } = await mesh.clients.deployments.listInstances({ deployment: "web" }));
       });
 
-      for (const [, cpi, stemcell, updatesRegistry] of ROWS.filter(([director]) => director === version))
+      for (const [, cpi, stemcell, updatesRegistry] of VERSION_TABLE.filter(([director]) => director === version))
         it(`CPI ${cpi}, stemcell ${stemcell} -> ${updatesRegistry ? "the bosh-registry has" : "user data have"} the agent's settings`, async () => {
           const instance = instances.find((each) => each.group === `vm${cpi}${stemcell}`) as Instance;
           const vm = { usesRegistry: updatesRegistry, vmState: "running", stemcellApiVersion: stemcell };
