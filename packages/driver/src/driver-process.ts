@@ -131,7 +131,7 @@ export class DriverProcess {
     this.#after(limits.loadTimeoutMs, () => this.kill(`it did not load within ${limits.loadTimeoutMs} ms`));
   }
 
-  /** What the method answers. Rejects with an error of the domain. */
+  /** Resolves with the method's answer. Rejects with an error of the domain. */
   async call(call: DriverCall): Promise<unknown> {
     const { kind, method, httpMethod, args, nodeId, validateOnly, timeoutMs, signal } = call;
     signal.throwIfAborted();
@@ -181,7 +181,7 @@ export class DriverProcess {
     const use = pid === undefined ? undefined : await groupUse(pid);
     if (use === undefined || this.#reason !== undefined) return;
     const { maxMemoryMib, maxTurnProcessorMs } = this.#options.limits;
-    // What is not on V8's heap counts as well, beyond what Node itself takes.
+    // Memory outside V8's heap counts as well, beyond the share of Node itself.
     const maxProcessMib = 2 * maxMemoryMib + 128;
     if (use.memoryBytes > maxProcessMib * 1_048_576)
       return this.kill(
