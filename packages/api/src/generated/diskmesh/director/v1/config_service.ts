@@ -8,7 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** What becomes of a line. */
+/** The change of a line. */
 export const LineChange = {
   /** UNSPECIFIED - It stays. */
   UNSPECIFIED: "LINE_CHANGE_UNSPECIFIED",
@@ -152,7 +152,7 @@ export interface DeleteConfigRequest {
 export interface DeleteConfigResponse {
 }
 
-/** What to compare. */
+/** The contents to compare. */
 export interface DiffConfigRequest {
   /** The config's type. */
   type: string;
@@ -172,7 +172,7 @@ export interface DiffConfigRequest {
 export interface DiffLine {
   /** With its leading spaces. */
   text: string;
-  /** What becomes of it. */
+  /** The change of the line. */
   change: LineChange;
 }
 
@@ -182,7 +182,7 @@ export interface DiffConfigResponse {
   fromConfigId: number;
   /** All lines of both, in order; no lines when nothing changes. */
   lines: DiffLine[];
-  /** What UpdateConfig would warn of. */
+  /** The warnings that UpdateConfig would give. */
   warnings: string[];
 }
 
@@ -1090,7 +1090,7 @@ export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
   },
 };
 
-/** What operators tell the director in YAML, in versions. */
+/** The director's YAML configs, in versions. */
 export type ConfigServiceDefinition = typeof ConfigServiceDefinition;
 export const ConfigServiceDefinition = {
   name: "ConfigService",
@@ -1141,7 +1141,7 @@ export const ConfigServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** What a new content, or another version, would change. Properties of CPIs are redacted. */
+    /** Returns the changes that a new content, or another version, would make. Properties of CPIs are redacted. */
     diffConfig: {
       name: "DiffConfig",
       requestType: DiffConfigRequest as typeof DiffConfigRequest,

@@ -56,13 +56,13 @@ export interface Instance {
    * answer when a deploy asked; the next step of a deploy makes another) or "deleting".
    */
   vmState: string;
-  /** What is wanted of it: "started", "stopped" (its VM is kept, its jobs do not run) or "detached" (it has no VM). */
+  /** The wanted state: "started", "stopped" (its VM is kept, its jobs do not run) or "detached" (it has no VM). */
   state: string;
-  /** What its agent was told of its jobs: "started", "stopping" or "stopped". */
+  /** The agent's last order about its jobs: "started", "stopping" or "stopped". */
   jobsState: string;
   /** Nobody touches it, see LifecycleService.Ignore. */
   ignore: boolean;
-  /** What its VM's agent says of itself; absent while it has no VM, and unless it was asked for. */
+  /** The last report of its VM's agent; absent while it has no VM, and unless it was asked for. */
   agentHealth:
     | AgentHealth
     | undefined;
@@ -70,7 +70,7 @@ export interface Instance {
   ips: string[];
 }
 
-/** What the agent of a VM last said of itself in a heartbeat. */
+/** The last heartbeat of a VM's agent. */
 export interface AgentHealth {
   /** E.g. "running"; "unresponsive agent" when it has been silent for 90 s; empty before it was heard. */
   jobState: string;
@@ -251,7 +251,7 @@ export interface DeleteOrphanedDiskResponse {
 
 /** Something that may exist in an infrastructure without being known here. */
 export interface PossibleOrphan {
-  /** What the CPI was given to know it by, and so perhaps its name or tag there: of a VM its agent_id. */
+  /** The token that the CPI got with the call, and may have used as a name or tag: for a VM its agent_id. */
   token: string;
   /** "vm", "disk" or "snapshot". */
   kind: string;
@@ -261,11 +261,11 @@ export interface PossibleOrphan {
   az: string;
   /** The deployment it was made for. */
   deployment: string;
-  /** What it was made for: an instance as group/instance_id, or a dynamic disk by name. */
+  /** The instance as group/instance_id, or the dynamic disk by name, that it was made for. */
   madeFor: string;
   /** The task that was making it; GetTaskOutput may say more. */
   taskId: number;
-  /** What was heard of the call. */
+  /** The answer to the call, or why there was none. */
   reason: string;
   /** When that was. */
   since:

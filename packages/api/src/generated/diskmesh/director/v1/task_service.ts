@@ -185,15 +185,15 @@ export interface Task {
   taskId: number;
   /** The kind of job, e.g. "provide_dynamic_disk". */
   type: string;
-  /** For people. */
+  /** The description, for people. */
   description: string;
   /** Where it is in its life. */
   state: TaskState;
   /** Which workers serve it. */
   queue: TaskQueue;
-  /** What came of it: the job's result, or the error's text. */
+  /** The job's result, or the error's text. */
   result: string;
-  /** Who asked for it, as in the certificate. */
+  /** The caller who started it, by the role and name in the certificate. */
   user: string;
   /** The deployment it is about; empty when about none. */
   deployment: string;
@@ -211,7 +211,7 @@ export interface Task {
     | undefined;
   /** How often a worker has taken it: more than 1 after a director died at it. */
   attempts: number;
-  /** What the client called the chain of requests that it is a part of; empty for none. */
+  /** The client's name for the chain of requests that it is a part of; empty for none. */
   contextId: string;
   /** Teams that its deployment was of when it was asked for. */
   teams: string[];
@@ -233,11 +233,11 @@ export interface TaskEvent {
   state: string;
   /** With "failed": why. Else what there is to say. */
   message: string;
-  /** What the step's group is about, e.g. the instance group. */
+  /** The subject of the step's stage, e.g. the instance group. */
   tags: string[];
   /** Steps that the stage is to have; 0 when nobody knows. */
   total: number;
-  /** Of the step within its stage, from 1; it begins anew when a director takes up what another one had begun. */
+  /** The number of the step within its stage, from 1; it begins anew when another director continues the task. */
   stageIndex: number;
 }
 
@@ -307,7 +307,7 @@ export interface WatchTaskRequest {
 
 /** An event, or the end. */
 export interface WatchTaskResponse {
-  /** What came. */
+  /** The task's new state, or an event of it. */
   update:
     | //
     /** One more event. */
@@ -1597,7 +1597,7 @@ export const TaskServiceDefinition = {
       responseStream: true,
       options: {},
     },
-    /** What a task has put out so far, a page of lines at a time. A line never changes once it was told. */
+    /** Returns the output of a task so far, a page of lines at a time. A returned line never changes. */
     getTaskOutput: {
       name: "GetTaskOutput",
       requestType: GetTaskOutputRequest as typeof GetTaskOutputRequest,

@@ -10,7 +10,7 @@ import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
-/** Of what methods are. */
+/** The node or driver whose methods are meant. */
 export interface MethodTarget {
   /** One of the two. */
   target:
@@ -25,7 +25,7 @@ export interface MethodTarget {
 
 /** One method. */
 export interface PublishedMethod {
-  /** As it is called. */
+  /** The name to call it by. */
   name: string;
   /** The driver that publishes it. */
   driver: string;
@@ -35,9 +35,9 @@ export interface PublishedMethod {
   async: boolean;
   /** One line. */
   description: string;
-  /** Who may call it: "read", "call" or "admin". */
+  /** The scope that a caller needs: "read", "call" or "admin". */
   scope: string;
-  /** Whether it needs the node's lock. */
+  /** True when it needs the node's lock. */
   exclusiveLock: boolean;
   /** JSON schema of its arguments; "writeOnly" marks what is secret. */
   argsSchema: { [key: string]: any } | undefined;
@@ -51,7 +51,7 @@ export interface ListMethodsRequest {
 
 /** Its methods. */
 export interface ListMethodsResponse {
-  /** By name. */
+  /** The methods in the order of their names. */
   methods: PublishedMethod[];
 }
 
@@ -61,7 +61,7 @@ export interface CallMethodRequest {
   target:
     | MethodTarget
     | undefined;
-  /** As it is listed. */
+  /** The method's name in the list. */
   method: string;
   /** The verb; "POST" when it is empty. */
   httpMethod: string;
@@ -76,12 +76,12 @@ export interface CallMethodRequest {
   wait: boolean;
 }
 
-/** What came of it. */
+/** The outcome of a call. */
 export interface CallMethodResponse {
-  /** By what the method is. */
+  /** The outcome, by the kind of method. */
   outcome:
     | //
-    /** What a synchronous one answered. */
+    /** The answer of a synchronous method. */
     { $case: "value"; value: any | undefined }
     | //
     /** The task that an asynchronous one is. */
@@ -99,7 +99,7 @@ export interface GetNodeRequest {
 export interface GetNodeResponse {
   /** The host's id. */
   nodeId: string;
-  /** Who holds the node's lock; absent while nobody does. */
+  /** The holder of the node's lock; absent when the lock is free. */
   holder:
     | NodeLockHolder
     | undefined;
@@ -107,11 +107,11 @@ export interface GetNodeResponse {
   lastError: string;
 }
 
-/** Who holds a lock. */
+/** The holder of a lock. */
 export interface NodeLockHolder {
   /** The task; 0 for a call that somebody waits for. */
   taskId: number;
-  /** What it does, and for whom. */
+  /** The holder's purpose and caller. */
   what: string;
   /** When it got it. */
   since: Date | undefined;
@@ -1111,7 +1111,7 @@ export const VendorPassthruServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Who holds a node's lock, and how its last asynchronous call failed. */
+    /** Returns the holder of a node's lock, and the failure of its last asynchronous call. */
     getNode: {
       name: "GetNode",
       requestType: GetNodeRequest as typeof GetNodeRequest,
