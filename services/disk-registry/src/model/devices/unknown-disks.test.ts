@@ -14,7 +14,7 @@ import {
 import { allocate } from "../disks/allocation.js";
 import { deleteDisk, diskHealth } from "../disks/disks.js";
 import { planSession, requestPublish, requestUnpublish } from "../disks/publications.js";
-import { purgeDevice } from "../hosts/purge-action.js";
+import { purgeDevice, purgeHost } from "../hosts/purge-action.js";
 import { type RegistrationAnswer, registerAgent } from "../hosts/registration.js";
 import { removeDevice } from "../hosts/remove-action.js";
 import type { Device, Disk } from "../store/schema.js";
@@ -191,6 +191,14 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
     register(fleet, unknown);
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
+  });
+
+  it("is marked again when its host is purged after a decision, and registers anew", () => {
+    const fleet = marked({});
+    fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], "registry"));
+    fleet.transact((tx) => purgeHost(tx, hostId("h1"), false));
+    register(fleet, unknown);
+    expect(fleet.device("d1").unknownSession?.sessionNumber).to.equal(500);
   });
 
   it("makes its disk's sessions count as given when purged with the disk", () => {
