@@ -8,6 +8,7 @@ import { step } from "./progress.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 import { runTests } from "./tests.mjs";
 import { installLtsNode, installTools, makeBarePath } from "./tools.mjs";
+import { checkWords } from "./words.mjs";
 
 const CHECK_TIMEOUT_MS = 5 * 60_000;
 const GENERATED = "packages/api/src/generated";
@@ -21,6 +22,7 @@ export async function verify(root) {
     "protos break no caller (buf breaking)": () => checkBreaks(root),
     "nothing is unused (knip)": () => run(root, "knip/bin/knip.js", ["--no-progress", "--no-config-hints"]),
     "nothing stands in two places": async () => checkCopies(root),
+    "comments and commits have subjects": () => checkWords(root),
     "the pictures show what there is": async () => checkPictures(root),
     "generated code is up to date": () => compareGenerated(root),
   };

@@ -289,3 +289,42 @@ describe("the search for copies", () => {
       expect(await search({ "services/s/src/two.ts": text, "services/s/src/three.ts": text })).to.equal("");
     });
 });
+
+describe("the search for comments and commits without a subject", () => {
+  async function search(source: string, proto = "// The disks.\n"): Promise<string> {
+    const { checkWords } = await import(join(repository, "deploy/local/bootstrap/words.mjs"));
+    const places = { "packages/p/tsconfig.json": "{}", "services/s/tsconfig.json": "{}" };
+    const sources = {
+      "packages/p/src/one.ts": source,
+      "services/s/src/main.ts": "",
+      "deploy/local/bootstrap/a.mjs": "",
+    };
+    const folder = folderWith({ ...places, ...sources, "proto/diskmesh/a.proto": proto });
+    const git = (...args: string[]) =>
+      execFileSync("git", ["-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", ...args]);
+    git("init", "--quiet");
+    git("commit", "--quiet", "--allow-empty", "--message", "Registry, refuse overlapping devices");
+    return checkWords(folder).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+  }
+
+  it("finds comments that open with a word that is no subject, and commits without an area", async () => {
+    const found = await search(
+      "/** What it does. */\n\n/**\n * Of a disk.\n */\n// Until then.\n",
+      "// Whose disks.\n",
+    );
+    expect(found).to.include('packages/p/src/one.ts:1: a comment begins with "What"');
+    expect(found).to.include('packages/p/src/one.ts:4: a comment begins with "Of"');
+    expect(found).to.include('packages/p/src/one.ts:6: a comment begins with "Until"');
+    expect(found).to.include('proto/diskmesh/a.proto:1: a comment begins with "Whose"');
+    expect(found).to.match(/commit [0-9a-f]+ Registry, refuse overlapping devices: its subject/);
+  });
+
+  it("finds nothing in later lines of a comment", async () => {
+    expect(
+      await search("// Disks of a host.\n// Of those, one.\n/**\n * A host.\n * What it has.\n */\n"),
+    ).to.not.include("a comment begins");
+  });
+});
