@@ -1,6 +1,8 @@
+import type { Reason, ReasonOf, StatusCode } from "./reasons.js";
+
 /**
- * Errors of the domain, independent of gRPC, HTTP and NATS: packages/rpc maps these classes to statuses and back in one
- * file each.
+ * Errors that callers are told about. The table of reasons gives each its gRPC code; packages/rpc maps these classes to
+ * statuses and back in one file each.
  *
  * A message says what was wrong, which thing, and what to do.
  */
@@ -16,10 +18,15 @@ export interface ErrorDetails {
   readonly cause?: unknown;
 }
 
+/** Details with a reason more specific than the class's own: one of the same gRPC code, by which callers tell the case apart. */
+export interface ReasonedDetails<Code extends StatusCode> extends ErrorDetails {
+  readonly reason?: ReasonOf<Code>;
+}
+
 /** Root of all errors that callers receive. Any other thrown error is a bug and is reported as INTERNAL. */
 export abstract class DomainError extends Error {
-  /** Error code on the wire, independent of the message: NOT_FOUND. */
-  abstract readonly reason: string;
+  /** ErrorInfo.reason on the wire: what programs branch on, whatever the words of the message. */
+  abstract readonly reason: Reason;
   /** True when the same request may succeed later without anybody changing it. */
   readonly retryable: boolean = false;
   /** Known effect of the failed request. Most errors occur before any effect. */
@@ -42,7 +49,12 @@ export class InvalidArgumentError extends DomainError {
 
 /** A thing that the request names does not exist. */
 export class NotFoundError extends DomainError {
-  override readonly reason: string = "NOT_FOUND";
+  override readonly reason: ReasonOf<"NOT_FOUND">;
+
+  constructor(message: string, details: ReasonedDetails<"NOT_FOUND"> = {}) {
+    super(message, details);
+    this.reason = details.reason ?? "NOT_FOUND";
+  }
 }
 
 /** A thing with that id exists, with other properties. */
@@ -52,7 +64,12 @@ export class AlreadyExistsError extends DomainError {
 
 /** The request is well formed, but the state of the named things forbids it until somebody changes that state. */
 export class InvalidStateError extends DomainError {
-  override readonly reason: string = "INVALID_STATE";
+  override readonly reason: ReasonOf<"FAILED_PRECONDITION">;
+
+  constructor(message: string, details: ReasonedDetails<"FAILED_PRECONDITION"> = {}) {
+    super(message, details);
+    this.reason = details.reason ?? "INVALID_STATE";
+  }
 }
 
 /** The caller is authenticated, but its role is not allowed to do this. */
@@ -67,18 +84,27 @@ export class UnauthenticatedError extends DomainError {
 
 /** A limit is reached: space, queue length, in-flight count, message size. The message names the limit. */
 export class ResourceExhaustedError extends DomainError {
-  override readonly reason: string = "RESOURCE_EXHAUSTED";
+  override readonly reason: ReasonOf<"RESOURCE_EXHAUSTED">;
   override readonly retryable: boolean = true;
+
+  constructor(message: string, details: ReasonedDetails<"RESOURCE_EXHAUSTED"> = {}) {
+    super(message, details);
+    this.reason = details.reason ?? "RESOURCE_EXHAUSTED";
+  }
 }
 
 /** The server, or a dependency of it, cannot be reached or cannot serve now. */
 export class UnavailableError extends DomainError {
-  override readonly reason: string = "UNAVAILABLE";
+  override readonly reason: ReasonOf<"UNAVAILABLE">;
   override readonly retryable: boolean = true;
   override readonly outcome: "not_done" | "unknown";
 
-  constructor(message: string, details: ErrorDetails & { readonly outcome?: "not_done" | "unknown" } = {}) {
+  constructor(
+    message: string,
+    details: ReasonedDetails<"UNAVAILABLE"> & { readonly outcome?: "not_done" | "unknown" } = {},
+  ) {
     super(message, details);
+    this.reason = details.reason ?? "UNAVAILABLE";
     this.outcome = details.outcome ?? "not_done";
   }
 }
@@ -97,6 +123,7 @@ export const LEADER_ADDRESS = "leader_address";
 /** Returns the error for a call that another process can serve, now or soon. The call had no effect. */
 export function servedElsewhere(message: string, leaderAddress = ""): UnavailableError {
   return new UnavailableError(message, {
+    reason: "NOT_LEADER",
     about: { [LEADER_ADDRESS]: leaderAddress },
     retryAfterMs: RETRY_ELSEWHERE_MS,
   });
@@ -106,8 +133,13 @@ const RETRY_ELSEWHERE_MS = 200;
 
 /** Another request interfered; the caller starts over from the present state. */
 export class AbortedError extends DomainError {
-  override readonly reason = "ABORTED";
+  override readonly reason: ReasonOf<"ABORTED">;
   override readonly retryable: boolean = true;
+
+  constructor(message: string, details: ReasonedDetails<"ABORTED"> = {}) {
+    super(message, details);
+    this.reason = details.reason ?? "ABORTED";
+  }
 }
 
 /** An order's stamp or session number is lower than one already seen. The order changed nothing. */
@@ -136,7 +168,12 @@ export class CancelledError extends DomainError {
 
 /** The requested feature is not offered here, e.g. a CPI method that this CPI lacks. */
 export class NotImplementedError extends DomainError {
-  override readonly reason: string = "NOT_IMPLEMENTED";
+  override readonly reason: ReasonOf<"UNIMPLEMENTED">;
+
+  constructor(message: string, details: ReasonedDetails<"UNIMPLEMENTED"> = {}) {
+    super(message, details);
+    this.reason = details.reason ?? "NOT_IMPLEMENTED";
+  }
 }
 
 /** I/O on a device failed. The message contains the operating system's text. */

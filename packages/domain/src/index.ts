@@ -10,6 +10,7 @@ export * from "./host-port.js";
 export * from "./identifiers.js";
 export * from "./json.js";
 export * from "./logger.js";
+export * from "./reasons.js";
 export * from "./redaction.js";
 export * from "./role.js";
 export * from "./sizes.js";

@@ -141,7 +141,7 @@ export class DriverProcess {
     if (this.#running.size >= maxConcurrentCalls)
       throw new ResourceExhaustedError(
         `${maxConcurrentCalls} calls of the driver run, which is the limit: try again later`,
-        { about: { driver: this.#options.package }, retryAfterMs: RETRY_FULL_MS },
+        { reason: "QUEUE_FULL", about: { driver: this.#options.package }, retryAfterMs: RETRY_FULL_MS },
       );
     const id = ++this.#lastCall;
     this.#secrets.begin(id, secretsOf(this.#listing, call));

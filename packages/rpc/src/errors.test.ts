@@ -75,14 +75,6 @@ describe("statusOfError and errorOfStatus", () => {
     }
   });
 
-  it("convert a domain error without a code of its own by whether it passes", () => {
-    class OddError extends domain.DomainError {
-      override readonly reason = "ODD";
-      override readonly retryable: boolean = true;
-    }
-    expect(statusOfError(new OddError("odd"), "r-1").code).to.equal(status.UNAVAILABLE);
-  });
-
   it("convert anything else to INTERNAL without its text", () => {
     const mistakes = [new TypeError("password=x"), Object.assign(new Error("password=x"), { code: "EINVAL" })];
     for (const thrown of [new Error("password=x"), "password=x", undefined, ...mistakes]) {
@@ -151,6 +143,28 @@ describe("statusOfError and errorOfStatus", () => {
     const error = errorOfStatus({ ...where, ...statusOfError(new VmNotFoundError("gone"), "r-1"), sent: true });
     expect(error).to.be.instanceOf(domain.NotFoundError).and.include({ reason: "VM_NOT_FOUND" });
     expect(errorOfStatus({ ...where, ...statusOfError(error, "r-2"), sent: true }).reason).to.equal("VM_NOT_FOUND");
+  });
+
+  it("read a reason of a later version, or of another code, as the general error's own", () => {
+    for (const reason of ["DISK_ON_FIRE", "QUEUE_FULL"]) {
+      const metadata = new Metadata();
+      const errorInfo = { reason, domain: "diskmesh", metadata: {} };
+      const bytes = encodeStatusDetails({ code: status.NOT_FOUND, message: "", errorInfo });
+      metadata.set("grpc-status-details-bin", Buffer.from(bytes));
+      const error = errorOfStatus({ ...where, code: status.NOT_FOUND, sent: true, details: "why", metadata });
+      expect(error).to.be.instanceOf(domain.NotFoundError).and.include({ reason: "NOT_FOUND" });
+    }
+  });
+
+  it("send RetryInfo with every UNAVAILABLE, and with others whose delay is known", () => {
+    const retryOf = (error: DomainError) => {
+      const [bytes] = statusOfError(error, "r-1").metadata.get("grpc-status-details-bin");
+      return decodeStatusDetails(bytes as Buffer).retryAfterMs;
+    };
+    expect(retryOf(new domain.UnavailableError("away"))).to.equal(200);
+    expect(retryOf(new domain.FencedError("fenced"))).to.equal(200);
+    expect(retryOf(new domain.UnavailableError("away", { retryAfterMs: 7_000 }))).to.equal(7_000);
+    expect(retryOf(new domain.AbortedError("start over"))).to.equal(undefined);
   });
 
   it("keep times exact in google.rpc.RetryInfo", () => {

@@ -143,7 +143,10 @@ export class CpiLog {
 
   async *watch(watched: WatchedLog, signal: AbortSignal): AsyncGenerator<LogLine> {
     if (this.#watcherCount >= this.limits.maxLogWatchers)
-      throw new ResourceExhaustedError(`${this.#watcherCount} streams watch CPI logs already: end some`);
+      throw new ResourceExhaustedError(`${this.#watcherCount} streams watch CPI logs already: end some`, {
+        reason: "QUEUE_FULL",
+        retryAfterMs: 1_000,
+      });
     using watcher = new Watcher(() => this.#newLines());
     const key = keyOf(watched);
     const watchers = this.#watchers.get(key) ?? new Set();

@@ -132,7 +132,9 @@ export function parseExportSpec(request: ExportDiskRequest, maxExtents: number):
   const blockSizeBytes = parseSizeBytes("block_size_bytes", request.blockSizeBytes);
   // NBD accepts only powers of two as preferred block sizes.
   if (blockSizeBytes < 512 || (blockSizeBytes & (blockSizeBytes - 1)) !== 0)
-    throw new InvalidArgumentError(`block_size_bytes is ${blockSizeBytes}: it must be a power of two from 512`);
+    throw new InvalidArgumentError(`block_size_bytes is ${blockSizeBytes}: it must be a power of two from 512`, {
+      about: { field: "block_size_bytes" },
+    });
   const extents = request.extents.map((extent) => ({
     deviceId: parseDeviceId(extent.deviceId),
     hostId: parseHostId(extent.hostId),

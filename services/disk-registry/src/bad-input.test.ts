@@ -209,7 +209,7 @@ describe("bad input, through a real server", () => {
     it(`${method}: malformed or empty -> INVALID_ARGUMENT`, async () => {
       const field = method.split(" ")[1] ?? "";
       for (const [, id] of [["empty", ""], ...MALFORMED_IDS] as const) {
-        await refused(call(registry.operator, id), "InvalidArgumentError", field);
+        await refused(call(registry.operator, id), "InvalidArgumentError", field, field);
       }
     });
   }
@@ -217,7 +217,8 @@ describe("bad input, through a real server", () => {
   for (const [method, call] of Object.entries(BY_OPTIONAL_ID)) {
     it(`${method}: malformed -> INVALID_ARGUMENT`, async () => {
       const field = method.split(" ")[1] ?? "";
-      for (const [, id] of MALFORMED_IDS) await refused(call(registry.operator, id), "InvalidArgumentError", field);
+      for (const [, id] of MALFORMED_IDS)
+        await refused(call(registry.operator, id), "InvalidArgumentError", field, field);
     });
   }
 

@@ -1,5 +1,6 @@
 import {
   AlreadyExistsError,
+  type DomainError,
   DriverError,
   InvalidArgumentError,
   type JsonObject,
@@ -114,7 +115,7 @@ describe("vendor passthru, a call", () => {
       return outcome;
     };
 
-    const ERRORS = new Map([
+    const ERRORS = new Map<number, new (message: string) => DomainError>([
       [400, InvalidArgumentError],
       [404, NotFoundError],
       [409, AlreadyExistsError],

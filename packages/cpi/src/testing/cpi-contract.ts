@@ -32,7 +32,7 @@ type OptionalMethod =
   | "calculate_vm_cloud_properties";
 
 /** How a CPI says that something is in another's hands: executables have no error type of their own for it. */
-const IN_USE = ["INVALID_STATE", "CPI_FAILED"];
+const IN_USE = ["INVALID_STATE", "DISK_IN_USE", "CPI_FAILED"];
 
 const CALL_TIMEOUT_MS = 20_000;
 

@@ -129,7 +129,7 @@ export class KeptLists<Tables> {
     if (kept === undefined)
       throw new AbortedError(
         `this list of ${what} is not kept any more: another process leads now, much has changed since it began, many others were begun, or it was read to its end; begin it again, without page_token`,
-        { about: { field: "page_token" } },
+        { reason: "LIST_EXPIRED", about: { field: "page_token" } },
       );
     if (kept.asked !== asked) throw otherList();
     return kept.snapshot;

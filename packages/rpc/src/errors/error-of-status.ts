@@ -8,11 +8,13 @@ import {
   type ErrorDetails,
   InvalidArgumentError,
   InvalidStateError,
+  isReason,
   LEADER_ADDRESS,
   NotFoundError,
   NotImplementedError,
   OutdatedError,
   PermissionDeniedError,
+  REASONS,
   ResourceExhaustedError,
   TimeoutError,
   transportWords,
@@ -144,7 +146,12 @@ function errorOfAnswer(
   if (known) return new known(failed.details, details);
   // A special case of a general error, e.g. VM_NOT_FOUND of NOT_FOUND, keeps its reason and passes it on.
   const general = failed.code === status.RESOURCE_EXHAUSTED ? ResourceExhaustedError : CLASSES_BY_CODE[failed.code];
-  if (general) return Object.defineProperty(new general(failed.details, details), "reason", { value: reason });
+  if (general) {
+    const error = new general(failed.details, details);
+    // A reason of a later version, which this table lacks, counts as the general one.
+    const isKnown = isReason(reason) && status[REASONS[reason].code] === failed.code;
+    return isKnown ? Object.defineProperty(error, "reason", { value: reason }) : error;
+  }
   // The server itself reported UNAVAILABLE or FENCED, and it states when its outcome is unknown.
   const said = failed.code === status.UNAVAILABLE && outcome !== "unknown";
   if (said && (leaderAddress !== undefined || reason === FENCED))

@@ -1,22 +1,4 @@
-import {
-  AbortedError,
-  AlreadyExistsError,
-  CancelledError,
-  DeviceIoError,
-  DomainError,
-  DriverError,
-  FencedError,
-  InvalidArgumentError,
-  InvalidStateError,
-  NotFoundError,
-  NotImplementedError,
-  OutdatedError,
-  PermissionDeniedError,
-  ResourceExhaustedError,
-  TimeoutError,
-  UnauthenticatedError,
-  UnavailableError,
-} from "@diskmesh/domain";
+import { DomainError, InvalidArgumentError, REASONS, UnavailableError } from "@diskmesh/domain";
 import { Metadata, status } from "@grpc/grpc-js";
 import { encodeStatusDetails } from "./google-rpc.js";
 import { passingCause } from "./passing-causes.js";
@@ -32,26 +14,8 @@ const MAX_MESSAGE_LENGTH = 2048;
 const MAX_ABOUT_ENTRIES = 16;
 const MAX_ABOUT_LENGTH = 256;
 
-const CODES: readonly (readonly [abstract new (...args: never[]) => DomainError, status])[] = [
-  [InvalidArgumentError, status.INVALID_ARGUMENT],
-  [NotFoundError, status.NOT_FOUND],
-  [AlreadyExistsError, status.ALREADY_EXISTS],
-  [InvalidStateError, status.FAILED_PRECONDITION],
-  [OutdatedError, status.FAILED_PRECONDITION],
-  [PermissionDeniedError, status.PERMISSION_DENIED],
-  [UnauthenticatedError, status.UNAUTHENTICATED],
-  [ResourceExhaustedError, status.RESOURCE_EXHAUSTED],
-  [UnavailableError, status.UNAVAILABLE],
-  // The caller's request is valid, and a newer leader can serve it.
-  [FencedError, status.UNAVAILABLE],
-  [AbortedError, status.ABORTED],
-  [TimeoutError, status.DEADLINE_EXCEEDED],
-  [CancelledError, status.CANCELLED],
-  [NotImplementedError, status.UNIMPLEMENTED],
-  // gRPC has no code for failed hardware or a failed vendor driver; the reason tells them from a bug.
-  [DeviceIoError, status.INTERNAL],
-  [DriverError, status.INTERNAL],
-];
+/** RetryInfo of an UNAVAILABLE whose delay nobody knows better: the least that a new leader or a new connection takes. */
+const RETRY_UNAVAILABLE_MS = 200;
 
 export interface GrpcStatus {
   readonly code: status;
@@ -72,8 +36,7 @@ export function statusOfError(raised: unknown, requestId: string): GrpcStatus {
       details: `internal error; the server's log has it under request id ${requestId}`,
       metadata: new Metadata(),
     };
-  const code =
-    CODES.find(([type]) => thrown instanceof type)?.[1] ?? (thrown.retryable ? status.UNAVAILABLE : status.INTERNAL);
+  const code = status[REASONS[thrown.reason].code];
   const message = wellFormed(thrown.message, MAX_MESSAGE_LENGTH);
   const metadata = new Metadata();
   const about = aboutOf(thrown);
@@ -82,7 +45,7 @@ export function statusOfError(raised: unknown, requestId: string): GrpcStatus {
       code,
       message,
       errorInfo: { reason: thrown.reason, domain: ERROR_DOMAIN, metadata: about },
-      retryAfterMs: thrown.retryAfterMs,
+      retryAfterMs: thrown.retryAfterMs ?? (code === status.UNAVAILABLE ? RETRY_UNAVAILABLE_MS : undefined),
     },
     thrown instanceof InvalidArgumentError && about.field !== undefined
       ? { field: about.field, description: wellFormed(message, MAX_ABOUT_LENGTH) }

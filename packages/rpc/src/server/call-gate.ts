@@ -248,7 +248,7 @@ export class CallGate {
       const what = method.streams ? "streams" : "calls";
       throw new ResourceExhaustedError(
         `${whose} as many ${what} at once as it may, ${limits[name]} (rpc.${name}); end some, or try again later`,
-        { retryAfterMs: RETRY_WHEN_FULL_MS },
+        { reason: "QUEUE_FULL", retryAfterMs: RETRY_WHEN_FULL_MS },
       );
     }
     entry.evicted?.abort(

@@ -1,6 +1,6 @@
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { type DomainError, InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -214,7 +214,7 @@ describe("backup and restore", () => {
       await backUp(tablet);
     });
 
-    async function expectRefusal(reason: string, kind: typeof InvalidArgumentError | typeof InvalidStateError) {
+    async function expectRefusal(reason: string, kind: new (message: string) => DomainError) {
       await rejection(restore(join(folder, "to")), kind, reason);
     }
 

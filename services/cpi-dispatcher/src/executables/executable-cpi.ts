@@ -179,6 +179,7 @@ export class ExecutableCpi implements Cpi {
     const { maxConcurrentCalls, maxWaitingCalls } = limits;
     if (slots.inUse >= maxConcurrentCalls + maxWaitingCalls)
       throw new ResourceExhaustedError(`${maxWaitingCalls} calls of CPI ${cpi} wait already: try again later`, {
+        reason: "QUEUE_FULL",
         about: { cpi },
         retryAfterMs: 1_000,
       });

@@ -41,9 +41,9 @@ describe("the fleet CPI, with a registry and two agents", () => {
 
   it("has as many VMs as hosts, and none in an az without hosts", async () => {
     const vms = [await createVm("agent-1"), await createVm("agent-2")];
-    expect(await reasonOfFailed(createVm("agent-3"))).to.equal("RESOURCE_EXHAUSTED");
+    expect(await reasonOfFailed(createVm("agent-3"))).to.equal("NO_HOST_FREE");
     for (const { vmCid } of vms) await cpi.deleteVm(vmCid, newCall());
-    expect(await reasonOfFailed(createVm("agent-3", "z9"))).to.equal("RESOURCE_EXHAUSTED");
+    expect(await reasonOfFailed(createVm("agent-3", "z9"))).to.equal("NO_HOST_FREE");
   });
 
   it("hints at the export's socket on the VM's host", async () => {
@@ -136,7 +136,7 @@ describe("the fleet CPI, with a registry and two agents", () => {
     const disk = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk;
     const [device] = (await disk())?.deviceIds ?? [];
     await cpi.attachDisk(vmCid, diskCid, newCall());
-    expect(await reasonOfFailed(cpi.resizeDisk(diskCid, 3, newCall()))).to.equal("INVALID_STATE");
+    expect(await reasonOfFailed(cpi.resizeDisk(diskCid, 3, newCall()))).to.equal("DISK_IN_USE");
     await cpi.detachDisk(vmCid, diskCid, newCall());
     await cpi.resizeDisk(diskCid, 3, newCall());
     expect(await disk()).to.include({ sizeBytes: 3 * MIB_BYTES });

@@ -184,11 +184,14 @@ export class FleetCpi implements Cpi {
   /** The host and az of the VM near which the disk shall be, or else the az named. */
   async #placeOf(disk: NewDisk, call: CpiCall): Promise<{ readonly az: string; readonly nearHostId: string }> {
     const { vmCid, az } = disk;
-    if (vmCid === "" && az === "") throw new InvalidArgumentError("vm_cid and az are both empty: a disk needs an az");
+    if (vmCid === "" && az === "")
+      throw new InvalidArgumentError("vm_cid and az are both empty: a disk needs an az", { about: { field: "az" } });
     if (vmCid === "") return { az, nearHostId: "" };
     const host = await this.#hostOf(vmCid, call);
     if (az !== "" && az !== host.az)
-      throw new InvalidArgumentError(`the disk is wanted in az ${az}, but VM ${vmCid} is in az ${host.az}`);
+      throw new InvalidArgumentError(`the disk is wanted in az ${az}, but VM ${vmCid} is in az ${host.az}`, {
+        about: { field: "az" },
+      });
     return { az: host.az, nearHostId: host.hostId };
   }
 

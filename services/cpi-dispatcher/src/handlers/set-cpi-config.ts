@@ -14,7 +14,9 @@ export async function setCpiConfig(
   const director = parseDirector(request.directorId, request.directorGeneration);
   const version = parseOptionalName("cpi_config_version", request.cpiConfigVersion);
   if (version === undefined && request.cpis.length > 0)
-    throw new InvalidArgumentError("cpi_config_version is empty: give the version of these CPIs a name");
+    throw new InvalidArgumentError("cpi_config_version is empty: give the version of these CPIs a name", {
+      about: { field: "cpi_config_version" },
+    });
   const { configs, maker } = context;
   await context.fence.run(director, call.signal, async () => {
     if (version === undefined) return configs.forget(director.directorId);

@@ -25,7 +25,9 @@ export function parseFleetDiskProperties(properties: JsonObject): FleetDiskPrope
 
 export function sizeBytesOf(sizeMib: number): number {
   if (!Number.isSafeInteger(sizeMib) || sizeMib <= 0)
-    throw new InvalidArgumentError(`size_mib is ${sizeMib}: it must be a whole number of MiB above 0`);
+    throw new InvalidArgumentError(`size_mib is ${sizeMib}: it must be a whole number of MiB above 0`, {
+      about: { field: "size_mib" },
+    });
   return parseSizeBytes("size_mib in bytes", sizeMib * MIB_BYTES);
 }
 

@@ -33,13 +33,19 @@ export function forgetAuthority(
   if (tx.agentAuthorities.get(id) === undefined)
     throw new NotFoundError(`authority ${id} is not known: ListAgentAuthorities has those that are`);
   if (id === signing)
-    throw new InvalidArgumentError(`authority ${id} signs: give the director another one before this one is forgotten`);
+    throw new InvalidArgumentError(
+      `authority ${id} signs: give the director another one before this one is forgotten`,
+      {
+        about: { field: "authority_id" },
+      },
+    );
   const holders = [...tx.instances.entries()].filter((instance) => keysBy(instance, id).length > 0);
   const stranded = holders.filter((instance) => keysBy(instance, id).length === instance.agentKeys?.length);
   const missing = stranded.map(agentOf).filter((agentId) => !leftBehind.includes(agentId));
   if (missing.length > 0)
     throw new InvalidArgumentError(
       `${missing.length} agents that are not named in left_behind have no other certificate: ${missing.slice(0, 10).join(", ")}`,
+      { about: { field: "left_behind" } },
     );
   for (const holder of holders)
     tx.instances.put({ ...holder, agentKeys: (holder.agentKeys ?? []).filter((key) => key.authority !== id) });

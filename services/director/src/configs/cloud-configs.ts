@@ -24,5 +24,7 @@ function merge(parts: readonly NamedPart<CloudConfig>[]): CloudConfig {
   const duplicate = findDuplicate(merged);
   if (duplicate === undefined) return merged;
   const names = parts.map(({ name }) => `\`${name}\``).join(", ");
-  throw new InvalidArgumentError(`${duplicate} comes twice in the cloud configs ${names}`);
+  throw new InvalidArgumentError(`${duplicate} comes twice in the cloud configs ${names}`, {
+    about: { field: "content" },
+  });
 }

@@ -44,7 +44,8 @@ export async function updateConfig(
     const latest = latestConfig(tx, type, name);
     refuseUnexpected(latest, expectedLatestId);
     if (latest?.content === content) return { config: latest, warnings: [] };
-    if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
+    if (read === undefined)
+      throw new AbortedError("the config was changed at the same moment: start over", { reason: "CONFIG_CHANGED" });
     const warnings = read.check(tx);
     if (latest === undefined) refuseManyNames(tx, MAX_CONFIG_NAMES);
     const config: Config = {
@@ -134,7 +135,7 @@ function refuseUnexpected(latest: Config | undefined, expectedLatestId: number |
   if (expectedLatestId === undefined || expectedLatestId === latestId) return;
   throw new AbortedError(
     `the latest version is ${latestId}, not ${expectedLatestId} (expected_latest_id): look at what was changed and start over`,
-    { about: { latest_id: String(latestId), expected_latest_id: String(expectedLatestId) } },
+    { reason: "CONFIG_CHANGED", about: { latest_id: String(latestId), expected_latest_id: String(expectedLatestId) } },
   );
 }
 

@@ -113,6 +113,6 @@ function refuseMovingIgnored(context: DeploymentJobContext, tables: DirectorTabl
   if (sameJson(names(plan.basis.networks), names(basis.networks)) && sameJson(plan.ips, ips)) return;
   throw new InvalidStateError(
     `${formatInstance(instance)} is ignored, and the manifest changes its networks or addresses: keep them, or unignore it first`,
-    { about: { instance_id: instance.instanceId } },
+    { reason: "INSTANCE_IGNORED", about: { instance_id: instance.instanceId } },
   );
 }

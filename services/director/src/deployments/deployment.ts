@@ -68,7 +68,7 @@ function creation(unmade: Instance, { holderOf }: DeployNeeds): DeploymentStep {
   if (holder.ignore)
     throw new InvalidStateError(
       `${formatInstance(holder)} is ignored, and an address of it is to be ${name}'s: unignore it first`,
-      { about: { instance_id: holder.instanceId } },
+      { reason: "INSTANCE_IGNORED", about: { instance_id: holder.instanceId } },
     );
   return { do: "delete_vm", instance: holder, because: `an address of it is to be ${name}'s` };
 }

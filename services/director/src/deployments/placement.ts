@@ -48,7 +48,7 @@ function leavesIgnored(instance: Instance): Error {
   const name = formatInstance(instance);
   return new InvalidStateError(
     `the manifest has no place for ${name}, which is ignored and must not be deleted: keep its group, its AZ and enough instances, or unignore it first`,
-    { about: { instance_id: instance.instanceId } },
+    { reason: "INSTANCE_IGNORED", about: { instance_id: instance.instanceId } },
   );
 }
 

@@ -107,11 +107,14 @@ export async function updateResurrection(
   { wanted }: UpdateResurrectionRequest,
   call: CallContext,
 ): Promise<UpdateResurrectionResponse> {
-  if (wanted === undefined) throw new InvalidArgumentError("name what to switch: wanted is missing");
+  if (wanted === undefined)
+    throw new InvalidArgumentError("name what to switch: wanted is missing", { about: { field: "wanted" } });
   const { enabled: isOn } = wanted;
   const deployment = wanted.deployment === "" ? "" : parseName("deployment", wanted.deployment);
   if (deployment === "" && wanted.group !== "")
-    throw new InvalidArgumentError("a group is of a deployment: name that, too");
+    throw new InvalidArgumentError("a group is of a deployment: name that, too", {
+      about: { field: "wanted.deployment" },
+    });
   const group = wanted.group === "" ? "" : parseName("group", wanted.group);
   const scope = deployment === "" ? EVERYWHERE : scopeOf(deployment, group);
   const deed = { action: isOn ? "enable" : "disable", objectType: "resurrection", objectName: scope };

@@ -100,7 +100,10 @@ async function begin(
 function refuseIgnored(tables: DirectorTables, problem: Problem): void {
   const own = tables.instances.get(problem.instanceId);
   const ignored = [...holdersOf(tables, problem), ...(own === undefined ? [] : [own])].find(({ ignore }) => ignore);
-  if (ignored !== undefined) throw new InvalidStateError(`${formatInstance(ignored)} is ignored: unignore it first`);
+  if (ignored !== undefined)
+    throw new InvalidStateError(`${formatInstance(ignored)} is ignored: unignore it first`, {
+      reason: "INSTANCE_IGNORED",
+    });
 }
 
 /** The VM that is there now goes, and whichever is there after a crash is the new one. */

@@ -137,7 +137,7 @@ export function targetOf(instanceId: string, recorded: Instance | undefined): Ta
   if (!isTarget(instance)) {
     throw new InvalidStateError(
       `no active vm found for instance \`${instanceId}\`: its vm is ${instance.vmState === "none" ? "not there" : `${instance.vmState}`}; deploy \`${instance.deployment}\` again`,
-      { about: { instance_id: instanceId } },
+      { reason: "NO_ACTIVE_VM", about: { instance_id: instanceId } },
     );
   }
   return instance;

@@ -24,6 +24,7 @@ export function changeable(selected: readonly Instance[], { instance }: Selectio
   const [ignored] = selected.filter(({ ignore }) => ignore);
   if (instance !== "" && ignored !== undefined)
     throw new InvalidStateError(`${formatInstance(ignored)} is ignored: unignore it before you change its state`, {
+      reason: "INSTANCE_IGNORED",
       about: { instance_id: ignored.instanceId },
     });
   return selected.filter(({ ignore }) => !ignore);

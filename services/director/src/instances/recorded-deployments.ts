@@ -71,6 +71,7 @@ export function deploymentsWith(tables: DirectorTables, stemcell: { name: string
 export function refuseDeletingDeployment(tables: DirectorTables, name: string): void {
   if (tables.deployments.get(name)?.deleting !== true) return;
   throw new InvalidStateError(`deployment \`${name}\` is being deleted: delete it again to finish that first`, {
+    reason: "BEING_DELETED",
     about: { deployment: name },
   });
 }
@@ -94,6 +95,7 @@ export function refuseIgnoredInstances(tables: DirectorTables, name: string): vo
   const ignored = instancesOf(tables, name).find(({ ignore }) => ignore);
   if (ignored === undefined) return;
   throw new InvalidStateError(`${formatInstance(ignored)} of deployment \`${name}\` is ignored: unignore it first`, {
+    reason: "INSTANCE_IGNORED",
     about: { deployment: name, instance_id: ignored.instanceId },
   });
 }

@@ -259,7 +259,7 @@ describe("turns of passwords", () => {
     await Promise.all(all);
     expect(order).to.deep.equal(["a1", "b1", "c1", "a2", "b2", "a3"]);
     // An address has half of the places: a4 is refused. All places are taken when c2 comes.
-    expect(refused.sort()).to.deep.equal(["a4", "c2"].map((name) => `${name} RESOURCE_EXHAUSTED`));
+    expect(refused.sort()).to.deep.equal(["a4", "c2"].map((name) => `${name} QUEUE_FULL`));
   });
 
   it("whoever leaves -> leaves its place; what ended -> is free again", async () => {
@@ -269,7 +269,7 @@ describe("turns of passwords", () => {
     const abort = new AbortController();
     const waiting = inTurn("b", abort.signal, async () => {});
     const next = inTurn("c", signal, async () => "checked");
-    expect(await rejection(inTurn("d", signal, async () => {}))).to.have.property("reason", "RESOURCE_EXHAUSTED");
+    expect(await rejection(inTurn("d", signal, async () => {}))).to.have.property("reason", "QUEUE_FULL");
     abort.abort(new Error("gone"));
     expect(await rejection(waiting)).to.have.property("message", "gone");
     const last = inTurn("d", signal, async () => "checked, too");

@@ -20,7 +20,10 @@ export function passwordTurns({ maxConcurrentPasswordChecks, maxWaitingPasswordC
   return async <Result>(network: string, signal: AbortSignal, check: () => Promise<Result>): Promise<Result> => {
     const own = networks.get(network) ?? new Slots(maxConcurrentPasswordChecks);
     if (checks >= maxChecks || own.inUse >= Math.max(maxConcurrentPasswordChecks, maxChecks * NETWORK_SHARE))
-      throw new ResourceExhaustedError("too many passwords wait to be checked: try again", { retryAfterMs: 1_000 });
+      throw new ResourceExhaustedError("too many passwords wait to be checked: try again", {
+        reason: "QUEUE_FULL",
+        retryAfterMs: 1_000,
+      });
     networks.set(network, own);
     checks++;
     try {

@@ -40,13 +40,14 @@ export class Feed {
     const { maxViewers } = this.#options.limits;
     if (this.#viewerCount >= maxViewers)
       throw new ResourceExhaustedError(`${maxViewers} browsers look already, which is the limit: close one`, {
+        reason: "QUEUE_FULL",
         retryAfterMs: 5_000,
       });
     const ofLogin = this.#viewersByLogin.get(login) ?? 0;
     if (ofLogin >= placesPerLogin(maxViewers))
       throw new ResourceExhaustedError(
         `${ofLogin} browsers of ${login} look already, half of the ${maxViewers} that may: close one`,
-        { retryAfterMs: 5_000 },
+        { reason: "QUEUE_FULL", retryAfterMs: 5_000 },
       );
     this.#viewerCount++;
     this.#viewersByLogin.set(login, ofLogin + 1);

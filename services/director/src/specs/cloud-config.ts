@@ -78,7 +78,7 @@ export function azNamed(config: CloudConfig, name: string): Az {
   if (az === undefined) {
     throw new InvalidStateError(
       `AZ \`${name}\` is in no cloud config: ${listed("AZs", config.azs)}; update the cloud config`,
-      { about: { az: name } },
+      { reason: "NOT_IN_CLOUD_CONFIG", about: { az: name } },
     );
   }
   return az;
@@ -89,7 +89,7 @@ export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
   if (diskType === undefined) {
     throw new InvalidStateError(
       `could not find disk pool by name \`${name}\`: ${listed("disk_types", config.diskTypes)}; update the cloud config`,
-      { about: { disk_pool_name: name } },
+      { reason: "NOT_IN_CLOUD_CONFIG", about: { disk_pool_name: name } },
     );
   }
   return diskType;
@@ -108,7 +108,7 @@ function propertiesNamed(what: string, all: readonly NamedProperties[], name: st
   if (found !== undefined) return found;
   throw new InvalidStateError(
     `${what} \`${name}\` is in no cloud config: ${listed(`${what}s`, all)}; update the cloud config`,
-    { about: { [what]: name } },
+    { reason: "NOT_IN_CLOUD_CONFIG", about: { [what]: name } },
   );
 }
 

@@ -29,7 +29,7 @@ async function deleteAll(context: StemcellJobContext, run: TaskRun, job: DeleteJ
         CODES.stemcellInUse,
         new InvalidStateError(
           `stemcell \`${shown}\` is in use by deployments ${names}: delete these first, or force it`,
-          { about: { stemcell: shown } },
+          { reason: "STEMCELL_IN_USE", about: { stemcell: shown } },
         ),
       );
     }

@@ -67,6 +67,7 @@ export class StemcellFiles {
     if (this.#uploads.size >= maxConcurrentUploads) {
       throw new ResourceExhaustedError(
         `${maxConcurrentUploads} stemcells are being uploaded already, which is the limit: try again later`,
+        { reason: "QUEUE_FULL", retryAfterMs: 1_000 },
       );
     }
     const uploadId = randomUUID();

@@ -33,7 +33,9 @@ async function update(context: StemcellJobContext, run: TaskRun, job: UpdateJob)
   const shown = formatStemcell(job);
   const { exceptCpis, existing } = await context.tablet.read((tables) => cpisToAsk(context, tables, job));
   if (existing.some((stemcell) => stemcell.deleting)) {
-    throw new InvalidStateError(`stemcell \`${shown}\` is being deleted: delete it again to finish that first`);
+    throw new InvalidStateError(`stemcell \`${shown}\` is being deleted: delete it again to finish that first`, {
+      reason: "BEING_DELETED",
+    });
   }
   const made = await run.stage("Update stemcell", `Uploading stemcell ${shown} to the cloud`, () =>
     create(context, run, job, exceptCpis),

@@ -42,7 +42,8 @@ const fetchStemcell: TaskMethod<StemcellHeader> = taskMethod("normal", ({ digest
 });
 
 function parseHeader(request: UploadStemcellRequest | undefined): StemcellHeader {
-  if (request?.part?.$case !== "header") throw new InvalidArgumentError("the first message must be the header");
+  if (request?.part?.$case !== "header")
+    throw new InvalidArgumentError("the first message must be the header", { about: { field: "header" } });
   const { digest } = request.part.value;
   if (digest !== "" && !DIGEST_PATTERN.test(digest)) {
     throw new InvalidArgumentError(
@@ -56,7 +57,7 @@ function parseHeader(request: UploadStemcellRequest | undefined): StemcellHeader
 async function* chunks(next: () => Promise<UploadStemcellRequest | undefined>): AsyncGenerator<Buffer> {
   for (let request = await next(); request !== undefined; request = await next()) {
     if (request.part?.$case !== "chunk")
-      throw new InvalidArgumentError("after the header, every message must be a chunk");
+      throw new InvalidArgumentError("after the header, every message must be a chunk", { about: { field: "chunk" } });
     yield Buffer.from(request.part.value);
   }
 }

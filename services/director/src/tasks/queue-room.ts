@@ -23,7 +23,7 @@ export function refuseWhenFull(
   limit: number,
 ): void {
   const length = tasks.count("liveByQueue", queue);
-  const retry = { retryAfterMs: RETRY_FULL_MS };
+  const retry = { reason: "QUEUE_FULL", retryAfterMs: RETRY_FULL_MS } as const;
   const later = ": try again later";
   if (length >= limit)
     throw new ResourceExhaustedError(

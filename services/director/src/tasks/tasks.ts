@@ -201,6 +201,7 @@ export function stopTask(tx: DirectorTransaction, task: Task, stop: Stop, nowMs:
   const { taskId } = task;
   if (hasEnded(task)) {
     throw new InvalidStateError(`task ${taskId} has ended (${task.state}): it cannot be cancelled any more`, {
+      reason: "TASK_ENDED",
       about: { task_id: String(taskId) },
     });
   }

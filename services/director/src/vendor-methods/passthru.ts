@@ -220,7 +220,7 @@ export class Passthru {
     const since = holder === undefined ? "" : ` since ${holder.since.toISOString()}`;
     return new AbortedError(
       `Node ${nodeId} is locked by ${who}${since}, please retry after the current operation is completed.`,
-      { about: { node_id: nodeId, holder: who }, retryAfterMs: RETRY_LOCKED_MS },
+      { reason: "NODE_LOCKED", about: { node_id: nodeId, holder: who }, retryAfterMs: RETRY_LOCKED_MS },
     );
   }
 

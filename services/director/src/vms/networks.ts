@@ -75,7 +75,7 @@ export function networkNamed(known: readonly Network[], name: string): Network {
     .join(", ");
   throw new InvalidStateError(
     `network \`${name}\` is in no cloud config: ${names === "" ? "there are no networks" : `the networks are ${names}`}; update the cloud config`,
-    { about: { network: name } },
+    { reason: "NOT_IN_CLOUD_CONFIG", about: { network: name } },
   );
 }
 
@@ -155,6 +155,6 @@ function freeIp(network: string, subnets: readonly Subnet[], needs: NetworkNeeds
   }
   throw new InvalidStateError(
     `network \`${network}\` has no free address${inAz(needs)}: enlarge a subnet or reserve less`,
-    { about: { network, az: needs.az } },
+    { reason: "NO_FREE_ADDRESS", about: { network, az: needs.az } },
   );
 }

@@ -28,6 +28,17 @@ const TIMEOUT_MS = 30_000;
 const STORED_TIMEOUT_MS = 60_000;
 const MAX_MEMORY_MIB = 512;
 
+/** The field of a request that holds a text to be read. */
+const FIELD_OF: Readonly<Record<Format, string>> = {
+  cloud_config: "content",
+  cpi_config: "content",
+  resurrection_config: "content",
+  plain_config: "content",
+  config_diff: "content",
+  manifest: "manifest",
+  stemcell_manifest: "chunk",
+};
+
 /**
  * Reads YAML from outside in one worker thread, a text at a time, so that the event loop never waits for a text. A text
  * that takes too much time or memory ends the worker; the next text gets a new one.
@@ -62,7 +73,10 @@ export class YamlReader {
     using stop = new EitherSignal(this.#closing.signal, signal);
     stop.signal.throwIfAborted();
     if (!stored && this.#turns.waiting >= this.#maxWaiting)
-      throw new ResourceExhaustedError(`${this.#maxWaiting} texts wait to be read already: try again later`);
+      throw new ResourceExhaustedError(`${this.#maxWaiting} texts wait to be read already: try again later`, {
+        reason: "QUEUE_FULL",
+        retryAfterMs: 1_000,
+      });
     const leave = await this.#turns.acquire(stop.signal);
     if (stop.signal.aborted) leave();
     stop.signal.throwIfAborted();
@@ -83,21 +97,20 @@ export class YamlReader {
 
   async #ask(reading: Reading, timeoutMs: number): Promise<unknown> {
     const what = `the ${reading.format === "config_diff" ? "config" : reading.limits.what}`;
+    const refused = (why: string) => new InvalidArgumentError(why, { about: { field: FIELD_OF[reading.format] } });
     const tooSlow = `${what} takes longer to read than ${timeoutMs} ms: make it simpler`;
-    const timer = setTimeout(() => this.#end(new InvalidArgumentError(tooSlow)), timeoutMs);
+    const timer = setTimeout(() => this.#end(refused(tooSlow)), timeoutMs);
     try {
       const answer = await new Promise<WorkerAnswer>((resolve, reject) => {
         this.#pending = { resolve, reject };
         this.#worker ??= this.#start();
         this.#worker.postMessage(reading);
       });
-      if ("refused" in answer) throw new InvalidArgumentError(answer.refused);
+      if ("refused" in answer) throw refused(answer.refused);
       return JSON.parse(answer.json);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ERR_WORKER_OUT_OF_MEMORY") throw error;
-      throw new InvalidArgumentError(
-        `${what} takes more memory to read than ${this.#maxMemoryMib} MiB: make it simpler`,
-      );
+      throw refused(`${what} takes more memory to read than ${this.#maxMemoryMib} MiB: make it simpler`);
     } finally {
       clearTimeout(timer);
       this.#pending = undefined;

@@ -191,6 +191,7 @@ export class Fleet {
     if (fleet.tabletId === tabletId && fleet.incarnation === incarnation)
       throw new InvalidArgumentError(
         `incarnation ${incarnation} is this registry's own: name the one that is to be adopted`,
+        { about: { field: "incarnation" } },
       );
     await this.tablet.transact((tx) => adopt(tx, fleet, this.clock.nowMs()), doing);
     this.log.warn({ ...fleet }, "an operator had the registry adopt the agents of another incarnation");

@@ -42,7 +42,7 @@ export async function* watch<Item, Changed, Removed>(
   const { watchers, limits } = context;
   if (watchers.count >= limits.maxWatchers) {
     const text = `${watchers.count} callers watch hosts, devices and disks, which is the limit of watch.maxWatchers: end one, or raise the limit`;
-    throw new ResourceExhaustedError(text, { retryAfterMs: 1_000 });
+    throw new ResourceExhaustedError(text, { reason: "QUEUE_FULL", retryAfterMs: 1_000 });
   }
   watchers.count++;
   try {

@@ -1,3 +1,4 @@
+import type { DomainError } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { RegistryClient } from "./test-registry.js";
 
@@ -13,13 +14,14 @@ export async function firstOf<T>(stream: AsyncIterable<T>): Promise<T | undefine
   return undefined;
 }
 
-/** Asserts that a call fails with the named error and a message that contains `says`. */
-export async function refused(promise: Promise<unknown>, name: string, says: string): Promise<void> {
-  let error: Error | undefined;
-  await promise.catch((reason: Error) => {
+/** Asserts that a call fails with the named error, a message that contains `says`, and the field, if one is given. */
+export async function refused(promise: Promise<unknown>, name: string, says: string, field?: string): Promise<void> {
+  let error: DomainError | undefined;
+  await promise.catch((reason: DomainError) => {
     error = reason;
   });
   expect(error?.name, error?.message ?? "it was not refused").to.equal(name);
   expect(error?.message).to.contain(says);
+  if (field !== undefined) expect(error?.about.field).to.equal(field);
   expect(error?.message.length, "an error never repeats a long input").to.be.below(1_000);
 }

@@ -116,6 +116,7 @@ export function decideDelete(
     case "attached":
     case "detaching":
       throw new InvalidStateError(`disk \`${disk.name}\` is ${formatAttachment(disk)}: detach it first`, {
+        reason: "DISK_IN_USE",
         about: { disk_name: disk.name, vm_cid: disk.vmCid },
       });
   }
@@ -152,13 +153,13 @@ function refuseElsewhere(disk: Disk, target: Target): void {
   if (disk.vmCid === "" || (disk.instanceId === target.instanceId && disk.vmCid === target.vmCid)) return;
   throw new InvalidStateError(
     `disk \`${disk.name}\` is ${formatAttachment(disk).replace(" vm ", " a different vm ")}: detach it first`,
-    { about: { disk_name: disk.name, vm_cid: disk.vmCid } },
+    { reason: "DISK_IN_USE", about: { disk_name: disk.name, vm_cid: disk.vmCid } },
   );
 }
 
 function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   const { name } = disk;
-  const about = { about: { disk_name: name } };
+  const about = { reason: "DISK_DIFFERS", about: { disk_name: name } } as const;
   if (disk.deployment !== wanted.deployment) {
     throw new InvalidStateError(
       `disk \`${name}\` belongs to deployment \`${disk.deployment}\`, not to deployment \`${wanted.deployment}\``,
@@ -199,6 +200,7 @@ function diskNotFound(name: string): Error {
 
 function beingDeleted(disk: Disk): Error {
   return new InvalidStateError(`disk \`${disk.name}\` is being deleted: delete it again to finish that first`, {
+    reason: "BEING_DELETED",
     about: { disk_name: disk.name },
   });
 }

@@ -9,6 +9,7 @@ export function refuseUnlessEnabled(context: TaskContext): void {
   if (context.config.dynamicDisks.enabled) return;
   throw new InvalidStateError(
     "dynamic disks are off: set dynamicDisks.enabled to true in the director's config and restart it",
+    { reason: "FEATURE_OFF" },
   );
 }
 

@@ -51,7 +51,7 @@ export function orphanOf(tables: DirectorTables, diskCid: string): PersistentDis
       CODES.diskInUse,
       new InvalidStateError(
         `disk \`${diskCid}\` is the persistent disk of ${whose}: remove it from the manifest first`,
-        { about: { disk_cid: diskCid } },
+        { reason: "DISK_IN_USE", about: { disk_cid: diskCid } },
       ),
     );
   }

@@ -182,7 +182,9 @@ async function refuseOldContext({ context, query }: HttpCall): Promise<void> {
   if (!Array.isArray(ids)) return;
   const now = await context.tablet.read(cloudConfigIds);
   if (sameIds(ids, now)) return;
-  throw new AbortedError("the cloud configs have changed since the diff was made: run deploy again");
+  throw new AbortedError("the cloud configs have changed since the diff was made: run deploy again", {
+    reason: "CONFIG_CHANGED",
+  });
 }
 
 async function withManifest<T>(work: () => Promise<T>): Promise<T> {

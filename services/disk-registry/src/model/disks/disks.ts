@@ -124,8 +124,9 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
   const about = { disk_id: diskId, pool: request.pool };
   if (awaitedHostIds.length > 0)
     return new UnavailableError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
-  if (!sufficesSoon) return new ResourceExhaustedError(message, { about });
-  return new ResourceExhaustedError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
+  const doesNotFit = { reason: "NO_DEVICES_FIT", about } as const;
+  if (!sufficesSoon) return new ResourceExhaustedError(message, doesNotFit);
+  return new ResourceExhaustedError(message, { ...doesNotFit, retryAfterMs: limits.erasingRetryAfterMs });
 }
 
 /**
@@ -151,7 +152,7 @@ export function resizeDisk(
   if (publication !== undefined)
     throw new InvalidStateError(
       `disk ${diskId} is ${publication.state} to host ${publication.hostId}: unpublish it, then resize it`,
-      { about: { ...about, host_id: publication.hostId } },
+      { reason: "DISK_IN_USE", about: { ...about, host_id: publication.hostId } },
     );
   const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
   const allocation = allocate(tx, missing, {
@@ -180,6 +181,7 @@ export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly De
     throw new InvalidStateError(
       `disk ${diskId} is ${publication.state} to host ${publication.hostId}: ${howToEnd(tx, publication)}`,
       {
+        reason: "DISK_IN_USE",
         about: { disk_id: diskId, host_id: publication.hostId },
       },
     );

@@ -41,7 +41,9 @@ export function assignHost(
   if (host === undefined) {
     const text = `no host is free for VM ${vmCid}${az === "" ? "" : ` in az ${az}`}: ${whyNoneIsFree(tx, az, nowMs, whySuspected)}`;
     const about = { vm_cid: vmCid };
-    throw isOneDueBack(tx, az) ? new UnavailableError(text, { about }) : new ResourceExhaustedError(text, { about });
+    throw isOneDueBack(tx, az)
+      ? new UnavailableError(text, { about })
+      : new ResourceExhaustedError(text, { reason: "NO_HOST_FREE", about });
   }
   const put = { ...host, assignment: { vmCid, assignedAtMs: nowMs } };
   tx.hosts.put(put);
@@ -57,6 +59,7 @@ export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
     throw new InvalidStateError(
       `VM ${vmCid} has disks on its host ${host.hostId}: unpublish ${published.join(", ")} first`,
       {
+        reason: "DISK_IN_USE",
         about: { vm_cid: vmCid, host_id: host.hostId },
       },
     );

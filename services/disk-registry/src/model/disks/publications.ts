@@ -201,7 +201,7 @@ export function howToEnd({ hosts }: RegistryTables, { hostId }: Publication): st
 function publishedElsewhere(tables: RegistryTables, disk: Disk, publication: Publication, hostId: HostId): Error {
   return new InvalidStateError(
     `disk ${disk.diskId} is ${publication.state} to host ${publication.hostId}, not to ${hostId}: ${howToEnd(tables, publication)}`,
-    { about: { disk_id: disk.diskId, host_id: publication.hostId } },
+    { reason: "DISK_IN_USE", about: { disk_id: disk.diskId, host_id: publication.hostId } },
   );
 }
 
@@ -213,7 +213,7 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whyS
   if (host.removalRequested) {
     throw new InvalidStateError(
       `disk ${disk.diskId} cannot be published to host ${host.hostId}, which is to be removed: choose another one, or take it back with AddHost`,
-      { about: { ...about, host_id: host.hostId } },
+      { reason: "HOST_BEING_REMOVED", about: { ...about, host_id: host.hostId } },
     );
   }
   for (const deviceId of disk.deviceIds) {
