@@ -75,7 +75,9 @@ describe("limits of calls", () => {
       const running = [client.get({ text: "", count: 1 }), client.get({ text: "", count: 2 })];
       await eventually(async () => expect(begun).to.equal(2));
       const error = await rejection(client.get({ text: "", count: 3 }));
-      expect(error).to.be.instanceOf(ResourceExhaustedError).and.include({ retryAfterMs: 200, outcome: "not_done" });
+      expect(error)
+        .to.be.instanceOf(ResourceExhaustedError)
+        .and.include({ reason: "QUEUE_FULL", retryAfterMs: 200, outcome: "not_done" });
       gate.resolve();
       await Promise.all(running);
       expect(await client.get({ text: "", count: 4 })).to.include({ count: 4 });

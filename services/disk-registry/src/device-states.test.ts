@@ -21,7 +21,7 @@ describe("disk-registry and the health of devices", () => {
     await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [{ ...failure, message: "a later one" }] });
     await agent.heartbeat();
     expect(await healthOf()).to.equal(FAILED);
-    await rejection(fleet.createDisk("x"), ResourceExhaustedError);
+    expect(await rejection(fleet.createDisk("x"), ResourceExhaustedError)).to.include({ reason: "NO_DEVICES_FIT" });
     agent.stopHeartbeats();
     await agent.stop();
     await agent.start();

@@ -227,6 +227,7 @@ describe("disk-registry creates disks and publishes them on hosts", () => {
 
     await operator.unassignHost({ vmCid: vm });
     const noHost = await rejection(operator.assignHost({ vmCid: "vm-3" }), ResourceExhaustedError);
+    expect(noHost.reason).to.equal("NO_HOST_FREE");
     expect(noHost.message).to.contain("no host is free");
     expect(one.held.has("d1"), "held until nothing is in the way").to.equal(true);
     await eventually(async () => expect((await fleet.remove())?.code).to.equal("ACTION_CODE_S_OK"));

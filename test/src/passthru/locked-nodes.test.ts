@@ -36,7 +36,8 @@ describe("vendor passthru, a node that one call at a time holds", () => {
         `^Node host-1 is locked by task ${taskId} \\(call sample.sleep_async on node host-1 for .*\\) since 20`,
       ),
     );
-    await rejection(scene.vendors.callMethod({ target: nodeTarget(), method: "none" }), AbortedError, "is locked by");
+    const overGrpc = scene.vendors.callMethod({ target: nodeTarget(), method: "none" });
+    expect(await rejection(overGrpc, AbortedError, "is locked by")).to.include({ reason: "NODE_LOCKED" });
     expect((await scene.send("POST", `${B}/nope`)).status).to.equal(400);
     expect((await scene.send("POST", `${B}/echo`)).status).to.equal(200);
     expect((await scene.send("POST", "/v1/nodes/host-2/vendor_passthru/none")).status).to.equal(200);

@@ -37,7 +37,7 @@ describe("the room of a queue, as tasks come and go", () => {
       try {
         taskIds.push(await add(cpi, queue, user));
       } catch (error) {
-        expect(error).to.be.instanceOf(ResourceExhaustedError);
+        expect(error).to.be.instanceOf(ResourceExhaustedError).and.include({ reason: "QUEUE_FULL" });
         return taskIds;
       }
   };
