@@ -1,10 +1,12 @@
+import type { BinaryReader } from "@bufbuild/protobuf/wire";
 import type { CallContext } from "./call-context.js";
+import { decodeRequest } from "./integer-range.js";
 
 /** What makes, encodes and decodes the messages of one type, in the shape that ts-proto generates. */
 interface MessageType {
   // Written as methods, whose parameters TypeScript compares both ways: a type of concrete messages is also one of unknown ones.
   encode(message: unknown): { finish(): Uint8Array };
-  decode(bytes: Uint8Array): unknown;
+  decode(bytes: Uint8Array | BinaryReader): unknown;
   /** Completes a message with the defaults of the fields that it leaves out. */
   fromPartial(partial: unknown): unknown;
 }
@@ -43,7 +45,7 @@ export function methodsOf({ fullName, methods }: ServiceDefinition): [string, Me
       requestStream,
       responseStream,
       requestSerialize: (request) => encoded(requestType, requestType.fromPartial(request)),
-      requestDeserialize: (bytes) => requestType.decode(bytes),
+      requestDeserialize: (bytes) => decodeRequest(requestType, bytes),
       responseSerialize: (response) => encoded(responseType, response),
       responseDeserialize: (bytes) => responseType.decode(bytes),
     },
