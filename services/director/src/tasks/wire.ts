@@ -4,6 +4,8 @@ import {
   TaskQueue as WireTaskQueue,
   TaskState as WireTaskState,
 } from "@diskmesh/api/director";
+import { ErrorInfo, type Status } from "@diskmesh/api/google-rpc";
+import { ERROR_DOMAIN } from "@diskmesh/rpc";
 import type { Task, TaskQueue, TaskState } from "../store/task.js";
 import type { TaskEvent } from "./task-event.js";
 
@@ -47,6 +49,27 @@ export function encodeTask(task: Task): WireTask {
     createdAt: new Date(task.createdAtMs),
     startedAt: task.startedAtMs === null ? undefined : new Date(task.startedAtMs),
     endedAt: task.endedAtMs === null ? undefined : new Date(task.endedAtMs),
+    error: errorOf(task),
+  };
+}
+
+// Numbers of google.rpc.Code.
+const CANCELLED = 1;
+const UNKNOWN = 2;
+const DEADLINE_EXCEEDED = 4;
+const INTERNAL = 13;
+
+function errorOf({ state, result: message, failure }: Task): Status | undefined {
+  if (state === "cancelled") return { code: CANCELLED, message, details: [] };
+  if (state === "timeout") return { code: DEADLINE_EXCEEDED, message, details: [] };
+  if (state !== "error") return undefined;
+  if (failure === undefined) return { code: INTERNAL, message, details: [] };
+  const { reason, about, code = UNKNOWN } = failure;
+  const info = ErrorInfo.encode({ reason, domain: ERROR_DOMAIN, metadata: { ...about } }).finish();
+  return {
+    code,
+    message,
+    details: [{ typeUrl: "type.googleapis.com/google.rpc.ErrorInfo", value: Buffer.from(info) }],
   };
 }
 

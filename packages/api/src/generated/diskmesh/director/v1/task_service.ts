@@ -7,6 +7,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
+import { Status } from "../../../google/rpc/status.js";
 
 /** Where a task is in its life. */
 export const TaskState = {
@@ -215,6 +216,12 @@ export interface Task {
   contextId: string;
   /** Teams that its deployment was of when it was asked for. */
   teams: string[];
+  /**
+   * Why the task failed; set in the states ERROR, CANCELLED and TIMEOUT. An RPC that failed for the same reason would
+   * answer this code and this google.rpc.ErrorInfo. INTERNAL without ErrorInfo: a bug of the director. The message is
+   * `result`.
+   */
+  error: Status | undefined;
 }
 
 /** One line of a task's event log. */
@@ -359,6 +366,7 @@ function createBaseTask(): Task {
     attempts: 0,
     contextId: "",
     teams: [],
+    error: undefined,
   };
 }
 
@@ -405,6 +413,9 @@ export const Task: MessageFns<Task> = {
     }
     for (const v of message.teams) {
       writer.uint32(114).string(v!);
+    }
+    if (message.error !== undefined) {
+      Status.encode(message.error, writer.uint32(122).fork()).join();
     }
     return writer;
   },
@@ -534,6 +545,14 @@ export const Task: MessageFns<Task> = {
             message.teams.push(reader.string());
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.error = Status.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -565,6 +584,9 @@ export const Task: MessageFns<Task> = {
     message.attempts = object.attempts ?? 0;
     message.contextId = object.contextId ?? "";
     message.teams = object.teams?.map((e) => e) || [];
+    message.error = (object.error !== undefined && object.error !== null)
+      ? Status.fromPartial(object.error)
+      : undefined;
     return message;
   },
 };
