@@ -136,7 +136,7 @@ describe("vendor passthru, a call", () => {
       await eventually(async () => {
         const { drivers } = await scene.vendors.listDrivers({ nodeId: NODE });
         const said = drivers.map(({ name, state }) => `${name} ${state}`);
-        expect(said).to.deep.equal(["sample running", "misbehaving running"]);
+        expect(said).to.deep.equal(["sample DRIVER_STATE_RUNNING", "misbehaving DRIVER_STATE_RUNNING"]);
       });
       expect(await call("fine")).to.deep.equal({ $case: "value", value: "fine" });
     });

@@ -1,4 +1,5 @@
 import {
+  StepState,
   type Task as WireTask,
   type TaskEvent as WireTaskEvent,
   TaskQueue as WireTaskQueue,
@@ -75,5 +76,6 @@ function errorOf({ state, result: message, failure }: Task): Status | undefined 
 
 export function encodeTaskEvent(event: TaskEvent, index: number): WireTaskEvent {
   const { timeMs, stage, tags, total, task, index: stageIndex, state, message } = event;
-  return { index, time: new Date(timeMs), stage, task, state, message, tags: [...tags], total, stageIndex };
+  const wireState = StepState[state.toUpperCase() as Uppercase<typeof state>];
+  return { index, time: new Date(timeMs), stage, task, state: wireState, message, tags: [...tags], total, stageIndex };
 }

@@ -1,13 +1,15 @@
-import type {
-  CallMethodRequest,
-  CallMethodResponse,
-  GetNodeRequest,
-  GetNodeResponse,
-  ListDriversRequest,
-  ListDriversResponse,
-  ListMethodsRequest,
-  ListMethodsResponse,
-  MethodTarget,
+import {
+  type CallMethodRequest,
+  type CallMethodResponse,
+  DriverState,
+  type GetNodeRequest,
+  type GetNodeResponse,
+  type ListDriversRequest,
+  type ListDriversResponse,
+  type ListMethodsRequest,
+  type ListMethodsResponse,
+  MethodScope,
+  type MethodTarget,
 } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
@@ -25,8 +27,9 @@ export async function listMethods(
 ): Promise<ListMethodsResponse> {
   const methods = await passthru.list(parseTarget(target), signal);
   return {
-    methods: methods.map(({ schema, httpMethods, ...method }) => ({
+    methods: methods.map(({ schema, httpMethods, scope, ...method }) => ({
       ...method,
+      scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
       httpMethods: [...httpMethods],
       argsSchema: { ...schema },
     })),
@@ -73,7 +76,13 @@ export async function listDrivers(
 ): Promise<ListDriversResponse> {
   const drivers = await passthru.drivers(nodeId === "" ? "" : parseHostId(nodeId, "node_id"), signal);
   return {
-    drivers: drivers.map(({ name, package: from, state, problem }) => ({ name, package: from, state, problem })),
+    drivers: drivers.map(({ name, package: from, state, problem }) => ({
+      name,
+      package: from,
+      // An agent of another version may have other states.
+      state: DriverState[state.toUpperCase() as keyof typeof DriverState] ?? DriverState.UNSPECIFIED,
+      problem,
+    })),
   };
 }
 

@@ -180,6 +180,134 @@ export function taskQueueToNumber(object: TaskQueue): number {
   }
 }
 
+/** Where a step of a task is. */
+export const StepState = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "STEP_STATE_UNSPECIFIED",
+  /** STARTED - It has begun. */
+  STARTED: "STEP_STATE_STARTED",
+  /** FINISHED - It succeeded. */
+  FINISHED: "STEP_STATE_FINISHED",
+  /** FAILED - It failed. */
+  FAILED: "STEP_STATE_FAILED",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type StepState = typeof StepState[keyof typeof StepState];
+
+export namespace StepState {
+  export type UNSPECIFIED = typeof StepState.UNSPECIFIED;
+  export type STARTED = typeof StepState.STARTED;
+  export type FINISHED = typeof StepState.FINISHED;
+  export type FAILED = typeof StepState.FAILED;
+  export type UNRECOGNIZED = typeof StepState.UNRECOGNIZED;
+}
+
+export function stepStateFromJSON(object: any): StepState {
+  switch (object) {
+    case 0:
+    case "STEP_STATE_UNSPECIFIED":
+      return StepState.UNSPECIFIED;
+    case 1:
+    case "STEP_STATE_STARTED":
+      return StepState.STARTED;
+    case 2:
+    case "STEP_STATE_FINISHED":
+      return StepState.FINISHED;
+    case 3:
+    case "STEP_STATE_FAILED":
+      return StepState.FAILED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return StepState.UNRECOGNIZED;
+  }
+}
+
+export function stepStateToNumber(object: StepState): number {
+  switch (object) {
+    case StepState.UNSPECIFIED:
+      return 0;
+    case StepState.STARTED:
+      return 1;
+    case StepState.FINISHED:
+      return 2;
+    case StepState.FAILED:
+      return 3;
+    case StepState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** What of a task's output to read. */
+export const TaskOutputType = {
+  /** UNSPECIFIED - INVALID_ARGUMENT. */
+  UNSPECIFIED: "TASK_OUTPUT_TYPE_UNSPECIFIED",
+  /** EVENT - What WatchTask tells, as BOSH's JSON lines. */
+  EVENT: "TASK_OUTPUT_TYPE_EVENT",
+  /** RESULT - The task's result, or the lines that it was to find out. */
+  RESULT: "TASK_OUTPUT_TYPE_RESULT",
+  /** DEBUG - Its CPI calls. */
+  DEBUG: "TASK_OUTPUT_TYPE_DEBUG",
+  /** CPI - What CPIs wrote to stderr. */
+  CPI: "TASK_OUTPUT_TYPE_CPI",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type TaskOutputType = typeof TaskOutputType[keyof typeof TaskOutputType];
+
+export namespace TaskOutputType {
+  export type UNSPECIFIED = typeof TaskOutputType.UNSPECIFIED;
+  export type EVENT = typeof TaskOutputType.EVENT;
+  export type RESULT = typeof TaskOutputType.RESULT;
+  export type DEBUG = typeof TaskOutputType.DEBUG;
+  export type CPI = typeof TaskOutputType.CPI;
+  export type UNRECOGNIZED = typeof TaskOutputType.UNRECOGNIZED;
+}
+
+export function taskOutputTypeFromJSON(object: any): TaskOutputType {
+  switch (object) {
+    case 0:
+    case "TASK_OUTPUT_TYPE_UNSPECIFIED":
+      return TaskOutputType.UNSPECIFIED;
+    case 1:
+    case "TASK_OUTPUT_TYPE_EVENT":
+      return TaskOutputType.EVENT;
+    case 2:
+    case "TASK_OUTPUT_TYPE_RESULT":
+      return TaskOutputType.RESULT;
+    case 3:
+    case "TASK_OUTPUT_TYPE_DEBUG":
+      return TaskOutputType.DEBUG;
+    case 4:
+    case "TASK_OUTPUT_TYPE_CPI":
+      return TaskOutputType.CPI;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return TaskOutputType.UNRECOGNIZED;
+  }
+}
+
+export function taskOutputTypeToNumber(object: TaskOutputType): number {
+  switch (object) {
+    case TaskOutputType.UNSPECIFIED:
+      return 0;
+    case TaskOutputType.EVENT:
+      return 1;
+    case TaskOutputType.RESULT:
+      return 2;
+    case TaskOutputType.DEBUG:
+      return 3;
+    case TaskOutputType.CPI:
+      return 4;
+    case TaskOutputType.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** A durable unit of work. */
 export interface Task {
   /** Counts up from 1. */
@@ -236,9 +364,9 @@ export interface TaskEvent {
   stage: string;
   /** The step, e.g. the disk's name. */
   task: string;
-  /** "started", "finished" or "failed". */
-  state: string;
-  /** With "failed": why. Else what there is to say. */
+  /** Where the step is. */
+  state: StepState;
+  /** Of a step that failed: why. Else what there is to say. */
   message: string;
   /** What the step's group is about, e.g. the instance group. */
   tags: string[];
@@ -329,11 +457,8 @@ export interface WatchTaskResponse {
 export interface GetTaskOutputRequest {
   /** The task. */
   taskId: number;
-  /**
-   * "event": what WatchTask tells, as BOSH's JSON lines. "result": the task's result, or the lines that it was to find
-   * out. "debug": its CPI calls. "cpi": what CPIs wrote to stderr.
-   */
-  type: string;
+  /** Which of its outputs. */
+  type: TaskOutputType;
   /** Index of the first line wanted. */
   fromLine: number;
   /** Most lines to answer; 0 for the server's default, which is also lowered to its limit. */
@@ -592,7 +717,17 @@ export const Task: MessageFns<Task> = {
 };
 
 function createBaseTaskEvent(): TaskEvent {
-  return { index: 0, time: undefined, stage: "", task: "", state: "", message: "", tags: [], total: 0, stageIndex: 0 };
+  return {
+    index: 0,
+    time: undefined,
+    stage: "",
+    task: "",
+    state: StepState.UNSPECIFIED,
+    message: "",
+    tags: [],
+    total: 0,
+    stageIndex: 0,
+  };
 }
 
 export const TaskEvent: MessageFns<TaskEvent> = {
@@ -609,8 +744,8 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     if (message.task !== "") {
       writer.uint32(34).string(message.task);
     }
-    if (message.state !== "") {
-      writer.uint32(42).string(message.state);
+    if (message.state !== StepState.UNSPECIFIED) {
+      writer.uint32(40).int32(stepStateToNumber(message.state));
     }
     if (message.message !== "") {
       writer.uint32(50).string(message.message);
@@ -673,11 +808,11 @@ export const TaskEvent: MessageFns<TaskEvent> = {
             continue;
           }
           case 5: {
-            if (tag !== 42) {
+            if (tag !== 40) {
               break;
             }
 
-            message.state = reader.string();
+            message.state = stepStateFromJSON(reader.int32());
             continue;
           }
           case 6: {
@@ -733,7 +868,7 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     message.time = object.time ?? undefined;
     message.stage = object.stage ?? "";
     message.task = object.task ?? "";
-    message.state = object.state ?? "";
+    message.state = object.state ?? StepState.UNSPECIFIED;
     message.message = object.message ?? "";
     message.tags = object.tags?.map((e) => e) || [];
     message.total = object.total ?? 0;
@@ -1393,7 +1528,7 @@ export const WatchTaskResponse: MessageFns<WatchTaskResponse> = {
 };
 
 function createBaseGetTaskOutputRequest(): GetTaskOutputRequest {
-  return { taskId: 0, type: "", fromLine: 0, maxLines: 0 };
+  return { taskId: 0, type: TaskOutputType.UNSPECIFIED, fromLine: 0, maxLines: 0 };
 }
 
 export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
@@ -1401,8 +1536,8 @@ export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
     if (message.taskId !== 0) {
       writer.uint32(8).int64(message.taskId);
     }
-    if (message.type !== "") {
-      writer.uint32(18).string(message.type);
+    if (message.type !== TaskOutputType.UNSPECIFIED) {
+      writer.uint32(16).int32(taskOutputTypeToNumber(message.type));
     }
     if (message.fromLine !== 0) {
       writer.uint32(24).int64(message.fromLine);
@@ -1435,11 +1570,11 @@ export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
             continue;
           }
           case 2: {
-            if (tag !== 18) {
+            if (tag !== 16) {
               break;
             }
 
-            message.type = reader.string();
+            message.type = taskOutputTypeFromJSON(reader.int32());
             continue;
           }
           case 3: {
@@ -1476,7 +1611,7 @@ export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
   fromPartial(object: DeepPartial<GetTaskOutputRequest>): GetTaskOutputRequest {
     const message = createBaseGetTaskOutputRequest();
     message.taskId = object.taskId ?? 0;
-    message.type = object.type ?? "";
+    message.type = object.type ?? TaskOutputType.UNSPECIFIED;
     message.fromLine = object.fromLine ?? 0;
     message.maxLines = object.maxLines ?? 0;
     return message;
