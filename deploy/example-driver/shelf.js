@@ -1,7 +1,7 @@
 import { Driver, driverMethod, MethodError, nodeMethod, secret, z } from "@diskmesh/driver";
 
 /**
- * What a maker of shelves for drives might write.
+ * Example of a driver by a vendor of drive shelves.
  * @public named in a config
  */
 export default class Shelf extends Driver {

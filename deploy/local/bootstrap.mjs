@@ -1,5 +1,5 @@
-// What `npm start`, `npm test`, `npm run verify` and `npm run bench` run. Plain Node without any dependency, because
-// it is what installs the dependencies: a fresh clone needs nothing run before it.
+// Entry point of `npm start`, `npm test`, `npm run verify` and `npm run bench`. Uses plain Node without dependencies,
+// because it installs the dependencies: a fresh clone needs no earlier step.
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -16,7 +16,7 @@ import { verify } from "./bootstrap/verify.mjs";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
-// Some hundred starts of a director.
+// Covers several hundred starts of a director.
 const CRASH_TEST_TIMEOUT_MS = 3 * 60 * 60_000;
 
 const commands = {
@@ -37,6 +37,7 @@ const commands = {
   metrics: () => runModule("test/dist/metrics/main.js"),
   release: (args) => release(root, args),
   configuration: () => runModule("test/dist/configuration/main.js"),
+  reference: () => runModule("test/dist/reference/main.js"),
   pictures: async () => {
     await runModule("test/dist/pictures/main.js");
     notePictures(root);
@@ -44,7 +45,7 @@ const commands = {
   policy: () => runModule("services/director/dist/print-policy.js"),
 };
 
-// The module's own exit code is the process's: it sets process.exitCode or exits.
+// The module sets process.exitCode or exits, which is the exit code of the process.
 async function runModule(file) {
   const path = join(root, file);
   if (!existsSync(path)) throw new Failure(`${file} is missing: the build did not make it`);
@@ -70,7 +71,7 @@ async function main() {
   if (!command)
     throw new Failure(`usage: node deploy/local/bootstrap.mjs ${Object.keys(commands).join("|")} [arguments]`);
   await prepare();
-  // What is run next sees its own arguments only.
+  // The module must see its own arguments only.
   process.argv.splice(2, 1);
   return command(args);
 }

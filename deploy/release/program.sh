@@ -7,7 +7,7 @@ fail() {
   exit 78
 }
 
-# Through links, so that one in /usr/local/bin does.
+# Resolves links, so that a link in /usr/local/bin works.
 file=$0
 while [ -h "$file" ]; do
   target=$(readlink -- "$file")

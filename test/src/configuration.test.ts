@@ -17,8 +17,8 @@ const PASSWORD = "hunter2-hunter2";
 const read = (path: string): string => readFileSync(join(repositoryFolder, path), "utf8");
 
 describe("the keys of configs", () => {
-  it("are what docs/configuration.md says: else run `npm run configuration`", () => {
-    expect(read("docs/configuration.md")).to.equal(configurationPage());
+  it("are what docs/reference/configuration.md says: else run `npm run configuration`", () => {
+    expect(read("docs/reference/configuration.md")).to.equal(configurationPage());
   });
 
   for (const service of SERVICES) {

@@ -8,8 +8,8 @@ import { repositoryFolder } from "./repository-folder.js";
 describe("the declared metrics", () => {
   const all = [...METRICS.values()].flat();
 
-  it("are what docs/metrics.md says: else run `npm run metrics`", () => {
-    expect(readFileSync(join(repositoryFolder, "docs/metrics.md"), "utf8")).to.equal(metricsPage());
+  it("are what docs/reference/metrics.md says: else run `npm run metrics`", () => {
+    expect(readFileSync(join(repositoryFolder, "docs/reference/metrics.md"), "utf8")).to.equal(metricsPage());
   });
 
   it("have one name each, a sentence, and labels whose values are bounded", () => {

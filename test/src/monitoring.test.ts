@@ -58,7 +58,7 @@ describe("deploy/monitoring", () => {
     expect([...sections.keys()]).to.deep.equal(alertsIn().map(({ alert }) => alert));
     for (const [alert, commands] of sections) expect(commands, alert).not.to.be.empty;
     for (const { alert, annotations } of alertsIn())
-      expect(annotations.runbook_url).to.equal(`docs/runbook.md#${alert.toLowerCase()}`);
+      expect(annotations.runbook_url).to.equal(`docs/operate/runbook.md#${alert.toLowerCase()}`);
   });
 
   it("each alert has a fault of a real mesh that fires it", () => {

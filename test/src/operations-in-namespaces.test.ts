@@ -9,11 +9,11 @@ import { CUT_OFF } from "./operations/cut-off.js";
 import { whatIsMissing } from "./operations/new-machines.js";
 import { SECTIONS } from "./operations/sections.js";
 
-/** The mesh has a disk then; the rest of the document has nothing to do with networks. */
-const LAST_SECTION = "The first deployment, and the first disk";
+/** The mesh has a disk then; the rest of the pages has nothing to do with networks. */
+const LAST_SECTION = "The first deployment and the first disk";
 const PUT_UP = SECTIONS.slice(0, SECTIONS.indexOf(LAST_SECTION) + 1);
 
-describe("docs/operations.md in network namespaces", function () {
+describe("docs/operate in network namespaces", function () {
   this.timeout(600_000);
   // Each step stands on those before it.
   this.bail(true);

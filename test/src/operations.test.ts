@@ -8,7 +8,7 @@ import { newMachines, whatIsMissing } from "./operations/new-machines.js";
 import { document, followSection, SECTIONS } from "./operations/sections.js";
 import { loopbackSite } from "./operations/site.js";
 
-describe("docs/operations.md", function () {
+describe("docs/operate", function () {
   this.timeout(1_200_000);
   // Each step stands on those before it.
   this.bail(true);

@@ -18,10 +18,10 @@ const DEVICE = "host-3-device-4";
 type Database = Parameters<Parameters<typeof withDatabase>[1]>[0];
 type Found = Record<string, unknown>;
 
-describe("README's plain queries, against what a registry wrote into MongoDB", () => {
+describe("the queries of docs/operate/mongodb.md, against what a registry wrote into MongoDB", () => {
   let mesh: TestMesh | undefined;
   let url = "";
-  const queries = queriesOfReadme();
+  const queries = documentedQueries();
 
   before(async function () {
     leaveToVerify(this);
@@ -60,7 +60,7 @@ describe("README's plain queries, against what a registry wrote into MongoDB", (
   });
 
   const deviceOf = (deviceId: string): Promise<Device> => (mesh as TestMesh).device(deviceId);
-  /** Asks a query as README has it, by one connection, until what it finds passes the check. */
+  /** Asks a query as the page has it, by one connection, until what it finds passes the check. */
   const finds = (query: string, check: (found: Found[]) => unknown): Promise<unknown> =>
     withDatabase(url, (database) =>
       eventually(async () => {
@@ -115,13 +115,13 @@ describe("README's plain queries, against what a registry wrote into MongoDB", (
   });
 });
 
-/** The statements under README's heading, without comments. */
-function queriesOfReadme(): [string, string, string, string, string, string] {
-  const text = readFileSync(join(repositoryFolder, "README.md"), "utf8");
-  const block = /^### Plain queries$.*?^```js$(.*?)^```$/ms.exec(text)?.[1] ?? "";
+/** The page's statements, without comments. */
+function documentedQueries(): [string, string, string, string, string, string] {
+  const text = readFileSync(join(repositoryFolder, "docs/operate/mongodb.md"), "utf8");
+  const block = /^```js$(.*?)^```$/ms.exec(text)?.[1] ?? "";
   const lines = block.split("\n").filter((line) => line !== "" && !line.startsWith("//"));
-  if (lines.length !== 6) throw new Error(`README has ${lines.length} plain queries, and this test knows 6`);
-  return lines as ReturnType<typeof queriesOfReadme>;
+  if (lines.length !== 6) throw new Error(`the page has ${lines.length} queries, and this test knows 6`);
+  return lines as ReturnType<typeof documentedQueries>;
 }
 
 /** `db` as in mongosh, where `db.a.b` is the collection "a.b". */

@@ -17,7 +17,7 @@ interface ListedVm {
 }
 
 /** The agent is our own, and of the bosh CLI what it asks of a director: `http/real-bosh-cli.test.ts` holds the two together. */
-describe("README's lines for stock agents on this machine", function () {
+describe("docs/tutorial/stock-agents.md", function () {
   this.timeout(600_000);
   let vms: ProcessVms;
   let http: HttpClient;
@@ -77,7 +77,7 @@ describe("README's lines for stock agents on this machine", function () {
     for (const line of noted) {
       const [called, does] = calls.find(([pattern]) => pattern.test(line)) ?? [];
       if (called === undefined || does === undefined)
-        throw new Error(`README calls bosh as this test does not: ${line}`);
+        throw new Error(`the page calls bosh as this test does not: ${line}`);
       await does(called.exec(line)?.[1] ?? "");
     }
     expect(noted).to.have.length(calls.length);
@@ -85,8 +85,8 @@ describe("README's lines for stock agents on this machine", function () {
 });
 
 function typed(): string {
-  const text = readFileSync(join(repositoryFolder, "README.md"), "utf8");
-  const block = /^## Stock agents on this machine$.*?^```sh$(.*?)^```$/ms.exec(text)?.[1];
-  if (block === undefined) throw new Error("README has no lines for stock agents");
+  const text = readFileSync(join(repositoryFolder, "docs/tutorial/stock-agents.md"), "utf8");
+  const block = /^```sh$(.*?)^```$/ms.exec(text)?.[1];
+  if (block === undefined) throw new Error("the page has no block of sh");
   return block;
 }

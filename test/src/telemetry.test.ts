@@ -95,7 +95,7 @@ describe("what a mesh tells of itself", () => {
       expect(mesh.process(name).logs, name).to.match(/"traceId":"[0-9a-f]{32}"/);
   });
 
-  it("each process tells what docs/metrics.md says that it tells, and no more", async () => {
+  it("each process tells what docs/reference/metrics.md says that it tells, and no more", async () => {
     const told = new Set<string>();
     for (const name of Object.keys(ports))
       for (const line of (await scrape(name)).split("\n"))

@@ -6,7 +6,7 @@ import { Failure, runQuietly } from "./run.mjs";
 const BUILD_TIMEOUT_MS = 10 * 60_000;
 const OUTPUT = /\.(?:js|js\.map|d\.ts)$/;
 
-/** Folders of the workspaces, relative to the root. */
+/** Returns the folders of the workspaces, relative to the root. */
 export function workspaceFolders(root) {
   const inside = (parent) => readdirSync(join(root, parent)).map((name) => `${parent}/${name}`);
   return [...inside("packages"), ...inside("services"), "deploy/local", "deploy/process-cpi", "test"].filter((folder) =>
@@ -14,7 +14,7 @@ export function workspaceFolders(root) {
   );
 }
 
-/** Every file that the build made of a source, absolute; those of the whole mesh first. */
+/** Returns the absolute paths of all built files; those of the whole mesh first. */
 export function builtFiles(root) {
   return workspaceFolders(root)
     .reverse()
@@ -24,7 +24,6 @@ export function builtFiles(root) {
     .filter((file) => file.endsWith(".js"));
 }
 
-/** Compiles what changed. */
 export async function ensureBuilt(root) {
   await step(
     "building (tsc -b)",
@@ -41,7 +40,7 @@ export async function ensureBuilt(root) {
   );
 }
 
-// The compiler leaves the output of a source that was deleted or renamed; an old test there would still be run.
+// The compiler keeps the output of a deleted or renamed source, and an old test in it would still run.
 function dropOrphans(workspace) {
   const dist = join(workspace, "dist");
   if (!existsSync(dist)) return;

@@ -7,11 +7,11 @@ import { step } from "./progress.mjs";
 import { Failure } from "./run.mjs";
 
 const DESCRIPTORS = "packages/rpc/dist/reflection/descriptors-thread.js";
-/** The program of a driver's process, and its thread. */
-const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
+/** Program of a driver's process, and its thread. */
+export const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
 /**
- * Programs of their own beside a service's: its threads, drivers, and the programs that tests start in its place.
- *
+ * Programs and threads that start on their own and need a file beside the service's: threads, drivers, and the test
+ * variants.
  * @public its test makes them
  */
 export const OTHERS = {
@@ -26,14 +26,14 @@ export const OTHERS = {
   "disk-registry": [DESCRIPTORS, "services/disk-registry/dist/testing/tuned-main.js"],
   "disk-agent": [DESCRIPTORS, ...DRIVERS, "services/disk-agent/dist/testing/tuned-main.js"],
 };
-/** They find their native code by where they lie themselves. */
+/** These packages find their native code relative to their own files. */
 const NATIVE = ["fs-native-extensions"];
-// CommonJS modules rely on these names.
+// CommonJS packages need `require`.
 const BANNER = `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`;
 
 /**
- * Makes of each service, with all that it imports, a few files, `services/NAME/bundle/main.js` first: a start that has to
- * find and read some 700 takes twice the processor time. Whoever is started from here starts these.
+ * Bundles each service with its imports into few files, with `services/NAME/bundle/main.js` as entry: a start that
+ * finds and reads some 700 files takes twice the CPU time. Processes started from here use the bundles.
  */
 export async function ensureBundled(root) {
   const made = Object.keys(OTHERS).map((name) => join(root, "services", name, "bundle/main.js"));
@@ -61,8 +61,8 @@ async function bundle(root, name) {
 }
 
 /**
- * Makes of `entryPoints`, paths below the root, with all that they import, a few files in `outdir`, and deletes what else
- * is there. Resolves to the files of which it made them, relative to the root, and the packages that they find for themselves.
+ * Bundles `entryPoints`, paths below the root, with their imports into `outdir`, and deletes other files there.
+ * Resolves to the bundled source files, relative to the root, and the packages left outside the bundle.
  */
 export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
   const { build } = await import("esbuild");
@@ -79,20 +79,20 @@ export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
     banner: { js: BANNER },
     external: [...NATIVE, ...external],
     plugins: [{ name: "lazy", setup: leaveLazy }],
-    // With --enable-source-maps logs name the lines of the sources. esbuild's own way to keep names, `keepNames`, costs
-    // the services a twelfth of their processor time: it names each function whenever one is made.
+    // With --enable-source-maps logs name the source lines. esbuild's `keepNames` costs the services a twelfth of their
+    // CPU time, because it names each function whenever one is created.
     sourcemap: true,
     sourcesContent: false,
     metafile: true,
     logLevel: "silent",
   });
   const made = Object.keys(metafile.outputs).map((file) => join(root, file));
-  // Parts of the bundle before, which a service that was started from it had until now.
+  // Parts of the former bundle, which a running service may have loaded until now.
   for (const file of readdirSync(join(root, outdir)))
     if (!made.includes(join(root, outdir, file))) rmSync(join(root, outdir, file));
   const renamed = made.filter((file) => file.endsWith(".js")).flatMap(renamedErrors);
   if (renamed.length > 0) {
-    // Without it the next start bundles again.
+    // Without the entry point the next start bundles again.
     rmSync(join(root, outdir, basename(entryPoints[0])));
     throw new Error(`${renamed.join("; ")}: let no other module have an error of its name`);
   }
@@ -103,7 +103,7 @@ export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
   return { inputs: Object.keys(metafile.inputs), packages: [...NATIVE, ...lazy] };
 }
 
-/** An error of ours is told by the name of its class, so that this may not be another one in a bundle. */
+/** Logs show an error's class name, which esbuild must not change. */
 function renamedErrors(file) {
   const renamed = [];
   let source = "";
@@ -116,7 +116,7 @@ function renamedErrors(file) {
   return renamed;
 }
 
-// A package of others that is loaded only when it is needed stays where it is.
+// A third-party package that is loaded on demand stays outside the bundle.
 function leaveLazy({ onResolve }) {
   onResolve({ filter: /^[^./]/ }, ({ kind, path }) =>
     kind === "dynamic-import" && !path.startsWith("@diskmesh/") ? { path, external: true } : undefined,

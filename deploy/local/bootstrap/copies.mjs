@@ -3,18 +3,18 @@ import { join } from "node:path";
 import { Failure } from "./run.mjs";
 import { sourceFiles } from "./source-files.mjs";
 
-// Ten lines on the page, once comments, blank lines and imports are left out. Fewer tokens are brackets and data.
+// Ten lines of source without comments, blank lines and imports. Shorter runs are mostly brackets and data.
 const MIN_LINES = 8;
 const MIN_TOKENS = 40;
-/** How what is not compared begins, and its last line: comments, imports, and exports of what other files declare. */
+/** First and last lines of skipped parts: comments, imports, and re-exports. */
 const SKIPPED = [
   [/^\/\*/, /\*\/$/],
   [/^(?:import\b(?!\()|export (?:type )?[{*])/, /;$/],
 ];
 
 /**
- * Fails when some lines of code stand in two places. Since biome formats all files, copies are equal line by line, those
- * of tests, too. Imports are not compared; a table of cases is a copy only when the same cases are in two places.
+ * Fails when lines of code occur in two places. Biome formats all files, so copies are equal line by line, in tests,
+ * too. Imports are not compared. A table of cases counts only when the same cases occur twice.
  */
 export function checkCopies(root) {
   const seen = new Map();
@@ -28,7 +28,7 @@ make one shared piece of what stands in both places`,
     );
 }
 
-/** The lines that are compared, with their numbers. */
+/** Returns the compared lines with their numbers. */
 function codeLines(text) {
   const lines = [];
   let end;
@@ -42,7 +42,7 @@ function codeLines(text) {
   return lines;
 }
 
-/** Returns the copies of lines in `seen`, by their text; adds the file's other lines to it. */
+/** Returns the file's lines that are in `seen`, by their text, and adds the others to it. */
 function copiesIn(file, lines, seen) {
   const copies = [];
   for (let first = 0; first + MIN_LINES <= lines.length; first++) {
@@ -52,13 +52,13 @@ function copiesIn(file, lines, seen) {
       .join("\n");
     const there = seen.get(text);
     if (there === undefined) seen.set(text, here);
-    // A list of equal lines is no copy of itself one line further down.
+    // A run of equal lines is no copy of itself shifted by one line.
     else if (there.file !== file || there.last < first) grow(copies, here, there);
   }
   return copies.filter(({ here }) => linesOf(here).reduce((sum, { tokens }) => sum + tokens, 0) >= MIN_TOKENS);
 }
 
-/** Adds a copy, or the next line of the one before it. */
+/** Adds a copy, or extends the last one by a line. */
 function grow(copies, here, there) {
   const before = copies.at(-1);
   const goesOn =

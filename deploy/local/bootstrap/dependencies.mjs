@@ -5,7 +5,7 @@ import { Failure, npmCommand, runQuietly } from "./run.mjs";
 
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
-/** Makes node_modules be what package-lock.json says, by `npm ci` when it is not. */
+/** Runs `npm ci` when node_modules does not match package-lock.json. */
 export async function ensureDependencies(root) {
   if (await areInstalled(root)) return;
   const [npm, ...npmArgs] = npmCommand();
@@ -25,7 +25,7 @@ export async function ensureDependencies(root) {
     );
 }
 
-// npm writes node_modules/.package-lock.json as the last step of an install, so it is there only after a whole one.
+// npm writes node_modules/.package-lock.json as the last step of an install, so the file proves a complete one.
 async function areInstalled(root) {
   const installed = await readLock(join(root, "node_modules/.package-lock.json"));
   if (!installed) return false;

@@ -10,7 +10,7 @@ const GIT_TIMEOUT_MS = 60_000;
 const BUILD_TIMEOUT_MS = 15 * 60_000;
 const OWN = "@diskmesh";
 
-/** The commit of the last release, `undefined` where none is named. */
+/** Returns the commit of the last release; `undefined` when none is named. */
 export function lastRelease(root) {
   const file = join(root, NAMED_IN);
   if (!existsSync(file)) return undefined;
@@ -20,8 +20,8 @@ export function lastRelease(root) {
 }
 
 /**
- * Makes the last release of the history, once, built by its own means, and resolves to its folder: in `services/NAME/bundle`
- * are its programs. Rejects with a Failure where the history has it not.
+ * Builds the last release from the history once, with its own tools, and resolves to its folder; its programs are in
+ * `services/NAME/bundle`. Rejects with a Failure when the history lacks it.
  * @public the test of versions starts it
  */
 export async function ensureLastRelease(root) {
@@ -53,13 +53,13 @@ async function unpack(root, commit, folder) {
   }
 }
 
-/** Those of this version, but its own packages; the release's own set-up installs others where it wants others. */
+/** Links this version's packages except its own workspaces; the release's setup replaces them if it needs others. */
 function linkDependencies(root, folder) {
   const [from, to] = [join(root, "node_modules"), join(folder, "node_modules")];
   mkdirSync(join(to, OWN), { recursive: true });
   for (const name of readdirSync(from).filter((one) => one !== OWN && one !== ".package-lock.json"))
     symlinkSync(join(from, name), join(to, name));
-  // A copy: `npm ci` writes it.
+  // Copied, because `npm ci` writes the file.
   cpSync(join(from, ".package-lock.json"), join(to, ".package-lock.json"));
   for (const parent of ["packages", "services", "deploy"])
     for (const name of readdirSync(join(folder, parent))) {

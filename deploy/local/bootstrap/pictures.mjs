@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Failure } from "./run.mjs";
 
 const FOLDER = "docs/pictures";
-/** The pictures show the page, its rows, and the output of the command. */
+/** Sources of the pictures: the page, its data, and the command's output. */
 const SHOWN = [
   "packages/page/src",
   "packages/page/public",
@@ -16,12 +16,12 @@ const SHOWN = [
 ];
 const MADE_FROM = "made-from.json";
 
-/** Notes of what the pictures have just been made. */
+/** Records that the pictures were made from the present sources. */
 export function notePictures(root) {
   writeFileSync(join(root, FOLDER, MADE_FROM), `${JSON.stringify(shownBy(root), null, 2)}\n`);
 }
 
-/** Throws a Failure when something that the pictures show has changed since they were made. */
+/** Throws a Failure when a source of the pictures has changed since they were made. */
 export function checkPictures(root) {
   const file = join(root, FOLDER, MADE_FROM);
   const before = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
@@ -33,7 +33,7 @@ export function checkPictures(root) {
   throw new Failure(`${FOLDER} is stale: run \`npm run pictures\` and commit it; changed since: ${changed.join(", ")}`);
 }
 
-/** Returns a hash of each file. */
+/** Returns a hash of each source file. */
 function shownBy(root) {
   const files = SHOWN.flatMap((path) =>
     /\.\w+$/.test(path) ? [path] : readdirSync(join(root, path)).map((name) => `${path}/${name}`),

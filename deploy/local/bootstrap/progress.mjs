@@ -5,8 +5,8 @@ const PLAIN_LINE_EVERY_MS = 15_000;
 const isInteractive = Boolean(process.stderr.isTTY) && process.env.CI === undefined;
 
 /**
- * Runs `work` under a line on standard error that shows how long it takes; standard output is left to the command.
- * Nothing is printed for work that ends within `quietMs`.
+ * Runs `work` and shows its duration on a line of standard error; standard output is left to the command. Prints
+ * nothing for work that ends within `quietMs`.
  */
 export async function step(title, work, { quietMs = 0 } = {}) {
   const startedMs = performance.now();

@@ -3,17 +3,17 @@ import { dirname, join } from "node:path";
 import { Failure } from "./run.mjs";
 
 const PLATFORM = `${process.platform}-${process.arch}`;
-/** Packages that are found by their names, though nobody imports them: files of the page. */
+/** Packages that are located by name without an import: files of the page. */
 const FOUND_BY_NAME = ["preact"];
-/** Packages that only compiling native code needs. */
+/** Packages needed only to compile native code. */
 const TO_COMPILE = ["node-addon-api"];
 const NEEDED_FILE = /(?:\.[cm]?js|\.json|\.node|\.proto)$|(?:^|\/)(?:licen[cs]e|notice|copying)[^/]*$/i;
 const NOT_NEEDED =
   /^(?:\.[^/]*|node_modules|bin|tests?|test-utils|benchmarks?|debug|compat|devtools|build\/es\w+)\/|^rollup\.config|\/\.|\.min\.js$|\.musl\.node$/;
 
 /**
- * Copies packages and what they import to `folder`, where they lie as below `root`, without what no program of ours
- * loads. Returns their folders, relative to the root.
+ * Copies packages and their dependencies to `folder`, with the same layout as below `root`, without files that no
+ * program loads. Returns their folders, relative to the root.
  */
 export function copyPackages(root, names, folder) {
   const packages = new Set(
@@ -33,7 +33,7 @@ function importedBy({ dependencies = {}, peerDependencies = {}, peerDependencies
   return [...Object.keys(dependencies), ...peers].filter((name) => !TO_COMPILE.includes(name));
 }
 
-/** Returns the folder of a package as Node finds it: beside its importer, or in a folder above. */
+/** Follows Node's resolution: beside the importer, or in a folder above. */
 function folderOf(root, name, importer) {
   for (let at = importer; at !== "."; at = dirname(at))
     if (existsSync(join(root, at, "node_modules", name))) return join(at, "node_modules", name);
@@ -47,12 +47,12 @@ function filesOf(folder) {
     .filter((file) => NEEDED_FILE.test(file) && !NOT_NEEDED.test(file) && isOfPlatform(file));
 }
 
-/** Prebuilt code of others is more than all the rest. */
+/** Prebuilt code for other platforms is larger than everything else. */
 function isOfPlatform(file) {
   return !file.startsWith("prebuilds/") || file.startsWith(`prebuilds/${PLATFORM}/`);
 }
 
-/** The licence of each package that was copied, or of which something was bundled. */
+/** Returns the licence of each copied or bundled package. */
 export function licencesOf(root, bundled, copied) {
   const ofBundled = bundled.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]);
   const packages = [...new Set([...copied, ...ofBundled])].filter((from) => from !== undefined).sort();

@@ -4,24 +4,24 @@ import { rename, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { bundleInto, OTHERS } from "./bundle.mjs";
+import { bundleInto, DRIVERS, OTHERS } from "./bundle.mjs";
 import { withLock } from "./lock.mjs";
 import { step } from "./progress.mjs";
 import { copyPackages, licencesOf } from "./release-packages.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 
 const TAR_TIMEOUT_MS = 5 * 60_000;
-/** Whatever is packed is of this moment, so that equal contents are equal bytes. */
+/** Constant modification time of all packed files, so that equal contents give equal bytes. */
 const PACKED_AT = "@315532800";
-/** Programs that only tests start. */
+/** Files that only tests start. */
 const FOR_TESTS = /\/testing\//;
-/** Further programs of a service's folder: started by the operator's command, or by hand. */
+/** Further programs of a service's folder, started by the operator's command or by hand. */
 const BESIDE = {
   director: ["restore", "check-store", "hash-password"].map((name) => `services/director/dist/${name}.js`),
   "disk-registry": ["restore", "check-store"].map((name) => `services/disk-registry/dist/${name}.js`),
 };
 /**
- * Programs of `bin/`, each by the folder of `lib/` that it starts.
+ * Programs of `bin/`, with the folder of `lib/` that each starts.
  * @public a test holds the files of deploy/ to it
  */
 export const PROGRAMS = {
@@ -31,9 +31,9 @@ export const PROGRAMS = {
   "diskmesh-disk-registry": "disk-registry",
   "diskmesh-disk-agent": "disk-agent",
 };
-/** Default settings: a hung device file holds a thread, and a few would hold all of Node's. */
+/** Environment defaults: a hung device file blocks a thread, and a few would block all of Node's four. */
 const SETTINGS = { "diskmesh-disk-agent": ["UV_THREADPOOL_SIZE", "64"] };
-/** Files that are copied as they are: places in the archive, and their sources in the repository. */
+/** Files copied unchanged: path in the archive, and path in the repository. */
 const COPIES = {
   proto: "proto",
   docs: "docs",
@@ -42,13 +42,15 @@ const COPIES = {
   monitoring: "deploy/monitoring",
   systemd: "deploy/systemd",
   "ARCHITECTURE.md": "ARCHITECTURE.md",
+  "CHANGELOG.md": "CHANGELOG.md",
+  "SECURITY.md": "SECURITY.md",
   "README.md": "deploy/release/README.md",
   LICENSE: "LICENSE",
 };
-/** Files in those folders that only this repository needs. */
+/** Files of the copied folders that only this repository needs. */
 const LEFT_OUT = /\.test\.|\/buf(?:\.gen)?\.yaml$|deliberate-breaks\.json$/;
 
-/** `npm run release`: makes `.cache/release/diskmesh-VERSION.tar.gz`, and says where it is. */
+/** Runs `npm run release`: creates `.cache/release/diskmesh-VERSION.tar.gz` and prints its path. */
 export async function release(root, args) {
   if (args.length > 0) throw new Failure(`npm run release takes no arguments, and ${args.join(" ")} was given`);
   const { file, sha256, sizeBytes } = await makeRelease(root, join(root, ".cache/release"));
@@ -56,8 +58,8 @@ export async function release(root, args) {
 }
 
 /**
- * Makes in `folder` an archive of all that a host needs beside Node, of this machine's platform, and beside it a file that
- * `sha256sum --check` reads. What was compiled of the sources must be there. Equal sources make equal bytes.
+ * Creates in `folder` an archive of everything that a host of this platform needs beside Node, and a file for
+ * `sha256sum --check`. The sources must be compiled. Equal sources give equal bytes.
  * @public its test makes one elsewhere
  */
 export async function makeRelease(root, folder) {
@@ -75,7 +77,7 @@ export async function makeRelease(root, folder) {
     } catch (error) {
       throw new Failure(`there can be no folder for the release: ${error.message}`);
     }
-  // A folder at a fixed depth below the root, because source maps name the sources relative to it.
+  // At this depth below the root, because source maps locate the sources relative to it.
   const work = mkdtempSync(join(root, ".cache/making-release-"));
   try {
     const bundled = await step("bundling the release (esbuild)", () => bundleAll(root, join(work, name)), {
@@ -94,7 +96,7 @@ export async function makeRelease(root, folder) {
 }
 
 /**
- * The archive in `folder`, a test run's own, which is made by the first test that asks for it.
+ * Creates the archive in a test run's `folder` once, for the first test that asks for it.
  * @public tests unpack it
  */
 export async function ensureRelease(root, folder) {
@@ -105,13 +107,13 @@ export async function ensureRelease(root, folder) {
   });
 }
 
-/** Nobody sees half of one, nor one that is not whole after this process was killed. */
+/** Replaces a file atomically, so that no partial one is seen, even after a kill. */
 async function replaceFile(file, content) {
   await writeFile(`${file}.new`, content);
   await rename(`${file}.new`, file);
 }
 
-/** Resolves to the files, relative to the root, that the bundles were made of, and the packages that they find for themselves. */
+/** Resolves to the bundled source files, relative to the root, and the packages left outside the bundles. */
 async function bundleAll(root, folder) {
   const services = Object.keys(OTHERS);
   const wanted = services.map((name) => ({
@@ -122,8 +124,8 @@ async function bundleAll(root, folder) {
       ...(BESIDE[name] ?? []),
     ],
   }));
-  wanted.push({ outdir: "lib/cli", entryPoints: ["packages/cli/dist/main.js"] });
-  // Vendors' drivers import this package by its name.
+  wanted.push({ outdir: "lib/cli", entryPoints: ["packages/cli/dist/main.js", ...DRIVERS] });
+  // Vendors' drivers import this package by name.
   wanted.push({ outdir: "node_modules/@diskmesh/driver", entryPoints: ["packages/driver/dist/index.js"] });
   const drivers = Object.values(readJson(join(root, "packages/drivers/package.json")).exports);
   wanted.push({
@@ -171,7 +173,7 @@ function addFiles(root, folder, { inputs, packages }) {
   }
 }
 
-/** The package's own, with what its files are called once they are bundled. */
+/** Writes the package's own manifest with the names of its bundled files. */
 function addManifest(root, name, folder) {
   const { description, license, type, version, exports, ...manifest } = readJson(
     join(root, "packages", name, "package.json"),
@@ -183,7 +185,7 @@ function addManifest(root, name, folder) {
   writeFileSync(join(folder, "package.json"), `${JSON.stringify(written, null, 2)}\n`);
 }
 
-/** Nothing of this machine, this moment or this user is in it. */
+/** The archive contains nothing specific to this machine, time or user. */
 async function pack(work, name) {
   const order = ["--sort=name", "--format=ustar", `--mtime=${PACKED_AT}`];
   const owner = ["--owner=0", "--group=0", "--numeric-owner", "--mode=u+rwX,go+rX,go-w"];

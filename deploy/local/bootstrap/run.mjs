@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** Something a user can act on: printed as it is, without a stack. */
+/** An error that a user can act on; printed without a stack. */
 export class Failure extends Error {}
 
-/** A program could not be run, failed, or took too long; `output` is what it printed. */
+/** A program could not be run, failed, or took too long; `output` is its output. */
 export class ProgramFailure extends Failure {
   constructor(command, reason, output) {
     super(`${output.trimEnd()}\n${command} ${reason}`.trimStart());
@@ -19,15 +19,15 @@ const KILL_AFTER_MS = 5000;
 const running = new Set();
 for (const signal of ["SIGTERM", "SIGHUP"])
   process.on(signal, () => {
-    // Only until something else takes the signal over: the launcher and the test run stop in their own way.
+    // Only until other code handles the signal: the launcher and the test run have their own way to stop.
     if (process.listenerCount(signal) > 1) return;
     for (const child of running) child.kill(signal);
     process.exit(signal === "SIGTERM" ? 143 : 129);
   });
 
 /**
- * Runs a program and collects what it prints. Rejects with ProgramFailure when it fails, cannot be started or takes
- * longer than `timeoutMs`.
+ * Runs a program and collects its output. Rejects with ProgramFailure when it fails, cannot be started or takes longer
+ * than `timeoutMs`.
  */
 export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
   return new Promise((resolve, reject) => {
@@ -42,7 +42,7 @@ export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
     let killing;
     const timer = setTimeout(() => {
       timedOut = true;
-      // So that it can end what it started.
+      // SIGTERM lets it end its own children.
       child.kill("SIGTERM");
       killing = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER_MS);
     }, timeoutMs);
@@ -53,7 +53,7 @@ export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
       if (reason === undefined) resolve(output);
       else reject(new ProgramFailure([file, ...args].join(" "), reason, output));
     };
-    // Processes that the program left running may hold its output open.
+    // Its remaining children may keep its output open.
     child.once("exit", () =>
       setTimeout(() => [child.stdout, child.stderr].map((stream) => stream.destroy()), OUTPUT_GRACE_MS).unref(),
     );
@@ -78,14 +78,14 @@ export function isExecutable(file) {
   }
 }
 
-/** The program of that name on PATH, as a shell finds it; undefined for none. */
+/** Returns the path of a program on PATH, like a shell; undefined for none. */
 export function findProgram(name) {
   return pathFolders()
     .map((folder) => join(folder, name))
     .find(isExecutable);
 }
 
-/** The npm that runs us, else the one on PATH. */
+/** Returns the npm that runs this process, or else the one on PATH. */
 export function npmCommand() {
   const path = process.env.npm_execpath ?? "";
   return /npm-cli\.c?js$/.test(path) ? [process.execPath, path] : ["npm"];

@@ -4,11 +4,11 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 
 const END_GRACE_MS = 3_000;
 
-/** Processes of tests; each is at `test` of `file` since `testBeganMs`. */
+/** Running test processes; each runs `test` of `file` since `testBeganMs`. */
 export const running = new Set();
 process.once("exit", () => {
   if (running.size === 0) return;
-  // In a way that lets it remove its folders, unless it is in a loop and hears nothing.
+  // SIGTERM lets a process remove its folders, unless it is in a busy loop.
   for (const one of running) signalGroup(one, "SIGTERM");
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, END_GRACE_MS);
   for (const one of running) signalGroup(one, "SIGKILL");
@@ -16,17 +16,17 @@ process.once("exit", () => {
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(1));
 
 /**
- * Runs files of the queue in a process of its own, one after another, and yields how each went. Ends with the first
- * that fails: what that one left is no matter of the next.
+ * Runs files of the queue one after another in one process, and yields each result. Ends with the first failed file,
+ * because its leftovers must not affect the next one.
  */
 export async function* runInProcess(queue, options, timeoutMs, env, execPath = process.execPath) {
   const child = fork(new URL("./test-worker.mjs", import.meta.url), {
-    // Mocha alone swallows a rejection that nobody handles.
+    // Mocha itself ignores unhandled rejections.
     execArgv: ["--unhandled-rejections=strict", "--enable-source-maps"],
     env,
     execPath,
     stdio: ["ignore", "pipe", "pipe", "ipc"],
-    // A group of its own, so that what it started ends with it.
+    // A process group of its own, so that its children end with it.
     detached: true,
   });
   running.add(child);
@@ -53,7 +53,7 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
       testBeganMs: nowMs,
     });
     timer.refresh();
-    // That it has ended meanwhile is told by its end.
+    // An error means that the process has ended, which its exit event reports.
     child.send({ file: child.file, options }, () => {});
   };
   begin();
@@ -63,7 +63,7 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
       continue;
     }
     result = { ...message, durationMs: performance.now() - child.fileBeganMs };
-    // Earlier output arrives before it.
+    // Earlier output arrives first.
     await nextTurn();
     yield result;
     if (result.failures.length > 0 || queue.length === 0) break;
@@ -82,6 +82,6 @@ function signalGroup({ pid }, signal) {
   try {
     process.kill(-pid, signal);
   } catch {
-    // It left nothing running.
+    // The group has no process left.
   }
 }

@@ -1,4 +1,5 @@
-// Runs test files one after another, so that what they import is loaded once, and tells its parent how each went.
+// Runs test files one after another in one process, which loads shared imports once, and reports each result to its
+// parent.
 import { setTimeout as sleep } from "node:timers/promises";
 import Mocha from "mocha";
 
@@ -6,9 +7,9 @@ const { showDiff, generateDiff } = Mocha.reporters.Base;
 const { stringify } = Mocha.utils;
 const LEFT_OPEN_LIMIT_MS = 10_000;
 
-/** A test that cannot run here says why in its title; see skipBecause in packages/testkit. */
+/** A skipped test has its reason in its title; see skipBecause in packages/testkit. */
 const REASON = /\[skipped: .+\]/;
-// Opened by their first use, and then of no test's opening.
+// The first use opens these streams, which must not count as a test's leak.
 for (const stream of [process.stdout, process.stderr]) stream.write("");
 
 process.once("disconnect", () => process.exit());
@@ -18,11 +19,11 @@ process.on("message", async ({ file, options }) => {
   const fail = (title, error) => {
     const difference = showDiff(error) ? generateDiff(stringify(error.actual), stringify(error.expected)) : "";
     result.failures.push({ title, error: `${error?.stack ?? error}${difference}` });
-    // Printed now, for people who wait for the other tests of the file.
+    // Printed at once, before the other tests of the file end.
     console.log(`failed: ${title}\n${result.failures.at(-1).error}`);
   };
   await run(file, options, result, fail).catch((error) => fail("could not be loaded", error));
-  // A test that failed may not have come to closing what it opened.
+  // A failed test may not have closed its resources.
   const left = result.failures.length > 0 ? [] : await leftOpen(before);
   if (left.length > 0) fail("left open after its tests", [...left, ...openSockets()].join(", "));
   process.send(result);
@@ -47,7 +48,7 @@ async function run(file, options, result, fail) {
   mocha.dispose();
 }
 
-/** Returns the handles that would keep a process of this file alone alive, once it has had time to end. */
+/** Returns the resources that would keep a process alive that ran this file alone, after some time to end. */
 async function leftOpen(before) {
   for (const untilMs = performance.now() + LEFT_OPEN_LIMIT_MS; ; await sleep(20)) {
     const left = process.getActiveResourcesInfo();
@@ -56,7 +57,7 @@ async function leftOpen(before) {
   }
 }
 
-/** Where sockets lead that are open: what tells whose they are. */
+/** Returns the peers of open sockets, which identify their owners. */
 function openSockets() {
   const open = process._getActiveHandles().filter(({ remoteAddress }) => remoteAddress !== undefined);
   return open.map((socket) => `from port ${socket.localPort} to ${socket.remoteAddress}:${socket.remotePort}`);

@@ -6,38 +6,38 @@ import { runInProcess, running } from "./test-process.mjs";
 import { touchedTests } from "./touched-tests.mjs";
 
 const PROGRESS_EVERY_MS = 15_000;
-/** A test that lasts longer is named while it does: it may hang. */
+/** A test that runs longer is named periodically, because it may hang. */
 const LONG_TEST_MS = 60_000;
-/** The most lines of each failure in the summary. */
+/** Maximum lines of each failure in the summary at the end. */
 const MAX_FAILURE_LINES = 60;
-// Tests of processes wait for each other most of the time.
+// Exceeds the number of CPUs, because tests of processes mostly wait.
 const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
 
-/** Tests that another version of Node is most likely to break: pure models, gRPC, the stores, and the whole story. */
+/** Tests most likely to break on another version of Node: pure models, gRPC, the stores, and the whole story. */
 const RUN_ON_LTS =
   /\/model\/|^services\/director\/dist\/(?:specs|instances|locks)\/|^packages\/(?:rpc|tablet)\/|^deploy\/local\/dist\/start\.test/;
 
-/** These last longest, so that nothing waits for them alone at the end. */
+/** Longest tests, started first, so that the run does not end with one of them alone. */
 const BEGUN_FIRST =
   /^test\/dist\/(?:operations|fuzz|sim\/|kill-test|reference-cpi|agent-life)|\/mongo-storage\.test|\/crash-places|\/dist\/start\.test/;
 
 /**
- * Runs compiled tests by mocha, in a few processes that take file after file; returns the exit code. `--changed` takes
- * the files that the working tree touches, names take those whose path has one of them; the rest of `args` is mocha's.
- * `verifying` is given by `npm run verify`: which checks failed, a PATH with next to nothing for a first run, and another
- * version of Node, if any, for some tests.
+ * Runs compiled tests by mocha in a few processes that take file after file; returns the exit code. `--changed` selects
+ * the files that the working tree affects, names select paths that contain one of them; the other `args` are mocha's.
+ * `verifying` comes from `npm run verify`: the failed checks, a PATH with almost no programs for a first run, and
+ * optionally another version of Node for some tests.
  */
 export async function runTests(root, args, options = {}) {
   const { isQuick, verifying, fileTimeoutMs = 20 * 60_000 } = options;
-  // Where mocha's settings are.
+  // Mocha's settings are in the root.
   process.chdir(root);
   const { loadOptions } = (await import("mocha/lib/cli/options.cjs")).default;
   const { _: names, ...given } = loadOptions(args.filter((arg) => arg !== "--changed"));
   const inCamelCase = ([name, value]) => [name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()), value];
   const mochaOptions = Object.fromEntries(Object.entries(given).map(inCamelCase));
-  // A run of named tests runs all of their cases, and so does CI.
+  // Selected tests run in full, and CI runs all in full.
   process.env.DISKMESH_QUICK_RUN = String(Boolean(isQuick) && args.length === 0 && !process.env.CI);
-  // Test files make shared files here, once.
+  // Shared artifacts of several test files are created there once.
   process.env.DISKMESH_RUN_FOLDER = mkdtempSync(join(tmpdir(), "diskmesh-run-"));
   process.once("exit", () => rmSync(process.env.DISKMESH_RUN_FOLDER, { recursive: true, force: true }));
   const all = builtFiles(root).filter((file) => file.endsWith(".test.js"));
@@ -53,8 +53,8 @@ export async function runTests(root, args, options = {}) {
 }
 
 /**
- * Runs all files with the programs of `barePath` alone, as on a new machine; with all programs those files in which
- * something was skipped for want of one; and some files on `ltsNode`.
+ * Runs all files with only the programs of `barePath`, as on a new machine. Then runs the files with skips again with
+ * all programs, and some files on `ltsNode`.
  */
 async function verify(root, files, run, { failedChecks, barePath, ltsNode }) {
   const withAll = { name: "with all programs", queue: [], run, results: [] };
@@ -83,7 +83,7 @@ async function verify(root, files, run, { failedChecks, barePath, ltsNode }) {
   return report([checks, ...bare.results, ...onLts.results], flaky);
 }
 
-/** A source file names its compiled one. */
+/** Returns the compiled file of a source file. */
 function compiledName(name) {
   return name.replace(/(^|\/)src\//, "$1dist/").replace(/\.tsx?$/, ".js");
 }
@@ -97,7 +97,7 @@ function replace(results, newer) {
     );
 }
 
-/** Runs each file of a stage that failed once more, by itself. Returns a line for each test that failed only once. */
+/** Runs each failed file of a stage once more, alone. Returns a line for each test that failed only once. */
 async function runAgain(stage, stages) {
   const flaky = [];
   for (const first of stage.results.filter(({ failures }) => failures.length > 0)) {
@@ -120,7 +120,7 @@ function refuseSkips(root, results) {
         result.failures.push({ title, error: "must run in CI, see .ci/allowed-skips" });
 }
 
-/** Runs the files of all stages in a few processes, those of earlier stages first. */
+/** Runs the files of all stages in a few processes, in the order of the stages. */
 async function runStages(stages) {
   let done = 0;
   const runNext = async () => {
@@ -167,8 +167,8 @@ function counts({ passed, failures, skipped }) {
   return `${passed} passed, ${failures.length} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}`;
 }
 
-// The end of a long log is all that many people see of it. What a test expected, and of what a program printed the last
-// lines, are at the ends of the text.
+// Formats a failure for the end of a long log, which many people read only. Keeps both ends of the text: the
+// expectation, and the last lines of a program's output.
 function describeFailure({ file, title, error }) {
   const lines = error.trimEnd().split("\n");
   const left = lines.length - MAX_FAILURE_LINES;
@@ -176,7 +176,7 @@ function describeFailure({ file, title, error }) {
   return [`failed: ${file}: ${title}`, ...lines].join("\n  ");
 }
 
-/** A suite's reason stands in its title, before those of its tests. */
+/** A suite's reason is in its title, before those of its tests. */
 function describeSkips(skipped) {
   const titles = skipped.map((title) => title.replace(/(\[skipped: .+?\]).*/s, "$1"));
   return [...new Set(titles)].map((title) => {

@@ -42,7 +42,7 @@ const TOOLS = [
     since: "0.9.10",
     apt: "faketime",
     why: "gives a process another time",
-    usedBy: "docs/operations.md",
+    usedBy: "docs/operate",
   },
   { name: "openssl", since: "3.0", apt: "openssl", why: "checks certificates", usedBy: "packages/pki" },
   {
@@ -57,7 +57,7 @@ const TOOLS = [
     since: "1.9",
     go: "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3",
     why: "calls services as operators do",
-    usedBy: "reflection, README",
+    usedBy: "reflection, docs",
   },
   {
     name: "nbdfuse",
@@ -87,6 +87,14 @@ const TOOLS = [
     pip: "grpcio-tools==1.85.1 grpcio-status==1.85.1",
     why: "makes a client of the protos",
     usedBy: "clients in other languages",
+  },
+  {
+    // A program that openstacksdk brings: tests import the SDK with the Python beside it.
+    name: "openstack-inventory",
+    since: "4.22",
+    pip: "openstacksdk==4.22.0",
+    why: "calls vendor methods as Ansible does",
+    usedBy: "vendor passthru",
   },
 ];
 

@@ -4,10 +4,10 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { builtFiles, workspaceFolders } from "./build.mjs";
 
-/** A name of a module, be it imported or the file of a process that is started. */
+/** Matches a module's name, in an import or as the file of a started process. */
 const MODULE = /["'`](@diskmesh\/[\w./-]+|[^"'`\s]+\.js)["'`]/g;
 
-/** Returns the given test files that run, start or lie beside a file that differs from the last commit. */
+/** Returns the given test files that run, start or lie beside a change since the last commit. */
 export function touchedTests(root, tests) {
   const files = builtFiles(root);
   const named = new Map(files.map((file) => [file, modulesIn(file, files)]));
@@ -28,7 +28,7 @@ function touchedBy(root, path, tests) {
   const source = path.match(/^(.*)\/src\/(.*)\.tsx?$/);
   if (source) return [join(root, source[1], "dist", `${source[2]}.js`)];
   if (path.endsWith(".md")) return [];
-  // Settings and what no compiler knows: all tests of the workspace, or all that there are.
+  // Settings and files unknown to the compiler affect all tests of their workspace, or all tests.
   const workspace = workspaceFolders(root).find((folder) => path.startsWith(`${folder}/`));
   return tests.filter((test) => test.startsWith(join(root, workspace ?? "", "/")));
 }
@@ -37,7 +37,7 @@ function modulesIn(file, files) {
   return [...readFileSync(file, "utf8").matchAll(MODULE)].flatMap(([, name]) => {
     if (/^\.\.?\/[^$]*$/.test(name)) return [resolve(dirname(file), name)];
     if (name.startsWith("@diskmesh/")) return resolvedFrom(file, name);
-    // A path that is put together: every file that it could be.
+    // A composed path matches every file that it could be.
     const end = name.slice(name.lastIndexOf("}") + 1).replace(/^[./]*/, "/");
     return files.filter((one) => one.endsWith(end));
   });

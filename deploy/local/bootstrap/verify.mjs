@@ -8,11 +8,12 @@ import { step } from "./progress.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 import { runTests } from "./tests.mjs";
 import { installLtsNode, installTools, makeBarePath } from "./tools.mjs";
+import { checkWords } from "./words.mjs";
 
 const CHECK_TIMEOUT_MS = 5 * 60_000;
 const GENERATED = "packages/api/src/generated";
 
-/** Everything that CI checks; types were checked by the build before. Returns the exit code. */
+/** Runs all checks of CI except the types, which the build has checked. Returns the exit code. */
 export async function verify(root) {
   const checks = {
     "format, lint, layers, pure models and file sizes (biome)": () =>
@@ -21,6 +22,7 @@ export async function verify(root) {
     "protos break no caller (buf breaking)": () => checkBreaks(root),
     "nothing is unused (knip)": () => run(root, "knip/bin/knip.js", ["--no-progress", "--no-config-hints"]),
     "nothing stands in two places": async () => checkCopies(root),
+    "comments and commits have subjects": () => checkWords(root),
     "the pictures show what there is": async () => checkPictures(root),
     "generated code is up to date": () => compareGenerated(root),
   };

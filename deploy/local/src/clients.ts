@@ -10,7 +10,7 @@ import type { MeshLayout } from "./layout.js";
 
 const DEADLINE_MS = 30_000;
 
-/** An operator's clients of the services that operators and orchestrators use. */
+/** Creates an operator's clients of the services for operators and orchestrators. */
 export function operatorClients(layout: MeshLayout) {
   const tls = layout.tlsFiles("operator");
   const director = {

@@ -5,7 +5,10 @@ import { DEVICE_SIZE_BYTES, HOSTS } from "./layout.js";
 import { DEPLOYMENT, DISK_POOL } from "./story/deployment.js";
 import { DISK_NAME } from "./story/disk.js";
 
-/** What an operator may type next, with this mesh's addresses and certificates; runs in a POSIX shell as it is. */
+/**
+ * Returns commands for an operator's next steps, with this mesh's addresses and certificates. They run in a POSIX shell
+ * unchanged.
+ */
 export function commandsToCopy(layout: MeshLayout, instanceId: string, boshPassword: string): string {
   const { caFile, certFile, keyFile } = layout.tlsFiles("operator");
   const flags = (style: "-" | "--") =>

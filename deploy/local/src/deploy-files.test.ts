@@ -37,7 +37,7 @@ interface Compose {
   readonly networks: Readonly<Record<string, unknown>>;
 }
 
-/** What each service's config is held to, by the service itself. */
+/** Config schemas that the services themselves use. */
 const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
   await Promise.all(
     [
@@ -52,7 +52,7 @@ const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
   ),
 );
 
-/** As the service itself reads it. */
+/** Parses a config like the service itself. */
 function parsedConfig(service: string, file: string): Config {
   const schema = SCHEMAS.get(service);
   if (schema === undefined) throw new Error(`there is no service ${service}`);
@@ -68,7 +68,7 @@ async function programs(): Promise<readonly string[]> {
   return Object.keys(PROGRAMS);
 }
 
-/** Runs the operator's command; what is below /etc/diskmesh is in a folder of the test's. */
+/** Runs the operator's command; its /etc/diskmesh is a folder of the test. */
 function diskmesh(...args: string[]): void {
   execFileSync(process.execPath, [join(repository, "packages/cli/bin/diskmesh.mjs"), ...args]);
 }
@@ -76,7 +76,7 @@ function diskmesh(...args: string[]): void {
 describe("the container image", () => {
   const text = readFileSync(join(deploy, "container/Containerfile"), "utf8");
 
-  it("is of a release, on a base of a certain version, and its user is not root", () => {
+  it("is built from a release, on a base of a fixed version, and its user is not root", () => {
     expect(text).to.match(/^FROM \S+\/node:(?:2[2-9]|[3-9]\d)-\S+$/m);
     expect(text).to.match(/^ADD diskmesh-\$\{VERSION\}\.tar\.gz \/opt\/$/m);
     expect(text).to.match(/^USER [1-9]\d*:[1-9]\d*$/m);
@@ -93,7 +93,7 @@ describe("the compose file", () => {
   const services = Object.entries(compose.services);
   const kindOf = (name: string) => [...SCHEMAS.keys()].find((kind) => name.startsWith(`${kind}-`));
   const ours = services.filter(([name]) => kindOf(name) !== undefined);
-  /** What a service mounts at a path, or undefined. */
+  /** Returns the source of a service's mount at a path, or undefined. */
   const mountedAt = ({ volumes = [] }: Service, path: string) =>
     volumes.map((volume) => volume.split(":")).find(([, to]) => to === path)?.[0];
 
@@ -105,7 +105,7 @@ describe("the compose file", () => {
     for (const [name, count] of Object.entries(wanted)) expect(counts.get(name), name).to.equal(count);
   });
 
-  it("names services, volumes, networks, files and programs that there are", async () => {
+  it("names only existing services, volumes, networks, files and programs", async () => {
     const known = [...(await programs()), "sh"];
     for (const [name, service] of services) {
       for (const other of Array.isArray(service.depends_on)
@@ -131,7 +131,7 @@ describe("the compose file", () => {
       ).to.equal(true);
   });
 
-  it("gives each service a config that the service takes, with addresses where others listen", async () => {
+  it("gives each service a valid config, with addresses where others listen", async () => {
     const ports = new Map<string, number>();
     const texts: string[] = [];
     for (const [name, service] of ours) {
@@ -153,7 +153,7 @@ describe("the compose file", () => {
       for (const name of names.split(",")) expect(compose.services).to.have.property(name);
   });
 
-  it("keeps what services write in volumes, and shows the dispatchers the directors' stemcells", async () => {
+  it("keeps written data in volumes, and shows the dispatchers the directors' stemcells", async () => {
     for (const [name, service] of ours) {
       const file = mountedAt(service, `/etc/diskmesh/${kindOf(name)}.yaml`) ?? "";
       const folders = readFileSync(join(folder, file), "utf8").matchAll(/(?:Folder|folder|glob): "?(\/var[^\s"*}]*)/g);
@@ -175,7 +175,7 @@ describe("the compose file", () => {
     before(() => {
       made = temporaryFolder();
       const list = join(made, "mesh.list");
-      // A cluster of them is put up here, too.
+      // The test starts a cluster on this machine, too.
       const text = readFileSync(join(folder, "mesh.list"), "utf8").replace(/^nats\/.*$/gm, "$& 127.0.0.1");
       writeFileSync(list, text);
       const [, , verb = "", ...pki] = compose.services.pki?.command ?? [];
@@ -195,7 +195,7 @@ describe("the compose file", () => {
       for (const file of files) expect(existsSync(file.replace(PKI, join(made, "pki"))), file).to.equal(true);
     });
 
-    /** What nats-server is given of one of the three; its configuration may be told to listen elsewhere. */
+    /** Starts one of the three nats-servers; `change` edits its configuration, e.g. the listen address. */
     function natsServer(name: string, change = (text: string) => text) {
       const config = join(made, `${name}.conf`);
       writeFileSync(config, change(readFileSync(join(folder, "nats.conf"), "utf8").replaceAll("/etc/diskmesh", made)));
@@ -208,7 +208,7 @@ describe("the compose file", () => {
       if (spawnSync("nats-server", ["--version"]).error) skipBecause(test, "nats-server is not on PATH");
     };
 
-    it("has directors that sign as nats-server is told", async () => {
+    it("has directors that sign with the key that nats-server trusts", async () => {
       const issuer = await openCalloutIssuer(join(made, "pki/nats-issuer.seed"), { makes: false });
       const auth = readFileSync(join(made, "nats/auth-callout.conf"), "utf8");
       expect(auth).to.equal(authCalloutConfig(issuer.getPublicKey()));
@@ -219,7 +219,7 @@ describe("the compose file", () => {
     });
 
     for (const name of ["nats-1", "nats-2", "nats-3"])
-      it(`has a configuration for ${name} that nats-server takes`, function () {
+      it(`has a configuration for ${name} that nats-server accepts`, function () {
         skipWithoutServer(this);
         const { config, env } = natsServer(name);
         const { status, stderr } = spawnSync("nats-server", ["--config", config, "-t"], {
@@ -229,7 +229,7 @@ describe("the compose file", () => {
         expect(status, stderr).to.equal(0);
       });
 
-    it("has NATS servers that are a cluster, into which no other certificate of the mesh is let", async function () {
+    it("has NATS servers in a cluster that admits no other certificate of the mesh", async function () {
       skipWithoutServer(this);
       const port = await freePort(6);
       const onLoopback = (index: number) => (text: string) =>
@@ -237,7 +237,7 @@ describe("the compose file", () => {
           .replace("0.0.0.0:4222", `127.0.0.1:${port + index}`)
           .replace("0.0.0.0:6222", `127.0.0.1:${port + 3 + index}`)
           .replace(/nats-([12]):6222/g, (_, number) => `127.0.0.1:${port + 2 + Number(number)}`)
-          // Nobody is to ask the stranger.
+          // No server may connect to the unknown address.
           .replace(/, "[^"]*nats-3:6222"/, "");
       const run = (name: string, { config, env }: ReturnType<typeof natsServer>) =>
         new Child({ name, command: "nats-server", args: ["-c", config], env, logFile: join(made, `${name}.log`) });
@@ -249,7 +249,7 @@ describe("the compose file", () => {
       const members = ["nats-1", "nats-2"].map((name, index) => run(name, natsServer(name, onLoopback(index))));
       const stranger = run("stranger", { ...own, env });
       try {
-        // Each also finds itself among the routes.
+        // Each server also finds itself among the routes.
         const joined = new RegExp(`127\\.0\\.0\\.1:${port + 4} - rid:\\d+ - Route connection created`);
         await eventually(() => expect(members[0]?.output).to.match(joined));
         for (const member of members)
@@ -276,7 +276,7 @@ describe("the manifests for Kubernetes", () => {
   const pod = manifest.spec.template.spec;
   const [agent] = pod.containers;
 
-  it("start the agent as no root, without a capability, and read only but where it writes", async () => {
+  it("start the agent as no root, without a capability, and read-only except where it writes", async () => {
     expect(await programs()).to.include(agent.command[0]);
     const { runAsUser, runAsNonRoot, readOnlyRootFilesystem, capabilities } = agent.securityContext;
     expect([runAsUser > 0, runAsNonRoot, readOnlyRootFilesystem]).to.deep.equal([true, true, true]);
@@ -285,7 +285,7 @@ describe("the manifests for Kubernetes", () => {
     expect(String(runAsUser)).to.equal(user);
   });
 
-  it("fit the config that a node has", async () => {
+  it("match a node's config", async () => {
     const config = parsedConfig("disk-agent", join(folder, "node-disk-agent.yaml"));
     expect(agent.ports).to.deep.equal([{ name: "grpc", containerPort: config.listen.port }]);
     for (const [probe, path] of [
@@ -299,7 +299,7 @@ describe("the manifests for Kubernetes", () => {
     );
     for (const { name, hostPath } of pod.volumes) {
       expect(mounts.has(name), name).to.equal(true);
-      // Programs of the node find sockets by the same path.
+      // Programs of the node find the sockets at the same path.
       if (hostPath) expect(hostPath.path).to.equal(mounts.get(name));
     }
   });

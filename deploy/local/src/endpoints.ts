@@ -1,7 +1,7 @@
 import { replaceFile } from "@diskmesh/atomic-file";
 import { agentName, HOSTS, type MeshLayout, type ServiceName } from "./layout.js";
 
-/** Writes where everything serves, for scripts. */
+/** Writes the addresses of all processes, for scripts. */
 export async function writeEndpoints(layout: MeshLayout): Promise<void> {
   const metricsOf = (name: string): string => `http://${layout.metricsAddresses.get(name)}/metrics`;
   const of = (name: ServiceName) => ({ grpc: layout.addressOf(name), metrics: metricsOf(name) });

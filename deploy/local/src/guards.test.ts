@@ -12,7 +12,7 @@ interface Finding {
   readonly location: { readonly path: string };
 }
 
-/** A folder with this repository's configurations and `files`. */
+/** Creates a folder with this repository's configurations and `files`. */
 function folderWith(files: Readonly<Record<string, string>>): string {
   const folder = temporaryFolder();
   symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
@@ -37,7 +37,7 @@ function run(folder: string, program: string, args: readonly string[]): string {
   return spawnSync(process.execPath, [file, ...args], { cwd: folder, encoding: "utf8" }).stdout;
 }
 
-/** Runs the linter on `files`; finds the rules that each of them breaks. */
+/** Lints `files` and returns the broken rules of each file. */
 function lint(files: Readonly<Record<string, string>>): (file: string) => string[] {
   const args = ["lint", "--reporter=json", "--max-diagnostics=none", "."];
   const { diagnostics } = JSON.parse(run(folderWith(files), "@biomejs/biome/bin/biome", args)) as {
@@ -52,7 +52,7 @@ const CIRCLES = "lint/suspicious/noImportCycles";
 const DEPENDENCIES = "lint/correctness/noUndeclaredDependencies";
 const IMPURE = "plugin";
 
-describe("the rules that the linter knows", () => {
+describe("the linter's rules", () => {
   const inModel: [string, string, string?][] = [
     ["the domain", `import { parseName } from "@diskmesh/domain"; parseName("a", "b");`],
     ["what is known of CPIs", `import { parseCid } from "@diskmesh/cpi"; parseCid("vm", "a");`],
@@ -138,7 +138,7 @@ describe("the check of the protos against their earlier versions", () => {
     message: 'Field "1" with name "b" on message "A" changed type from "string" to "bytes".',
   };
 
-  /** A repository whose commits have these fields in turn, and what the check says of it. */
+  /** Creates a repository whose commits have these fields in turn, and returns the check's output. */
   async function check(fields: readonly string[], deliberate: readonly object[] = []): Promise<string> {
     return checkIn(commit(fields, deliberate));
   }
@@ -182,12 +182,12 @@ describe("the check of the protos against their earlier versions", () => {
     expect(await check(["string b = 1;", "string b = 1; string c = 2;"])).to.equal("");
   });
 
-  it("finds a break, also of a version before the last one", async () => {
+  it("finds a break, also against a version before the last one", async () => {
     const found = await check(["string b = 1;", "bytes b = 1;", "bytes b = 1; string c = 2;"]);
     expect(found).to.include(`${BREAK.path}: ${BREAK.message} (since `).and.to.include("deliberate-breaks.json");
   });
 
-  it("finds a break since the last release, however long ago that was", async function () {
+  it("finds a break against the last release, however old that is", async function () {
     leaveToVerify(this);
     const later = Array.from({ length: 9 }, (_, index) => `bytes b = 1; string c${index} = 2;`);
     const folder = commit(["string b = 1;", ...later], []);
@@ -224,13 +224,13 @@ describe("the check of the protos against their earlier versions", () => {
     );
   });
 
-  it("lets a break pass that is named with its reason", async () => {
+  it("accepts a break that is listed with its reason", async () => {
     const fields = ["string b = 1;", "bytes b = 1;"];
     expect(await check(fields, [{ ...BREAK, reason: "nobody has called it yet" }])).to.equal("");
     expect(await check(fields, [BREAK])).to.include("lacks its path, message or reason");
   });
 
-  it("says that it checked nothing in a shallow clone, which has no versions", () => {
+  it("reports that it checked nothing in a shallow clone, which has no versions", () => {
     const from = commit(["string b = 1;", "bytes b = 1;"], []);
     const clone = join(temporaryFolder(), "clone");
     execFileSync("git", ["clone", "--quiet", "--depth=1", `file://${from}`, clone]);
@@ -242,7 +242,7 @@ describe("the check of the protos against their earlier versions", () => {
   });
 });
 
-describe("the search for what is unused", () => {
+describe("the search for unused code", () => {
   const manifest = (name: string, more: object) =>
     JSON.stringify({ name: `@diskmesh/${name}`, type: "module", ...more });
   const built = { types: "./dist/index.d.ts", default: "./dist/index.js" };
@@ -272,7 +272,7 @@ describe("the search for what is unused", () => {
     expect(search(used)).to.equal("");
   });
 
-  it("finds files, dependencies, what no package.json lists, exports, and those of packages", () => {
+  it("finds files, dependencies, unlisted imports, exports, and those of packages", () => {
     expect(search({ ...used, ...faults }))
       .to.match(/^packages\/p\/src\/c\.ts/m)
       .and.to.match(/^yaml +packages\/p\/package\.json/m)
@@ -299,14 +299,14 @@ describe("the search for copies", () => {
     }
   }
 
-  it("finds the same lines in another file, whatever comments and blank lines are between them", async () => {
+  it("finds equal lines in another file, despite comments and blank lines between them", async () => {
     const two = `// Another file.\nfunction two() {\n${lines(0, 3)}\n\n  // A reason.\n${lines(4, 8)}\n}\n`;
     expect(await search({ "services/s/src/two.test.ts": two })).to.include(
       "services/s/src/two.test.ts:4-13 is a copy of packages/p/src/one.ts:4-11\n",
     );
   });
 
-  it("finds them further down in the same file", async () => {
+  it("finds equal lines further down in the same file", async () => {
     expect(await search({ "packages/p/src/one.ts": `${one}${one}` })).to.include(
       "packages/p/src/one.ts:16-26 is a copy of packages/p/src/one.ts:3-13\n",
     );
@@ -321,4 +321,43 @@ describe("the search for copies", () => {
     it(`finds no copy in ${what}`, async () => {
       expect(await search({ "services/s/src/two.ts": text, "services/s/src/three.ts": text })).to.equal("");
     });
+});
+
+describe("the search for comments and commits without a subject", () => {
+  async function search(source: string, proto = "// The disks.\n"): Promise<string> {
+    const { checkWords } = await import(join(repository, "deploy/local/bootstrap/words.mjs"));
+    const places = { "packages/p/tsconfig.json": "{}", "services/s/tsconfig.json": "{}" };
+    const sources = {
+      "packages/p/src/one.ts": source,
+      "services/s/src/main.ts": "",
+      "deploy/local/bootstrap/a.mjs": "",
+    };
+    const folder = folderWith({ ...places, ...sources, "proto/diskmesh/a.proto": proto });
+    const git = (...args: string[]) =>
+      execFileSync("git", ["-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", ...args]);
+    git("init", "--quiet");
+    git("commit", "--quiet", "--allow-empty", "--message", "Registry, refuse overlapping devices");
+    return checkWords(folder).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+  }
+
+  it("finds comments that open with a word that is no subject, and commits without an area", async () => {
+    const found = await search(
+      "/** What it does. */\n\n/**\n * Of a disk.\n */\n// Until then.\n",
+      "// Whose disks.\n",
+    );
+    expect(found).to.include('packages/p/src/one.ts:1: a comment begins with "What"');
+    expect(found).to.include('packages/p/src/one.ts:4: a comment begins with "Of"');
+    expect(found).to.include('packages/p/src/one.ts:6: a comment begins with "Until"');
+    expect(found).to.include('proto/diskmesh/a.proto:1: a comment begins with "Whose"');
+    expect(found).to.match(/commit [0-9a-f]+ Registry, refuse overlapping devices: its subject/);
+  });
+
+  it("finds nothing in later lines of a comment", async () => {
+    expect(
+      await search("// Disks of a host.\n// Of those, one.\n/**\n * A host.\n * What it has.\n */\n"),
+    ).to.not.include("a comment begins");
+  });
 });

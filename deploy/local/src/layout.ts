@@ -2,14 +2,14 @@ import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { type CertificateFiles, certificateFiles } from "@diskmesh/pki";
 
-/** One simulated machine: its agent process, and where it stands in the fleet. */
+/** A simulated machine: its agent process and its place in the fleet. */
 export interface LocalHost {
   readonly hostId: string;
   readonly az: string;
   readonly rack: string;
 }
 
-// One az, because a disk belongs to an az and the story moves one between hosts.
+// All hosts are in one az, because a disk belongs to an az and the story moves a disk between hosts.
 export const HOSTS: readonly LocalHost[] = [1, 2, 3].map((number) => ({
   hostId: `host-${number}`,
   az: "z1",
@@ -23,15 +23,15 @@ const SERVICE_PORTS = { director: 10, "cpi-dispatcher": 20, "disk-registry": 30 
 const DIRECTOR_HTTPS_PORT = 25;
 const FIRST_AGENT_PORT = 40;
 const NATS_PORT = 50;
-/** Of metrics, one port for each process. */
+/** First port of the metrics, one for each process. */
 const FIRST_METRICS_PORT = 60;
 
-/** How far above the base port the highest port lies. */
+/** Distance of the highest port from the base port. */
 export const PORT_SPAN = FIRST_METRICS_PORT + Object.keys(SERVICE_PORTS).length + HOSTS.length - 1;
 
 export type ServiceName = keyof typeof SERVICE_PORTS;
 
-/** Where everything of one local mesh is: files below the state folder, ports above the base port. */
+/** Locations of one local mesh: files below the state folder, ports above the base port. */
 export class MeshLayout {
   constructor(
     readonly stateFolder: string,
@@ -46,7 +46,7 @@ export class MeshLayout {
     return `127.0.0.1:${this.basePort + FIRST_AGENT_PORT + HOSTS.findIndex((host) => host.hostId === hostId)}`;
   }
 
-  /** Where the bosh CLI goes. */
+  /** Address for the bosh CLI. */
   get directorHttpsAddress(): string {
     return `127.0.0.1:${this.basePort + DIRECTOR_HTTPS_PORT}`;
   }
@@ -59,7 +59,7 @@ export class MeshLayout {
     return `127.0.0.1:${this.basePort + NATS_PORT}`;
   }
 
-  /** Every address, by the name of the process that listens there. */
+  /** Addresses by the name of the listening process. */
   get addresses(): ReadonlyMap<string, string> {
     const services = Object.keys(SERVICE_PORTS) as ServiceName[];
     return new Map([
@@ -69,7 +69,7 @@ export class MeshLayout {
     ]);
   }
 
-  /** Where a process answers Prometheus, of every process that does. */
+  /** Metrics addresses by process. */
   get metricsAddresses(): ReadonlyMap<string, string> {
     const processes = [...Object.keys(SERVICE_PORTS), ...HOSTS.map(({ hostId }) => agentName(hostId))];
     return new Map(processes.map((name, index) => [name, `127.0.0.1:${this.basePort + FIRST_METRICS_PORT + index}`]));
@@ -79,7 +79,7 @@ export class MeshLayout {
     return join(this.stateFolder, "certs");
   }
 
-  /** The password of the bosh CLI's login, and what the director's config has of it. */
+  /** File with the bosh CLI's password, and its hash for the director's config. */
   get boshLoginFile(): string {
     return join(this.stateFolder, "bosh-login.json");
   }
@@ -88,7 +88,7 @@ export class MeshLayout {
     return join(this.stateFolder, "endpoints.json");
   }
 
-  /** Files that nats-server's configuration includes. */
+  /** Folder of files that nats-server's configuration includes. */
   get natsFolder(): string {
     return join(this.stateFolder, "nats");
   }
@@ -98,7 +98,7 @@ export class MeshLayout {
     return join(this.natsFolder, "issuer.seed");
   }
 
-  /** Signs the certificates of agents in VMs. */
+  /** Authority that signs the certificates of agents in VMs. */
   get agentAuthority(): { readonly certFile: string; readonly keyFile: string } {
     return { certFile: join(this.certFolder, "agents-ca.pem"), keyFile: join(this.certFolder, "agents-ca-key.pem") };
   }
@@ -119,7 +119,7 @@ export class MeshLayout {
     return join(this.stateFolder, "devices", hostId, `device-${index + 1}.img`);
   }
 
-  /** The CPI whose VMs are processes: where it is installed, its executable there, and its state. */
+  /** CPI whose VMs are processes: its jobs folder, its executable, and its state. */
   get processCpi(): { readonly jobsFolder: string; readonly execPath: string; readonly stateFolder: string } {
     const folder = this.dataFolder("process-cpi");
     const jobsFolder = join(folder, "jobs");
@@ -131,7 +131,7 @@ export class MeshLayout {
   }
 }
 
-/** Also the base name of the agent's certificate. */
+/** Returns the agent's process name, which is also its certificate's base name. */
 export function agentName(hostId: string): string {
   return `disk-agent-${hostId}`;
 }

@@ -12,15 +12,15 @@ import { StateFolder } from "./state-folder.js";
 
 export interface LocalMeshOptions {
   readonly layout: MeshLayout;
-  /** Delete the state of earlier runs first. */
+  /** Deletes the state of earlier runs first. */
   readonly fresh: boolean;
-  /** Gets a line when a process ended by itself, and the like. */
+  /** Receives a line for each event, e.g. when a process ended by itself. */
   readonly report: (line: string) => void;
-  /** Gives the start up. */
+  /** Aborts the start. */
   readonly signal: AbortSignal;
 }
 
-/** A whole mesh on this machine, serving. Disposing of it stops every process. */
+/** A running mesh on this machine. Disposing of it stops every process. */
 export class LocalMesh implements AsyncDisposable {
   private constructor(
     readonly mesh: Mesh,
@@ -29,7 +29,7 @@ export class LocalMesh implements AsyncDisposable {
   ) {}
 
   static async start({ layout, fresh, report, signal }: LocalMeshOptions): Promise<LocalMesh> {
-    // Before anything is deleted or written: another mesh may be at work there.
+    // Runs before anything is deleted or written, because another mesh may be running there.
     await checkPorts(layout);
     const state = await StateFolder.open(layout, { fresh });
     const mesh = new Mesh(report);
@@ -42,7 +42,7 @@ export class LocalMesh implements AsyncDisposable {
       await checkNatsServer();
       const [nats = [], ...services] = meshMembers(layout);
       await mesh.start(nats, signal);
-      // Services wait for each other by themselves, so that they can load at the same time.
+      // The services wait for each other by themselves, so they start in parallel.
       await Promise.all(services.map((group) => mesh.start(group, signal)));
       await powerOnAll(layout.processCpi.stateFolder);
       await writeEndpoints(layout);

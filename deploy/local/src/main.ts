@@ -34,14 +34,14 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
 
 const PARENT_POLL_MS = 1000;
 
-/** Of a Ctrl-C this process hears twice: from the terminal, and from npm, which hands it on. */
+/** Ctrl-C arrives twice: from the terminal, and from npm, which forwards it. */
 const SAME_SIGNAL_MS = 1_000;
 
-/** Aborts on the first signal; a later one ends the process at once, and the reaper ends the mesh. */
+/** Aborts on the first signal. A later one ends the process at once, and the reaper ends the mesh. */
 function stopOnSignals(): AbortSignal {
   const stopping = new AbortController();
   let firstAtMs: number | undefined;
-  // npm hands signals on, but when it is killed nobody would ever stop this process.
+  // npm forwards signals, but when npm itself is killed, nothing else would stop this process.
   const npm = process.env.npm_lifecycle_event === undefined ? undefined : process.ppid;
   if (npm !== undefined)
     setInterval(() => {
@@ -67,7 +67,7 @@ async function main(): Promise<number> {
     await run(options, new Terminal(), signal);
     return 0;
   } catch (error) {
-    // Stopping before the story ended is what the user wanted, unless the story was all that was asked for.
+    // A stop before the end of the story is no failure, unless only the story was requested.
     if (signal.aborted) return options.once ? 1 : 0;
     throw error;
   }

@@ -5,7 +5,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 const KEEP_LOG_UP_TO_BYTES = 16 * MIB_BYTES;
 const LAST_LINES_READ_BYTES = 64 * 1024;
 
-// What Node prints after the message of an error that nobody caught.
+// Lines that Node prints after the message of an uncaught error.
 const BELOW_AN_ERROR = /^\s+at |^\s*[{}]\s*$|^\s+\w+: |^Node\.js v/;
 
 export interface ProcessSpec {
@@ -13,25 +13,25 @@ export interface ProcessSpec {
   readonly file: string;
   readonly args: readonly string[];
   readonly logFile: string;
-  /** Beside the launcher's own environment. */
+  /** Added to the launcher's environment. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface ProcessEnd {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Set when the program could not be run at all. */
+  /** Set when the program could not be started. */
   readonly error?: Error;
 }
 
-/** One run of one program of the mesh, with its output in a file. */
+/** One run of a program of the mesh, with its output in a file. */
 export class MeshProcess {
   readonly ended: Promise<ProcessEnd>;
   private readonly child: ChildProcess;
 
   constructor(readonly spec: ProcessSpec) {
     const log = openLog(spec.logFile);
-    // In a session of its own: Ctrl-C in the terminal reaches only the launcher, which stops the mesh in order.
+    // A session of its own: Ctrl-C in the terminal reaches only the launcher, which stops the mesh in order.
     const env = { ...process.env, ...spec.env };
     this.child = spawn(spec.file, [...spec.args], { detached: true, stdio: ["ignore", log, log], env });
     closeSync(log);
@@ -41,12 +41,12 @@ export class MeshProcess {
     });
   }
 
-  /** Undefined when the program could not be run. */
+  /** Undefined when the program could not be started. */
   get pid(): number | undefined {
     return this.child.pid;
   }
 
-  /** Asks it to stop, and kills it when it has not within `graceMs`. True when it stopped by itself. */
+  /** Stops the process, and kills it after `graceMs`. Returns true when it stopped by itself. */
   async stop(graceMs: number): Promise<boolean> {
     this.child.kill("SIGTERM");
     let killed = false;
@@ -68,11 +68,11 @@ function openLog(file: string): number {
   return openSync(file, "a", 0o600);
 }
 
-/** What a program said last, for the line that reports its end. */
+/** Returns a program's last message, for the line that reports its end. */
 export function lastLogLine(file: string): string {
   const lines = readFileSync(file, "utf8").slice(-LAST_LINES_READ_BYTES).split("\n");
   const line = lines.findLast((text) => text.trim() !== "" && !BELOW_AN_ERROR.test(text)) ?? "nothing";
-  // Services log JSON once they run; the message is what people read.
+  // Running services log JSON; its message is for people.
   try {
     return String((JSON.parse(line) as { message?: unknown }).message ?? line);
   } catch {

@@ -56,7 +56,7 @@ describe("the processes of the mesh", () => {
     expect(lines).to.deep.equal([]);
   });
 
-  it("are started again after SIGKILL, with a line that says so", async () => {
+  it("are restarted after SIGKILL, which is reported in a line", async () => {
     await mesh.start([member("a")], never);
     process.kill(mesh.pidOf("a") ?? 0, "SIGKILL");
     await eventually(() => journal().length === 2);
@@ -64,7 +64,7 @@ describe("the processes of the mesh", () => {
     expect(mesh.restarts).to.equal(1);
   });
 
-  it("report a start that fails in one line with the last words of the process", async () => {
+  it("report a failed start in one line with the last message of the process", async () => {
     const bad = member("bad", 'console.error("first"); console.error("no such table"); process.exit(3);');
     await rejection(
       mesh.start([bad], never),
@@ -73,12 +73,12 @@ describe("the processes of the mesh", () => {
     );
   });
 
-  it("report a program that is not there", async () => {
+  it("report a missing program", async () => {
     const missing = { ...member("missing"), file: "no-such-program" };
     await rejection(mesh.start([missing], never), Error, /^no-such-program is not on PATH: install it/);
   });
 
-  it("report a process that never gets ready", async () => {
+  it("report a process that does not become ready", async () => {
     const slow: Member = {
       ...member("slow"),
       waitUntilReady: () => Promise.reject(new TimeoutError("it does not serve")),
@@ -86,7 +86,7 @@ describe("the processes of the mesh", () => {
     await rejection(mesh.start([slow], never), Error, /^slow: it does not serve; it logged last: /);
   });
 
-  it("give a start up when told to", async () => {
+  it("abort a start on a signal", async () => {
     const stopping = new AbortController();
     const deaf: Member = {
       ...member("deaf"),
@@ -97,7 +97,7 @@ describe("the processes of the mesh", () => {
     expect((await start).message).to.include("abort");
   });
 
-  it("end with their launcher even when that is killed", async () => {
+  it("end with their launcher, even when that is killed", async () => {
     const launcher = new URL("./mesh.js", import.meta.url).href;
     const script = `
       const { Mesh } = await import(${JSON.stringify(launcher)});
@@ -118,7 +118,7 @@ describe("the processes of the mesh", () => {
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie is a process that ended and was not waited for yet.
+    // A zombie is a process that has ended and was not waited for yet.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
     return false;

@@ -4,33 +4,33 @@ import { fileURLToPath } from "node:url";
 import { messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { lastLogLine, MeshProcess, type ProcessEnd, type ProcessSpec } from "./mesh-process.js";
 
-/** Also for an agent that must first be registered, on a machine that is busy. */
+/** Long enough for an agent that must first be registered, on a busy machine. */
 const READY_TIMEOUT_MS = 90_000;
 const STOP_GRACE_MS = 10_000;
 const RESTART_DELAY_MIN_MS = 200;
 const RESTART_DELAY_MAX_MS = 5000;
 const STEADY_AFTER_MS = 30_000;
 
-/** A program of the mesh, and how to see that it serves. */
+/** A program of the mesh with its readiness check. */
 export interface Member extends ProcessSpec {
-  /** Resolves when it serves. */
+  /** Resolves when the program serves. */
   readonly waitUntilReady: (timeoutMs: number, signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * The processes of the mesh. What was started last is stopped first; one that ends by itself is reported and started
- * again.
+ * The processes of the mesh. They stop in reverse order of their start; one that ends by itself is reported and
+ * restarted.
  */
 export class Mesh {
-  /** How often a process that had ended was started again. */
+  /** Number of restarts after an unexpected end. */
   restarts = 0;
   private readonly groups: Supervised[][] = [];
   private readonly reaper = startReaper();
 
-  /** `report` gets one line for each thing worth telling. */
+  /** `report` receives one line for each event. */
   constructor(private readonly report: (line: string) => void) {}
 
-  /** Starts some members and resolves when all of them are ready. */
+  /** Starts members and resolves when all of them are ready. */
   async start(members: readonly Member[], signal: AbortSignal): Promise<void> {
     const group = members.map((member) => new Supervised(member, this.reaper, (line) => this.noteRestart(line)));
     this.groups.push(group);
@@ -47,7 +47,7 @@ export class Mesh {
     this.reaper.end();
   }
 
-  /** The process of a member, for tests that kill it. */
+  /** Returns the process id of a member, for tests that kill it. */
   pidOf(name: string): number | undefined {
     return this.groups.flat().find((supervised) => supervised.name === name)?.pid;
   }
@@ -84,7 +84,7 @@ class Supervised {
     const end = await Promise.race([readiness, process.ended]);
     giveUp.abort();
     if (end) throw this.startFailure(end);
-    // Only now: one that never got ready is not tried again.
+    // Watched from here on, because a process that never became ready is not restarted.
     this.watching = this.watch(process);
   }
 
@@ -153,7 +153,7 @@ function startReaper(): Reaper {
   const file = fileURLToPath(new URL("./reaper.js", import.meta.url));
   const child = spawn(process.execPath, [file], { detached: true, stdio: ["pipe", "ignore", "inherit"] });
   child.unref();
-  // A reaper that was killed cannot be written to; the mesh itself goes on.
+  // Writing to a killed reaper fails; the mesh continues.
   child.stdin.on("error", () => {});
   const send = (sign: string, pid: number | undefined) => pid !== undefined && child.stdin.write(`${sign}${pid}\n`);
   return {

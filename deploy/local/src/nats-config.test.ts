@@ -19,7 +19,7 @@ describe("the configuration of nats-server", () => {
     await writeNatsConfig(layout);
   });
 
-  it("lets in the director by itself, and nobody else unless a director says so", async () => {
+  it("admits the director, and others only by a director's answer", async () => {
     await using _server = await start();
     expect(await isLetIn("director")).to.equal(true);
     for (const name of ["disk-agent-host-1", "operator", "disk-registry"])

@@ -5,7 +5,7 @@ import { authCalloutConfig, openCalloutIssuer } from "@diskmesh/mbus";
 import { openAgentAuthority } from "@diskmesh/pki";
 import type { MeshLayout } from "./layout.js";
 
-/** Writes the configuration of nats-server: TLS for everybody, and that it asks the director whom to let in. */
+/** Writes nats-server's configuration: TLS for all clients, and authorisation by the director. */
 export async function writeNatsConfig(layout: MeshLayout): Promise<void> {
   await mkdir(layout.natsFolder, { recursive: true, mode: 0o700 });
   const issuer = await openCalloutIssuer(layout.natsIssuerSeedFile, { makes: true });

@@ -5,7 +5,7 @@ import { whyRefused } from "@diskmesh/mbus";
 
 const TIMEOUT_MS = 10_000;
 
-/** Throws when the `nats-server` on PATH is too old. That there is none its start finds out. */
+/** Throws when the `nats-server` on PATH is too old. A missing one fails at its start. */
 export async function checkNatsServer(): Promise<void> {
   const refused = whyRefused((await versionOf("nats-server")) ?? "");
   if (refused !== undefined) throw new InvalidStateError(refused);

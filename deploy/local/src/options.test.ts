@@ -29,7 +29,7 @@ describe("options of npm start", () => {
     ["a state folder from the environment", [], { DISKMESH_STATE: "/tmp/x" }, { stateFolder: "/tmp/x" }],
   ];
   for (const [what, args, env, expected] of accepted)
-    it(`takes ${what}`, () => expect(parse(args, env)).to.include(expected));
+    it(`accepts ${what}`, () => expect(parse(args, env)).to.include(expected));
 
   const room = new RegExp(`from 1024 to ${65_535 - PORT_SPAN}`);
   const refused: [string, string[], NodeJS.ProcessEnv, RegExp][] = [

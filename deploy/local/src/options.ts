@@ -4,9 +4,9 @@ import { InvalidArgumentError, quoted } from "@diskmesh/domain";
 import { PORT_SPAN } from "./layout.js";
 
 export interface LocalOptions {
-  /** Exit after the story instead of serving. */
+  /** Exits after the story instead of serving. */
   readonly once: boolean;
-  /** Delete the state folder first. */
+  /** Deletes the state folder first. */
   readonly fresh: boolean;
   readonly help: boolean;
   readonly stateFolder: string;
@@ -23,7 +23,7 @@ export const USAGE = `npm start -- [options]
   --state FOLDER    keep the state there (default .diskmesh in the repository; also DISKMESH_STATE)
 The services are those of this repository, or of the unpacked release that DISKMESH_RELEASE names.`;
 
-/** Reads the command line; the environment gives what it leaves open. */
+/** Parses the command line; the environment supplies missing options. */
 export function parseOptions(args: readonly string[], env: NodeJS.ProcessEnv, repositoryFolder: string): LocalOptions {
   const values = parse(args);
   return {

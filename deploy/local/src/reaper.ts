@@ -1,6 +1,6 @@
 /**
- * A process of its own that ends the mesh's processes when its launcher is gone: the kernel closes the launcher's end of
- * standard input whatever kills it. Each line is `+PID` when a process has started, `-PID` when it has ended.
+ * A separate process that ends the mesh's processes when its launcher is gone: the kernel closes the launcher's end of
+ * standard input however it ends. Each input line is `+PID` for a started process, or `-PID` for an ended one.
  */
 import { createInterface } from "node:readline";
 

@@ -5,7 +5,7 @@ import { expect } from "chai";
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 
-/** The folders of a package, bottom up. What wires them together lies beside them, and comes last. */
+/** Folders of a package, bottom up. Files beside them, which connect them, come last. */
 const ROOMS: Readonly<Record<string, string>> = {
   "services/director/src": `store config audit specs locks tasks yaml configs cpi agents instances
     disks disks/dynamic disks/persistent vms deployments health instance-logs stemcells vendor-methods explain
@@ -16,7 +16,7 @@ const ROOMS: Readonly<Record<string, string>> = {
   "packages/service/src": "time health config telemetry serving .",
 };
 
-/** Files of the director that decide at once on what they are given, by room. */
+/** Pure files of the director, by folder. */
 const PURE: Readonly<Record<string, string>> = {
   store:
     "agent-authority agent-health bosh-registry-settings config cpi-call deployment director-event disk instance json node-error owed-removal persistent-disk possible-orphan problem resurrection-switch schema snapshot stemcell task",
@@ -43,7 +43,7 @@ const PURE_PACKAGES = ["@diskmesh/domain", "@diskmesh/cpi", "@diskmesh/tablet"];
 const IMPURE =
   /\b(await|async|Promise|Date|performance|setTimeout|setInterval|setImmediate|queueMicrotask|process|crypto|fetch|console|globalThis|global|require)\b(?!\??:)|Math\.random|\bimport[.(]/;
 
-/** The modules that a file imports: packages by name, files below `source` as paths from there without their ending. */
+/** Returns a file's imports: packages by name, files below `source` as paths from there without extension. */
 function importsOf(source: string, file: string): readonly string[] {
   const text = readFileSync(join(repository, source, file), "utf8");
   return [...text.matchAll(/ from "([^"]+)"/g)].map(([, name = ""]) =>
@@ -56,9 +56,9 @@ function filesIn(source: string): readonly string[] {
   return all.filter((file) => /\.tsx?$/.test(file) && !/\.test\.ts$|^testing\/|^sample-/.test(file));
 }
 
-describe("rooms", () => {
+describe("the folders' order", () => {
   for (const [source, list] of Object.entries(ROOMS))
-    it(`${source}: a room imports only itself and rooms before it`, () => {
+    it(`${source}: a folder imports only itself and earlier folders`, () => {
       const rooms = list.split(/\s+/).map((room) => (room === "." ? room : `./${room}`));
       const rankOf = (file: string) => rooms.indexOf(dirname(file));
       const files = filesIn(source).map((file) => `./${file}`);
@@ -71,7 +71,7 @@ describe("rooms", () => {
       expect([...strays, ...climbs].join("\n")).to.equal("");
     });
 
-  it("pure files import pure files, wait for nothing and ask nobody", () => {
+  it("pure files import pure files, and neither await nor do I/O", () => {
     const source = "services/director/src";
     const pure = new Set(
       Object.entries(PURE).flatMap(([room, names]) => names.split(" ").map((name) => `./${room}/${name}`)),

@@ -7,7 +7,7 @@ import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
 import { writeNatsConfig } from "./nats-config.js";
 
-/** Writes the configuration of every process, as this version of the mesh wants it. */
+/** Writes the configuration of every process for this version of the mesh. */
 export async function writeConfigs(layout: MeshLayout): Promise<void> {
   const { passwordHash } = await boshLogin(layout);
   const configs = new Map<string, object>([
@@ -56,7 +56,7 @@ function dispatcherConfig(layout: MeshLayout): object {
   };
 }
 
-/** Its VMs have a bosh-agent where one is installed. */
+/** Its VMs run a bosh-agent where one is installed. */
 function processCpiConfig(layout: MeshLayout): object {
   const { stateFolder } = layout.processCpi;
   const path = programOnPath("bosh-agent");

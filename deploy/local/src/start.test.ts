@@ -9,10 +9,10 @@ import { expect } from "chai";
 import { MeshLayout, PORT_SPAN } from "./layout.js";
 
 const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
-/** Of some minutes: all of it is processes that start, on a machine that may have no time for them. */
+/** Several minutes: the test consists of process starts, on a possibly busy machine. */
 const STORY_TIMEOUT_MS = 180_000;
 
-/** `npm start` as its own process, with what it has printed so far. */
+/** `npm start` as its own process, with its output so far. */
 class Launcher {
   output = "";
   readonly ended: Promise<number | null>;
@@ -77,7 +77,7 @@ describe("npm start", function () {
     return once.output;
   }
 
-  it("tells the whole story once, and leaves its state", async () => {
+  it("runs the whole story once, and leaves its state", async () => {
     const output = await toldOnce();
     expect(titles(output)).to.deep.equal([
       "mesh started",
@@ -91,7 +91,7 @@ describe("npm start", function () {
       "disk detached",
       "disk provided",
       "checksum equal",
-      // Of whichever host was heard in time for the first VM.
+      // N is any host that was heard in time for the first VM.
       "late write of host-N refused",
       "checksum still equal",
     ]);
@@ -100,7 +100,7 @@ describe("npm start", function () {
     expectStateOf(layout);
   });
 
-  it("finds its state again, keeps it serving, and stops on Ctrl-C", async function () {
+  it("finds its state again, keeps serving, and stops on Ctrl-C", async function () {
     leaveToVerify(this);
     await toldOnce();
     const again = start();
@@ -111,7 +111,7 @@ describe("npm start", function () {
     process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
     await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
     await eventually(() => isListening(layout.agentAddress("host-2")));
-    // Once by the terminal, once by npm.
+    // Sent twice: once by the terminal, once by npm.
     again.signal("SIGINT");
     again.signal("SIGINT");
     expect(await again.ended, again.output).to.equal(0);
@@ -119,7 +119,7 @@ describe("npm start", function () {
     await expectAllStopped();
   });
 
-  it("tells the story to its end although each process is killed on the way", async function () {
+  it("runs the story to its end although each process is killed meanwhile", async function () {
     leaveToVerify(this);
     const launcher = start(["--once"]);
     const kills: [string, string][] = [
@@ -152,7 +152,7 @@ describe("npm start", function () {
     await expectAllStopped();
   });
 
-  describe("says in one line", () => {
+  describe("reports in one line", () => {
     async function refusal(args: string[] = [], env?: NodeJS.ProcessEnv): Promise<string> {
       const launcher = start(["--once", ...args], env);
       expect(await launcher.ended, launcher.output).to.equal(1);
@@ -161,7 +161,7 @@ describe("npm start", function () {
       return launcher.output;
     }
 
-    it("which port is in use, and touches nothing", async () => {
+    it("a port in use, and touches nothing", async () => {
       const taken = await listenOn(layout.addressOf("disk-registry"));
       try {
         const launcher = start(["--fresh"]);
@@ -175,19 +175,19 @@ describe("npm start", function () {
       }
     });
 
-    it("that nats-server is too old", async () => {
+    it("a nats-server that is too old", async () => {
       const folder = temporaryFolder();
       writeFileSync(join(folder, "nats-server"), "#!/bin/sh\necho nats-server: v2.11.10\n", { mode: 0o755 });
       const output = await refusal([], { PATH: `${folder}:${process.env.PATH}` });
       expect(output).to.match(/^diskmesh: nats-server 2\.11\.10 cannot keep agents to what they may do: run 2\./);
     });
 
-    it("that the state folder is a file", async () => {
+    it("a state folder that is a file", async () => {
       writeFileSync(layout.stateFolder, "");
       expect(await refusal()).to.match(/^diskmesh: the state folder is corrupt: .*\.diskmesh is no folder.*--fresh/);
     });
 
-    it("that a tablet is corrupt", async function () {
+    it("a corrupt tablet", async function () {
       leaveToVerify(this);
       const folder = join(layout.dataFolder("disk-registry"), "registry");
       mkdirSync(folder, { recursive: true });
@@ -196,13 +196,13 @@ describe("npm start", function () {
       expect(line).to.include(folder).and.include("--fresh");
     });
 
-    it("that nats-server is missing", async () => {
+    it("a missing nats-server", async () => {
       expect(await refusal([], { PATH: "" })).to.match(/^diskmesh: nats-server is not on PATH: install it/);
     });
   });
 });
 
-/** Titles of the steps that went well, in order. */
+/** Returns the titles of the successful steps, in order. */
 function titles(output: string): string[] {
   return [...output.matchAll(/^\[ *[\d.]+ s\] ok {2}([^:]+):/gm)].map(([, title = ""]) =>
     title.replace(/host-\d/, "host-N"),
@@ -238,20 +238,20 @@ function listenOn(address: string): Promise<Server> {
   });
 }
 
-/** The process that was started with a config file of this mesh. */
+/** Returns the process that was started with a config file of this mesh. */
 function pidOf(layout: MeshLayout, name: string): number {
   const configFile = layout.configFile(name, name === "nats-server" ? "conf" : "yml");
   for (const pid of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
     try {
       if (readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").includes(configFile)) return Number(pid);
     } catch {
-      // It has ended since.
+      // The process has ended since.
     }
   }
   throw new Error(`no process runs with ${configFile}`);
 }
 
-/** Whom the director takes the login for that was printed for the bosh CLI. */
+/** Returns the director's user for the login that was printed for the bosh CLI. */
 async function userOfPrintedLogin(output: string, layout: MeshLayout): Promise<unknown> {
   const [, url] = /bosh alias-env mesh -e (\S+) --ca-cert \S+/.exec(output) ?? [];
   const [, auth] = /BOSH_CLIENT=(admin BOSH_CLIENT_SECRET=\w+)/.exec(output) ?? [];

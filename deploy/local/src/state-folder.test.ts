@@ -16,7 +16,7 @@ describe("the state folder", () => {
     await using _state = await StateFolder.open(new MeshLayout(folder, 7000), { fresh });
   }
 
-  it("is made, private, and found again", async () => {
+  it("is created, private, and found again", async () => {
     await openAndClose();
     writeFileSync(join(stateFolder, "data.txt"), "kept");
     await openAndClose();
@@ -40,7 +40,7 @@ describe("the state folder", () => {
     expect(readFileSync(join(stateFolder, "data.txt"), "utf8")).to.equal("kept");
   });
 
-  it("is made anew under the lock: no other launcher comes in between", async () => {
+  it("is created anew under the lock, so that no other launcher comes in between", async () => {
     await openAndClose();
     await using _state = await StateFolder.open(new MeshLayout(stateFolder, 7000), { fresh: true });
     await rejection(openAndClose(), Error, "is in use by process");
@@ -56,7 +56,7 @@ describe("the state folder", () => {
     ["a folder where endpoints.json belongs", () => mkdirSync(join(madeFolder(), "endpoints.json"))],
   ];
   for (const [what, corrupt] of corruptions)
-    it(`with ${what} is refused in one line that names --fresh, and --fresh mends it`, async () => {
+    it(`with ${what} is refused in one line that names --fresh, which repairs it`, async () => {
       mkdirSync(join(stateFolder, ".."), { recursive: true });
       corrupt();
       const { message } = await rejection(openAndClose());
@@ -65,7 +65,7 @@ describe("the state folder", () => {
       await openAndClose();
     });
 
-  it("is not deleted by --fresh when it is somebody else's folder", async () => {
+  it("is not deleted by --fresh when it holds no mesh's state", async () => {
     const precious = temporaryFolder();
     writeFileSync(join(precious, "thesis.txt"), "years of work");
     await rejection(openAndClose(true, precious), Error, "does not look like the state of a mesh");

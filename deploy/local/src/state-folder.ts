@@ -9,11 +9,11 @@ const FORMAT = 1;
 const MARKER = "mesh.json";
 const ROOM_FOR_THE_REST_BYTES = 256 * MIB_BYTES;
 
-/** Holds the state folder of a mesh: as long as it is open no second launcher can use the same folder. */
+/** Holds the state folder of a mesh: while it is open, no second launcher can use the folder. */
 export class StateFolder implements AsyncDisposable {
   private constructor(private readonly lock: FolderLock) {}
 
-  /** Makes the folder, or finds it as an earlier run left it; with `fresh` whatever was there is deleted first. */
+  /** Creates the folder, or opens that of an earlier run; `fresh` deletes its contents first. */
   static async open(layout: MeshLayout, options: { readonly fresh: boolean }): Promise<StateFolder> {
     const { stateFolder } = layout;
     if (options.fresh) await requireOurs(stateFolder);
@@ -43,7 +43,7 @@ async function requireOurs(folder: string): Promise<void> {
     throw new InvalidStateError(`${folder} does not look like the state of a mesh: --fresh will not delete it`);
 }
 
-/** With `fresh`, also in the place of something that is no folder. */
+/** With `fresh`, also replaces a file that is no folder. */
 async function makeStateFolder(folder: string, { fresh }: { readonly fresh: boolean }): Promise<void> {
   const isThere = (await lstat(folder).catch(() => undefined)) !== undefined;
   if (isThere && !(await stat(folder).catch(() => undefined))?.isDirectory()) {
@@ -53,7 +53,7 @@ async function makeStateFolder(folder: string, { fresh }: { readonly fresh: bool
   await makeFolder(folder);
 }
 
-// All but the lock, which this process holds: beside a new one in its place a second launcher could start.
+// Deletes everything but the lock, which this process holds: with a new lock file a second launcher could start.
 async function deleteState(folder: string): Promise<void> {
   for (const name of await readdir(folder))
     if (name !== FOLDER_LOCK_NAME) await rm(join(folder, name), { recursive: true, force: true });
@@ -91,7 +91,7 @@ async function checkMarker(folder: string): Promise<void> {
   if (parseObject(text)?.format !== FORMAT) throw corrupt(file, `is not the mark of a state of format ${FORMAT}`);
 }
 
-// Written anew at each start, but what others read must not have been tampered with unnoticed.
+// Written at each start. A change by another program is reported, because others read the file.
 async function checkEndpoints(file: string): Promise<void> {
   const text = await readText(file);
   if (text !== undefined && !parseObject(text)) throw corrupt(file, "holds no JSON object");

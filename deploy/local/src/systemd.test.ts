@@ -9,14 +9,14 @@ const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const units = join(repository, "deploy/systemd");
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];
 const SHARED = "diskmesh-.service.d/10-hardening.conf";
-/** Of ten; what `systemd-analyze security` says of these settings, all of which it knows since systemd 252. */
+/** Maximum exposure of ten by `systemd-analyze security`, which knows all these settings since systemd 252. */
 const EXPOSURE: Record<string, number> = {
   director: 1.2,
   "cpi-dispatcher": 1.3,
   "disk-registry": 1.2,
   "disk-agent": 1.7,
 };
-/** Keys whose lines add up, in whatever order they are read. */
+/** Keys whose lines are cumulative, in any order. */
 const LISTS = ["SystemCallFilter", "DeviceAllow", "SupplementaryGroups"];
 
 function read(file: string): string {
@@ -31,7 +31,7 @@ describe("the systemd units", () => {
   for (const service of SERVICES) {
     const text = read(`diskmesh-${service}.service`);
 
-    it(`of ${service} name what a release and an operator put there`, async () => {
+    it(`of ${service} name files of a release and of an operator`, async () => {
       const { PROGRAMS } = await import(join(repository, "deploy/local/bootstrap/release.mjs"));
       const [, program = "", config] = /^ExecStart=\/opt\/diskmesh\/bin\/(\S+) --config (\S+)$/m.exec(text) ?? [];
       expect(PROGRAMS).to.have.property(program, service);
@@ -40,18 +40,18 @@ describe("the systemd units", () => {
       expect(text).to.include(`/run/credentials/diskmesh-${service}.service/key.pem`);
     });
 
-    it(`of ${service} have a user of its own, which is made`, () => {
+    it(`of ${service} have a user of their own, which is created`, () => {
       expect(text).to.match(new RegExp(`^User=diskmesh-${service}$`, "m"));
       expect(read("diskmesh.sysusers.conf")).to.match(new RegExp(`^u diskmesh-${service} - `, "m"));
     });
 
-    it(`of ${service} set nothing that is set for all, which would be void`, () => {
+    it(`of ${service} set nothing that the common file sets, which would override it`, () => {
       const shared = keysOf(read(SHARED));
       expect(keysOf(text).filter((key) => shared.includes(key) && !LISTS.includes(key))).to.deep.equal([]);
     });
   }
 
-  it("let nobody but the agent have devices, and nobody a capability", () => {
+  it("give devices to the agent only, and capabilities to none", () => {
     for (const service of SERVICES) {
       const text = read(`diskmesh-${service}.service`);
       expect(text.includes("PrivateDevices=yes"), service).to.equal(service !== "disk-agent");
@@ -71,7 +71,7 @@ describe("the systemd units", () => {
       folder = temporaryFolder();
       cpSync(units, folder, { recursive: true });
       mkdirSync(join(folder, "bin"));
-      // It wants to find what they start; where a release is unpacked is another test's matter.
+      // The check requires existing programs; another test checks where a release is unpacked.
       for (const file of readdirSync(folder).filter((name) => name.endsWith(".service"))) {
         const text = readFileSync(join(folder, file), "utf8");
         writeFileSync(join(folder, file), text.replace("/opt/diskmesh", folder));
@@ -91,14 +91,14 @@ describe("the systemd units", () => {
         expect([status, stdout + stderr]).to.deep.equal([0, ""]);
       });
 
-      it(`${service} exposes ${EXPOSURE[service]} of ten at most`, () => {
+      it(`${service} has an exposure of at most ${EXPOSURE[service]} of ten`, () => {
         const { status, stdout, stderr } = analyze("security", "--offline=yes", unit);
         const exposed = Number(/exposure level for \S+: ([\d.]+)/.exec(stdout)?.[1]);
         expect(exposed, `${status} ${stderr}${stdout}`).to.be.at.most(EXPOSURE[service] as number);
       });
     }
 
-    it("a mistake in what is set for all is found", () => {
+    it("a mistake in the common file is found", () => {
       const shared = join(folder, SHARED);
       writeFileSync(shared, read(SHARED).replace("ProtectSystem=", "ProtectSistem="));
       try {

@@ -1,6 +1,6 @@
 import type { WriteStream } from "node:tty";
 
-/** Lines for people: coloured on a terminal, plain elsewhere. */
+/** Prints lines for people: coloured on a terminal, plain elsewhere. */
 export class Terminal {
   private readonly startedMs = performance.now();
   private readonly colours: boolean;
@@ -13,7 +13,7 @@ export class Terminal {
     this.out.write(`${text}\n`);
   }
 
-  /** Runs a step of the story and prints its line: when it ended, what it came to, how long it took. */
+  /** Runs a step of the story and prints its end time, result and duration. */
   async step<T>(title: string, step: () => Promise<T>, describe: (result: T) => string): Promise<T> {
     const startedMs = performance.now();
     try {
@@ -26,12 +26,12 @@ export class Terminal {
     }
   }
 
-  /** Something went well. */
+  /** Prints a success. */
   done(text: string): void {
     this.mark("32", "ok", text);
   }
 
-  /** Something happened that no step asked for. */
+  /** Prints an event outside any step. */
   note(text: string): void {
     this.mark("33", "note", text);
   }

@@ -4,7 +4,7 @@ import { parseId } from "@diskmesh/domain";
 import { writeWhole } from "./state.js";
 
 interface Disks {
-  /** The hint of each disk's attachment, by CID. */
+  /** Hints with which disks were added, by CID. */
   readonly persistent: Readonly<Record<string, unknown>>;
   readonly mounted: readonly string[];
 }
@@ -14,7 +14,7 @@ export interface AgentDisksOptions {
   readonly describeHint: (hint: unknown) => string;
 }
 
-/** An agent's knowledge of its VM's disks: persistent ones are entries in a file, dynamic ones links in a folder. */
+/** An agent's record of its VM's disks: persistent ones are entries in a file, dynamic ones links in a folder. */
 export class AgentDisks {
   readonly #file: string;
   readonly #links: string;
@@ -51,7 +51,7 @@ export class AgentDisks {
     this.#change((disks) => ({ ...disks, mounted: disks.mounted.filter((one) => one !== cid) }));
   }
 
-  /** Shows the VM's programs a dynamic disk. */
+  /** Makes a dynamic disk visible to the VM's programs. */
   link(cid: string, hint: unknown): void {
     const path = this.#diskAt(cid, hint);
     this.unlink(cid);
@@ -63,7 +63,7 @@ export class AgentDisks {
     rmSync(this.#linkOf(cid), { force: true });
   }
 
-  /** Forgets the links, as a reboot does. */
+  /** Simulates a reboot. */
   forgetLinks(): void {
     mkdirSync(this.#links, { recursive: true });
     for (const name of readdirSync(this.#links)) rmSync(join(this.#links, name), { force: true });

@@ -5,7 +5,7 @@ import { request } from "node:https";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/** The arguments of fetch_logs_with_signed_url. */
+/** Arguments of fetch_logs_with_signed_url. */
 export interface WantedLogs {
   readonly signed_url: string;
   readonly log_type: string;
@@ -15,10 +15,10 @@ export interface WantedLogs {
 
 const run = promisify(execFile);
 const TIMEOUT_MS = 60_000;
-/** Log files by type; it runs no jobs, and has no operating system of its own. */
+/** Log files by type; the agent runs no jobs, and has no operating system of its own. */
 const FILES: Readonly<Record<string, readonly string[]>> = { job: [], agent: ["agent.log", "asked.jsonl"], system: [] };
 
-/** Packs an agent's logs and sends them where it is told to. */
+/** Packs an agent's logs and uploads them to the given URL. */
 export async function sendLogs(folder: string, wanted: WantedLogs, ca: string | undefined): Promise<{ sha1: string }> {
   const filters = (wanted.filters ?? []).map(patternOf);
   const isMeant = (name: string) => filters.length === 0 || filters.some((filter) => filter.test(name));
@@ -31,7 +31,7 @@ export async function sendLogs(folder: string, wanted: WantedLogs, ca: string | 
   try {
     const [files, file] = [join(scratch, "files"), join(scratch, "logs.tgz")];
     mkdirSync(files);
-    // tar fails on what is written to meanwhile.
+    // Copied first, because tar fails on files that are being written.
     for (const name of names) copyFileSync(join(folder, name), join(files, name));
     await run("tar", ["-czf", file, "-C", files, "."]);
     const bytes = readFileSync(file);
@@ -58,7 +58,7 @@ function put(bytes: Buffer, { signed_url: url, blobstore_headers: headers }: Wan
   });
 }
 
-/** A glob as agents have it: `**` for any folders, `*` for any name. */
+/** Converts an agent's glob: `**` matches any folders, `*` any name. */
 function patternOf(glob: string): RegExp {
   const parts = glob.split(/(\*\*\/|\*\*|\*)/).map((part) => {
     if (part === "**/") return "(?:.*/)?";

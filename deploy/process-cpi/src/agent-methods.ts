@@ -14,10 +14,10 @@ export interface AgentParts {
   readonly disks: AgentDisks;
 }
 
-/** Between saying so and the end of an agent that has other settings. */
+/** Time between the answer and the exit of an agent with new settings. */
 const EXIT_DELAY_MS = 1_000;
 
-/** The methods that a director without jobs comes to. Those that are tasks run later, one after the other. */
+/** Returns the methods that a director without jobs calls. Tasks run later, one after the other. */
 export function agentMethods(parts: AgentParts): Record<string, AgentMethod> {
   return { ...stateMethods(parts), ...diskMethods(parts.disks) };
 }
@@ -50,7 +50,7 @@ function stateMethods({ folder, settings, state }: AgentParts): Record<string, A
     })),
     update_settings: task(1, (changed) => {
       if (!state.update(changed as Updated)) return "ok";
-      // Its caller learns no more: whoever asks again is told by the next one.
+      // The caller gets no answer; a later call is answered by the next process.
       return new Promise(() => setTimeout(() => process.exit(0), EXIT_DELAY_MS));
     }),
     prepare: task(1, () => "prepared"),
@@ -126,7 +126,7 @@ function vitals(): object {
   return { load: loadavg().map((load) => load.toFixed(2)), uptime: { secs: Math.round(uptime()) } };
 }
 
-/** Notes each request before it is obeyed. */
+/** Records each request before it is executed. */
 export function recorded(folder: string, methods: Record<string, AgentMethod>): Record<string, AgentMethod> {
   const entries = Object.entries(methods).map(([name, method]): [string, AgentMethod] => [
     name,

@@ -5,19 +5,19 @@ import { writeWhole } from "./state.js";
 
 interface Stored {
   readonly jobState: string;
-  /** The spec of the last apply. */
+  /** Deployment data from apply. */
   readonly spec: Readonly<Record<string, unknown>>;
-  /** The settings that update_settings changed. */
+  /** Settings from update_settings. */
   readonly mbus?: MbusSettings;
   readonly blobstores?: readonly BlobstoreSettings[];
 }
 
-/** The settings of update_settings; those that are left out stay as they are. */
+/** Arguments of update_settings; omitted ones stay unchanged. */
 export type Updated = Pick<Stored, "mbus" | "blobstores">;
 
 const NOTHING: Stored = { jobState: "unknown", spec: {} };
 
-/** An agent's state, which survives its restarts. */
+/** An agent's state that survives its restarts. */
 export class AgentState {
   readonly #file: string;
   #stored: Stored;
@@ -47,7 +47,7 @@ export class AgentState {
     this.#change({ ...this.#stored, spec });
   }
 
-  /** Returns true when anything is new. */
+  /** Applies new settings and returns whether anything changed. */
   update({ mbus = this.#stored.mbus, blobstores = this.#stored.blobstores }: Updated): boolean {
     const stored = { ...this.#stored, ...(mbus && { mbus }), ...(blobstores && { blobstores }) };
     if (JSON.stringify(stored) === JSON.stringify(this.#stored)) return false;
@@ -55,7 +55,7 @@ export class AgentState {
     return true;
   }
 
-  /** Returns the authorities of log uploads; undefined where none are known. */
+  /** Returns the certificate authorities of the server for logs; undefined when none are set. */
   logAuthorities({ env }: Settings): string | undefined {
     const [blobstore] = this.#stored.blobstores ?? env.bosh?.blobstores ?? [];
     return blobstore?.options?.tls?.cert?.ca;

@@ -3,18 +3,20 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { powerOff, powerOn } from "./vm-process.js";
 
-/** Makes the program an executable file, which needs no node on PATH: a CPI is started with few folders there. */
+/**
+ * Installs the program as an executable file that needs no node on PATH, because a CPI is started with a short PATH.
+ */
 export function installCpi(execPath: string, program = fileURLToPath(new URL("./main.js", import.meta.url))): void {
   mkdirSync(dirname(execPath), { recursive: true });
   writeFileSync(execPath, `#!/bin/sh\nexec "${process.execPath}" "${program}"\n`, { mode: 0o755 });
 }
 
-/** Starts the VMs that do not run, as a machine does that has its power back. */
+/** Starts the VMs that are off, as after a power failure of their machine. */
 export async function powerOnAll(stateFolder: string): Promise<void> {
   for (const folder of vmFolders(stateFolder)) await powerOn(folder);
 }
 
-/** Ends the VMs that run; they are there still. */
+/** Ends the running VMs; they still exist. */
 export async function powerOffAll(stateFolder: string): Promise<void> {
   for (const folder of vmFolders(stateFolder)) await powerOff(folder);
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { methods } from "./methods.js";
 import { answerTo, CpiError, type Request } from "./protocol.js";
 
-/** A CPI as a program: one request on standard input, one answer on standard output. */
+/** A CPI program: one request on standard input, one answer on standard output. */
 const request = JSON.parse(readFileSync(0, "utf8")) as Request;
 const answer = await answerTo(() => {
   const method = Object.hasOwn(methods, request.method) ? methods[request.method] : undefined;

@@ -37,7 +37,7 @@ export const methods: Readonly<Record<string, Method>> = {
     const [agentId, stemcellCid, , networks] = request.arguments as [string, string, object, object];
     const state = stateOf(request);
     state.stemcells.get(stemcellCid);
-    // Asked again for what it was killed over, it goes on with that VM: no agent id has two.
+    // A repeated request after a kill continues with the same VM, because no two VMs have one agent id.
     const [begun] = state.vms.all().find(([, vm]) => vm.agentId === agentId) ?? [];
     const vmCid = begun ?? `i-${randomUUID()}`;
     if (begun === undefined) state.vms.put(vmCid, { agentId, metadata: {} });
@@ -55,11 +55,11 @@ export const methods: Readonly<Record<string, Method>> = {
     for (const [diskCid, holder] of state.attachments.all()) if (holder === vmCid) state.attachments.delete(diskCid);
     if (usesRegistry(request) && request.context.registry) await deleteSettings(request, vmCid);
     rmSync(state.vmFolder(vmCid), { recursive: true, force: true });
-    // Last: until then it can be asked for again.
+    // Runs last, so that the deletion can be repeated until then.
     state.vms.delete(vmCid);
   },
 
-  /** A VM whose processes have ended is gone: there is nothing that could run on. */
+  /** A VM whose processes have ended does not exist, because nothing would restart it. */
   has_vm(request) {
     const vmCid = String(request.arguments[0]);
     const state = stateOf(request);

@@ -1,7 +1,7 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** Where a program is that a shell would find; undefined when there is none. */
+/** Returns the path of a program as a shell finds it; undefined when there is none. */
 export function programOnPath(name: string, path = process.env.PATH ?? ""): string | undefined {
   return path
     .split(delimiter)

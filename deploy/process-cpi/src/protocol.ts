@@ -1,4 +1,4 @@
-/** The CPI contract from the executable's side, written after BOSH's documents and not after the dispatcher. */
+/** CPI contract from the executable's side, written from BOSH's documents, independently of the dispatcher. */
 
 export interface Request {
   readonly method: string;
@@ -7,44 +7,44 @@ export interface Request {
   readonly context: Context;
 }
 
-/** With the CPI's own properties, from the cpi-config. */
+/** Includes the CPI's properties from the cpi-config. */
 interface Context {
   readonly director_uuid: string;
   readonly request_id: string;
   readonly vm?: { readonly stemcell?: { readonly api_version?: number } };
-  /** Where the CPI keeps its state. */
+  /** Folder of the CPI's state. */
   readonly state_folder: string;
-  /** The highest version that this CPI speaks; 2 by default. At 1 it has no info method. */
+  /** Highest version that this CPI supports; 2 by default. With 1 it has no info method. */
   readonly speaks_api_version?: number;
   readonly stemcell_formats?: readonly string[];
-  /** All that its disks may hold together. */
+  /** Total capacity of its disks. */
   readonly capacity_mb?: number;
-  /** Where settings of agents go in version 1. */
+  /** Registry for agents' settings in version 1. */
   readonly registry?: { readonly endpoint: string; readonly user: string; readonly password: string };
   readonly agent?: AgentProperties;
 }
 
 export interface AgentProperties {
-  /** The agents' settings where `env` has none, as in version 1. */
+  /** Default for agents whose `env` lacks it, as in version 1. */
   readonly mbus?: MbusSettings;
-  /** The program that is a VM's agent, a bosh-agent; the CPI's own stands in where none is given. */
+  /** Program of a VM's agent, e.g. a bosh-agent; the CPI's built-in agent by default. */
   readonly path?: string;
-  /** The stand-in's interval in ms; 30,000 by default, as BOSH's agents have it. */
+  /** Interval of the built-in agent; 30,000 by default, like BOSH's agents. */
   readonly heartbeat_interval_ms?: number;
 }
 
-/** How an agent reaches its director; in `env` it is `bosh.mbus`. */
+/** Connection of an agent to its director; `bosh.mbus` in `env`. */
 export interface MbusSettings {
   readonly urls?: readonly string[];
   readonly cert?: { readonly ca: string; readonly certificate: string; readonly private_key: string };
 }
 
-/** Where an agent's blobs are; of it the stand-in needs no more than by whom it knows who takes its logs. */
+/** Blobstore of an agent. The built-in agent uses only the certificate authorities for uploads of logs. */
 export interface BlobstoreSettings {
   readonly options?: { readonly tls?: { readonly cert?: { readonly ca?: string } } };
 }
 
-/** The agent settings document of BOSH, as far as it is needed. */
+/** The used part of BOSH's agent settings document. */
 export interface Settings {
   readonly agent_id: string;
   readonly vm: { readonly name: string };
@@ -68,16 +68,16 @@ export class CpiError extends Error {
   }
 }
 
-/** One of `Bosh::Clouds`. */
+/** Creates an error of `Bosh::Clouds`. */
 export const cloudError = (type: string, message: string, okToRetry = false): CpiError =>
   new CpiError(`Bosh::Clouds::${type}`, message, okToRetry);
 
-/** Returns true when the agent gets its settings from the bosh-registry. */
+/** Returns whether the agent gets its settings from the bosh-registry. */
 export function usesRegistry(request: Request): boolean {
   return (request.api_version ?? 1) < 2 || (request.context.vm?.stemcell?.api_version ?? 1) < 2;
 }
 
-/** The answer to a request, as it is printed. */
+/** Printed answer to a request. */
 export interface Answer {
   readonly result: unknown;
   readonly error: { readonly type: string; readonly message: string; readonly ok_to_retry: boolean } | null;

@@ -1,10 +1,10 @@
 import type { Request, Settings } from "./protocol.js";
 
-/** Settings of agents of version 1, at the bosh-registry. */
+/** Settings of version 1's agents, stored at the bosh-registry. */
 
 type PersistentDisks = Settings["disks"]["persistent"];
 
-/** Tells the VM's agent where its disks are. */
+/** Updates the disks in the VM's settings. */
 export async function changeSettings(
   request: Request,
   vmCid: string,

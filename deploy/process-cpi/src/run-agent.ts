@@ -16,16 +16,16 @@ const HEARTBEAT_INTERVAL_MS = 30_000;
 const LOOK_AROUND_MS = 1_000;
 
 export interface AgentOptions {
-  /** How it tells people of a hint by which no disk can be found. */
+  /** Formats a hint that leads to no disk, for the error message. */
   readonly describeHint?: (hint: unknown) => string;
 }
 
 /**
- * The agent of a VM that has no bosh-agent: it answers on mbus as a stock one does, its disks are entries in a file, and
- * its jobs run as soon as they are started. What it was asked is in asked.jsonl of the VM's folder.
+ * Runs the built-in agent of a VM without a bosh-agent. It answers on mbus like a stock one, its disks are entries in a
+ * file, and its jobs run as soon as they are started. asked.jsonl in the VM's folder records its requests.
  */
 export async function runAgent(folder: string, { describeHint = JSON.stringify }: AgentOptions = {}): Promise<void> {
-  // Removing the VM's folder ends the VM.
+  // The VM ends when its folder is removed.
   setInterval(() => existsSync(folder) || process.exit(), LOOK_AROUND_MS);
   const { heartbeatIntervalMs = HEARTBEAT_INTERVAL_MS } = readUserData(folder);
   const state = new AgentState(folder);
@@ -47,12 +47,12 @@ export async function runAgent(folder: string, { describeHint = JSON.stringify }
     heartbeat: () => heartbeatOf(settings, state),
     heartbeatIntervalMs,
     log: silentLogger,
-    // A wish that stock agents do not know.
+    // A field that stock agents do not know.
     limits: { maxAnswerWithinMs: 0 },
   });
 }
 
-/** From the VM's own data, or from the bosh-registry, which may not have them yet. */
+/** Reads the settings from the VM's own data, or from the bosh-registry, which may not have them yet. */
 async function readSettings(folder: string): Promise<Settings> {
   const { settings, registryUrl = "", ip } = readUserData(folder);
   if (settings) return settings;
@@ -64,7 +64,7 @@ async function readSettings(folder: string): Promise<Settings> {
   throw new Error("the bosh-registry has no settings for this VM");
 }
 
-/** Without credentials: the bosh-registry knows a VM by its address. Undefined when it answers anything but 200. */
+/** Sends no credentials: the bosh-registry identifies a VM by its address. Returns undefined for any status but 200. */
 function fetchFrom(ip: string | undefined, url: string): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const request = get(url, ip === undefined ? {} : { localAddress: ip }, async (response) => {

@@ -13,8 +13,8 @@ export interface DiskState {
 }
 
 /**
- * Writes a file in one step, whoever else reads or writes it meanwhile. It need not outlast a power failure, as what
- * `replaceFile` writes does.
+ * Writes a file atomically for concurrent readers and writers. Unlike `replaceFile`, it need not survive a power
+ * failure.
  */
 export function writeWhole(file: string, content: unknown, { mode = 0o644 } = {}): void {
   const draft = `${file}.${process.pid}`;
@@ -22,11 +22,11 @@ export function writeWhole(file: string, content: unknown, { mode = 0o644 } = {}
   renameSync(draft, file);
 }
 
-/** Documents of one kind, one file each. Whoever dies in between leaves all of a document or nothing. */
+/** Documents of one kind, one file each. A kill during a write leaves a complete document or none. */
 export class Documents<Document> {
   constructor(
     private readonly folder: string,
-    /** Thrown for one that is not there. */
+    /** Creates the error for a missing document. */
     private readonly notFound: (id: string) => Error,
   ) {
     mkdirSync(folder, { recursive: true });
@@ -51,7 +51,7 @@ export class Documents<Document> {
     writeWhole(this.#file(id), document);
   }
 
-  /** False when another has made it first. */
+  /** Returns false when another process has created it first. */
   create(id: string, document: Document): boolean {
     try {
       writeFileSync(this.#file(id), JSON.stringify(document), { flag: "wx" });
@@ -81,11 +81,11 @@ export class Documents<Document> {
   }
 }
 
-/** All that the CPI remembers. */
+/** All state of the CPI. */
 export class State {
   readonly vms: Documents<VmState>;
   readonly disks: Documents<DiskState>;
-  /** The VM of each attached disk. */
+  /** VM of each attached disk. */
   readonly attachments: Documents<string>;
   readonly stemcells: Documents<object>;
   readonly snapshots: Documents<object>;
@@ -105,7 +105,7 @@ export class State {
     return join(this.folder, "disks", `${diskCid}.img`);
   }
 
-  /** Returns the folder of a VM's own files. */
+  /** Returns the folder of a VM's files. */
   vmFolder(vmCid: string): string {
     return join(this.folder, "vm-folders", vmCid);
   }

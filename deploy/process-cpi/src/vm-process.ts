@@ -6,9 +6,9 @@ import { fileURLToPath } from "node:url";
 import { type AgentProperties, type Networks, type Request, type Settings, usesRegistry } from "./protocol.js";
 import { type State, writeWhole } from "./state.js";
 
-/** A VM's settings at its start, in a file of its folder. */
+/** Start data of a VM, in a file of its folder. */
 export interface UserData {
-  /** The VM's address; what it sends comes from there. */
+  /** Address of the VM, and source address of its connections. */
   readonly ip?: string;
   readonly settings?: Settings;
   /** URL of the settings at the bosh-registry. */
@@ -17,9 +17,9 @@ export interface UserData {
 }
 
 /**
- * A VM is this process with all that it starts, in a session of its own: it outlives the request that made it. As an
- * operating system does, it starts its agent again when that has ended. It notes its number in a file that only one can
- * make, so that a VM that is started twice runs once. It ends when that file is gone.
+ * A VM is this process with all its children, in a session of its own, so that it outlives the request that created it.
+ * Like an operating system, it restarts its agent when that has ended. It writes its process id to a file with an
+ * exclusive create, so that a VM that is started twice runs once. It ends when that file is gone.
  */
 const MACHINE = `cd "$0" || exit 1; set -C; echo $$ >vm.pid || exit 1; set +C
 (while [ -f "$0/vm.pid" ]; do sleep 5; done; kill -9 -$$) &
@@ -28,7 +28,7 @@ const SWITCHED_ON_WITHIN_MS = 10_000;
 const ENDS_WITHIN_MS = 10_000;
 const POLL_MS = 20;
 
-/** Writes what the VM needs to start; it may be there already, from a call that was cut. */
+/** Writes the VM's start data; it may exist already, after an interrupted call. */
 export function prepareVm(
   request: Request,
   state: State,
@@ -67,21 +67,24 @@ export function prepareVm(
   return { settings, viaRegistry };
 }
 
-/** A bosh-agent of the dummy platform, which leaves the machine alone; else the one that stands in. */
+/**
+ * Returns the command of a bosh-agent with the dummy platform, which leaves the machine alone, or of the built-in
+ * agent.
+ */
 function agentCommand(folder: string, { path }: AgentProperties, settings: Settings): string[] {
   if (path === undefined) {
     const standIn = process.env.PROCESS_CPI_AGENT ?? fileURLToPath(new URL("./stand-in.js", import.meta.url));
     return [process.execPath, standIn, folder];
   }
   for (const inside of ["bosh/log", "instance", "tmp", "sys/log"]) mkdirSync(join(folder, inside), { recursive: true });
-  // Where it looks for its own log when it is asked for that.
+  // Link where the agent looks for its own log for fetch_logs.
   const [log, current] = [join(folder, "agent.log"), join(folder, "bosh/log/current")];
   closeSync(openSync(log, "a", 0o600));
   if (!existsSync(current)) linkSync(log, current);
   const [settingsFile, configFile] = [join(folder, "settings.json"), join(folder, "agent.json")];
   const blobs = join(folder, "blobs");
   mkdirSync(blobs, { recursive: true });
-  // Where its logs go when they are fetched, unless env names another place; it needs one to start.
+  // Destination of fetched logs, unless env names another; the agent needs one to start.
   const blobstore = { provider: "local", options: { blobstore_path: blobs } };
   writeFileSync(settingsFile, JSON.stringify({ ...settings, blobstore }), { mode: 0o600 });
   const sources = [{ Type: "File", SettingsPath: settingsFile }];
@@ -103,7 +106,7 @@ export async function powerOn(folder: string): Promise<void> {
   await until(() => isOn(folder), SWITCHED_ON_WITHIN_MS, "did not start");
 }
 
-/** Ends all processes of the VM, at once, and returns when they have ended. */
+/** Ends all processes of the VM, and returns when they have ended. */
 export async function powerOff(folder: string): Promise<void> {
   const pid = pidOf(folder);
   if (pid === undefined) return;
@@ -113,7 +116,7 @@ export async function powerOff(folder: string): Promise<void> {
 
 export const isOn = (folder: string): boolean => pidOf(folder) !== undefined;
 
-/** The process that is the VM; undefined when it has ended, though another may have its number by now. */
+/** Returns the VM's process; undefined when it has ended, even if another process has its id by now. */
 export function pidOf(folder: string): number | undefined {
   try {
     const pid = Number(readFileSync(join(folder, "vm.pid"), "utf8"));

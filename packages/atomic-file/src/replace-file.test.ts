@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { type FileSystem, replaceFile } from "./replace-file.js";
 
-describe("a file that is replaced", () => {
+describe("replaceFile", () => {
   let folder: string;
   let path: string;
   beforeEach(() => {
@@ -14,7 +14,7 @@ describe("a file that is replaced", () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  /** Node's own, which tells what was done and fails at the step `failing`. */
+  /** Wraps Node's file system; records each step and fails at the step `failing`. */
   function watched(steps: string[], failing?: string): FileSystem {
     const step = async (name: string): Promise<void> => {
       steps.push(name.replaceAll(`${folder}/`, ""));
@@ -35,7 +35,7 @@ describe("a file that is replaced", () => {
     };
   }
 
-  it("is whole and durable before it has its name, and its name before it resolves", async () => {
+  it("syncs the text before the rename, and the rename before it resolves", async () => {
     const steps: string[] = [];
     await replaceFile(path, "text", { files: watched(steps) });
     expect(steps).to.deep.equal([
@@ -50,7 +50,7 @@ describe("a file that is replaced", () => {
     expect(existsSync(`${path}.new`)).to.equal(false);
   });
 
-  it("is its owner's alone, or as the caller says", async () => {
+  it("makes the file private to its owner unless the caller gives a mode", async () => {
     await replaceFile(path, "text");
     expect(statSync(path).mode & 0o777).to.equal(0o600);
     await replaceFile(path, "text", { mode: 0o644 });
@@ -58,7 +58,7 @@ describe("a file that is replaced", () => {
   });
 
   for (const failing of ["open file.new w", "write file.new", "sync file.new", "rename file.new file"])
-    it(`is as it was when it fails at: ${failing}; and the next write takes over what was left`, async () => {
+    it(`keeps the old file when it fails at ${failing}, and the next write reuses the leftover`, async () => {
       writeFileSync(path, "old");
       const failed = await replaceFile(path, "new", { files: watched([], failing) }).catch((error: Error) => error);
       expect(failed).to.be.instanceOf(Error).with.property("message", `no ${failing}`);

@@ -1,7 +1,7 @@
 import * as nodeFiles from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** What replacing a file takes of a file system; Node's own is one. */
+/** File system operations that replaceFile needs, as in node:fs/promises. */
 export interface FileSystem {
   open(path: string, flags: "r" | "w", mode: number): Promise<OpenFile>;
   rename(from: string, to: string): Promise<void>;
@@ -14,9 +14,9 @@ interface OpenFile {
 }
 
 /**
- * Writes a file, or replaces it, so that after a crash at any moment either the old or the new text is there, whole; once
- * it resolves it is the new one. One at a time for each path: the text is first written to `<path>.new`, which a crash
- * may leave and the next write takes over. `mode` is for its owner alone by default.
+ * Writes or replaces a file atomically: after a crash either the old or the new text is there, whole. The new text is
+ * durable once the promise resolves. Calls for the same path must not overlap, because the text is first written to
+ * `<path>.new`; a crash may leave that file, and the next write reuses it. `mode` defaults to owner only.
  */
 export async function replaceFile(
   path: string,

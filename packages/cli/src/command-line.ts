@@ -8,6 +8,9 @@ import { EndedWith, EXIT_CODES, exitCodeOf, UsageError } from "./exit-codes.js";
 import { Mesh } from "./mesh.js";
 import { Output } from "./output.js";
 
+export type { Action } from "./action.js";
+export { allActions } from "./actions/index.js";
+
 export interface Surroundings {
   readonly out: Writable & { readonly isTTY?: boolean };
   readonly err: Writable & { readonly isTTY?: boolean };

@@ -4,21 +4,21 @@ import { ResourceExhaustedError, TimeoutError, UnavailableError } from "./errors
 
 const LIMITS = { minDelayMs: 100, maxDelayMs: 5_000 };
 
-describe("how long to wait before the next try", () => {
-  it("a failure -> doubles from the minimum to the maximum, half of it random", () => {
+describe("the delay before a retry", () => {
+  it("doubles from the minimum to the maximum after failures, half of it random", () => {
     expect([0, 1, 2, 20].map((attempts) => backoffMs(attempts, LIMITS, 0))).to.deep.equal([50, 100, 200, 2_500]);
     expect([0, 1, 2, 20].map((attempts) => backoffMs(attempts, LIMITS, 1))).to.deep.equal([100, 200, 400, 5_000]);
     expect(retryDelayMs(new UnavailableError("away"), 1, LIMITS, 1)).to.equal(200);
     expect(retryDelayMs("anything", 1, LIMITS, 1)).to.equal(200);
   });
 
-  it("refused as one of too many, or not served in time -> any time within the maximum, from the first try on", () => {
+  it("is any time within the maximum, from the first try on, after a refusal by a limit or a timeout", () => {
     for (const error of [new ResourceExhaustedError("full"), new TimeoutError("late")]) {
       expect([0, 0.5, 1].map((random) => retryDelayMs(error, 0, LIMITS, random))).to.deep.equal([0, 2_500, 5_000]);
     }
   });
 
-  it("an error that says when -> not before that", () => {
+  it("is never shorter than an error asks for", () => {
     const full = new ResourceExhaustedError("full", { retryAfterMs: 200 });
     const away = new UnavailableError("away", { retryAfterMs: 700 });
     expect(retryDelayMs(full, 0, LIMITS, 0)).to.equal(200);

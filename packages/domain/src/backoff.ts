@@ -6,8 +6,8 @@ export interface BackoffLimits {
 }
 
 /**
- * How long to wait before attempt number `attempts + 1`: doubles from the minimum to the maximum, with half of it
- * random so that many that failed together do not come back together. `random` is in [0, 1).
+ * Returns the delay before attempt number `attempts + 1`. Doubles from the minimum to the maximum; half of it is
+ * random, so that calls that failed together do not retry together. `random` is in [0, 1).
  */
 export function backoffMs(attempts: number, limits: BackoffLimits, random: number): number {
   const full = Math.min(limits.maxDelayMs, limits.minDelayMs * 2 ** Math.min(attempts, 30));
@@ -15,9 +15,9 @@ export function backoffMs(attempts: number, limits: BackoffLimits, random: numbe
 }
 
 /**
- * How long to wait after an error before attempt number `attempts + 1`. Whoever was refused for being one of too many,
- * or was not served in time, comes back at any moment within the longest delay: all of them together would fill the
- * server again.
+ * Returns the delay after an error before attempt number `attempts + 1`. A call that was refused because of a limit, or
+ * timed out, retries at a random time within the longest delay, because simultaneous retries would overload the server
+ * again.
  */
 export function retryDelayMs(error: unknown, attempts: number, limits: BackoffLimits, random: number): number {
   const atLeastMs = error instanceof DomainError ? (error.retryAfterMs ?? 0) : 0;

@@ -1,7 +1,7 @@
-/** The command is empty where the cure is none, such as a drive to be replaced. */
+/** An action and its command. The command is empty when the action is none, such as replacing a drive. */
 export type Cure = readonly [what: string, command: string];
 
-/** Why a thing is not as it should be, or not yet. */
+/** Reason why a thing is not, or not yet, in its wanted state. */
 export interface Cause<Subject, Reason extends string> {
   readonly subject: Subject;
   readonly reason: Reason;
@@ -9,8 +9,8 @@ export interface Cause<Subject, Reason extends string> {
   readonly sinceMs?: number | undefined;
   readonly nextTryAtMs?: number | undefined;
   readonly cures?: readonly Cure[];
-  /** What it waits for. */
+  /** Things that it waits for. */
   readonly becauseOf?: readonly Subject[];
-  /** It says nothing that what it waits for does not: left out where all of that was told of before. */
+  /** True when it adds nothing to the causes of the things that it waits for. Omitted where all of those are listed. */
   readonly isEcho?: true;
 }

@@ -9,7 +9,7 @@ describe("clocks", () => {
     ["ManualClock", manual, (ms) => manual.advance(ms)],
   ];
   for (const [name, clock, pass] of clocks) {
-    it(`${name} sleeps as long as told`, async () => {
+    it(`${name} sleeps for the given time`, async () => {
       const startedMs = clock.monotonicMs();
       await Promise.all([clock.sleep(30), pass(30)]);
       expect(clock.monotonicMs() - startedMs).to.be.within(29, 10_000);
@@ -25,7 +25,7 @@ describe("clocks", () => {
     });
   }
 
-  it("ManualClock wakes in the order of times, also those that start to sleep on the way", async () => {
+  it("ManualClock wakes sleepers in the order of their times, also those that begin meanwhile", async () => {
     const clock = new ManualClock();
     const woken: string[] = [];
     const sleep = async (name: string, ms: number): Promise<void> => {

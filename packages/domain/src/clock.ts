@@ -1,17 +1,17 @@
-/** Time, as an argument: so that what waits can be tested without waiting. */
+/** Time as an argument, so that tests need not wait. */
 export interface Clock {
   /** Milliseconds since 1970; may jump. */
   nowMs(): number;
-  /** Milliseconds since some moment; never goes back. For measuring how long something took or stood still. */
+  /** Milliseconds since an arbitrary moment; never decreases. Used to measure durations. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason when it aborts before. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /**
-   * Calls back once, in the very turn in which the time has passed. Returns what cancels it. Such a timer alone does not
+   * Calls back once, in the turn in which the time has passed. Returns a function that cancels it. The timer does not
    * keep the process running.
    */
   after(delayMs: number, action: () => void): () => void;
-  /** Calls back once what has come in by now has been looked at, and before anything is waited for. */
+  /** Calls back once after all pending input is processed, before the event loop waits. */
   afterTurn(action: () => void): void;
 }
 
@@ -19,7 +19,7 @@ export interface Clock {
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
-  // Node's own promised timer makes an error of each abort, and most sleeps are ended by one.
+  // Node's own promise timer creates an error on each abort, and most sleeps end by an abort.
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
       signal?.throwIfAborted();
@@ -43,7 +43,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after `ms` of a clock that only calls back; rejects with the signal's reason when it aborts before. */
+/** Resolves after `ms` of a clock that only has callbacks; rejects with the signal's reason when it aborts before. */
 export function sleep(clock: Pick<Clock, "after">, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();

@@ -4,12 +4,12 @@ import { quoted } from "./identifiers.js";
 /** Longest path of a device file, in characters. */
 export const MAX_PATH_LENGTH = 4_096;
 
-// Nearly all texts are, and telling takes a fraction of what looking for classes of Unicode does.
+// Nearly all texts match, and this test is much cheaper than one for Unicode classes.
 const PRINTABLE_ASCII = /^[ -~]*$/;
 
 /**
- * Narrows the path of a device file. Registries refuse any other path, so that agents check their config and what they
- * discover by the same rule. Throws InvalidArgumentError.
+ * Parses the path of a device file. Registries refuse any other path, so agents check their config and discovered files
+ * by this rule. Throws InvalidArgumentError.
  */
 export function parseDevicePath(path: string, field = "path"): string {
   const problem = pathProblem(path, field);
@@ -24,7 +24,7 @@ function pathProblem(path: string, field: string): string | undefined {
   return undefined;
 }
 
-/** Returns whether a text holds a control character, or half of a surrogate pair. */
+/** Returns whether a text contains a control character, or half of a surrogate pair. */
 export function hasControlCharacter(text: string): boolean {
   return !PRINTABLE_ASCII.test(text) && /[\p{Cc}\p{Surrogate}]/u.test(text);
 }

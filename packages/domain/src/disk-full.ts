@@ -7,8 +7,8 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * What an error of the operating system means when it says that there is no room for what was to be written; undefined
- * when it says something else. `doing` begins the message, e.g. "cannot write to the tablet".
+ * Returns a DiskFullError for an operating system error that means a full disk; undefined for any other error. `doing`
+ * begins the message, e.g. "cannot write to the tablet".
  */
 export function diskFullError(
   error: unknown,

@@ -35,7 +35,7 @@ describe("host:port", () => {
     "host:1\n",
     `${"x".repeat(256)}:1`,
   ])
-    it(`${JSON.stringify(text.slice(0, 20))} -> none`, () => {
+    it(`${JSON.stringify(text.slice(0, 20))} is refused`, () => {
       expect(hostPortOf(text)).to.equal(undefined);
     });
 });

@@ -1,11 +1,11 @@
 import { expect } from "chai";
 import { InvalidArgumentError } from "./errors.js";
-import { MAX_ENVELOPE_DEPTH, parseJson } from "./json.js";
+import { MAX_ENVELOPE_DEPTH, MAX_JSON_DEPTH, parseJson, problemAsJson } from "./json.js";
 
 const nested = (depth: number, inner = ""): string =>
   `${'[{"a":'.repeat(depth / 2)}[${inner}]${"}]".repeat(depth / 2)}`;
 
-describe("JSON from outside", () => {
+describe("external JSON", () => {
   for (const text of [
     '{"a": [1, "b", null]}',
     `"${"[".repeat(1_000)}"`,
@@ -13,7 +13,7 @@ describe("JSON from outside", () => {
     `[${"[],".repeat(1_000)}{}]`,
     nested(MAX_ENVELOPE_DEPTH - 2),
   ])
-    it(`${text.slice(0, 20)}... -> its value`, () => {
+    it(`${text.slice(0, 20)}... is parsed`, () => {
       expect(parseJson("the text", text)).to.deep.equal(JSON.parse(text));
     });
 
@@ -25,7 +25,31 @@ describe("JSON from outside", () => {
     ['{"hush": "hush"', /^(?!.*hush).*not JSON/],
     ["]".repeat(1_000), /not JSON/],
   ] as const)
-    it(`${text.slice(0, 20)}... -> refused, and not quoted`, () => {
+    it(`${text.slice(0, 20)}... is refused and not quoted`, () => {
       expect(() => parseJson("the text", text)).to.throw(InvalidArgumentError, effect);
+    });
+});
+
+describe("what JSON would change", () => {
+  const deep = (depth: number): unknown => JSON.parse(`${"[".repeat(depth)}${"]".repeat(depth)}`);
+  class Shelf {
+    readonly slots = 24;
+    readonly model = undefined;
+  }
+  for (const value of [null, "", 0, 0.1, [], {}, new Shelf(), new Date(0), process.env, deep(MAX_JSON_DEPTH)])
+    it(`${JSON.stringify(value).slice(0, 20)} -> stays`, () => {
+      expect(problemAsJson(value)).to.equal(undefined);
+    });
+
+  for (const [value, problem] of [
+    [Number.NaN, "it is NaN"],
+    [{ a: { b: [2 ** 53] } }, "a.b.0 is an integer of 2^53 or more"],
+    [[undefined], "0 is of type undefined"],
+    [{ a: new Map() }, "a is of type Map"],
+    [new Error("x"), "it is of type Error"],
+    [deep(MAX_JSON_DEPTH + 2), `is nested more than ${MAX_JSON_DEPTH} deep`],
+  ] as const)
+    it(`${problem} -> told`, () => {
+      expect(problemAsJson(value)).to.contain(problem);
     });
 });

@@ -7,17 +7,17 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * Lists and objects inside each other, of JSON that services pass on to each other. A decoder of protobuf gives up at
- * 100 messages inside each other, and each object of a google.protobuf.Struct is three.
+ * Maximum nesting of lists and objects in JSON that services exchange. A protobuf decoder stops at 100 nested messages,
+ * and each object of a google.protobuf.Struct is three.
  */
 export const MAX_JSON_DEPTH = 32;
 
-/** Of what holds such JSON: the arguments of a request, say. */
+/** Maximum nesting of a text that contains such JSON, e.g. the arguments of a request. */
 export const MAX_ENVELOPE_DEPTH = MAX_JSON_DEPTH + 8;
 
 /**
- * Parses JSON from outside. `what` names it in errors, e.g. "the reply"; they quote nothing of it, which may hold
- * secrets. Whoever walks over the value may call itself for each level.
+ * Parses external JSON. `what` names it in errors, e.g. "the reply"; errors never quote it, because it may contain
+ * secrets. The depth limit makes recursion over the value safe.
  */
 export function parseJson(what: string, text: string, maxDepth = MAX_ENVELOPE_DEPTH): unknown {
   if (jsonDepthOf(text) > maxDepth) throw new InvalidArgumentError(`${what} is nested more than ${maxDepth} deep`);
@@ -28,12 +28,41 @@ export function parseJson(what: string, text: string, maxDepth = MAX_ENVELOPE_DE
   }
 }
 
+/**
+ * Returns what of a value JSON would drop or change, and where: a Map, a typed array, a generator, NaN, an integer of 2^53
+ * and more. Returns undefined for what stays as it is. A property that is undefined is left out, and `toJSON` is taken.
+ */
+export function problemAsJson(value: unknown, path = "", depth = 0): string | undefined {
+  const at = path === "" ? "it" : path.slice(0, MAX_PATH_LENGTH);
+  if (value === null || typeof value === "string" || typeof value === "boolean") return undefined;
+  if (typeof value === "number") return problemOfNumber(value, at);
+  if (typeof value !== "object") return `${at} is of type ${typeof value}, which JSON has not`;
+  if ("toJSON" in value && !ArrayBuffer.isView(value)) return undefined;
+  if (depth > MAX_JSON_DEPTH) return `${at} is nested more than ${MAX_JSON_DEPTH} deep`;
+  const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
+  if (kind !== "Array" && kind !== "Object") return `${at} is of type ${kind}: give lists and plain objects`;
+  for (const [name, inner] of Object.entries(value)) {
+    if (inner === undefined && kind === "Object") continue;
+    const problem = problemAsJson(inner, path === "" ? name : `${path}.${name}`, depth + 1);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+const MAX_PATH_LENGTH = 200;
+
+function problemOfNumber(value: number, at: string): string | undefined {
+  if (!Number.isFinite(value)) return `${at} is ${value}, which JSON has not`;
+  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined;
+  return `${at} is an integer of 2^53 or more, which may have lost digits: give it as a text`;
+}
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const OPEN = new Set([0x5b, 0x7b]);
 const CLOSE = new Set([0x5d, 0x7d]);
 
-/** Of what is JSON; of anything else it is some number. */
+/** Returns the nesting depth of JSON text; an arbitrary number for any other text. */
 export function jsonDepthOf(text: string): number {
   let depth = 0;
   let deepest = 0;

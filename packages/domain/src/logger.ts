@@ -1,7 +1,7 @@
-/** `message` is the same for all such lines; what is about one thing has its id as a field: `diskId`, `taskId`, `error`. */
+/** `message` is constant for all lines of a kind; ids and details are fields: `diskId`, `taskId`, `error`. */
 type LogLine = (fields: object, message: string) => void;
 
-/** Where lines of a log go. */
+/** Destination of log lines. */
 export interface Logger {
   readonly debug: LogLine;
   readonly info: LogLine;

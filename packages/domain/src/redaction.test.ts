@@ -41,7 +41,7 @@ describe("the redactor", () => {
       expect(redactor.text(given)).to.equal(shown);
     });
 
-  it("hides the beginning of a secret where a text was cut off", () => {
+  it("redacts the beginning of a secret where a text was truncated", () => {
     const BEGINNINGS: [given: string, shown: string][] = [
       ["login with line o", `login with ${R}`],
       ["line line on", `line ${R}`],
@@ -57,7 +57,7 @@ describe("the redactor", () => {
     expect(new Redactor([]).beginning("line o")).to.equal("line o");
   });
 
-  it("hides each line of the certificates of all authorities that a machine trusts, and is quick", () => {
+  it("redacts each line of the certificates of all authorities of a machine, quickly", () => {
     const line = (at: number) => createHash("sha384").update(String(at)).digest("base64");
     const lines = Array.from({ length: 4_000 }, (_, at) => line(at));
     const many = new Redactor([{ ca: `-----BEGIN-----\n${lines.join("\n")}\n` }]);
@@ -66,34 +66,34 @@ describe("the redactor", () => {
     expect(many.text(text)).to.equal(text);
   });
 
-  it("hides the longer of two secrets that overlap", () => {
+  it("redacts the longer of two overlapping secrets", () => {
     expect(new Redactor([["secret", "secret-and-more"]]).text("secret-and-more, secret")).to.equal(`${R}, ${R}`);
   });
 
-  it("has nothing to hide without secrets", () => {
+  it("changes nothing without secrets", () => {
     for (const none of [[], [{}], ["ab", null, true, 7]])
       expect(new Redactor(none).text("ab 7 a.b")).to.equal("ab 7 a.b");
     expect(new Redactor([["a.b*"]]).text("a.b* axb*")).to.equal(`${R} axb*`);
   });
 
-  it("takes half a surrogate pair for what it is", () => {
+  it("accepts half a surrogate pair", () => {
     expect(new Redactor(["half \ud800"]).text("half \ud800!")).to.equal(`${R}!`);
   });
 
-  it("hides in values too, by names as well, and keeps their shape", () => {
+  it("redacts within values, by names as well, and keeps their shape", () => {
     expect(redactor.value({ "line two": [987654, 98765, null, true, { a: "line one!" }] })).to.deep.equal({
       [R]: [R, 98765, null, true, { a: `${R}!` }],
     });
   });
 
-  it("is quick with much that looks like Base64", () => {
+  it("is quick on long text that resembles Base64", () => {
     const text = "A".repeat(1_000_000);
     expect(redactor.text(text)).to.equal(text);
   });
 });
 
-describe("what is secret by its name", () => {
-  it("is under such a name, at any depth, or the password of a URL", () => {
+describe("secrets by name", () => {
+  it("are found at any depth, and as the password of a URL", () => {
     const config = {
       registry: { user: "u", password: "p1" },
       cpis: [{ name: "a", properties: { key: "p2", deep: ["p3"] } }],

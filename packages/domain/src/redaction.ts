@@ -1,7 +1,7 @@
-/** Stands where a secret was. */
+/** Replaces a secret. */
 export const REDACTED = "<redacted>";
 
-/** Names of fields whose values nobody needs to see. */
+/** Names of fields whose values are secret. */
 export const SECRET_NAMES: readonly string[] = [
   "password",
   "passwd",
@@ -16,19 +16,22 @@ export const SECRET_NAMES: readonly string[] = [
   "properties",
 ];
 
-// Shorter texts are no secrets worth the name, and are part of too many words.
+// Shorter texts are not redacted, because they occur in too many words.
 const MIN_SECRET_LENGTH = 4;
 
-/** Hides texts that must not be seen, in whatever others say: log lines, errors, results, traces. */
+/** Replaces secrets in texts from other programs: log lines, errors, results, traces. */
 export class Redactor {
-  /** By their first characters. A regular expression of them all is too large with the certificates of a few authorities. */
+  /**
+   * Forms by their first characters. One regular expression of all forms is too large with the certificates of several
+   * authorities.
+   */
   readonly #formsByStart = new Map<string, Form[]>();
-  /** Which pairs of characters any form begins with, so that most of a text is passed over at once. */
+  /** Pairs of characters with which any form begins, so that most of a text is skipped quickly. */
   readonly #startingPairs: Uint8Array;
 
-  /** Every text and number inside the values given is a secret, in each form in which a program may print it. */
+  /** Redacts every text and number in the given values, in each form in which a program may print it. */
   constructor(values: readonly unknown[]) {
-    // By line as well, since logs come by line.
+    // Includes each line of a text, because logs are processed by line.
     const texts = new Set(values.flatMap(textsIn).flatMap((text) => [text, ...text.split(/\r?\n/).map(trimmed)]));
     const secrets = [...texts].filter(isSecret);
     this.#startingPairs = secrets.length === 0 ? NO_PAIRS : new Uint8Array(2 ** 16);
@@ -52,7 +55,7 @@ export class Redactor {
     return from === 0 ? text : shown + text.slice(from);
   }
 
-  /** A text that was cut off: the beginning of a secret at its end is hidden too. */
+  /** Redacts a truncated text, including the beginning of a secret at its end. */
   beginning(text: string): string {
     const seen = this.text(text);
     for (let at = 0; at + MIN_SECRET_LENGTH <= seen.length; at++) {
@@ -63,7 +66,7 @@ export class Redactor {
     return seen;
   }
 
-  /** A value of JSON, with every text in it, names included, as `text` has it. */
+  /** Redacts all texts in a JSON value, names included, like `text`. */
   value(value: unknown): unknown {
     if (this.#formsByStart.size === 0) return value;
     if (typeof value === "string") return this.text(value);
@@ -85,7 +88,7 @@ export class Redactor {
     return this.#formsByStart.get(text.slice(at, at + MIN_SECRET_LENGTH)) ?? [];
   }
 
-  /** Where a secret ends that begins there; there itself when none does. */
+  /** Returns the end of the secret that begins at `at`; returns `at` when there is none. */
   #endOfSecret(text: string, at: number): number {
     const form = this.#formsAt(text, at).find((each) => text.startsWith(each.text, at));
     if (form === undefined) return at;
@@ -96,7 +99,7 @@ export class Redactor {
   }
 }
 
-/** What in a value is secret by its name, and the passwords in its URLs. */
+/** Returns the values that are secret by their names, and the passwords in URLs. */
 export function secretsNamedIn(value: unknown): unknown[] {
   if (typeof value === "string")
     return [...value.matchAll(/:\/\/[^/@\s:]*:([^/@\s]+)@/g)].map(([, password]) => password);
@@ -106,7 +109,7 @@ export function secretsNamedIn(value: unknown): unknown[] {
 
 interface Form {
   readonly text: string;
-  /** Whatever Base64 follows belongs to it. */
+  /** All Base64 characters that follow belong to the secret. */
   readonly isStem: boolean;
 }
 
@@ -114,7 +117,7 @@ const NO_PAIRS = new Uint8Array();
 
 const BASE64_REST = /[\w+/=-]*/y;
 
-/** Of the low bytes of two characters. */
+/** Combines the low bytes of two characters. */
 const pairAt = (text: string, at: number): number =>
   ((text.charCodeAt(at) & 0xff) << 8) | (text.charCodeAt(at + 1) & 0xff);
 
@@ -131,11 +134,11 @@ function isSecret(text: string): boolean {
   return text.length >= MIN_SECRET_LENGTH && !["true", "false", "null"].includes(text);
 }
 
-/** As it is, in JSON as several languages write it, in JSON within JSON, in XML and in a URL. */
+/** Returns the plain text and its forms in JSON of several languages, in JSON within JSON, in XML and in URLs. */
 function formsOf(text: string): string[] {
   const json = inJson(text);
   const jsons = [json, withCodes(json, /[<>&]/g), withCodes(json, /[\u0080-\uffff]/g), json.replaceAll("/", "\\/")];
-  // Half a surrogate pair has no form in a URL.
+  // Half of a surrogate pair has no form in a URL.
   const inPath = encodeURIComponent(Buffer.from(text, "utf8").toString("utf8"));
   const inForm = new URLSearchParams([["", text]]).toString().slice(1);
   const inUrls = [inPath, inForm].flatMap((url) => [url, url.replace(/%../g, (code) => code.toLowerCase())]);
@@ -144,7 +147,7 @@ function formsOf(text: string): string[] {
 
 const inJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 
-/** As libraries write double and single quotes in XML and HTML. */
+/** Forms in which libraries write double and single quotes in XML and HTML. */
 const XML_QUOTES = [
   ['"', "'"],
   ["&quot;", "'"],
@@ -163,7 +166,9 @@ function withCodes(json: string, which: RegExp): string {
   return json.replace(which, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** What is the same of its Base64 whatever stands before and after it, e.g. a user's name and a line's end. */
+/**
+ * Returns the part of a text's Base64 form that does not depend on its surroundings, e.g. a user name and a line's end.
+ */
 function base64StemsOf(text: string): string[] {
   return [0, 1, 2].flatMap((before) => {
     const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(text, "utf8")]);

@@ -1,7 +1,7 @@
 /**
- * Who a process is, as its certificate says: a URI in the subject alternative name,
- * `spiffe://diskmesh/<role>` or `spiffe://diskmesh/<role>/<name>`. Agents of hosts carry their host id as name, those of
- * VMs their agent id: they have to do with NATS alone, and no service knows them.
+ * Identity of a process in its certificate: a URI in the subject alternative name, `spiffe://diskmesh/<role>` or
+ * `spiffe://diskmesh/<role>/<name>`. Agents of hosts have their host id as name, agents of VMs their agent id. Agents
+ * of VMs connect only to NATS, and no service accepts them.
  */
 export const ROLES = [
   "operator",
@@ -18,7 +18,10 @@ export const ROLES = [
 ] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Of people and their scripts. The first may do everything; all may read, and each of the others does what its name says. */
+/**
+ * Roles of people and their scripts. The first may do everything, all may read, and each of the others may do what its
+ * name says.
+ */
 export const OPERATOR_ROLES: readonly Role[] = ROLES.filter((role) => /^operator(-|$)/.test(role));
 
 export function isOperator(role: Role): boolean {
@@ -27,7 +30,10 @@ export function isOperator(role: Role): boolean {
 
 export interface Identity {
   readonly role: Role;
-  /** The host id or agent id of an agent, the name of a person or script for an operator; empty where one certificate serves all. */
+  /**
+   * Host id or agent id of an agent, or the name of a person or script for an operator; empty where one certificate
+   * serves all.
+   */
   readonly name: string;
 }
 
@@ -37,7 +43,7 @@ export function identityUri(identity: Identity): string {
   return identity.name === "" ? `${PREFIX}${identity.role}` : `${PREFIX}${identity.role}/${identity.name}`;
 }
 
-/** Undefined when the URI names no identity of ours. */
+/** Returns undefined when the URI names no diskmesh identity. */
 export function parseIdentityUri(uri: string): Identity | undefined {
   if (!uri.startsWith(PREFIX)) return undefined;
   const [role, name = "", ...rest] = uri.slice(PREFIX.length).split("/");

@@ -1,22 +1,25 @@
 /**
- * Stamps order attach and detach requests (seed 004): lexicographically by tablet generation, then device generation.
- * Stamps of different tablets, or of different incarnations of one, do not compare; a holder of the one's stamps refuses
- * the other's.
+ * Fencing token that orders attach and detach requests (seed 004): lexicographically by tablet generation, then device
+ * generation. Stamps of different tablets, or of different incarnations of one tablet, are not comparable; an agent
+ * that obeys one refuses the other's.
  */
 export interface Stamp {
   readonly tabletId: string;
-  /** Which life of the tablet gave it. */
+  /** Incarnation of the tablet that gave the stamp. */
   readonly incarnation: string;
   readonly tabletGeneration: number;
   readonly deviceGeneration: number;
 }
 
-/** Negative when `a` is older than `b`, 0 when equal, positive when newer. Both are of the same incarnation of one tablet. */
+/**
+ * Returns a negative number when `a` is older than `b`, 0 when equal, positive when newer. Both must be of the same
+ * incarnation of one tablet.
+ */
 export function compareStamps(a: Stamp, b: Stamp): number {
   return a.tabletGeneration - b.tabletGeneration || a.deviceGeneration - b.deviceGeneration;
 }
 
-/** For error messages: an outdated order says both stamps. */
+/** Formats a stamp for error messages; an error about an outdated order contains both stamps. */
 export function formatStamp(stamp: Stamp): string {
   return `(tablet generation ${stamp.tabletGeneration}, device generation ${stamp.deviceGeneration})`;
 }

@@ -40,14 +40,14 @@ describe("identities", () => {
     "https://diskmesh/operator",
     "",
   ])
-    it(`"${uri}" -> no identity`, () => {
+    it(`"${uri}" is no identity`, () => {
       expect(parseIdentityUri(uri)).to.equal(undefined);
     });
 });
 
 describe("sizes", () => {
   for (const value of [0, -1, 1.5, Number.NaN, 2 ** 63])
-    it(`${value} -> refused, naming the field`, () => {
+    it(`${value} is refused with the field's name`, () => {
       expect(() => parseSizeBytes("size_bytes", value)).to.throw(InvalidArgumentError, "size_bytes");
     });
 });

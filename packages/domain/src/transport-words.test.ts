@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { transportWords } from "./transport-words.js";
 
-/** As OpenSSL 3 in Node writes it. */
+/** Formats an error like OpenSSL 3 in Node. */
 const openssl = (code: string, reason: string, alert: number) =>
   `801CECA6167F0000:error:${code}:SSL routines:ssl3_read_bytes:${reason}:../deps/openssl/openssl/ssl/record/rec_layer_s3.c:1605:SSL alert number ${alert}\n`;
 
@@ -39,12 +39,12 @@ describe("transportWords", () => {
       "h1 is not disk-registry: its certificate names disk-agent h1",
     ],
   ] as const)
-    it(`${said.trim().slice(0, 60)} -> what it means`, () => {
+    it(`${said.trim().slice(0, 60)} has a meaning`, () => {
       if (typeof words === "string") expect(transportWords(said)).to.equal(words);
       else expect(transportWords(said)).to.match(words);
     });
 
-  it("never more than a line, however long what was said is", () => {
+  it("returns one line for a text of any length", () => {
     expect(transportWords(`ECONNREFUSED ${"x\n".repeat(10_000)}`)).to.match(/^.{1,300}$/);
   });
 });

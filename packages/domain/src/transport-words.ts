@@ -1,4 +1,4 @@
-/** What OpenSSL, Node and grpc-js say of a connection that did not come about, and what that means to an operator. */
+/** Messages of OpenSSL, Node and grpc-js about failed connections, and their meaning to an operator. */
 const MEANINGS: readonly (readonly [RegExp, string])[] = [
   [/alert certificate expired/i, "the other side refuses this process's certificate because it has ended: renew it"],
   [/alert certificate revoked/i, "the other side refuses this process's certificate because it is revoked"],
@@ -36,7 +36,7 @@ const MEANINGS: readonly (readonly [RegExp, string])[] = [
 
 const MAX_RAW_LENGTH = 120;
 
-/** In words, with what the library said in brackets; other texts stay as they are. */
+/** Returns the meaning, with the library's text in brackets; returns other texts unchanged. */
 export function transportWords(text: string): string {
   const raw = text
     .replace(/^No connection established\. Last error: /, "")
@@ -44,7 +44,7 @@ export function transportWords(text: string): string {
     .trim();
   const meaning = MEANINGS.find(([pattern]) => pattern.test(raw))?.[1];
   if (meaning === undefined) return raw;
-  // The thread, file and line of OpenSSL's own source say nothing to anybody here.
+  // Removes the thread, file and line of OpenSSL's source.
   const said = raw
     .replace(/[0-9A-F]+:error:[0-9A-F]+:SSL routines:[^:]*:([^:]*):.*$/s, "$1")
     .replace(/\s+/g, " ")

@@ -1,2 +1,2 @@
-/** Of all parts of diskmesh, which are released together. */
+/** Version of all parts of diskmesh, which are released together. */
 export const VERSION = "0.1.0";

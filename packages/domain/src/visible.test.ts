@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { quoted } from "./identifiers.js";
 import { visible, visibleInJson } from "./visible.js";
 
-describe("text from outside that is shown", () => {
+describe("displayed external text", () => {
   const ROWS: readonly (readonly [text: string, shown: string])[] = [
     ["disk \u202egpj.exe", "disk \\u202egpj.exe"],
     ["a\u2066b\u2069\u200b\u00ad\ufeff", "a\\u2066b\\u2069\\u200b\\u00ad\\ufeff"],
@@ -12,7 +12,7 @@ describe("text from outside that is shown", () => {
     ["Zürich \u{1f4be}\t€\n", "Zürich \u{1f4be}\t€\n"],
   ];
   for (const [text, shown] of ROWS)
-    it(`${JSON.stringify(shown)} has no character that is not seen`, () => {
+    it(`${JSON.stringify(shown)} has no invisible character`, () => {
       expect(visible(text)).to.equal(shown);
       const json = JSON.stringify({ text });
       expect(JSON.parse(visible(json))).to.deep.equal({ text });

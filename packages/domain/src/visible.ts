@@ -1,15 +1,15 @@
 /**
- * Characters that no terminal, page or log shows as such: controls but line feed and tab, format characters, of which
- * some turn the direction of the text around them, and separators of lines.
+ * Characters that terminals, pages and logs do not display: controls except line feed and tab, format characters, some
+ * of which change the direction of surrounding text, and line separators.
  */
 const INVISIBLE = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Returns the text with its invisible characters as JSON escapes, e.g. `\u202e`. JSON still means the same. */
+/** Returns the text with invisible characters as JSON escapes, e.g. `\u202e`, which keep the meaning of JSON. */
 export function visible(text: string): string {
   return text.replace(INVISIBLE, escaped);
 }
 
-/** Returns JSON in whose texts the invisible characters are as `visible` has them, for a reader that shows the texts. */
+/** Returns JSON whose texts contain `visible`'s escapes, for readers that display the texts. */
 export function visibleInJson(json: string): string {
   return json.replace(INVISIBLE, (character) => escaped(character).replaceAll("\\", "\\\\"));
 }

@@ -14,7 +14,7 @@ const MAX_LINE_LENGTH = 1_000;
 const TAIL_LENGTH = 4_096;
 const SECOND_MS = 1_000;
 
-/** What a driver writes to its standard output and error: lines of the log, so many and no more. */
+/** A driver's standard output and error: lines of the log, up to a limit per second. */
 export class DriverOutput {
   readonly #options: DriverOutputOptions;
   #secondBeganMs = Number.NEGATIVE_INFINITY;

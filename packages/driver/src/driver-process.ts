@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import {
@@ -22,7 +23,7 @@ import { readLines } from "./lines.js";
 import { type CalledMethod, type DriverListing, parseListing, secretsOf } from "./listing.js";
 import type { FailureKind } from "./method.js";
 import { type DriverOffers, Offers } from "./offers.js";
-import { processUse } from "./process-use.js";
+import { type GroupUse, groupUse, killGroup, MARK } from "./process-group.js";
 import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
 
 const RUNNER = fileURLToPath(new URL("./driver-runner.js", import.meta.url));
@@ -30,6 +31,7 @@ const RUNNER = fileURLToPath(new URL("./driver-runner.js", import.meta.url));
 /** Nothing of the service's own: no secrets, no addresses, no options of Node. */
 const ENVIRONMENT = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG: "C.UTF-8" };
 const LINE_MARGIN_BYTES = 65_536;
+const RETRY_FULL_MS = 1_000;
 
 export interface DriverProcessOptions {
   readonly package: string;
@@ -65,6 +67,11 @@ const ERRORS: Readonly<Record<FailureKind, new (message: string, details?: Error
   failed: DriverError,
 };
 
+function notBegun(driver: string, reason: string): UnavailableError {
+  const text = `driver ${driver} has ended, and the method was not begun: ${reason}`;
+  return new UnavailableError(text, { about: { driver } });
+}
+
 /** One life of a driver's process. It is ended for whatever it does beyond its limits, with the reason. */
 export class DriverProcess {
   readonly #options: DriverProcessOptions;
@@ -78,6 +85,13 @@ export class DriverProcess {
   #listing: DriverListing | undefined;
   #reason: string | undefined;
   #hasExited = false;
+  #hasEnded = false;
+  /** Every process that it starts inherits this. */
+  readonly #mark = randomUUID();
+  /** The processor time that it and what it started used beyond their share. */
+  #burstMs = 0;
+  #usedMs = 0;
+  #lookedAtMs = performance.now();
   /** How much of a processor it had used when it was last asked whether it is there, and has not answered. */
   #pingedAtProcessorMs: number | undefined;
 
@@ -86,18 +100,19 @@ export class DriverProcess {
     const { limits, settings, nodeId, log } = options;
     this.#child = spawn(process.execPath, [`--max-old-space-size=${limits.maxMemoryMib}`, RUNNER], {
       cwd: "/",
-      env: ENVIRONMENT,
+      env: { ...ENVIRONMENT, [MARK]: this.#mark },
       // A group of its own, so that what it started ends with it.
       detached: true,
       stdio: ["pipe", "pipe", "pipe", "pipe"],
     });
     this.#child.on("error", (error) => this.#end(`its process cannot be started: ${error.message}`));
-    this.#child.on("exit", (code, signal) => {
-      this.#reason ??= signal === null ? `its process exited with code ${code}` : this.#endedBy(signal);
+    this.#child.on("exit", () => {
       this.#killGroup();
       this.#hasExited = true;
+      // A process that escaped may hold its pipes open for ever.
+      this.#after(limits.drainMs, () => this.#dropPipes());
     });
-    this.#child.on("close", () => this.#end(this.#reason ?? "its process ended"));
+    this.#child.on("close", () => this.#end(this.#exitReason()));
     this.#output = new DriverOutput({
       limits,
       log,
@@ -113,17 +128,20 @@ export class DriverProcess {
     });
     this.#listen();
     this.#tell({ type: "load", package: options.package, settings, nodeId, maxAnswerBytes: limits.maxAnswerBytes });
-    this.#after(limits.loadTimeoutMs, () => `it did not load within ${limits.loadTimeoutMs} ms`);
+    this.#after(limits.loadTimeoutMs, () => this.kill(`it did not load within ${limits.loadTimeoutMs} ms`));
   }
 
-  /** What the method answers. Rejects with an error of the domain. */
+  /** Resolves with the method's answer. Rejects with an error of the domain. */
   async call(call: DriverCall): Promise<unknown> {
     const { kind, method, httpMethod, args, nodeId, validateOnly, timeoutMs, signal } = call;
     signal.throwIfAborted();
+    if (this.#hasExited || this.#reason !== undefined)
+      throw notBegun(this.#options.package, this.#reason ?? this.#exitReason());
     const { maxConcurrentCalls } = this.#options.limits;
     if (this.#running.size >= maxConcurrentCalls)
       throw new ResourceExhaustedError(
         `${maxConcurrentCalls} calls of the driver run, which is the limit: try again later`,
+        { about: { driver: this.#options.package }, retryAfterMs: RETRY_FULL_MS },
       );
     const id = ++this.#lastCall;
     this.#secrets.begin(id, secretsOf(this.#listing, call));
@@ -145,8 +163,10 @@ export class DriverProcess {
         this.#tell({ type: "call", id, kind, method, httpMethod, args, nodeId, validateOnly });
       });
     } catch (error) {
-      // A driver that heeds fails in its own words, which nobody asked for.
-      throw why !== undefined && this.#reason === undefined ? why : error;
+      // A driver that heeds fails in its own words, which nobody asked for. One that does not heed is killed.
+      if (why === undefined && validateOnly && this.#reason !== undefined)
+        throw notBegun(this.#options.package, this.#reason);
+      throw why ?? error;
     } finally {
       this.#running.delete(id);
       this.#secrets.end(id);
@@ -158,20 +178,34 @@ export class DriverProcess {
   /** Looks from time to time whether it is within its limits, and still there. */
   async look(): Promise<void> {
     const { pid } = this.#child;
-    const use = pid === undefined ? undefined : await processUse(pid);
+    const use = pid === undefined ? undefined : await groupUse(pid);
     if (use === undefined || this.#reason !== undefined) return;
     const { maxMemoryMib, maxTurnProcessorMs } = this.#options.limits;
-    // What is not on V8's heap counts as well, beyond what Node itself takes.
+    // Memory outside V8's heap counts as well, beyond the share of Node itself.
     const maxProcessMib = 2 * maxMemoryMib + 128;
     if (use.memoryBytes > maxProcessMib * 1_048_576)
       return this.kill(
-        `it took ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory, and may take ${maxProcessMib} MiB`,
+        `it and what it started took ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory, and may take ${maxProcessMib} MiB`,
       );
+    this.#countProcessor(use);
     if (this.#pingedAtProcessorMs === undefined) {
-      this.#pingedAtProcessorMs = use.processorMs;
+      this.#pingedAtProcessorMs = use.ownProcessorMs;
       this.#tell({ type: "ping" });
-    } else if (use.processorMs - this.#pingedAtProcessorMs > maxTurnProcessorMs)
+    } else if (use.ownProcessorMs - this.#pingedAtProcessorMs > maxTurnProcessorMs)
       this.kill(`it kept its event loop busy for more than ${maxTurnProcessorMs} ms of a processor`);
+  }
+
+  #countProcessor({ processorMs }: GroupUse): void {
+    const { maxProcessorShare, maxProcessorBurstMs } = this.#options.limits;
+    const nowMs = performance.now();
+    const allowedMs = (nowMs - this.#lookedAtMs) * maxProcessorShare;
+    this.#burstMs = Math.max(0, this.#burstMs + processorMs - this.#usedMs - allowedMs);
+    this.#usedMs = processorMs;
+    this.#lookedAtMs = nowMs;
+    if (this.#burstMs > maxProcessorBurstMs)
+      this.kill(
+        `it and what it started used ${maxProcessorBurstMs} ms of processors more than ${maxProcessorShare} of one`,
+      );
   }
 
   /** Ends it at once. The first reason counts. */
@@ -240,12 +274,18 @@ export class DriverProcess {
     if (stdin?.writable) stdin.write(`${JSON.stringify(message)}\n`);
   }
 
-  #after(ms: number, reason: () => string): void {
-    const timer = setTimeout(() => this.kill(reason()), ms);
-    this.#timers.add(timer);
+  #after(ms: number, act: () => void): void {
+    this.#timers.add(setTimeout(act, ms));
   }
 
-  #endedBy(signal: string): string {
+  #dropPipes(): void {
+    for (const pipe of this.#child.stdio) pipe?.destroy();
+    this.#end(this.#exitReason());
+  }
+
+  #exitReason(): string {
+    const { exitCode, signalCode: signal } = this.#child;
+    if (signal === null) return `its process exited with code ${exitCode}`;
     if (this.#output.tail.includes("heap out of memory"))
       return `it ran out of its ${this.#options.limits.maxMemoryMib} MiB of memory`;
     return `its process was ended by ${signal}`;
@@ -254,15 +294,12 @@ export class DriverProcess {
   /** Once it has exited, and all that it left was killed, its number may be another's. */
   #killGroup(): void {
     const { pid } = this.#child;
-    if (pid === undefined || this.#hasExited) return;
-    try {
-      process.kill(-pid, "SIGKILL");
-    } catch {
-      // Nothing of it runs any more.
-    }
+    if (pid !== undefined && !this.#hasExited) killGroup(pid, this.#mark);
   }
 
   #end(reason: string): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     for (const timer of this.#timers) clearTimeout(timer);
     this.#reason ??= reason;
     const ended = this.#reason;

@@ -1,12 +1,13 @@
-import { createRequire } from "node:module";
+import { createRequire, register } from "node:module";
 import { Socket } from "node:net";
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
-import { isJsonObject, messageOf } from "@diskmesh/domain";
+import { isJsonObject, messageOf, problemAsJson } from "@diskmesh/domain";
 import type { DriverEnvironment } from "./driver.js";
 import { readLines } from "./lines.js";
 import { failureKindOf, MethodError } from "./method.js";
+import { killGroup, MARK } from "./process-group.js";
 import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
 import { type LoadedDriver, loadedDriver } from "./published.js";
 
@@ -15,6 +16,14 @@ import { type LoadedDriver, loadedDriver } from "./published.js";
 const MAX_REASON_LENGTH = 2_000;
 const FATAL_EXIT_CODE = 70;
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
+
+/** Finds `@diskmesh/driver` for a driver whose folder may be anywhere: its own, or else the one that the service has. */
+const FIND_DRIVER_PACKAGE = `
+export const resolve = (specifier, context, next) =>
+  specifier === "@diskmesh/driver"
+    ? next(specifier, context).catch(() => next(specifier, { ...context, parentURL: ${JSON.stringify(import.meta.url)} }))
+    : next(specifier, context);
+`;
 
 const answers = new Socket({ fd: ANSWERS_FD, readable: false, writable: true });
 const running = new Map<number, AbortController>();
@@ -64,6 +73,7 @@ async function load(message: Extract<ToDriver, { type: "load" }>): Promise<void>
     const { package: name } = message;
     // A folder is what its package.json says, as with require.
     const found = isAbsolute(name) ? pathToFileURL(createRequire(import.meta.url).resolve(name)).href : name;
+    if (isAbsolute(name)) register(`data:text/javascript,${encodeURIComponent(FIND_DRIVER_PACKAGE)}`);
     const module = (await import(found)) as { readonly default?: unknown };
     const loaded = loadedDriver(module.default, message.settings, (settings) =>
       environmentOf(settings, message.nodeId),
@@ -98,8 +108,9 @@ async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void>
 
 function checkedText(value: unknown): string {
   if (value === undefined) return "null";
+  const problem = problemAsJson(value);
+  if (problem !== undefined) throw new MethodError("failed", `the method answered what is no JSON: ${problem}`);
   const text = JSON.stringify(value);
-  if (text === undefined) throw new MethodError("failed", "the method answered what is no JSON");
   if (Buffer.byteLength(text) > maxAnswerBytes)
     throw new MethodError(
       "failed",
@@ -121,13 +132,18 @@ function heed(message: ToDriver): void {
   }
 }
 
+/** Ends what the driver started, and the driver. */
+function endAll(): void {
+  killGroup(process.pid, process.env[MARK] ?? "");
+}
+
 process.on("uncaughtException", (error, origin) => {
   const how = origin === "unhandledRejection" ? "a promise was rejected and nobody heard" : "nobody caught";
   fail(`${how}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
 });
 // The service has gone. A thread sees to it where this one never gets here.
-process.stdin.on("end", () => process.exit(0));
-answers.on("error", () => process.exit(0));
+process.stdin.on("end", endAll);
+answers.on("error", endAll);
 new Worker(new URL("./orphan-watch.js", import.meta.url), { workerData: process.ppid, execArgv: [] }).unref();
 readLines(process.stdin, {
   maxLineBytes: MAX_LINE_BYTES,

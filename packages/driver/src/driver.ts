@@ -9,11 +9,11 @@ export interface DriverDevice {
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
   readonly serialNumber: string;
-  /** Whether the agent holds it open, so that it can be probed. */
+  /** True when the agent holds the device open, so that it can be probed. */
   readonly attached: boolean;
 }
 
-/** What a driver works with. Beside it a driver has what its process may do: it runs as the user of its service. */
+/** The environment of a driver. Its process has the rights of the user of its service. */
 export interface DriverEnvironment<Settings = unknown> {
   /** From the config of the service, as the driver's own schema made them. */
   readonly settings: Settings;
@@ -35,7 +35,7 @@ export class Driver<Settings = unknown> {
   /** The name in paths: letters, digits, `-` and `_`. */
   static readonly driverName: string = "";
   static readonly description: string = "";
-  /** Of the driver's settings; without one it takes none. */
+  /** The schema of the driver's settings; a driver without one takes none. */
   static readonly settings: z.ZodType | undefined = undefined;
 
   constructor(protected readonly environment: DriverEnvironment<Settings>) {}
@@ -44,7 +44,7 @@ export class Driver<Settings = unknown> {
   start(): void | Promise<void> {}
 }
 
-/** What a driver of former times has: one function for whatever is called. Declare methods instead. */
+/** A driver of the former kind: one function for every call. Declare methods instead. */
 export interface LegacyDriver {
   vendorPassthru?(method: string, args: JsonObject, call: MethodCall): unknown;
   driverVendorPassthru?(method: string, args: JsonObject, call: MethodCall): unknown;

@@ -1,6 +1,15 @@
-import { readFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { DriverError, InvalidArgumentError, type Logger, NotFoundError, TimeoutError } from "@diskmesh/domain";
+import {
+  DriverError,
+  InvalidArgumentError,
+  type Logger,
+  NotFoundError,
+  ResourceExhaustedError,
+  TimeoutError,
+} from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -8,6 +17,18 @@ import { DRIVER_LIMITS, type DriverCall, DriverHost, driversConfig, KeptCalls } 
 import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "./testing/index.js";
 
 const LIMITS = { maxMemoryMib: 64, maxTurnProcessorMs: 300, cancelGraceMs: 300, maxOutputBytesPerSecond: 262_144 };
+
+/** A service whose driver has started a process, whose number it prints. */
+const SERVICE = `
+import { DriverHost } from ${JSON.stringify(new URL("./host.js", import.meta.url))};
+const log = { debug() {}, info() {}, warn() {}, error() {} };
+const drivers = [{ package: ${JSON.stringify(MISBEHAVING_DRIVER)}, settings: {} }];
+const host = new DriverHost({ drivers, random: Math.random, log });
+await host.settled();
+const rest = { httpMethod: "POST", nodeId: "", validateOnly: false, timeoutMs: 60_000, signal: new AbortController().signal };
+const call = { kind: "node", method: "leave_child", args: { hidden: false, exits: false }, ...rest };
+console.log((await host.call("misbehaving", call)).pid);
+`;
 
 function recordingLog() {
   const lines: { readonly level: string; readonly message: string; readonly [field: string]: unknown }[] = [];
@@ -143,7 +164,7 @@ describe("the host of drivers", () => {
 
     it("its process -> has no environment, arguments or folder of the service", async () => {
       const seen = (await it_.call("sample", "surroundings")) as { env: object; argv: string[]; cwd: string };
-      expect(Object.keys(seen.env)).to.have.members(["PATH", "LANG"]);
+      expect(Object.keys(seen.env)).to.have.members(["PATH", "LANG", "DISKMESH_DRIVER_PROCESS"]);
       expect({ argv: seen.argv, cwd: seen.cwd }).to.deep.equal({ argv: [], cwd: "/" });
     });
 
@@ -173,7 +194,7 @@ describe("the host of drivers", () => {
       ["flood", /wrote more than 262144 bytes within a second/],
       ["flood_answers", /asked for more than/],
       ["memory", /memory/],
-      ["deaf", /did not return within 50 ms, nor when it was cancelled/, 50],
+      ["deaf", /did not return within 50 ms/, 50],
     ];
     for (const [method, reason, timeoutMs = 60_000] of rows)
       it(`${method} -> is told, harms nobody else, and is started again`, async function () {
@@ -181,7 +202,10 @@ describe("the host of drivers", () => {
         const told = it_.lines.length;
         const call = it_.call("misbehaving", method, { timeoutMs });
         if (method === "busy_later") expect(await call).to.equal("soon");
-        else expect((await rejection(call, DriverError)).message).to.match(reason);
+        else
+          expect((await rejection<Error>(call, method === "deaf" ? TimeoutError : DriverError)).message).to.match(
+            reason,
+          );
         const failed = await eventually(() => {
           const line = it_.lines.slice(told).find(({ message }) => message.startsWith("a driver failed"));
           if (line === undefined) throw new Error("the log has not said so yet");
@@ -211,9 +235,96 @@ describe("the host of drivers", () => {
       await eventually(async () => (await it_.call("misbehaving", "fine")) === "fine");
     });
 
+    it("an answer that JSON would change -> is refused, and named", async () => {
+      const odd = (what: string): Promise<unknown> => it_.call("misbehaving", "odd", { args: { what } });
+      for (const [what, says] of [
+        ["Map", "list.0 is of type Map"],
+        ["Set", "list.0 is of type Set"],
+        ["generator", "list.0 is of type Generator"],
+        ["bytes", "list.0 is of type Uint8Array"],
+        ["NaN", "list.0 is NaN"],
+        ["infinity", "list.0 is Infinity"],
+        ["integer", "list.0 is an integer of 2^53 or more"],
+        ["bigint", "list.0 is of type bigint"],
+      ] as const)
+        await rejection(odd(what), DriverError, `the method answered what is no JSON: ${says}`);
+      expect(await odd("date")).to.deep.equal({ list: ["1970-01-01T00:00:00.000Z"] });
+    });
+
     it("an answer that is too long -> is refused", async () => {
       await rejection(it_.call("misbehaving", "huge"), DriverError, "the limit is 1048576 bytes");
     });
+  });
+
+  it("more calls at once than it may have -> refused, with when to try again", async () => {
+    const { host, call } = await startHost([{ package: SAMPLE_DRIVER }], { maxConcurrentCalls: 1 });
+    const first = call("sample", "sleep", { args: { ms: 60_000 } });
+    const { retryAfterMs } = await rejection(
+      call("sample", "none"),
+      ResourceExhaustedError,
+      "1 calls of the driver run",
+    );
+    expect(retryAfterMs).to.equal(1_000);
+    await host.close();
+    await rejection(first, DriverError);
+  });
+
+  describe("what a driver started", () => {
+    const isThere = (pid: number): boolean => {
+      try {
+        return readFileSync(`/proc/${pid}/stat`, "latin1").split(") ")[1]?.[0] !== "Z";
+      } catch {
+        return false;
+      }
+    };
+    const childOf = async (call: Promise<unknown>): Promise<number> => Number(((await call) as { pid: number }).pid);
+
+    it("ends with it, in a session of its own too", async () => {
+      const { host, call } = await startHost([{ package: MISBEHAVING_DRIVER }]);
+      const pid = await childOf(call("misbehaving", "leave_child", { args: { hidden: false, exits: false } }));
+      expect(isThere(pid)).to.equal(true);
+      await host.close();
+      await eventually(() => expect(isThere(pid)).to.equal(false));
+    });
+
+    it("holds its pipes, and cannot be found -> the driver ends, calls fail, and it is started again", async () => {
+      const { host, call } = await startHost([{ package: MISBEHAVING_DRIVER }], { drainMs: 50 });
+      const under = call("misbehaving", "deaf");
+      const pid = await childOf(call("misbehaving", "leave_child", { args: { hidden: true, exits: true } }));
+      try {
+        await rejection(under, DriverError, "exited with code 3");
+        await eventually(async () => expect(await call("misbehaving", "fine")).to.equal("fine"));
+        expect(isThere(pid)).to.equal(true);
+      } finally {
+        process.kill(pid, "SIGKILL");
+        await host.close();
+      }
+    });
+
+    it("ends with a service that is killed", async () => {
+      const service = spawn(process.execPath, ["--input-type=module", "-e", SERVICE], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      const [text] = (await once(service.stdout, "data")) as [Buffer];
+      const pid = Number(text);
+      expect(isThere(pid)).to.equal(true);
+      service.kill("SIGKILL");
+      await eventually(() => expect(isThere(pid)).to.equal(false));
+    });
+
+    const counted = { maxProcessorShare: 0, maxProcessorBurstMs: 2_000 };
+    for (const [method, reason] of [
+      ["busy_thread", /used 2000 ms of processors more than 0 of one/],
+      ["busy_child", /used 2000 ms of processors more than 0 of one/],
+      ["memory_child", /it and what it started took \d+ MiB of memory/],
+    ] as const)
+      it(`${method} -> counts as the driver's own`, async function () {
+        this.timeout(60_000);
+        if (method === "busy_thread") leaveToVerify(this);
+        const { host, call } = await startHost([{ package: MISBEHAVING_DRIVER }], counted);
+        expect((await rejection(call("misbehaving", method), DriverError)).message).to.match(reason);
+        await host.close();
+      });
   });
 
   it("one that cannot be loaded -> its reason, while others serve", async () => {
@@ -229,6 +340,15 @@ describe("the host of drivers", () => {
     expect(second).to.contain("@diskmesh/no-such-driver");
     expect(third).to.contain("its settings are wrong");
     expect(await call("sample", "none")).to.equal(null);
+    await host.close();
+  });
+
+  it("the example, copied to a folder elsewhere -> finds what it imports, and runs", async () => {
+    const copied = temporaryFolder();
+    cpSync(new URL("../../../deploy/example-driver", import.meta.url), copied, { recursive: true });
+    const { host, call } = await startHost([{ package: copied, settings: { slots: 60 } }]);
+    expect(host.drivers()[0]?.problem).to.equal("");
+    expect(await call("shelf", "models", { kind: "driver" })).to.deep.equal({ models: ["S24", "S60"] });
     await host.close();
   });
 

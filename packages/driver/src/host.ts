@@ -68,7 +68,7 @@ export class DriverHost {
     }));
   }
 
-  /** What drivers have said of themselves, those that do not run now included. */
+  /** Returns the last listing of each driver, those that do not run now included. */
   listings(): DriverListing[] {
     return this.#drivers.flatMap((driver) =>
       driver.listing === undefined || this.#isSecond(driver) ? [] : [driver.listing],
@@ -88,7 +88,7 @@ export class DriverHost {
     return driver.call(call);
   }
 
-  /** What is said of a call, without its secret arguments. */
+  /** Returns a text about a call without its secret arguments. */
   hide(name: string, call: CalledMethod, text: string): string {
     const listing = this.listings().find((each) => each.name === name);
     return new Redactor(secretsOf(listing, call)).text(text);

@@ -2,12 +2,12 @@ import { CancelledError, DomainError, messageOf } from "@diskmesh/domain";
 import type { DriverCall } from "./driver-process.js";
 import type { CalledMethod } from "./listing.js";
 
-/** What became of a call: the beginning of its answer as JSON, or how it failed. Secret arguments are hidden in both. */
+/** The outcome of a call: the beginning of its answer as JSON, or its failure. Secret arguments are hidden in both. */
 type KeptOutcome =
   | { readonly failed: false; readonly text: string }
   | { readonly failed: true; readonly reason: string; readonly message: string };
 
-/** What of a host of drivers is called. */
+/** The part of a host of drivers that runs calls. */
 interface CalledHost {
   call(name: string, call: DriverCall): Promise<unknown>;
   hide(name: string, call: CalledMethod, text: string): string;
@@ -32,7 +32,7 @@ export class KeptCalls {
     return this.#calls.get(callId);
   }
 
-  /** Of an id that no call had before. */
+  /** Begins a call with a new id. */
   begin(host: CalledHost, callId: string, driver: string, call: KeptDriverCall): KeptCall {
     const abort = new AbortController();
     const ended = host.call(driver, { ...call, validateOnly: false, signal: abort.signal }).then(

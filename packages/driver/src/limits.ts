@@ -2,7 +2,7 @@ import { type BackoffLimits, MIB_BYTES } from "@diskmesh/domain";
 
 /** Limits of the process of one driver. A process that exceeds one is ended and started again. */
 export interface DriverLimits {
-  /** Memory of its JavaScript; the process may take twice as much and 128 MiB. */
+  /** Memory of its JavaScript; the process and what it started may take twice as much and 128 MiB. */
   readonly maxMemoryMib: number;
   readonly loadTimeoutMs: number;
   /** Time for a method for which a caller waits. */
@@ -13,6 +13,10 @@ export interface DriverLimits {
   readonly cancelGraceMs: number;
   /** Processor time of one turn of its event loop. */
   readonly maxTurnProcessorMs: number;
+  /** Share of one processor that the process and what it started may use in the long run. */
+  readonly maxProcessorShare: number;
+  /** Processor time that they may use beyond that share. */
+  readonly maxProcessorBurstMs: number;
   /** Calls of its methods at once; more are refused. */
   readonly maxConcurrentCalls: number;
   readonly maxAnswerBytes: number;
@@ -20,6 +24,8 @@ export interface DriverLimits {
   readonly maxOutputBytesPerSecond: number;
   /** Lines of its output that go into the log; the others are counted. */
   readonly maxLogLinesPerSecond: number;
+  /** Time after its exit in which its pipes are still read. */
+  readonly drainMs: number;
   /** Between an end of its process and the next start. */
   readonly restart: BackoffLimits;
 }
@@ -34,10 +40,14 @@ export const DRIVER_LIMITS: DriverLimits = {
   asyncTimeoutMs: 3_600_000,
   cancelGraceMs: 5_000,
   maxTurnProcessorMs: 5_000,
+  // A whole processor for a minute.
+  maxProcessorShare: 0.5,
+  maxProcessorBurstMs: 30_000,
   maxConcurrentCalls: 64,
   // Passes in one message of gRPC, which holds 4 MiB.
   maxAnswerBytes: MIB_BYTES,
   maxOutputBytesPerSecond: MIB_BYTES,
   maxLogLinesPerSecond: 10,
+  drainMs: 1_000,
   restart: { minDelayMs: 1_000, maxDelayMs: 60_000 },
 };

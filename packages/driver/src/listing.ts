@@ -31,16 +31,16 @@ const listing = z.strictObject({
   description: z.string().regex(LINE, "a description is one line of up to 1000 characters"),
   nodeMethods: methods,
   driverMethods: methods,
-  /** Whether one function of former times takes every other method of that kind. */
+  /** True when one function of the former kind takes every other method of that kind. */
   catchAll: z.strictObject({ node: z.boolean(), driver: z.boolean() }),
 });
 
 /** One method as it is listed and called. */
 export type ListedMethod = z.output<typeof method>;
-/** What a driver says that it can do. */
+/** A driver's listing of its methods. */
 export type DriverListing = z.output<typeof listing>;
 
-/** What a driver's process says, which nobody has looked at before. Throws an error that says what is wrong with it. */
+/** Parses the unchecked listing of a driver's process. Throws an error that names the fault. */
 export function parseListing(value: unknown): DriverListing {
   const parsed = listing.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -48,7 +48,7 @@ export function parseListing(value: unknown): DriverListing {
   throw new TypeError(`${issue?.path.map(String).join(".") ?? ""}: ${issue?.message ?? "no listing"}`.slice(0, 500));
 }
 
-/** As what a catch-all takes any name: as it was before methods were declared. */
+/** Returns the method that a catch-all stands for, under any name. */
 export function catchAllMethod(kind: MethodKind): Omit<ListedMethod, "name"> {
   // Those of nodes were tasks, those of drivers were not, and all were by POST.
   const isNode = kind === "node";

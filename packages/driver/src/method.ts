@@ -1,14 +1,14 @@
 import type { JsonObject } from "@diskmesh/domain";
 import * as z from "zod";
 
-/** Who may call a method: readers may look, callers may change what can be changed back, the rest is for administrators. */
+/** Scopes of callers: readers may look, callers may change what can be changed back, the rest is for administrators. */
 export const METHOD_SCOPES = ["read", "call", "admin"] as const;
 type MethodScope = (typeof METHOD_SCOPES)[number];
 
-/** Of which kind a method is: of a node, run on that host by its agent, or of the driver itself, run by the director. */
+/** A method is of a node, run on that host by its agent, or of the driver itself, run by the director. */
 export type MethodKind = "node" | "driver";
 
-/** What a method is given besides its arguments. */
+/** The inputs of a method besides its arguments. */
 export interface MethodCall {
   /** The verb that it was called with, in capitals. */
   readonly httpMethod: string;
@@ -18,7 +18,7 @@ export interface MethodCall {
   readonly signal: AbortSignal;
 }
 
-/** What is said of a method where it is written. */
+/** The declaration of a method, beside its code. */
 export interface Declaration<Arguments extends z.ZodObject> {
   /** The verbs that it answers to: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS. */
   readonly httpMethods: readonly string[];
@@ -35,7 +35,7 @@ export interface Declaration<Arguments extends z.ZodObject> {
 }
 
 export interface NodeDeclaration<Arguments extends z.ZodObject> extends Declaration<Arguments> {
-  /** Whether nothing else that needs the node's lock may run there meanwhile; true by default. */
+  /** True when no other work that needs the node's lock may run there meanwhile; true by default. */
   readonly exclusiveLock?: boolean;
 }
 
@@ -82,7 +82,7 @@ function declare<Arguments extends z.ZodObject>(
   run: Run<Arguments>,
 ): DeclaredMethod {
   const schema: z.ZodObject = args ?? z.strictObject({});
-  // What is not declared is refused rather than dropped.
+  // Undeclared arguments are refused rather than dropped.
   const strict = schema.def.catchall === undefined ? schema.strict() : schema;
   return {
     [DECLARED]: kind,
@@ -103,7 +103,7 @@ export function secret<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema.meta({ ...schema.meta(), writeOnly: true }) as Schema;
 }
 
-/** What a method may throw to say which kind of failure it was; anything else is "failed". */
+/** The kinds of failures that a method may throw; anything else is "failed". */
 const FAILURE_KINDS = ["invalid", "not_found", "conflict", "unavailable", "failed"] as const;
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 

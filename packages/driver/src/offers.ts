@@ -2,7 +2,7 @@ import { isJsonObject, messageOf } from "@diskmesh/domain";
 import type { DriverEnvironment } from "./driver.js";
 import type { ToDriver } from "./protocol.js";
 
-/** What a service does for drivers. */
+/** The services that a driver's host offers to it. */
 export interface DriverOffers extends Pick<DriverEnvironment, "devices" | "probe"> {
   /** `from` is the package of the driver. */
   warnOf(deviceId: string, message: string | undefined, from: string): Promise<void>;
@@ -71,7 +71,7 @@ export class Offers {
   }
 }
 
-/** Of a service that has no devices. */
+/** The offers of a service without devices. */
 export const noOffers: DriverOffers = {
   devices: async () => [],
   probe: () => Promise.reject(new Error("there are no devices here: drivers see those of a node in its agent")),

@@ -1,10 +1,10 @@
 import type { JsonObject } from "@diskmesh/domain";
 import type { FailureKind, MethodKind } from "./method.js";
 
-/** Of the process's pipes, the one that its answers go to. */
+/** The pipe of the driver's process that carries its answers. */
 export const ANSWERS_FD = 3;
 
-/** What a host tells a driver's process, a line of JSON each. */
+/** A message from a host to a driver's process, a line of JSON each. */
 export type ToDriver =
   | {
       readonly type: "load";
@@ -28,7 +28,7 @@ export type ToDriver =
   | { readonly type: "ping" }
   | { readonly type: "told"; readonly id: number; readonly value?: unknown; readonly error?: string };
 
-/** What a driver's process tells its host. */
+/** A message from a driver's process to its host. */
 export type FromDriver =
   | { readonly type: "loaded"; readonly listing: unknown }
   /** It will end: it could not be loaded, or something was thrown that nobody caught. */

@@ -30,7 +30,7 @@ export class SupervisedDriver {
   #closed: (() => void) | undefined;
   #loadedAtMs: number | undefined;
   #toldOfCatchAll = false;
-  /** What it said last; undefined until it was loaded for the first time. */
+  /** The latest listing; undefined until the driver was loaded for the first time. */
   listing: DriverListing | undefined;
   state: DriverState = "starting";
   /** Why it failed last; empty while it runs. */

@@ -31,7 +31,7 @@ describe("a file's lock", () => {
   };
   const facts = () => fstatSync(open(), { bigint: true });
 
-  it("is one open's, also in one process, until that is closed", () => {
+  it("belongs to one open file description, even within a process, until that is closed", () => {
     const first = openSync(path, "r+");
     expect(lockFile(first)).to.deep.equal({ outcome: "locked" });
     const second = open();
@@ -43,7 +43,7 @@ describe("a file's lock", () => {
     expect(lockFile(second)).to.deep.equal({ outcome: "locked" });
   });
 
-  it("an open that cannot be locked -> the reason", () => {
+  it("reports why a file cannot be locked", () => {
     const fd = openSync(path, "r");
     opened.push(fd);
     const attempt = lockFile(fd);
@@ -54,7 +54,7 @@ describe("a file's lock", () => {
   });
 
   for (const kind of ["posix", "ofd", "ofd byte"] satisfies OutsiderLock[])
-    it(`${kind} of another program -> held, and it is named`, async function () {
+    it(`reports held and names the holder when another program has ${kind}`, async function () {
       skipWithout(this, "python3");
       await using outsider = await Outsider.lock(path, kind);
       expect(outsider.said).to.equal("locked");
@@ -62,7 +62,7 @@ describe("a file's lock", () => {
       expect(await describeHolder(facts())).to.equal(`process ${outsider.pid} (python3)`);
     });
 
-  it("flock of another program -> named, though Linux does not keep anybody out by it", async function () {
+  it("names the holder of a flock, although Linux does not let it exclude our lock", async function () {
     skipWithout(this, "python3");
     expect(await describeFlockHolder(facts())).to.equal(undefined);
     await using outsider = await Outsider.lock(path, "flock");
@@ -70,7 +70,7 @@ describe("a file's lock", () => {
     expect(await describeFlockHolder(facts())).to.equal(`process ${outsider.pid} (python3)`);
   });
 
-  it("flock of util-linux -> named", async function () {
+  it("names util-linux flock as the holder", async function () {
     if (spawnSync("flock", ["--version"]).error) skipBecause(this, "flock is not on PATH");
     const holder = spawn("flock", [path, "cat"], { stdio: ["pipe", "pipe", "inherit"] });
     holder.stdin.write("locked");
@@ -82,14 +82,14 @@ describe("a file's lock", () => {
   });
 
   for (const kind of ["posix", "ofd"] satisfies OutsiderLock[])
-    it(`keeps out ${kind} of another program`, async function () {
+    it(`excludes ${kind} of another program`, async function () {
       skipWithout(this, "python3");
       lockFile(open());
       await using outsider = await Outsider.lock(path, kind);
       expect(outsider.said).to.match(/temporarily unavailable/);
     });
 
-  it("lets QEMU's tools look at the file, and write to it", function () {
+  it("lets QEMU's tools inspect the file and write to it", function () {
     if (spawnSync("qemu-io", ["--version"]).error) skipBecause(this, "qemu-io is not on PATH");
     lockFile(open());
     const info = execFileSync("qemu-img", ["info", "-f", "raw", "--output=json", path], { encoding: "utf8" });
@@ -98,7 +98,7 @@ describe("a file's lock", () => {
     expect(readFileSync(path)[4095]).to.equal(7);
   });
 
-  it("of nobody -> nobody is named", async () => {
+  it("names no holder when nobody holds a lock", async () => {
     expect(await describeHolder(facts())).to.match(/cannot be seen/);
   });
 });

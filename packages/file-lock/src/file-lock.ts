@@ -1,54 +1,63 @@
 import { createRequire } from "node:module";
 import { messageOf } from "@diskmesh/domain";
 
-/** What became of an attempt to lock an open file. */
+/** Outcome of an attempt to lock an open file. */
 type LockAttempt =
-  /** It is ours until the last descriptor of this open is closed, also by the death of the process. */
+  /**
+   * This process holds the lock until the last descriptor of this open file description is closed, also by process
+   * exit.
+   */
   | { readonly outcome: "locked" }
-  /** Somebody else has a lock on it, on whichever of its bytes. */
+  /** Another open file description holds a lock on at least one byte of the file. */
   | { readonly outcome: "held" }
-  /** The file system, or this machine, has no locks. */
+  /** The file system or the platform has no locks. */
   | { readonly outcome: "impossible"; readonly reason: string };
 
-/** How files are locked; tests put other outcomes in between. */
+/** Locks a file; tests substitute other outcomes. */
 export type FileLocking = (fd: number) => LockAttempt;
 
 /**
- * The one byte that stays locked: beyond the end of every file, and far from the bytes 100 to 263 that QEMU locks, so
- * that its tools can look at a file that is held. It is below 2^53 - 1, to be a JavaScript number.
+ * Offset of the one byte that stays locked. It lies beyond the end of every file and outside bytes 100 to 263, which
+ * QEMU locks, so that QEMU's tools can inspect a held file. It is below 2^53 - 1, so a JavaScript number holds it
+ * exactly.
  */
 const LOCKED_BYTE = 2 ** 50;
 
 /**
- * Locks an open file against all other opens of it, also in this process, without waiting. These are locks of the open
- * file description (F_OFD_SETLK): they belong to the descriptor, not to the process, so that no close of another
- * descriptor ends them. The file must be open for writing.
+ * Locks an open file against all other opens of it, also in this process, without waiting. Uses locks of the open file
+ * description (F_OFD_SETLK), which belong to the descriptor and not to the process, so closing another descriptor does
+ * not release them. The file must be open for writing.
  */
 export const lockFile: FileLocking = (fd) => {
   try {
     const { tryLock, unlock } = native();
-    // All of it first: whoever has locked any part of it, as QEMU does with what it runs on, uses it.
+    // The whole file is locked first, because a lock on any part of it (QEMU locks single bytes) means that the file is
+    // in use.
     if (!tryLock(fd, 0, 0)) return { outcome: "held" };
-    // Elsewhere a lock is of the whole file, and a part of it cannot be given back.
+    // Other platforms lock whole files only and cannot release a part.
     if (process.platform === "linux") {
       unlock(fd, 0, LOCKED_BYTE);
       unlock(fd, LOCKED_BYTE + 1, 0);
     }
     return { outcome: "locked" };
   } catch (error) {
-    // What network file systems may say instead of EAGAIN.
+    // Network file systems may return EACCES instead of EAGAIN.
     if ((error as NodeJS.ErrnoException).code === "EACCES") return { outcome: "held" };
     return { outcome: "impossible", reason: messageOf(error) };
   }
 };
 
 interface NativeLocks {
-  /** Exclusive; a length of 0 reaches to the end, wherever that comes to be. False when somebody else has a lock there. */
+  /**
+   * Takes an exclusive lock; length 0 reaches to the end of the file, also when it grows. Returns false when another
+   * lock overlaps.
+   */
   tryLock(fd: number, offset: number, length: number): boolean;
   unlock(fd: number, offset: number, length: number): void;
 }
 
 const require = createRequire(import.meta.url);
 
-// When it is needed, not when this is imported: a machine that the addon was not built for is to get a reason to read.
+// The addon is loaded on first use, because an import would fail without a readable reason on machines it was not built
+// for.
 const native = (): NativeLocks => require("fs-native-extensions") as NativeLocks;

@@ -24,7 +24,7 @@ describe("a folder's lock", () => {
       },
     );
 
-  it("keeps everybody out until it is released, also this process", async () => {
+  it("excludes everybody, also this process, until it is released", async () => {
     const lock = await FolderLock.take(folder);
     expect(await refusal()).to.match(new RegExp(`${folder}" is in use by process ${process.pid} `));
     lock.release();
@@ -33,7 +33,7 @@ describe("a folder's lock", () => {
     expect(readdirSync(folder)).to.deep.equal([FOLDER_LOCK_NAME]);
   });
 
-  it("ends with a process that is killed, though a program that it had started lives on", async () => {
+  it("ends when its process is killed, although a program started by the process lives on", async () => {
     const main = fileURLToPath(new URL("./testing/lock-and-wait.js", import.meta.url));
     const holder = spawn(process.execPath, [main, folder], { stdio: ["pipe", "pipe", "inherit"] });
     const [text] = await once(holder.stdout, "data");
@@ -50,12 +50,12 @@ describe("a folder's lock", () => {
     }
   });
 
-  it("what an earlier release left in the lock file is no lock", async () => {
+  it("ignores the content of a lock file left by an earlier release", async () => {
     writeFileSync(join(folder, FOLDER_LOCK_NAME), JSON.stringify({ pid: process.pid, startTime: "", bootId: "" }));
     using _lock = await FolderLock.take(folder);
   });
 
-  it("another user's process cannot lock the file", async function () {
+  it("cannot be taken by another user's process", async function () {
     if (process.getuid?.() !== 0) skipBecause(this, "only root can become another user");
     chmodSync(folder, 0o755);
     (await FolderLock.take(folder)).release();
@@ -78,12 +78,12 @@ describe("a folder's lock", () => {
     ],
   ];
   for (const [title, make] of odd)
-    it(`${title} -> refused by name`, async () => {
+    it(`refuses ${title}, naming it`, async () => {
       make();
       expect(await refusal()).to.match(/cannot open the lock file .*owner\.lock: E/);
     });
 
-  it("many at once -> one has it", async () => {
+  it("is given to one of many concurrent takers", async () => {
     const taken = await Promise.allSettled(Array.from({ length: 8 }, () => FolderLock.take(folder)));
     const locks = taken.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
     expect(locks).to.have.length(1);

@@ -4,15 +4,18 @@ import { messageOf, UnavailableError } from "@diskmesh/domain";
 import { lockFile } from "./file-lock.js";
 import { describeHolder } from "./lock-holder.js";
 
-/** Lies in the folder and is never deleted: whoever deleted it would let a second process make and lock another one. */
+/** The lock file is never deleted: a second process could otherwise create and lock a new file of the same name. */
 export const FOLDER_LOCK_NAME = "owner.lock";
 
 export interface FolderLockOptions {
-  /** False: a folder on a file system without locks is used all the same. */
+  /** With false, a folder on a file system without locks is used unlocked. */
   readonly required?: boolean;
 }
 
-/** Keeps every other process out of a folder that asks for the same lock. It ends with the process, however that ends. */
+/**
+ * Excludes every other process that takes the same lock from a folder. The lock ends when the process does, for any
+ * reason.
+ */
 export class FolderLock implements Disposable {
   #fd: number | undefined;
 
@@ -20,7 +23,10 @@ export class FolderLock implements Disposable {
     this.#fd = fd;
   }
 
-  /** The folder must exist. Throws UnavailableError, with the process that has it, when it cannot be had. */
+  /**
+   * Takes the lock of an existing folder. Throws UnavailableError, which names the holding process, when another one
+   * holds it.
+   */
   static async take(folder: string, { required = true }: FolderLockOptions = {}): Promise<FolderLock> {
     const path = join(folder, FOLDER_LOCK_NAME);
     const fd = open(path);
@@ -43,7 +49,6 @@ export class FolderLock implements Disposable {
     }
   }
 
-  /** Lets others have the folder. */
   release(): void {
     if (this.#fd !== undefined) closeSync(this.#fd);
     this.#fd = undefined;
@@ -56,15 +61,18 @@ export class FolderLock implements Disposable {
 
 function open(path: string): number {
   try {
-    // No link is followed, so that nobody has another file made or locked in its place. Node adds O_CLOEXEC: no program
-    // that this process starts inherits the lock. Others may not read the file, so they cannot lock it either.
+    // O_NOFOLLOW keeps an attacker from having another file created or locked. Node adds O_CLOEXEC, so no child process
+    // inherits the lock. Mode 0600 keeps other users from locking the file.
     return openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
   } catch (error) {
     throw new UnavailableError(`cannot open the lock file ${path}: ${messageOf(error)}`, { cause: error });
   }
 }
 
-/** Tells others where to look first, and nothing else: what counts is the lock. A full disk must not be in the way. */
+/**
+ * Writes the pid as a hint for other processes. Failures are ignored, because the lock itself decides and a full disk
+ * must not prevent it.
+ */
 function writePid(fd: number): void {
   try {
     ftruncateSync(fd);

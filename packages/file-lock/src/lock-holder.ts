@@ -3,17 +3,17 @@ import { readFile } from "node:fs/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { deviceNumber } from "./device-number.js";
 
-/** The file that is asked about, from a stat of it. */
+/** Fields of a stat that identify a file. */
 export type StatOfFile = Pick<BigIntStats, "dev" | "ino" | "rdev" | "isBlockDevice">;
 
-/** Searching the descriptors of all processes ends after this time: it is for a text that people read. */
+/** Time limit of the search through the descriptors of all processes. The result is only text for people. */
 const SEARCH_LIMIT_MS = 2_000;
-/** Descriptors looked at in one turn of the event loop: one look takes some 15 us, and waits for no hardware. */
+/** Descriptors inspected per turn of the event loop. Inspecting a descriptor takes about 15 us and does no disk I/O. */
 const LOOKS_IN_A_TURN = 64;
 
 /**
- * Who holds a file, for people: "process 17 (qemu-nbd)". The kernel does not say whose the locks of open files are, so
- * this looks at what each process has open, as far as this one may see; first at the one that it likely is.
+ * Describes the holder of a file for people: "process 17 (qemu-nbd)". The kernel does not report owners of open file
+ * description locks, so this searches the visible descriptors of all processes, starting with the likely holder.
  */
 export async function describeHolder(file: StatOfFile, likelyPid = process.pid): Promise<string> {
   const pid = (await lockingPid(file)) ?? (await openingPid(file, likelyPid));
@@ -22,13 +22,14 @@ export async function describeHolder(file: StatOfFile, likelyPid = process.pid):
 }
 
 /**
- * Who has locked the file with flock(2): Linux keeps those apart from all other locks, so that nobody is kept out by
- * them who does not look. Undefined when nobody else has. Looks after the call only, never at what was read before.
+ * Describes another process that holds a flock(2) lock on the file; undefined when none does. Linux keeps flock apart
+ * from all other locks, so such a lock excludes only programs that use flock. The locks are read after the call, never
+ * cached.
  */
 export async function describeFlockHolder(file: StatOfFile): Promise<string | undefined> {
   const found = locksOn(file, await kernelLocks()).find(({ kind, pid }) => kind === "FLOCK" && pid !== process.pid);
   if (found === undefined) return undefined;
-  // 0: of another pid namespace.
+  // Pid 0 means that the holder is in another pid namespace.
   return found.pid > 0 ? nameOf(found.pid) : "another process, which cannot be seen from here";
 }
 
@@ -37,7 +38,9 @@ interface KernelLock {
   readonly pid: number;
 }
 
-/** Lines such as "1: FLOCK  ADVISORY  WRITE 4711 fe:00:99 0 EOF"; those who wait have "->" after the number. */
+/**
+ * Parses lines such as "1: FLOCK ADVISORY WRITE 4711 fe:00:99 0 EOF"; lines of waiters have "->" after the number.
+ */
 function locksOn({ dev, ino }: StatOfFile, text: string): readonly KernelLock[] {
   const file = `${deviceNumber(dev, 16)}:${ino}`;
   return text
@@ -51,7 +54,9 @@ function locksOn({ dev, ino }: StatOfFile, text: string): readonly KernelLock[] 
 let reading: Promise<string> = Promise.resolve("");
 let next: Promise<string> | undefined;
 
-/** Those who ask while it is being read share the next reading: there may be thousands of locks, and as many who ask. */
+/**
+ * Callers that arrive during a reading share the next one, because there may be thousands of locks and as many callers.
+ */
 function kernelLocks(): Promise<string> {
   next ??= reading.then(() => {
     next = undefined;
@@ -65,10 +70,10 @@ async function lockingPid(file: StatOfFile): Promise<number | undefined> {
   return locksOn(file, await kernelLocks()).find(({ pid }) => pid > 0)?.pid;
 }
 
-/** Who holds one file often holds many, and they are asked for again and again. */
+/** The search starts at the last process found, because holders often hold many files and are queried repeatedly. */
 let lastFoundPid = process.pid;
 
-/** The first process found whose descriptor has the lock, or, of a block device, may write to it. */
+/** Returns the first process found whose descriptor holds the lock or, for a block device, is open for writing. */
 async function openingPid(file: StatOfFile, likelyPid: number): Promise<number | undefined> {
   const untilMs = performance.now() + SEARCH_LIMIT_MS;
   const holds = file.isBlockDevice() ? holdsDevice(file) : holdsLock(file);
@@ -99,7 +104,7 @@ function holdsLock(file: StatOfFile): Holds {
 
 const O_ACCMODE = 0o3;
 
-// The kernel tells of nobody whether it was an exclusive open: who may write to it is the next best.
+// The kernel does not report exclusive opens of block devices. Write access is the closest sign.
 function holdsDevice(file: StatOfFile): Holds {
   return (pid, fd) => {
     const flags = /^flags:\s*([0-7]+)/m.exec(textOf(`/proc/${pid}/fdinfo/${fd}`))?.[1] ?? "0";
@@ -113,7 +118,7 @@ function holdsDevice(file: StatOfFile): Holds {
   };
 }
 
-// A process or a descriptor may be gone by now, or be another user's.
+// A process or descriptor may have ended, or may belong to another user.
 function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
@@ -131,7 +136,7 @@ function textOf(path: string): string {
 }
 
 async function nameOf(pid: number): Promise<string> {
-  // A process chooses its name: nothing of it may break a line of a log.
+  // A process chooses its own name, so characters that could break a log line are replaced.
   const name = (await readFile(`/proc/${pid}/comm`, "utf8").catch(() => "")).replace(/[^\x21-\x7e]+/g, " ").trim();
   return `process ${pid}${name && ` (${name})`}`;
 }

@@ -27,15 +27,15 @@ import { currentTraceHeaders, inSpan } from "./tracing.js";
 
 export interface AgentClientOptions {
   readonly nats: NatsConnection;
-  /** Unique to this process, so that no reply to a former one is taken for ours. */
+  /** Id that is unique to this process, so that replies to a former process are not taken for replies to this one. */
   readonly directorId: string;
-  /** How long one reply may take. */
+  /** Timeout of one reply. */
   readonly requestTimeoutMs: number;
-  /** How long a whole call may take, polling included. */
+  /** Timeout of a whole call, polling included. */
   readonly callTimeoutMs: number;
-  /** The longest wait between two polls of a long request. */
+  /** Longest wait between two polls of a long request. */
   readonly taskPollIntervalMs: number;
-  /** Most requests that wait for their reply at once. */
+  /** Limit of requests that wait for their reply at the same time. */
   readonly maxPendingRequests?: number;
   readonly log?: Logger;
 }
@@ -46,11 +46,11 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   /** Overrides requestTimeoutMs, e.g. for `start`, which answers only when jobs run. */
   readonly requestTimeoutMs?: number;
-  /** With "ignored", a method that the agent does not know gives undefined; else NotImplementedError. */
+  /** With "ignored", a method unknown to the agent returns undefined instead of throwing NotImplementedError. */
   readonly unknownMethodIs?: "error" | "ignored";
   /**
-   * The agent may take so long to answer with the result of a long method, instead of being polled for it; stock agents
-   * do not know the wish. Until then it is not known which task to cancel, should the caller give up. 0 by default.
+   * Time in which the agent may answer with the result of a long method instead of a task to poll; 0 by default. Stock
+   * agents ignore it. Within this time the task id is unknown, so a caller that gives up cannot cancel the task.
    */
   readonly answerWithinMs?: number;
 }
@@ -65,7 +65,7 @@ const MAX_PENDING_REQUESTS = 10_000;
 const FIRST_POLL_DELAY_MS = 5;
 const MAX_MESSAGE_LENGTH = 4_096;
 
-/** The director's side of mbus: one per process, for all agents. */
+/** Director side of mbus: one client per process for all agents. */
 export class AgentClient {
   readonly #options: AgentClientOptions;
   readonly #log: Logger;
@@ -74,7 +74,7 @@ export class AgentClient {
   readonly #forgetListener: () => void;
   readonly #heardListeners = new Set<(agentId: string) => void>();
   readonly #heartbeatListeners = new Set<(agentId: string, heartbeat: JsonObject) => void>();
-  /** One for all: a thousand agents beat all the time. */
+  /** One subscription for all listeners, because a thousand agents send heartbeats all the time. */
   #heartbeats: Subscription | undefined;
   #isClosed = false;
 
@@ -84,14 +84,14 @@ export class AgentClient {
     this.#subscription = options.nats.subscribe(repliesSubject(options.directorId), (message) =>
       this.#onReply(message),
     );
-    // NATS keeps nothing for a subscriber that is away: what is under way will hear no reply any more.
+    // NATS stores nothing for a disconnected subscriber, so pending requests can no longer get a reply.
     this.#forgetListener = options.nats.onDisconnected(() => this.#failAll("the connection to NATS was lost"));
   }
 
   /**
-   * Has an agent run a method and returns its result; long ones are polled until they end. Errors: AgentError when the
-   * agent says that it failed, UnavailableError when no reply came (with outcome not_done if nothing was sent),
-   * TimeoutError when a long one still runs at the end of the time, CancelledError when the signal aborts.
+   * Runs a method on an agent and returns its result; long methods are polled until they end. Throws AgentError when
+   * the agent reports a failure, UnavailableError when no reply came (with outcome not_done if nothing was sent),
+   * TimeoutError when a long method still runs at the end of the time, CancelledError when the signal aborts.
    */
   async call(agentId: string, method: string, args: readonly unknown[], options: CallOptions = {}): Promise<unknown> {
     parseId("agent_id", agentId);
@@ -116,7 +116,7 @@ export class AgentClient {
     }
   }
 
-  /** Calls back whenever an agent is heard, by a reply or a heartbeat. Returns how to stop that. */
+  /** Calls back on each reply or heartbeat of an agent. Returns a function that removes the listener. */
   onHeard(listener: (agentId: string) => void): () => void {
     const forget = this.onHeartbeat(listener);
     this.#heardListeners.add(listener);
@@ -126,7 +126,7 @@ export class AgentClient {
     };
   }
 
-  /** Calls back for each heartbeat. Returns how to stop that. */
+  /** Calls back on each heartbeat. Returns a function that removes the listener. */
   onHeartbeat(listener: (agentId: string, heartbeat: JsonObject) => void): () => void {
     const listeners = this.#heartbeatListeners;
     listeners.add(listener);
@@ -145,22 +145,25 @@ export class AgentClient {
     };
   }
 
-  /** Calls back for each alert and shutdown. Returns how to stop that. */
+  /** Calls back on each alert and shutdown. Returns a function that removes the listener. */
   onNotice(listener: (agentId: string, notice: Notice) => void): () => void {
     return watchNotices(this.#options.nats, listener, this.#log);
   }
 
-  /** Calls back after each connect to NATS: whoever was heard before it was heard by others. Returns how to stop that. */
+  /**
+   * Calls back after each connect to NATS; messages sent while disconnected were missed. Returns a function that removes
+   * the listener.
+   */
   onConnected(listener: () => void): () => void {
     return this.#options.nats.onConnected(listener);
   }
 
-  /** While false, that an agent does not answer says nothing of the agent. */
+  /** State of the NATS connection. While false, the silence of an agent says nothing about the agent. */
   get isConnected(): boolean {
     return this.#options.nats.isConnected;
   }
 
-  /** Fails what is under way and hears no more replies. Leaves the connection open. */
+  /** Fails pending requests and stops receiving. Leaves the connection open. */
   close(): void {
     this.#isClosed = true;
     this.#subscription.unsubscribe();
@@ -171,7 +174,7 @@ export class AgentClient {
   async #awaitTask(call: Call, taskId: string): Promise<unknown> {
     const { agentId, method } = call;
     try {
-      // Most long methods end within milliseconds: ask soon at first, then ever less often.
+      // Most long methods end within milliseconds, so polling starts fast and backs off.
       for (let delayMs = FIRST_POLL_DELAY_MS; ; delayMs *= 2) {
         const waitMs = Math.min(delayMs, this.#options.taskPollIntervalMs);
         await sleep(waitMs, undefined, { signal: call.limit.signal }).catch(() => {});
@@ -192,7 +195,7 @@ export class AgentClient {
     }
   }
 
-  /** Undefined when the reply was lost: asking again is harmless, so only the call's own end stops it. */
+  /** Returns undefined when the reply was lost. Polling again is harmless, so only the end of the call stops it. */
   async #poll(call: Call, taskId: string): Promise<AgentReply | undefined> {
     try {
       return await this.#request(call, "get_task", [taskId]);
@@ -209,7 +212,7 @@ export class AgentClient {
     const args = [taskId];
     const call = { agentId, method: "cancel_task", args, limit, requestTimeoutMs, answerWithinMs: 0 };
     this.#request(call, call.method, args)
-      .catch((error: unknown) => this.#log.debug({ agentId, error }, "cannot cancel the agent's task"))
+      .catch((error: unknown) => this.#log.debug({ agentId, error }, "agent task not cancelled"))
       .finally(() => limit.release());
   }
 
@@ -243,7 +246,7 @@ export class AgentClient {
           .then(() => {
             nats.publish(agentSubject(agentId), data, { reply });
             isSent = true;
-            this.#log.debug({ agentId, method, arguments: redactedArguments(method, args) }, "asked an agent");
+            this.#log.debug({ agentId, method, arguments: redactedArguments(method, args) }, "agent request sent");
           })
           .catch(reject);
       });
@@ -259,9 +262,9 @@ export class AgentClient {
 
   #onReply(message: Message): void {
     const address = parseReplySubject(message.subject);
-    // Permissions let an agent reply under its own id only, so the subject proves who replied.
+    // NATS permissions let an agent reply only under its own id, so the subject proves the sender.
     if (!address) return;
-    // However late: that nobody waits for it any more says nothing of the agent.
+    // A late reply counts as a sign of life, too, although no caller waits for it.
     if (!message.isNoResponder) for (const listener of this.#heardListeners) listener(address.agentId);
     const request = this.#pending.get(address.requestId);
     if (request?.agentId !== address.agentId) return;
@@ -280,7 +283,7 @@ interface Call {
   readonly agentId: string;
   readonly method: string;
   readonly args: readonly unknown[];
-  /** Of the whole call; aborts too when the caller gives up. */
+  /** Limit of the whole call; it also aborts when the caller gives up. */
   readonly limit: TimeLimit;
   readonly requestTimeoutMs: number;
   readonly answerWithinMs: number;
@@ -313,7 +316,7 @@ function notSent(agentId: string, method: string): Error {
   );
 }
 
-/** NATS itself says at once that nobody listens: the request reached no one. */
+/** NATS reports at once that the agent has no subscription, so the request reached nobody. */
 function notThere(agentId: string): Error {
   return new UnavailableError(`agent ${agentId} is not connected to NATS: see that it runs`, {
     outcome: "not_done",

@@ -1,11 +1,11 @@
 import { type ErrorDetails, InvalidStateError } from "@diskmesh/domain";
 import { UNKNOWN_THING_TEXT } from "./running-task.js";
 
-/** An agent understood the request and said that it failed. `agentMessage` is the agent's own text. */
+/** Failure reported by an agent that understood the request. `agentMessage` is the agent's own text. */
 export class AgentError extends InvalidStateError {
   override readonly reason = "AGENT";
   readonly agentMessage: string;
-  /** It knows no such thing as it was asked about, e.g. a disk. */
+  /** True when the agent does not know the thing that the request names, e.g. a disk. */
   readonly isOfUnknownThing: boolean;
 
   constructor(agentId: string, method: string, agentMessage: string, details: ErrorDetails = {}) {

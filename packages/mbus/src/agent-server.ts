@@ -15,25 +15,28 @@ import { isRunningTask, unknownMethodText } from "./running-task.js";
 import { agentSubject, heartbeatSubject, parseReplySubject, quotedSubject } from "./subjects.js";
 import { inSpan } from "./tracing.js";
 
-/** Of what a line of the log names. */
+/** Maximum length of the thing that a log line names. */
 const MAX_THING_LENGTH = 200;
 
 /** One method of the agent protocol. */
 export interface AgentMethod {
-  /** Async ones are answered at once with a task, run one at a time, and polled; sync ones are answered when done. */
+  /**
+   * A sync method is answered when done. An async method is answered at once with a task, which is polled; tasks run
+   * one at a time.
+   */
   readonly mode: "sync" | "async";
-  /** Fewer are refused; further ones are the method's own business. */
+  /** Requests with fewer arguments are refused; the method itself checks further ones. */
   readonly minArguments: number;
-  /** It may change something: each request of it is a line of the log. */
+  /** Set when the method may change something. Each of its requests is logged. */
   readonly changes?: true;
-  /** What it throws becomes the exception's text. The signal aborts on cancel_task and when the agent stops. */
+  /** Errors become the text of the reply's exception. The signal aborts on cancel_task and when the agent stops. */
   run(args: readonly unknown[], signal: AbortSignal): Promise<unknown>;
 }
 
 export interface AgentServerOptions {
   readonly nats: NatsConnection;
   readonly agentId: string;
-  /** By name. ping, get_task and cancel_task are built in. */
+  /** Methods by name. ping, get_task and cancel_task are built in. */
   readonly methods: Readonly<Record<string, AgentMethod>>;
   readonly heartbeat: () => object;
   readonly heartbeatIntervalMs: number;
@@ -42,11 +45,14 @@ export interface AgentServerOptions {
 }
 
 export interface AgentServerLimits extends AgentTaskLimits {
-  /** Most sync requests that run at once. */
+  /** Limit of sync requests that run at the same time. */
   readonly maxRunningRequests: number;
-  /** What the requests that run or wait, sync and async, may take as they travel. At least the largest request. */
+  /**
+   * Limit of the encoded size of all running and waiting requests, sync and async. Must be at least the size of the
+   * largest request.
+   */
   readonly maxRunningRequestBytes: number;
-  /** Longest that a request may wait for the end of the task that it starts; the rest is polled. */
+  /** Longest time that a request may wait for its task to end; after it the task is polled. */
   readonly maxAnswerWithinMs: number;
 }
 
@@ -59,7 +65,7 @@ const DEFAULT_AGENT_SERVER_LIMITS: AgentServerLimits = {
   maxAnswerWithinMs: 1_000,
 };
 
-/** An agent's side of mbus: answers requests to one id and sends its heartbeats, until closed. */
+/** Agent side of mbus: answers requests to one id and sends its heartbeats until closed. */
 export class AgentServer {
   readonly #options: AgentServerOptions;
   readonly #methods: ReadonlyMap<string, AgentMethod>;
@@ -83,7 +89,7 @@ export class AgentServer {
     this.#heartbeatTimer = setInterval(() => this.#sendHeartbeat(), options.heartbeatIntervalMs);
   }
 
-  /** Takes no more requests, cancels what runs, and waits until it has ended. Leaves the connection open. */
+  /** Refuses further requests, cancels running ones and waits until they have ended. Leaves the connection open. */
   async close(): Promise<void> {
     clearInterval(this.#heartbeatTimer);
     this.#forgetListener();
@@ -98,15 +104,19 @@ export class AgentServer {
     try {
       request = decodeRequest(data);
     } catch (error) {
-      log.warn({ error: messageOf(error) }, "dropped a request that cannot be read");
+      log.warn({ error: messageOf(error) }, "malformed request dropped");
       return;
     }
-    // Replies go nowhere but to a director, and as ourselves: a request cannot make this agent speak for another.
+    // Replies go only to a director and only under this agent's id, so a request cannot make this agent impersonate
+    // another.
     if (parseReplySubject(request.replyTo)?.agentId !== this.#options.agentId) {
-      log.warn({ replyTo: quotedSubject(request.replyTo) }, "dropped a request whose reply_to is not ours to answer");
+      log.warn({ replyTo: quotedSubject(request.replyTo) }, "request with a foreign reply_to dropped");
       return;
     }
-    log.debug({ method: request.method, arguments: redactedArguments(request.method, request.args) }, "asked");
+    log.debug(
+      { method: request.method, arguments: redactedArguments(request.method, request.args) },
+      "request received",
+    );
     const answered = this.#answer(request, data.length).finally(() => this.#running.delete(answered));
     this.#running.add(answered);
   }
@@ -114,11 +124,12 @@ export class AgentServer {
   async #answer(request: AgentRequest, sizeBytes: number): Promise<void> {
     const { agentId, log, nats } = this.#options;
     const reply = await this.#replyTo(request, sizeBytes);
-    if ("exception" in reply) log.info({ method: request.method, exception: quoted(reply.exception, 1_000) }, "failed");
+    if ("exception" in reply)
+      log.info({ method: request.method, exception: quoted(reply.exception, 1_000) }, "request failed");
     try {
       nats.publish(request.replyTo, encodeReply(reply));
     } catch (error) {
-      log.warn({ agentId, method: request.method, error: messageOf(error) }, "cannot send a reply");
+      log.warn({ agentId, method: request.method, error: messageOf(error) }, "reply not sent");
     }
   }
 
@@ -129,7 +140,7 @@ export class AgentServer {
     try {
       if (args.length < method.minArguments)
         throw new InvalidArgumentError(`Not enough arguments, expected ${method.minArguments}, got ${args.length}`);
-      // The built-in ones end at once and must go on while others hang.
+      // Built-in methods skip the limits: they end at once and must work while other requests hang.
       const isBuiltIn = !Object.hasOwn(this.#options.methods, name);
       if (isBuiltIn) return { value: await this.#runInSpan(request, method, this.#stopping.signal) };
       return { value: await this.#start(request, method, sizeBytes) };
@@ -138,7 +149,10 @@ export class AgentServer {
     }
   }
 
-  /** The result of a sync method, or the task of an async one. Throws ResourceExhaustedError when too much runs. */
+  /**
+   * Returns the result of a sync method, or the task of an async one. Throws ResourceExhaustedError when the limits are
+   * reached.
+   */
   async #start(request: AgentRequest, method: AgentMethod, sizeBytes: number): Promise<unknown> {
     const { maxRunningRequests, maxRunningRequestBytes } = this.#limits;
     if (this.#runningSizeBytes + sizeBytes > maxRunningRequestBytes)
@@ -161,7 +175,7 @@ export class AgentServer {
     return started;
   }
 
-  /** A task, or its result when it ends soon enough. */
+  /** Returns a task, or its result when it ends within `withinMs`. */
   #startTask(run: (signal: AbortSignal) => Promise<unknown>, onEnd: () => void, withinMs: number): unknown {
     let hasEnded = (): void => {};
     const started = this.#tasks.start(run, () => {
@@ -201,7 +215,7 @@ export class AgentServer {
     );
   }
 
-  /** Of arguments only the thing that is meant: any other may be, or hold, a secret. */
+  /** Logs only the first argument, which names the thing: any other may be or contain a secret. */
   #logChange({ method, args: [thing], replyTo }: AgentRequest, startedAtMs: number, outcome: object): void {
     const request = typeof thing === "string" ? { thing: thing.slice(0, MAX_THING_LENGTH) } : undefined;
     const caller = `director ${parseReplySubject(replyTo)?.directorId}`;
@@ -239,7 +253,7 @@ export class AgentServer {
     try {
       nats.publish(heartbeatSubject(agentId), Buffer.from(JSON.stringify(heartbeat())));
     } catch (error) {
-      log.warn({ error: messageOf(error) }, "cannot send a heartbeat");
+      log.warn({ error: messageOf(error) }, "heartbeat not sent");
     }
   }
 }

@@ -40,7 +40,7 @@ describe("an agent's tasks", () => {
     expect(tasks.get(b.agent_task_id)).to.deep.equal({ exception: "b is broken" });
   });
 
-  it("are refused when too many wait, and taken again later", async () => {
+  it("are refused when too many wait, and accepted again later", async () => {
     const tasks = new AgentTasks(limits);
     const { opened, open } = gate();
     for (let i = 0; i < 3; i++) tasks.start(() => opened);
@@ -50,7 +50,7 @@ describe("an agent's tasks", () => {
     expect(tasks.start(() => opened)).to.satisfy(isRunningTask);
   });
 
-  it("are forgotten oldest first, and never while they wait or run", async () => {
+  it("are forgotten oldest first, and never while waiting or running", async () => {
     const tasks = new AgentTasks(limits);
     const ended: string[] = [];
     for (let i = 0; i < 3; i++) {
@@ -66,7 +66,7 @@ describe("an agent's tasks", () => {
     open();
   });
 
-  it("are cancelled by their signal while they run, and never start when they waited", async () => {
+  it("are cancelled by their signal when running, and never start when waiting", async () => {
     const tasks = new AgentTasks(limits);
     const first = tasks.start(
       (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
@@ -84,7 +84,7 @@ describe("an agent's tasks", () => {
     expect(() => tasks.cancel("nobody")).to.throw(NotFoundError);
   });
 
-  it("say once each that they have ended, however they did", async () => {
+  it("report their end exactly once, however they end", async () => {
     const tasks = new AgentTasks(limits);
     const ended: string[] = [];
     const first = gate();
@@ -108,7 +108,7 @@ describe("an agent's tasks", () => {
     expect(ended).to.deep.equal(["done", "cancelled", "failed"]);
   });
 
-  it("have all ended once closed", async () => {
+  it("have all ended after close", async () => {
     const tasks = new AgentTasks(limits);
     const { opened, open } = gate();
     const task = tasks.start(() => opened);
@@ -123,7 +123,7 @@ describe("an agent's tasks", () => {
     expect(tasks.get(task.agent_task_id)).to.deep.equal({ value: null });
   });
 
-  it("hold on to nothing of a request once they have ended", async () => {
+  it("retain nothing of a request after they have ended", async () => {
     const tasks = new AgentTasks({ ...limits, maxKeptResults: 1_000 });
     const requests: WeakRef<object>[] = [];
     const ids: string[] = [];
@@ -139,7 +139,7 @@ describe("an agent's tasks", () => {
     await tasks.close();
   });
 
-  it("have results of so many bytes in all, the latest of them", async () => {
+  it("keep results up to a limit in bytes, the latest ones", async () => {
     const tasks = new AgentTasks({ ...limits, maxKeptResults: 1_000, maxKeptResultBytes: 10_000 });
     const ids: string[] = [];
     for (let i = 0; i < 20; i++) {
@@ -158,7 +158,7 @@ describe("an agent's tasks", () => {
     await tasks.close();
   });
 
-  it("whose result is too long for a reply say so, and keep no more of it", async () => {
+  it("report a result that is too long for a reply, and do not keep it", async () => {
     const tasks = new AgentTasks(limits);
     const { agent_task_id: id } = tasks.start(async () => "x".repeat(2 * 1024 * 1024));
     await settled();
@@ -167,7 +167,7 @@ describe("an agent's tasks", () => {
   });
 });
 
-/** In a function of its own, so that nothing of the request is left on the stack. The result is a part of it. */
+/** A separate function, so that no reference to the request stays on the stack. The result is a part of the request. */
 function startWithRequest(tasks: AgentTasks, requests: WeakRef<object>[]): string {
   const request = { args: [{ hint: "secret", done: "x".repeat(1_000) }] };
   requests.push(new WeakRef(request));

@@ -4,15 +4,18 @@ import { type AgentReply, decodeReply, encodeReply } from "./envelope.js";
 import { type RunningTask, unknownTaskText } from "./running-task.js";
 
 export interface AgentTaskLimits {
-  /** Most tasks that wait for the one that runs. */
+  /** Limit of tasks that wait behind the running one. */
   readonly maxWaitingTasks: number;
-  /** Most results that are kept for get_task; the oldest go first. */
+  /** Limit of results kept for get_task; the oldest are dropped first. */
   readonly maxKeptResults: number;
-  /** What all kept results may take, as they travel; the oldest go first. At least the largest reply. */
+  /**
+   * Limit of the encoded size of all kept results; the oldest are dropped first. Must be at least the size of the
+   * largest reply.
+   */
   readonly maxKeptResultBytes: number;
 }
 
-/** A task that waits or runs. Its request is in `run`, and goes with it. */
+/** A waiting or running task. `run` references the request, which is freed with the task. */
 interface Task {
   readonly id: string;
   readonly run: (signal: AbortSignal) => Promise<unknown>;
@@ -20,12 +23,12 @@ interface Task {
   readonly onEnd: () => void;
 }
 
-/** The long requests of an agent: run one at a time, in order, with their results kept until asked for. */
+/** Queue of an agent's long requests: they run one at a time, in order, and their results are kept for get_task. */
 export class AgentTasks {
   readonly #limits: AgentTaskLimits;
-  /** Those that have not ended, the one that runs first. */
+  /** Waiting and running tasks in order; the first one runs. */
   readonly #tasks = new Map<string, Task>();
-  /** Of ended tasks, the oldest first: the encoded replies, which hold on to nothing else. */
+  /** Encoded replies of ended tasks, oldest first. Encoded replies hold no references to other objects. */
   readonly #results = new Map<string, string>();
   #resultsSizeBytes = 0;
   #worker: Promise<void> | undefined;
@@ -34,7 +37,7 @@ export class AgentTasks {
     this.#limits = limits;
   }
 
-  /** `onEnd` is called once, whether it ever ran or not. */
+  /** Queues a task. `onEnd` is called exactly once, also when the task never runs. */
   start(run: (signal: AbortSignal) => Promise<unknown>, onEnd: () => void = () => {}): RunningTask {
     const { maxWaitingTasks } = this.#limits;
     if (this.#tasks.size > maxWaitingTasks)
@@ -45,7 +48,7 @@ export class AgentTasks {
     return running(task.id);
   }
 
-  /** The task while it waits or runs, then its result. Throws NotFoundError. */
+  /** Returns the task while it waits or runs, then its result. Throws NotFoundError. */
   get(id: string): RunningTask | AgentReply {
     if (this.#tasks.has(id)) return running(id);
     const result = this.#results.get(id);
@@ -53,14 +56,14 @@ export class AgentTasks {
     return decodeReply(Buffer.from(result));
   }
 
-  /** Asks a task to stop; one that has ended has. Throws NotFoundError. */
+  /** Cancels a task; does nothing when it has ended. Throws NotFoundError. */
   cancel(id: string): void {
     const task = this.#tasks.get(id);
     if (task !== undefined) task.cancel.abort(new CancelledError("the task was cancelled"));
     else if (!this.#results.has(id)) throw new NotFoundError(unknownTaskText(id));
   }
 
-  /** Cancels everything and waits until nothing runs. */
+  /** Cancels all tasks and waits for the running one to end. */
   async close(): Promise<void> {
     for (const task of this.#tasks.values()) task.cancel.abort(new CancelledError("the agent stops"));
     await this.#worker;

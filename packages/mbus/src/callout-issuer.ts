@@ -4,7 +4,7 @@ import { replaceFile } from "@diskmesh/atomic-file";
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
 import { createAccount, fromSeed, type KeyPair } from "nkeys.js";
 
-/** Reads the key that signs answers to nats-server; with `makes` a new one is made when the file is not there. */
+/** Reads the key that signs answers to nats-server; with `makes`, creates one when the file does not exist. */
 export async function openCalloutIssuer(seedFile: string, { makes }: { readonly makes: boolean }): Promise<KeyPair> {
   const seed = await readFile(seedFile, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
@@ -23,7 +23,7 @@ function read(seed: string, seedFile: string): KeyPair {
     const key = fromSeed(Buffer.from(seed.trim(), "latin1"));
     if (key.getPublicKey().startsWith("A")) return key;
   } catch {
-    // What it says may hold a part of the seed.
+    // The cause is dropped, because its message may contain a part of the seed.
   }
   throw new InvalidArgumentError(
     `${quoted(seedFile)} holds no seed of an account (SA...), as \`nk -gen account\` makes it`,

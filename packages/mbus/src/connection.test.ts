@@ -18,7 +18,7 @@ describe("a connection to NATS", () => {
   });
   after(() => server.stop());
 
-  it("is refused to a server with another process's certificate", async () => {
+  it("is refused to a server with the certificate of another process", async () => {
     const warnings: object[] = [];
     const log = { ...silentLogger, warn: (fields: object) => warnings.push(fields) };
     const impostor = await TestServer.start([], "director");
@@ -36,7 +36,7 @@ describe("a connection to NATS", () => {
     await impostor.stop();
   });
 
-  it("is refused to a process that the server has no user for, in words that say what to do there", async () => {
+  it("is refused when the server has no user for this process; the error says what to do on the server", async () => {
     const certFile = server.certs.files("operator").certFile;
     const connection = await connectNats({
       servers: [server.nats.address],
@@ -56,7 +56,7 @@ describe("a connection to NATS", () => {
     }
   });
 
-  it("is refused to a server that is revoked, also one that stands; files that change count for the next one", async () => {
+  it("is refused to a revoked server and closed when its server is revoked; changed files count for the next connection", async () => {
     const folder = temporaryFolder();
     const revokedFile = join(folder, "revoked");
     const trust = (caFile: string) => copyFileSync(caFile, join(folder, "ca.pem"));
@@ -88,7 +88,7 @@ describe("a connection to NATS", () => {
     }
   });
 
-  it("made with a certificate that is revoked -> ends, and comes again with the next one", async () => {
+  it("closes when its own certificate is revoked, and reconnects with the next certificate", async () => {
     const folder = temporaryFolder();
     const path = (name: string) => join(folder, name);
     const { caFile, certFile, keyFile } = server.certs.files("director");
@@ -109,7 +109,7 @@ describe("a connection to NATS", () => {
       connection.onDisconnected(() => losses++);
       await until(() => connection.isConnected);
       writeFileSync(path("revoked"), serialNumber);
-      // Whether it is let in again is for the server to say, which knows nothing of revocations.
+      // The server decides whether to accept the client again, and it does not know about revocations.
       await until(() => losses === 1);
       await until(() => connection.isConnected);
     } finally {
@@ -117,7 +117,7 @@ describe("a connection to NATS", () => {
     }
   });
 
-  it("with TLS files that cannot be used -> names the section of the config that names them", async () => {
+  it("reports the config section that names unusable TLS files", async () => {
     const files = server.certs.files("director");
     const tls = { ...files, keyFile: server.certs.files("operator").keyFile };
     const connecting = connectNats({ servers: ["127.0.0.1:1"], tls, tlsSection: "nats.tls", name: "t" });
@@ -128,7 +128,7 @@ describe("a connection to NATS", () => {
     );
   });
 
-  it("is not made without a server, to a malformed one, or without its files", async () => {
+  it("is refused without a server, to a malformed address, or without TLS files", async () => {
     const tls = server.certs.files("director");
     const connecting = (options: object) =>
       rejection(connectNats({ servers: ["127.0.0.1:1"], tls, name: "t", ...options }));
@@ -139,14 +139,14 @@ describe("a connection to NATS", () => {
     expect(missing.message).to.include("/nowhere/key.pem");
   });
 
-  it("closes while it still tries to connect", async () => {
+  it("can be closed while connecting", async () => {
     const tls = server.certs.files("director");
     const connection = await connectNats({ servers: ["127.0.0.1:1"], tls, name: "t" });
     await connection.close();
     expect(() => connection.publish("x", Buffer.from(""))).to.throw(UnavailableError);
   });
 
-  it("waits a step longer after each failure, up to a limit, and half of it is random", () => {
+  it("waits a step longer after each failure, up to a limit, with half of the wait random", () => {
     const limits = { stepMs: 2_000, maxMs: 10_000 };
     expect([1, 2, 5, 6, 100].map((failures) => reconnectDelayMs(failures, limits, 1))).to.deep.equal([
       2_000, 4_000, 10_000, 10_000, 10_000,

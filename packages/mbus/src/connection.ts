@@ -17,17 +17,17 @@ import { whyRefused } from "./server-version.js";
 import { quotedSubject } from "./subjects.js";
 
 export interface NatsOptions {
-  /** As "host:port" or "tls://host:port"; tried in turn. */
+  /** Addresses as "host:port" or "tls://host:port", tried in turn. */
   readonly servers: readonly string[];
   readonly tls: TlsFiles;
-  /** Of the config, for messages about `tls`. */
+  /** Name of the config section, for messages about `tls`. */
   readonly tlsSection?: string;
-  /** Shown in the server's monitoring. */
+  /** Client name in the server's monitoring. */
   readonly name: string;
   readonly connectTimeoutMs?: number;
   readonly reconnect?: ReconnectLimits;
   readonly log?: Logger;
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random?: () => number;
 }
 
@@ -44,9 +44,9 @@ export interface Subscription {
 export interface Message {
   readonly subject: string;
   readonly data: Uint8Array;
-  /** Where an answer goes; empty for none. */
+  /** Subject for the answer; empty when no answer is expected. */
   readonly reply: string;
-  /** The server's own answer to a message published with `reply` that nobody was there to hear. */
+  /** True for the server's own answer to a message with `reply` that had no subscriber. */
   readonly isNoResponder: boolean;
 }
 
@@ -56,15 +56,15 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const FLUSH_TIMEOUT_MS = 1_000;
 const RECONNECT: ReconnectLimits = { stepMs: 2_000, maxMs: 10_000 };
 
-// Two pings unanswered: a server that is cut off is noticed within 15 s.
+// The connection counts as lost after two unanswered pings, so within 15 s.
 const PING_INTERVAL_MS = 5_000;
 const PINGS_UNANSWERED = 2;
 
-/** The names that stock agents accept for a NATS server, and so do we: no other certificate of the CA will do. */
+/** Server names that stock agents accept. Other certificates of the CA must not pass for a NATS server. */
 const SERVER_NAME_PATTERN = /^[a-zA-Z0-9*-]*\.nats\.bosh-internal$/;
 
 /**
- * Opens a connection that lasts until it is closed. It throws only for options that can never work; while no server is
+ * Opens a connection that lasts until it is closed. Throws only for options that can never work. While no server is
  * reached, subscriptions wait and publishing fails.
  */
 export async function connectNats(options: NatsOptions): Promise<NatsConnection> {
@@ -85,8 +85,8 @@ interface Entry {
 }
 
 /**
- * One connection to NATS for a process's life. The library's own reconnecting is not used: it keeps what was published
- * while disconnected and sends it later, when an order may long be outdated.
+ * The process's connection to NATS. Does not use the library's reconnect, which buffers messages published while
+ * disconnected and sends them later, when they may be outdated.
  */
 export class NatsConnection {
   readonly #options: NatsOptions;
@@ -96,12 +96,12 @@ export class NatsConnection {
   readonly #disconnectListeners = new Set<() => void>();
   readonly #changeListeners = new Set<(why: string | undefined) => void>();
   readonly #closing = new AbortController();
-  /** Why it is not connected. */
+  /** Reason why the connection is down; undefined when it is up. */
   #why: string | undefined = "it is not connected yet";
   #link: Link | undefined;
-  /** The serial number of the certificate that the server showed last, in hex. */
+  /** Serial number of the server's last certificate, in hex. */
   #serverSerial = "";
-  /** Of the certificate with which the link was made, in hex. */
+  /** Serial number of our certificate on this link, in hex. */
   #ownSerial = "";
 
   constructor(
@@ -111,7 +111,7 @@ export class NatsConnection {
   ) {
     this.#options = options;
     this.#log = options.log ?? silentLogger;
-    // What changes otherwise counts for the next connection.
+    // A revocation closes the link at once; other changes of the files take effect with the next connection.
     tls.onChange(() => {
       if (tls.isRevoked(this.#serverSerial) || tls.isRevoked(this.#ownSerial)) void this.#link?.close();
     });
@@ -122,7 +122,7 @@ export class NatsConnection {
     return this.#link !== undefined;
   }
 
-  /** Calls back for each message on a subject, over all reconnections, until unsubscribed. */
+  /** Calls back for each message on a subject, across reconnects, until unsubscribed. */
   subscribe(subject: string, handler: MessageHandler): Subscription {
     const entry: Entry = { subject, handler };
     this.#entries.add(entry);
@@ -135,7 +135,7 @@ export class NatsConnection {
     };
   }
 
-  /** Sends at once or throws UnavailableError: nothing is kept for later. */
+  /** Sends at once or throws UnavailableError; nothing is buffered. */
   publish(subject: string, data: Uint8Array, options: { readonly reply?: string } = {}): void {
     if (!this.#link || this.#link.isClosed())
       throw new UnavailableError("NATS is not connected: nothing was sent; try again when it is back");
@@ -162,26 +162,31 @@ export class NatsConnection {
     });
   }
 
-  /** Calls back after each connect, with subscriptions in place. Returns how to stop that. */
+  /** Calls back after each connect, once subscriptions are in place. Returns a function that removes the listener. */
   onConnected(listener: () => void): () => void {
     this.#connectListeners.add(listener);
     return () => this.#connectListeners.delete(listener);
   }
 
-  /** Calls back after each loss of the connection, the last time when it is closed. Returns how to stop that. */
+  /**
+   * Calls back after each loss of the connection, and finally on close. Returns a function that removes the listener.
+   */
   onDisconnected(listener: () => void): () => void {
     this.#disconnectListeners.add(listener);
     return () => this.#disconnectListeners.delete(listener);
   }
 
-  /** Calls back now and at each change with why it is not connected, undefined: it is. Returns how to stop that. */
+  /**
+   * Calls back now and at each change with the reason why the connection is down, or undefined when it is up. Returns a
+   * function that removes the listener.
+   */
   onChange(listener: (why: string | undefined) => void): () => void {
     this.#changeListeners.add(listener);
     listener(this.#why);
     return () => this.#changeListeners.delete(listener);
   }
 
-  /** Sends what was published, then disconnects for good. */
+  /** Flushes published messages, then disconnects for good. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.tls.close();
@@ -211,9 +216,9 @@ export class NatsConnection {
     }
   }
 
-  /** Returns when a connection that stood was lost. */
+  /** Connects, and returns when that connection is lost. */
   async #connectOnce(server: Server): Promise<void> {
-    // The client is large, and an agent without an mbus starts without it.
+    // Imported on demand: the client is large, and an agent without mbus never needs it.
     const { connect } = await import("./nats-client.js");
     const { serialNumber } = new X509Certificate(this.tls.material.cert);
     const link = await connect(
@@ -247,7 +252,7 @@ export class NatsConnection {
     for (const listener of [...this.#changeListeners]) listener(why);
   }
 
-  /** Closes the link and throws when its server is one that our permissions do not hold. */
+  /** Closes the link and throws when the server's version does not enforce our permissions. */
   async #checkServer(link: Link): Promise<void> {
     const refused = whyRefused(link.info?.version ?? "");
     if (refused === undefined) return;
@@ -257,15 +262,18 @@ export class NatsConnection {
 
   #activate(link: Link, entry: Entry): void {
     const subscription = link.subscribe(entry.subject, {
-      // An error is a refused subscription; it arrives on the status channel too.
+      // The error is a refused subscription, which the status channel reports, too.
       callback: (error, message) => {
         if (error) return;
         try {
           const { subject, data, reply = "", headers } = message;
           entry.handler({ subject, data, reply, isNoResponder: headers?.code === 503 });
         } catch (thrown) {
-          // Thrown into the library, it would stop the connection's reader.
-          this.#log.warn({ subject: quotedSubject(message.subject), error: messageOf(thrown) }, "a handler failed");
+          // An exception thrown into the library would stop the connection's reader.
+          this.#log.warn(
+            { subject: quotedSubject(message.subject), error: messageOf(thrown) },
+            "message handler failed",
+          );
         }
       },
     });
@@ -280,7 +288,7 @@ export class NatsConnection {
   }
 }
 
-/** How long to wait before the next attempt, half of it random: many agents lose one server at once. */
+/** Returns the wait before the next attempt. Half of it is random, because many agents lose the same server at once. */
 export function reconnectDelayMs(failures: number, limits: ReconnectLimits, random: number): number {
   const fullMs = Math.min(limits.maxMs, limits.stepMs * failures);
   return Math.round(fullMs / 2 + (fullMs / 2) * random);
@@ -296,8 +304,8 @@ function connectionOptions(
     ca: String(ca),
     cert: String(cert),
     key: String(key),
-    // Typed by neither library: nats hands it through to node:tls, whose own check would not know the host of a socket
-    // that was opened before.
+    // Neither library types this option: nats passes it to node:tls, whose default check does not know the host of a
+    // socket that was opened before.
     checkServerIdentity: (_host: string, certificate: PeerCertificate) =>
       checkServer(server.host, certificate) ?? checkRevoked(certificate),
   };
@@ -331,7 +339,7 @@ function parseServer(text: string): Server {
   return { address, host };
 }
 
-/** What the server or the library says, in words. */
+/** Describes an error of the server or the library for people. */
 function whyNotConnected(error: unknown, { name, tls }: NatsOptions): string {
   const text = transportWords(messageOf(error));
   if (!/authorization violation/i.test(text)) return text;

@@ -22,7 +22,7 @@ describe("a request", () => {
     answerWithinMs: 50,
   };
 
-  it("travels as the protocol's envelope", () => {
+  it("is encoded as the protocol's envelope", () => {
     expect(JSON.parse(text(encodeRequest(request)))).to.deep.equal({
       protocol: 3,
       method: "ping",
@@ -34,7 +34,7 @@ describe("a request", () => {
     expect(decodeRequest(encodeRequest(request))).to.deep.equal(request);
   });
 
-  it("may lack arguments and carry keys nobody knows", () => {
+  it("may lack arguments and have unknown keys", () => {
     const decoded = decodeRequest(data({ method: "ping", reply_to: "r", certs: {}, tracestate: 5 }));
     expect(decoded).to.deep.equal({ method: "ping", args: [], replyTo: "r", traceHeaders: {}, answerWithinMs: 0 });
   });
@@ -44,7 +44,7 @@ describe("a request", () => {
     [-1, 0],
     [1e9, 1e9],
   ] as const)
-    it(`an answer wanted within ${sent} ms -> within ${withinMs} ms`, () => {
+    it(`decodes answer_within_ms ${sent} as ${withinMs}`, () => {
       const decoded = decodeRequest(data({ method: "ping", reply_to: "r", answer_within_ms: sent }));
       expect(decoded.answerWithinMs).to.equal(withinMs);
     });
@@ -68,7 +68,7 @@ describe("a request", () => {
     { method: "a b", reply_to: "r" },
     { method: "ping", reply_to: "r", arguments: {} },
   ])
-    it(`is not ${JSON.stringify(bad)}`, () => {
+    it(`is never decoded from ${JSON.stringify(bad)}`, () => {
       expect(() => decodeRequest(data(bad))).to.throw(InvalidArgumentError);
     });
 });
@@ -83,7 +83,7 @@ describe("a reply", () => {
   });
 
   for (const bad of ["", "null", "{}", '{"exception":"no"}'])
-    it(`is not ${JSON.stringify(bad)}`, () => {
+    it(`is never decoded from ${JSON.stringify(bad)}`, () => {
       expect(() => decodeReply(data(bad))).to.throw(InvalidArgumentError);
     });
 
@@ -110,14 +110,14 @@ describe("a reply", () => {
 });
 
 describe("truncateMiddle", () => {
-  it("keeps what is short, and both ends of what is long", () => {
+  it("keeps a short text, and both ends of a long one", () => {
     expect(truncateMiddle("abc", 3)).to.equal("abc");
     expect(truncateMiddle("0123456789".repeat(10), 23)).to.equal("012...[truncated]...789");
   });
 });
 
 describe("redaction", () => {
-  it("hides what log lines must not show, and keeps the rest", () => {
+  it("hides secrets from log lines and keeps the rest", () => {
     expect(redactedArguments("upload_blob", [{ blob_id: "b", checksum: "c", payload: "p" }])).to.deep.equal([
       { blob_id: "b", checksum: "<redacted>", payload: "<redacted>" },
     ]);
@@ -160,7 +160,7 @@ describe("redaction", () => {
     ["another method", "ping", ["pa55", "pa55"], "pa55", "pa55"],
   ];
   for (const [what, method, args, said, shown] of SAID)
-    it(`an agent says again ${what} -> ${shown}`, () => {
+    it(`redacts an agent's text that repeats ${what}: ${shown}`, () => {
       expect(redactorOf(method, args).text(said)).to.equal(shown);
     });
 });

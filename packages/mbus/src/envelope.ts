@@ -1,22 +1,22 @@
 import { InvalidArgumentError, parseJson, quoted } from "@diskmesh/domain";
 
-/** The version of the agent protocol that requests carry: with 3, list_disk is async and stop waits. */
+/** Version of the agent protocol that requests announce. With 3, list_disk is async and stop waits. */
 const PROTOCOL = 3;
 
-/** Largest request or reply. NATS refuses more, and so do stock agents. */
+/** Maximum size of a request or reply. NATS and stock agents refuse larger ones. */
 export const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 const TRUNCATION_MARK = "...[truncated]...";
 const TOO_LONG = "Response exceeded maximum allowed length";
 const METHOD_PATTERN = /^[A-Za-z0-9_]{1,64}$/;
 
-/** A request as it travels. Trace headers and `answerWithinMs` are extra keys of the envelope, which stock agents skip. */
+/** A decoded request. Trace headers and `answerWithinMs` are extra keys of the envelope, which stock agents ignore. */
 export interface AgentRequest {
   readonly method: string;
   readonly args: readonly unknown[];
   readonly replyTo: string;
   readonly traceHeaders: Readonly<Record<string, string>>;
-  /** A task that ends within this time is answered with its result, and need not be polled; 0: none is. */
+  /** A task that ends within this time is answered with its result and need not be polled. 0 always returns a task. */
   readonly answerWithinMs: number;
 }
 
@@ -41,7 +41,7 @@ export function encodeRequest(request: AgentRequest): Uint8Array {
   return data;
 }
 
-/** Throws InvalidArgumentError for anything that is no request. */
+/** Throws InvalidArgumentError for anything but a request. */
 export function decodeRequest(data: Uint8Array): AgentRequest {
   const envelope = decodeObject("request", data);
   const { method, arguments: args = [], reply_to: replyTo, answer_within_ms: withinMs } = envelope;
@@ -64,14 +64,14 @@ export function encodeReply(reply: AgentReply): Uint8Array {
     const data = encodeJson({ value: reply.value ?? null });
     return data.length <= MAX_PAYLOAD_BYTES ? data : encodeException(TOO_LONG);
   }
-  // Escapes make the encoded length unforeseeable, so shrink until it fits.
+  // Escapes make the encoded length unpredictable, so the text shrinks until it fits.
   for (let keptLength = MAX_PAYLOAD_BYTES; ; keptLength = Math.floor(keptLength * 0.75)) {
     const data = encodeException(truncateMiddle(reply.exception, keptLength));
     if (data.length <= MAX_PAYLOAD_BYTES) return data;
   }
 }
 
-/** Throws InvalidArgumentError for anything that is no reply. */
+/** Throws InvalidArgumentError for anything but a reply. */
 export function decodeReply(data: Uint8Array): AgentReply {
   const envelope = decodeObject("reply", data);
   const { exception } = envelope;
@@ -81,7 +81,7 @@ export function decodeReply(data: Uint8Array): AgentReply {
   throw new InvalidArgumentError("the reply holds neither a value nor an exception");
 }
 
-/** Cuts a text to a number of characters by taking out its middle. */
+/** Shortens a text to `maxLength` characters by removing its middle. */
 export function truncateMiddle(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const keptLength = Math.max(0, maxLength - TRUNCATION_MARK.length);

@@ -2,10 +2,10 @@ import { type JsonObject, type Logger, messageOf, parseJson, silentLogger } from
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type HealthKind, healthSubject, parseHealthSubject } from "./subjects.js";
 
-/** Many times what an agent has to tell. It comes without being asked for, and nobody answers it. */
+/** Many times the size of a real heartbeat. Larger messages are dropped, because anybody may send them unrequested. */
 const MAX_MESSAGE_BYTES = 64 * 1024;
 
-/** Calls back for each heartbeat of any agent; what is no JSON object, or too long, is dropped. */
+/** Calls back on each heartbeat of any agent. Drops messages that are no JSON object or too long. */
 export function watchHeartbeats(
   nats: NatsConnection,
   onHeartbeat: (agentId: string, heartbeat: JsonObject) => void,
@@ -16,10 +16,13 @@ export function watchHeartbeats(
   });
 }
 
-/** What an agent says beside its heartbeats: an alert, or that it ends, of which there is nothing to tell. */
+/** Unrequested message of an agent beside heartbeats. A shutdown has no content. */
 export type Notice = { readonly kind: "alert" | "shutdown"; readonly said: JsonObject };
 
-/** Calls back for each alert and shutdown of any agent, likewise. Returns how to stop that. */
+/**
+ * Calls back on each alert and shutdown of any agent; drops the same messages as watchHeartbeats. Returns a function
+ * that removes the listener.
+ */
 export function watchNotices(
   nats: NatsConnection,
   onNotice: (agentId: string, notice: Notice) => void,

@@ -18,7 +18,7 @@ import { AgentError } from "./agent-error.js";
 import { watchHeartbeats } from "./heartbeats.js";
 import { MbusScene, RUNNING_SIZE_BYTES, TRACE, timing, until } from "./testing/mbus-scene.js";
 
-/** The context manager of a telemetry SDK, as small as it gets. */
+/** Minimal context manager in place of a telemetry SDK's. */
 class AsyncLocalContext implements ContextManager {
   readonly #storage = new AsyncLocalStorage<Context>();
   active = () => this.#storage.getStore() ?? ROOT_CONTEXT;
@@ -41,7 +41,7 @@ describe("mbus", () => {
       ["update_settings", [{ mbus: { urls: [`nats://u:${CANARY}@h`] }, blobstores: [{ options: { key: CANARY } }] }]],
     ];
     for (const [method, args] of CALLS)
-      it(`${method} fails, and the agent says it all again -> it got them; no log and no error shows them`, async () => {
+      it(`of ${method} reach the agent, but no log and no error shows them when the failing agent repeats them`, async () => {
         const lines: string[] = [];
         const line = (fields: object, message: string) => lines.push(`${message} ${JSON.stringify(fields)}`);
         const log = { debug: line, info: line, warn: line, error: line };
@@ -55,17 +55,19 @@ describe("mbus", () => {
         expect(error).to.be.instanceOf(AgentError);
         expect(error.agentMessage).to.match(/cannot do it with .*<redacted>/);
         const written = lines.join("\n");
-        expect(written).to.include(`asked an agent {"agentId":"host-1","method":"${method}"`).and.include("failed {");
+        expect(written)
+          .to.include(`agent request sent {"agentId":"host-1","method":"${method}"`)
+          .and.include("failed {");
         expect(`${written} ${error.stack} ${JSON.stringify(error)}`).not.to.include(CANARY);
       });
 
-    it("a method gives them back -> neither its reply nor what is kept of its task holds them", async () => {
+    it("are removed from the reply and the kept task result when a method returns them", async () => {
       const result = await scene.client.call("host-1", "mount_disk", ["disk-1", hint]);
       expect(JSON.stringify(result)).to.include("<redacted>").and.include("disk-1").and.not.include(CANARY);
     });
   });
 
-  it("a request that may change something -> one line says who asked, of what, and how it went; one that looks, none", async () => {
+  it("writes an audit line with caller, subject and outcome for each request that may change something, and none for reads", async () => {
     const lines: Record<string, unknown>[] = [];
     await scene.agentServer.close();
     scene.startAgent({ ...silentLogger, info: (fields) => lines.push(fields as Record<string, unknown>) });
@@ -90,7 +92,7 @@ describe("mbus", () => {
       expect(await scene.client.call("host-1", "nothing", [])).to.equal(null);
     });
 
-    it("of a long method that ends within the time for an answer is one request", async () => {
+    it("of a long method takes one request when the method ends within answerWithinMs", async () => {
       const asked: string[] = [];
       const watching = scene.agent.subscribe("agent.host-1", ({ data }) =>
         asked.push(JSON.parse(`${Buffer.from(data)}`).method),
@@ -109,7 +111,7 @@ describe("mbus", () => {
       watching.unsubscribe();
     });
 
-    it("of a long method waits for its task", async () => {
+    it("of a long method polls its task until it ends", async () => {
       expect(await scene.client.call("host-1", "long", [])).to.deep.equal({ done: true });
     });
 
@@ -123,7 +125,7 @@ describe("mbus", () => {
       expect(error.agentMessage).to.match(/^Action Failed get_task: Task [0-9a-f-]+ result: no link$/);
     });
 
-    it("with too few arguments says how many", async () => {
+    it("with too few arguments reports the number required", async () => {
       const error = await rejection(scene.client.call("host-1", "echo", []), AgentError);
       expect(error.agentMessage).to.equal("Action Failed echo: Not enough arguments, expected 1, got 0");
     });
@@ -148,7 +150,7 @@ describe("mbus", () => {
         expect(await rejection(scene.client.call(id, "ping", [])), id).to.be.instanceOf(InvalidArgumentError);
     });
 
-    it("to an agent that is not there fails at once: nothing was done", async () => {
+    it("to a disconnected agent fails at once with outcome not_done", async () => {
       const startedAtMs = performance.now();
       const error = await rejection(scene.client.call("host-2", "ping", []));
       expect(error).to.be.instanceOf(UnavailableError).with.property("outcome", "not_done");
@@ -160,11 +162,11 @@ describe("mbus", () => {
       expect(error).to.be.instanceOf(UnavailableError).with.property("outcome", "unknown");
     });
 
-    it("that still runs when its time is over is cancelled at the agent", async () => {
+    it("that exceeds its time is cancelled at the agent", async () => {
       for (let timeoutMs = 150; ; timeoutMs *= 2) {
         const error = await rejection(scene.client.call("host-1", "endless", [], { timeoutMs }));
         if (error instanceof TimeoutError) break;
-        // A busy machine's agent may not have said by then that it runs: such a call is cancelled by nobody.
+        // A busy agent may not have reported by then that the method runs; nobody cancels such a call.
         expect(error).to.be.instanceOf(UnavailableError);
         expect(timeoutMs).to.be.below(timing.requestTimeoutMs);
         await scene.agentServer.close();
@@ -175,7 +177,7 @@ describe("mbus", () => {
       await until(() => scene.aborted.length === 1);
     });
 
-    it("that the caller gives up is cancelled at the agent", async () => {
+    it("that its caller aborts is cancelled at the agent", async () => {
       const controller = new AbortController();
       const failing = rejection(scene.client.call("host-1", "endless", [], { signal: controller.signal }));
       await scene.polled();
@@ -184,7 +186,7 @@ describe("mbus", () => {
       await until(() => scene.aborted.length === 1);
     });
 
-    it("with a signal that is aborted already fails", async () => {
+    it("with an already aborted signal fails", async () => {
       const failing = scene.client.call("host-1", "echo", [1], { signal: AbortSignal.abort() });
       await rejection(failing, CancelledError);
     });
@@ -205,19 +207,19 @@ describe("mbus", () => {
       expect(await failing).to.be.instanceOf(CancelledError);
     });
 
-    it("learns that the agent was started anew while it ran", async () => {
+    it("fails when the agent restarts meanwhile", async () => {
       const failing = rejection(scene.client.call("host-1", "endless", []));
       await scene.polled();
       await scene.agentServer.close();
       scene.startAgent();
       const error = await failing;
-      // Either the last poll of the old one or the first of the new one is heard.
+      // Either the last poll of the old agent or the first of the new one is answered.
       if (error instanceof AgentError) expect(error.agentMessage).to.include("the agent stops");
       else expect(error).to.be.instanceOf(UnavailableError).with.property("outcome", "unknown");
     });
   });
 
-  it("lets an agent run only so many requests at once, and polls and pings go on", async () => {
+  it("is refused when the agent runs too many requests; polls and pings still work", async () => {
     const hanging = scene.client.call("host-1", "hang", []);
     await scene.hasBegun();
     const error = await rejection(scene.client.call("host-1", "echo", [1]), AgentError);
@@ -229,7 +231,7 @@ describe("mbus", () => {
   });
 
   for (const method of ["hang", "long_hang"])
-    it(`lets an agent run requests of only so many bytes at once, such as ${method}, and takes others later`, async () => {
+    it(`is refused when the agent runs requests of too many bytes, such as ${method}, and accepted later`, async () => {
       const large = "x".repeat(0.75 * RUNNING_SIZE_BYTES);
       const hanging = scene.client.call("host-1", method, [large]);
       await eventually(async () => {
@@ -242,7 +244,7 @@ describe("mbus", () => {
       expect(await scene.client.call("host-1", "long", [large])).to.deep.equal({ done: true });
     });
 
-  it("lets a director have only so many requests pending", async () => {
+  it("is refused when the director has too many requests pending", async () => {
     const options = { nats: scene.director, directorId: "process-2", ...timing, maxPendingRequests: 1 };
     const limited = new AgentClient(options);
     const hanging = limited.call("host-1", "hang", []);
@@ -253,7 +255,7 @@ describe("mbus", () => {
     limited.close();
   });
 
-  it("carries heartbeats", async () => {
+  it("delivers heartbeats", async () => {
     const heard: [string, unknown][] = [];
     const watch = watchHeartbeats(scene.director, (agentId, heartbeat) => heard.push([agentId, heartbeat]));
     await until(() => heard.length >= 2);
@@ -261,7 +263,7 @@ describe("mbus", () => {
     expect(heard[0]).to.deep.equal(["host-1", { job_state: "running" }]);
   });
 
-  it("says when an agent is heard: by a heartbeat, and by a reply that comes too late", async () => {
+  it("reports signs of life: heartbeats, and replies that come too late", async () => {
     const heard: string[] = [];
     const stop = scene.client.onHeard((agentId) => heard.push(agentId));
     await until(() => heard.includes("host-1"));
@@ -280,7 +282,7 @@ describe("mbus", () => {
     expect(heard).to.deep.equal([], "nothing once it is stopped");
   });
 
-  it("drops heartbeats that cannot be read", async () => {
+  it("drops heartbeats that cannot be decoded", async () => {
     const heard: string[] = [];
     const watch = watchHeartbeats(scene.director, (agentId) => heard.push(agentId));
     const other = await scene.server.connect("disk-agent-host-2");
@@ -295,8 +297,8 @@ describe("mbus", () => {
     expect(heard.filter((id) => id === "host-2")).to.have.length(1);
   });
 
-  it("carries the caller's trace to the agent's method", async () => {
-    // Does with one header what the W3C propagator of a telemetry SDK does.
+  it("propagates the caller's trace to the agent's method", async () => {
+    // Does with one header what a telemetry SDK's W3C propagator does.
     propagation.setGlobalPropagator({
       inject: (context, headers, setter) => setter.set(headers, "traceparent", String(context.getValue(TRACE))),
       extract: (context, headers, getter) => context.setValue(TRACE, getter.get(headers, "traceparent")),

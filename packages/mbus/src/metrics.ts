@@ -1,6 +1,6 @@
 import { DURATION_BUCKETS_SECONDS, histogramOf, metric } from "@diskmesh/metrics";
 
-/** What goes over NATS between a director and agents. */
+/** Metrics of requests and replies between a director and agents. */
 export const mbusMetrics = {
   requests: metric({
     kind: "histogram",
@@ -13,7 +13,7 @@ export const mbusMetrics = {
   }),
 };
 
-/** Makes a request, and notes how long it took and whether it was done. */
+/** Runs a request, and records its duration and outcome. */
 export async function measured<Result>(method: string, request: () => Promise<Result>): Promise<Result> {
   const startedMs = performance.now();
   const note = (outcome: "done" | "failed"): void =>

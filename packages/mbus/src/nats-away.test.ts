@@ -6,10 +6,10 @@ import { AgentServer } from "./agent-server.js";
 import { watchHeartbeats } from "./heartbeats.js";
 import { MbusScene, timing, until } from "./testing/mbus-scene.js";
 
-describe("mbus while NATS is away", () => {
+describe("mbus while NATS is down", () => {
   const scene = MbusScene.forAllTests();
 
-  it("a request fails within its time and is not sent later", async () => {
+  it("fails a request within its time and does not send it later", async () => {
     let calls = 0;
     const counting = new AgentServer({
       nats: scene.agent,
@@ -32,7 +32,7 @@ describe("mbus while NATS is away", () => {
     await counting.close();
   });
 
-  it("a request of a client that is closed meanwhile is not sent later", async () => {
+  it("does not send a request later when its client is closed meanwhile", async () => {
     await scene.server.nats.kill();
     await until(() => !scene.director.isConnected && !scene.agent.isConnected);
     const failing = rejection(scene.client.call("host-1", "hang", []));
@@ -51,7 +51,7 @@ describe("mbus while NATS is away", () => {
     expect(isHeard).to.equal(false);
   });
 
-  it("a request waits for it, and subscriptions come back", async () => {
+  it("holds a request until NATS is back, and restores subscriptions", async () => {
     await scene.server.nats.kill();
     await until(() => !scene.director.isConnected && !scene.agent.isConnected);
     const heard: string[] = [];
@@ -64,7 +64,7 @@ describe("mbus while NATS is away", () => {
     await until(() => heard.length > 0);
   });
 
-  it("a request under way fails at once with an unknown outcome", async () => {
+  it("fails a pending request at once with an unknown outcome", async () => {
     const failing = rejection(scene.client.call("host-1", "hang", []));
     await scene.hasBegun();
     const startedAtMs = performance.now();
@@ -77,7 +77,7 @@ describe("mbus while NATS is away", () => {
     await until(() => scene.director.isConnected && scene.agent.isConnected);
   });
 
-  it("a long request that runs is polled again when it is back", async () => {
+  it("resumes polling a long request when NATS is back", async () => {
     const calling = scene.client.call("host-1", "long_hang", []);
     await scene.polled();
     await scene.server.nats.kill();

@@ -1,2 +1,2 @@
-/** A module of its own, so that it is in the bundle of a service and not searched for in many files. */
+/** A separate module, so that a service's bundle contains the client and does not search for it in many files. */
 export { connect } from "nats";

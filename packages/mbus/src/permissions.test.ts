@@ -13,7 +13,7 @@ describe("an agent's permissions on mbus", () => {
     await until(() => intruder.isConnected);
   });
 
-  it("do not let it read another's requests", async () => {
+  it("do not let it read another agent's requests", async () => {
     const heard: string[] = [];
     intruder.subscribe("agent.host-1", ({ subject }) => heard.push(subject));
     intruder.subscribe("agent.>", ({ subject }) => heard.push(subject));
@@ -23,7 +23,7 @@ describe("an agent's permissions on mbus", () => {
     expect(heard).to.deep.equal([]);
   });
 
-  it("do not let it ask, answer or beat for another", async () => {
+  it("do not let it send requests, replies or heartbeats for another agent", async () => {
     const heard: string[] = [];
     const hear = ({ subject, data }: Message) => {
       if (Buffer.from(data).toString() === "forged") heard.push(subject);
@@ -31,7 +31,7 @@ describe("an agent's permissions on mbus", () => {
     const watches = ["hm.agent.heartbeat.*", "director.process-9.>"].map((subject) =>
       scene.director.subscribe(subject, hear),
     );
-    // The director's subscriptions are there once one of its requests was answered.
+    // The director's subscriptions are in place once one of its requests was answered.
     await scene.client.call("host-1", "ping", []);
     for (const subject of ["agent.host-1", "hm.agent.heartbeat.host-1", "director.process-9.host-1.r1"])
       intruder.publish(subject, Buffer.from("forged"));
@@ -41,7 +41,7 @@ describe("an agent's permissions on mbus", () => {
     expect(heard).to.deep.equal(["director.process-9.host-2.r1"]);
   });
 
-  it("do not let a header have the server beat for another", async () => {
+  it("do not let it use a header to make the server send a heartbeat for another agent", async () => {
     const heard: string[] = [];
     const hear = ({ subject, data }: Message) => heard.push(`${subject} ${Buffer.from(data)}`);
     const watch = scene.director.subscribe("hm.agent.heartbeat.*", hear);
@@ -51,7 +51,7 @@ describe("an agent's permissions on mbus", () => {
     const traced = headers();
     traced.set("Nats-Trace-Dest", "hm.agent.heartbeat.host-3");
     link.publish("hm.agent.heartbeat.host-2", Buffer.from("{}"), { headers: traced });
-    // What the server itself sends for the first message, if it takes that, is there before the second one.
+    // The server's trace of the first message, if it sends one, arrives before the second message.
     link.publish("hm.agent.heartbeat.host-2", Buffer.from("last"));
     await until(() => heard.includes("hm.agent.heartbeat.host-2 last"));
     await link.close();
@@ -59,12 +59,12 @@ describe("an agent's permissions on mbus", () => {
     expect(heard.filter((line) => line.includes("host-3"))).to.deep.equal([]);
   });
 
-  it("let it answer only as itself, which is no answer to what was asked of another", async () => {
+  it("let it reply only as itself, which answers no request to another agent", async () => {
     let replyTo = "";
     const spy = scene.agent.subscribe("agent.host-1", ({ data }) => {
       replyTo = JSON.parse(Buffer.from(data).toString()).reply_to;
     });
-    // Once an answer came over the same connection, the spy is in place.
+    // The spy is in place once an answer came over the same connection.
     await scene.client.call("host-1", "ping", []);
     replyTo = "";
     const hanging = scene.client.call("host-1", "hang", []);
@@ -76,7 +76,7 @@ describe("an agent's permissions on mbus", () => {
     expect(await hanging).to.equal(null);
   });
 
-  it("makes an agent drop requests whose reply would go elsewhere", async () => {
+  it("make an agent drop requests whose reply would go elsewhere", async () => {
     const heard: string[] = [];
     const everything = scene.director.subscribe("director.>", ({ subject }) => heard.push(subject));
     const ask = (reply_to: unknown) =>

@@ -1,14 +1,14 @@
 import { formatIdentity, type Identity, InvalidArgumentError, parseId } from "@diskmesh/domain";
 
-/** The subjects that one user of the NATS server may publish to and subscribe to. */
+/** Subjects that one user of the NATS server may publish to and subscribe to. */
 export interface MbusPermissions {
   readonly publish: readonly string[];
   readonly subscribe: readonly string[];
 }
 
 /**
- * What the NATS server's configuration allows the holder of a certificate. An agent hears only what is meant for it, and
- * can answer and beat only under its own id; a director reaches every agent and poses as none.
+ * Returns the permissions of a certificate's holder on the NATS server. An agent receives only messages meant for it,
+ * and sends replies and heartbeats only under its own id. A director reaches every agent and cannot impersonate any.
  */
 export function mbusPermissions(identity: Identity): MbusPermissions {
   if (identity.role === "director")

@@ -1,17 +1,19 @@
 import { isJsonObject, REDACTED, Redactor } from "@diskmesh/domain";
 
-/** The argument of a method that holds secrets or bulk data: all of it, or these keys of it. */
+/** Argument of a method that holds secrets or bulk data: the whole argument, or the listed keys of it. */
 interface SecretArgument {
   readonly index: number;
   readonly keys?: readonly string[];
 }
 
-/** Disk hints hold the passwords of iSCSI targets, among others; what CPIs put into them is not known. */
+/**
+ * Disk hints hold, among others, passwords of iSCSI targets. CPIs choose their content, so the whole hint is hidden.
+ */
 const HINT: SecretArgument = { index: 1 };
 
 const SECRETS: ReadonlyMap<string, SecretArgument> = new Map([
   ["upload_blob", { index: 0, keys: ["checksum", "payload"] }],
-  // Whoever has them can put something else in the place of the logs.
+  // A holder of these could replace the uploaded logs.
   ["fetch_logs_with_signed_url", { index: 0, keys: ["signed_url", "blobstore_headers"] }],
   ["update_settings", { index: 0, keys: ["mbus", "blobstores"] }],
   ["add_persistent_disk", HINT],
@@ -20,7 +22,7 @@ const SECRETS: ReadonlyMap<string, SecretArgument> = new Map([
   ["mount_disk", HINT],
 ]);
 
-/** The arguments of a request as a log line may show them. */
+/** Returns the arguments of a request with secrets redacted, for log lines. */
 export function redactedArguments(method: string, args: readonly unknown[]): readonly unknown[] {
   const secret = SECRETS.get(method);
   return args.map((arg, index) => (secret?.index === index ? redacted(arg, secret.keys) : arg));
@@ -35,7 +37,7 @@ function redacted(arg: unknown, keys: readonly string[] | undefined): unknown {
   return shown;
 }
 
-/** Hides what of a request's arguments is secret, in what an agent says of the request. */
+/** Returns a redactor that hides a request's secret arguments in an agent's replies. */
 export function redactorOf(method: string, args: readonly unknown[]): Redactor {
   const secret = SECRETS.get(method);
   const arg = secret && args[secret.index];
@@ -44,7 +46,7 @@ export function redactorOf(method: string, args: readonly unknown[]): Redactor {
   return new Redactor(secret.keys.map((key) => (arg as Record<string, unknown>)[key]));
 }
 
-/** A hint's path is no secret, and whoever looks for a disk needs it. */
+/** The path in a hint is not secret, and is needed to find a disk. */
 function withoutPath(hint: unknown): unknown {
   if (isPath(hint)) return undefined;
   return isJsonObject(hint) && isPath(hint.path) ? { ...hint, path: undefined } : hint;

@@ -1,10 +1,10 @@
-/** What an agent answers while it works on a long request, and how the director asks again. */
+/** Answer of an agent to a long request that still runs; the director polls with the id. */
 export interface RunningTask {
   readonly agent_task_id: string;
   readonly state: string;
 }
 
-/** An object with both keys and nothing called value means that the task still runs; anything else is its result. */
+/** Returns true for an object with both keys and no `value`. Anything else is the result of the task. */
 export function isRunningTask(value: unknown): value is RunningTask {
   return (
     typeof value === "object" &&
@@ -16,8 +16,8 @@ export function isRunningTask(value: unknown): value is RunningTask {
   );
 }
 
-/** The protocol has only texts to tell errors apart; these are the ones that both ends rely on. */
+/** Error texts that both ends rely on, because the protocol has nothing else to tell errors apart. */
 export const unknownMethodText = (method: string): string => `unknown message ${method}`;
-// In what BOSH's agents say of disks, too.
+// BOSH's agents use this text for disks, too.
 export const UNKNOWN_THING_TEXT = "could not be found";
 export const unknownTaskText = (taskId: string): string => `Task with id ${taskId} ${UNKNOWN_THING_TEXT}`;

@@ -1,19 +1,18 @@
 import { identityUri } from "@diskmesh/domain";
 import { mbusPermissions } from "./permissions.js";
 
-/** The account of NATS in which the director and the agents are. */
+/** NATS account of the director and the agents. */
 export const NATS_ACCOUNT = "MESH";
 
 const CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ";
 const KICK = "$SYS.REQ.SERVER.*.KICK";
-/** Stands among the keys when there are none: to nats-server an empty list is no list, and it would let in everybody. */
+/** Placeholder for an empty list of keys, because nats-server treats an empty list as none and lets everybody in. */
 const PIN_OF_NOBODY = "f".repeat(64);
 
 /**
- * Returns what nats-server's configuration includes at its top level, so that nats-server asks the director whom to let in
- * (auth callout). `issuer` is the public key that the director signs its answers with.
- *
- * Only the director is let in unasked. It lists connections and closes them by services of the system account.
+ * Returns the top-level part of nats-server's configuration that makes it ask the director which clients to accept
+ * (auth callout). `issuer` is the public key of the director's answers.
+ * Only the director connects without a callout. It lists and closes connections through services of the system account.
  */
 export function authCalloutConfig(issuer: string): string {
   const director = { role: "director", name: "" } as const;
@@ -50,8 +49,8 @@ authorization {
 }
 
 /**
- * Returns what `tls` of `cluster` includes: which servers are let into the cluster, by SHA-256 of their public keys in
- * hex. Without these keys any holder of a certificate of the mesh could join as a server and read everything.
+ * Returns the content of `tls` in `cluster`: the servers that may join the cluster, by SHA-256 of their public keys in
+ * hex. Without these keys any holder of a mesh certificate could join as a server and read everything.
  */
 export function clusterTlsConfig(authoritiesFile: string, pins: readonly string[]): string {
   const pinned = pins.length === 0 ? [PIN_OF_NOBODY] : pins;

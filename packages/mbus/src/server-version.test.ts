@@ -9,16 +9,16 @@ import { whyRefused } from "./server-version.js";
 import { TestServer } from "./testing/test-server.js";
 
 const REFUSED = ["2.1.9", "2.9.10", "2.10.3", "2.11.0", "2.11.15-RC.1", "2.12.0-preview.1", "2.12.5"];
-/** One that tells no version is taken. */
+/** Accepted versions; a server that reports no version is accepted. */
 const TAKEN = ["2.10.4", "2.10.29", "2.11.15", "2.12.6", "2.14.0", "v3.0.0", "", "main", "2.9"];
 
 describe("versions of nats-server", () => {
   for (const version of REFUSED)
-    it(`${version} -> refused`, () => {
+    it(`refuses ${version}`, () => {
       expect(whyRefused(version)).to.contain(`nats-server ${version}`).and.contain("run 2.10.4, 2.11.15, 2.12.6");
     });
   for (const version of TAKEN)
-    it(`${version || "none"} -> taken`, () => {
+    it(`accepts ${version || "none"}`, () => {
       expect(whyRefused(version)).to.equal(undefined);
     });
 
@@ -30,7 +30,7 @@ describe("versions of nats-server", () => {
     const links: NatsConnection[] = [];
     const sockets = new Set<Socket>();
 
-    // A real server behind somebody who changes the version that it tells, before TLS and, as of 2.12, within.
+    // A proxy before a real server replaces the version that it reports, before TLS and, since 2.12, within.
     before(async () => {
       server = await TestServer.start(["host-1"]);
       proxy = createServer((near) => void stand(near));
@@ -77,7 +77,7 @@ describe("versions of nats-server", () => {
       return { link, said: () => lines.join("\n") };
     }
 
-    it("is not kept to a server that is too old, and the log says so", async () => {
+    it("is closed to a server that is too old, and the log names the reason", async () => {
       const { link, said } = await connect("2.11.10");
       await eventually(() => expect(said()).to.match(/cannot connect to NATS .*nats-server 2\.11\.10 cannot keep/));
       expect(link.isConnected).to.equal(false);
@@ -85,7 +85,7 @@ describe("versions of nats-server", () => {
       await link.close();
     });
 
-    it("is kept to one that is new enough", async () => {
+    it("is kept to a server that is new enough", async () => {
       const { link } = await connect("2.10.4");
       await eventually(() => expect(link.isConnected).to.equal(true));
     });

@@ -1,9 +1,9 @@
 type Version = readonly [major: number, minor: number, patch: number, isFinal: number];
 
 /**
- * The oldest nats-server of each line of releases. 2.10.4 is the first whose auth callout is sound; in 2.11.0 to 2.11.14
- * and 2.12.0 to 2.12.5 a message's header has the server send a trace to any subject, so that an agent beats for another
- * (CVE-2026-33249). Other advisories need what our configuration does not use.
+ * Oldest safe nats-server of each release line. 2.10.4 is the first whose auth callout is sound. In 2.11.0 to 2.11.14
+ * and 2.12.0 to 2.12.5 a message header makes the server send a trace to any subject, so an agent could send a
+ * heartbeat for another (CVE-2026-33249). Other advisories concern features that our configuration does not use.
  */
 const OLDEST: readonly Version[] = [
   [2, 10, 4, 1],
@@ -11,7 +11,7 @@ const OLDEST: readonly Version[] = [
   [2, 12, 6, 1],
 ];
 
-/** Returns why a nats-server of that version, as servers tell it, must not be used; undefined when it may. */
+/** Returns the reason why a nats-server of that version must not be used; undefined when it may. */
 export function whyRefused(version: string): string | undefined {
   const parsed = parseVersion(version);
   if (parsed === undefined) return undefined;
@@ -22,7 +22,7 @@ export function whyRefused(version: string): string | undefined {
   return `nats-server ${version} cannot keep agents to what they may do: run ${versions} or a newer release of these lines, or a later line`;
 }
 
-/** A version with a suffix, such as "2.12.0-RC.1", comes before that without. */
+/** Parses a version. A suffix such as in "2.12.0-RC.1" sorts before the same version without it. */
 function parseVersion(text: string): Version | undefined {
   const [, major, minor, patch, suffix] = /^v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})([-+].*)?$/.exec(text) ?? [];
   if (major === undefined) return undefined;

@@ -11,7 +11,7 @@ import {
 } from "./subjects.js";
 
 describe("subjects", () => {
-  it("are built of ids", () => {
+  it("are built from ids", () => {
     expect(agentSubject("host-1")).to.equal("agent.host-1");
     expect(repliesSubject("d1")).to.equal("director.d1.>");
     expect(replySubject("d1", "host-1", "r1")).to.equal("director.d1.host-1.r1");
@@ -19,7 +19,7 @@ describe("subjects", () => {
   });
 
   for (const id of ["", "*", ">", "a.b", "a b", "a\r\nPUB x", "a\0", "../a", "x".repeat(65)])
-    it(`are not built of ${JSON.stringify(id.slice(0, 12))}`, () => {
+    it(`are never built from ${JSON.stringify(id.slice(0, 12))}`, () => {
       for (const build of [agentSubject, repliesSubject, heartbeatSubject])
         expect(() => build(id)).to.throw(InvalidArgumentError);
       expect(() => replySubject(id, "host-1", "r1")).to.throw(InvalidArgumentError);
@@ -28,7 +28,7 @@ describe("subjects", () => {
       expect(() => mbusPermissions({ role: "disk-agent", name: id })).to.throw(InvalidArgumentError);
     });
 
-  it("of replies are taken apart", () => {
+  it("of replies are parsed", () => {
     const address = { directorId: "d1", agentId: "host-1", requestId: "r1" };
     expect(parseReplySubject("director.d1.host-1.r1")).to.deep.equal(address);
   });
@@ -42,7 +42,7 @@ describe("subjects", () => {
     "director.*.host-1.>",
     "director..host-1.r1",
   ])
-    it(`of replies are not like ${JSON.stringify(subject)}`, () => {
+    it(`of replies do not match ${JSON.stringify(subject)}`, () => {
       expect(parseReplySubject(subject)).to.equal(undefined);
     });
 
@@ -52,7 +52,7 @@ describe("subjects", () => {
     expect(parseHealthSubject("heartbeat", "hm.agent.alert.host-1")).to.equal(undefined);
   });
 
-  it("are not for operators", () => {
+  it("are not granted to operators", () => {
     expect(() => mbusPermissions({ role: "operator", name: "" })).to.throw(InvalidArgumentError, "operator");
   });
 });

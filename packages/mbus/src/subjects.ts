@@ -1,28 +1,28 @@
 import { parseId, quoted } from "@diskmesh/domain";
 
 /**
- * Every NATS subject of the mesh is built or taken apart here. Each variable token went through parseId, so that no id
- * can hold a dot or a wildcard and widen a subject.
+ * All NATS subjects of the mesh are built and parsed here. Each variable token passes parseId, so no id can contain a
+ * dot or a wildcard and widen a subject.
  */
 
-/** Where an agent takes requests. */
+/** Returns the subject on which an agent receives requests. */
 export const agentSubject = (agentId: string): string => `agent.${parseId("agent_id", agentId)}`;
 
-/** Where one director process takes all replies. */
+/** Returns the subject on which one director process receives all replies. */
 export const repliesSubject = (directorId: string): string => `director.${parseId("director_id", directorId)}.>`;
 
-/** Where the reply to one request goes. */
+/** Returns the subject of the reply to one request. */
 export function replySubject(directorId: string, agentId: string, requestId: string): string {
   return `director.${parseId("director_id", directorId)}.${parseId("agent_id", agentId)}.${parseId("request_id", requestId)}`;
 }
 
-/** Where an agent says that it is alive. */
+/** Returns the subject of an agent's heartbeats. */
 export const heartbeatSubject = (agentId: string): string => `hm.agent.heartbeat.${parseId("agent_id", agentId)}`;
 
-/** What agents say without being asked: that they are well, that something is not, that they end. */
+/** Unrequested messages of agents: a heartbeat, an alert about a problem, or a shutdown. */
 export type HealthKind = "heartbeat" | "alert" | "shutdown";
 
-/** What all agents say of that kind. */
+/** Returns the subject of that kind for all agents. */
 export const healthSubject = (kind: HealthKind): string => `hm.agent.${kind}.*`;
 
 export interface ReplyAddress {
@@ -31,7 +31,7 @@ export interface ReplyAddress {
   readonly requestId: string;
 }
 
-/** Takes a reply subject apart; undefined when it is none. */
+/** Parses a reply subject; undefined for any other subject. */
 export function parseReplySubject(subject: string): ReplyAddress | undefined {
   const [root, directorId, agentId, requestId, ...rest] = subject.split(".");
   if (root !== "director" || rest.length > 0) return undefined;
@@ -39,14 +39,14 @@ export function parseReplySubject(subject: string): ReplyAddress | undefined {
   return { directorId, agentId, requestId };
 }
 
-/** The agent that said so; undefined when the subject is no agent's. */
+/** Returns the id of the sending agent; undefined for any other subject. */
 export function parseHealthSubject(kind: HealthKind, subject: string): string | undefined {
   const prefix = `hm.agent.${kind}.`;
   const agentId = subject.startsWith(prefix) ? subject.slice(prefix.length) : undefined;
   return isToken(agentId) ? agentId : undefined;
 }
 
-/** For log lines about a subject that somebody else chose. */
+/** Quotes a subject chosen by a peer, for log lines. */
 export const quotedSubject = (subject: string): string => quoted(subject, 200);
 
 function isToken(token: string | undefined): token is string {

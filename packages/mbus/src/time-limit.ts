@@ -1,9 +1,9 @@
-/** Why it ends; without one, abort() makes an error with its stack each time. */
+/** Explicit abort reasons, because abort() without one creates an error with its stack each time. */
 const [TIME_IS_UP, PARENT_ENDED, RELEASED] = ["the time is up", "the parent ended", "all is done"];
 
 /**
- * Ends when some time is over, together with its parent, or when it is released because all is done. Its signal is made
- * for who asks for it: most requests are answered before anybody has to wait for anything else.
+ * Ends after a time, with its parent, or when it is released. The signal is created on demand, because most requests
+ * are answered without one.
  */
 export class TimeLimit {
   readonly #timer: NodeJS.Timeout;
@@ -23,7 +23,6 @@ export class TimeLimit {
     }
   }
 
-  /** Aborts when this ends. */
   get signal(): AbortSignal {
     if (this.#signal === undefined) {
       const controller = new AbortController();
@@ -37,12 +36,12 @@ export class TimeLimit {
     return this.#reason !== undefined;
   }
 
-  /** True when this limit's own time ended it; false when its parent did, or nothing yet. */
+  /** True when the limit's own time ended it; false when its parent did or nothing yet. */
   get isTimeUp(): boolean {
     return this.#reason === TIME_IS_UP;
   }
 
-  /** Calls back when this ends, at once if it has. Returns how to stop that. */
+  /** Calls back when the limit ends, at once if it has. Returns a function that removes the listener. */
   onEnd(listener: (reason: string) => void): () => void {
     if (this.#reason !== undefined) listener(this.#reason);
     else this.#listeners.add(listener);

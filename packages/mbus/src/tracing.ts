@@ -1,17 +1,17 @@
 import { CancelledError } from "@diskmesh/domain";
 import { context, propagation, type SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 
-// Asked for with each span: a tracer that is kept stays with the SDK that it was first used under.
+// The tracer is looked up for each span, because a cached one stays with the SDK under which it was first used.
 const tracer = () => trace.getTracer("@diskmesh/mbus");
 
-/** The active trace as extra keys of a request's envelope. */
+/** Returns the active trace as extra keys of a request's envelope. */
 export function currentTraceHeaders(): Record<string, string> {
   const headers: Record<string, string> = {};
   propagation.inject(context.active(), headers);
   return headers;
 }
 
-/** Runs some work in a span of its own: a child of the trace in the headers, or else of the active one. */
+/** Runs a function in a new span: a child of the trace in the headers, or of the active trace. */
 export function inSpan<Result>(
   name: string,
   options: { kind: SpanKind; agentId: string; traceHeaders?: Readonly<Record<string, string>> },
@@ -24,7 +24,7 @@ export function inSpan<Result>(
     try {
       return await work();
     } catch (error) {
-      // What its caller gave up did not fail.
+      // A call that its caller cancelled did not fail.
       if (!(error instanceof CancelledError)) span.setStatus({ code: SpanStatusCode.ERROR });
       throw error;
     } finally {

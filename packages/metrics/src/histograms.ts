@@ -2,7 +2,7 @@ import { DURATION_BUCKETS_SECONDS, type MetricDeclaration } from "./declaration.
 
 export type Labels<Label extends string> = { readonly [Name in Label]: string };
 
-/** The values that were measured under one set of labels. */
+/** Values measured under one set of labels. */
 export interface Series {
   readonly labels: Readonly<Record<string, string | boolean>>;
   /** Upper bounds of the buckets; the last bucket has none. */
@@ -12,15 +12,15 @@ export interface Series {
   readonly sum: number;
 }
 
-/** More sets of labels of one metric than these are counted as one, as OpenTelemetry's SDK does. */
+/** Limit of label sets per metric. Further sets are counted as one, as in OpenTelemetry's SDK. */
 const MAX_SERIES = 2_000;
 const OVERFLOW = { "otel.metric.overflow": true };
-/** As no values make it. */
+/** No label values can produce this key. */
 const OVERFLOW_KEY = "\0overflow\0";
 
 let isMeasuring = false;
 
-/** Takes values of one set of labels: whoever measures often keeps it. */
+/** Records values of one set of labels. Frequent callers keep the cell to skip the lookup. */
 export class Cell implements Series {
   readonly counts: number[];
   count = 0;
@@ -33,12 +33,12 @@ export class Cell implements Series {
     this.counts = bounds.map(() => 0).concat(0);
   }
 
-  /** Does nothing in a process that nobody asks for metrics. */
+  /** Does nothing while metrics are switched off. */
   record(value: number): void {
     if (!isMeasuring) return;
     const { bounds, counts } = this;
     let bucket = 0;
-    // Most values are small, and the buckets few.
+    // Linear search, because most values are small and buckets are few.
     while (bucket < bounds.length && value > (bounds[bucket] ?? 0)) bucket++;
     counts[bucket] = (counts[bucket] ?? 0) + 1;
     this.count++;
@@ -53,13 +53,13 @@ export class Cell implements Series {
 }
 
 /**
- * A histogram. Not OpenTelemetry's: that one sorts and prints the labels of each value that is recorded, which takes 4 %
+ * Histogram that avoids the cost of OpenTelemetry's own, which sorts and prints the labels of each recorded value: 4 %
  * of the processor time of a small call.
  */
 export class Histogram<Label extends string = string> {
   readonly #bounds: readonly number[];
   readonly #names: readonly Label[];
-  /** By the values of their labels. */
+  /** Cells by their label values. */
   readonly #cells = new Map<string, Cell>();
 
   constructor(readonly declaration: MetricDeclaration<Label>) {
@@ -77,7 +77,7 @@ export class Histogram<Label extends string = string> {
     return cell;
   }
 
-  /** In the declaration's unit. */
+  /** Records a value in the declaration's unit. */
   record(...[value, labels]: [Label] extends [never] ? [value: number] : [value: number, labels: Labels<Label>]): void {
     if (isMeasuring) this.cellOf(labels ?? ({} as Labels<Label>)).record(value);
   }
@@ -95,7 +95,7 @@ export class Histogram<Label extends string = string> {
 
 const histograms = new Map<MetricDeclaration, Histogram>();
 
-/** The histogram of a declaration: one for the life of the process. */
+/** Returns the histogram of a declaration, the same one for the life of the process. */
 export function histogramOf<Label extends string>(declaration: MetricDeclaration<Label>): Histogram<Label> {
   let histogram = histograms.get(declaration) as Histogram<Label> | undefined;
   if (histogram === undefined) {
@@ -105,7 +105,7 @@ export function histogramOf<Label extends string>(declaration: MetricDeclaration
   return histogram;
 }
 
-/** From now on values are counted, from nothing; returns what ends that. */
+/** Clears all histograms and starts measuring; returns a function that stops it. */
 export function measureHistograms(): () => void {
   for (const histogram of histograms.values()) for (const cell of histogram.cells()) cell.clear();
   isMeasuring = true;
@@ -114,7 +114,7 @@ export function measureHistograms(): () => void {
   };
 }
 
-/** What was measured, of those that were. */
+/** Returns the histograms that have values. */
 export function readHistograms(): { readonly declaration: MetricDeclaration; readonly series: readonly Series[] }[] {
   return [...histograms.values()].flatMap((histogram) => {
     const series = [...histogram.cells()].filter(({ count }) => count > 0);

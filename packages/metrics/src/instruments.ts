@@ -2,12 +2,12 @@ import { type Counter, type MeterProvider, metrics, type Observable } from "@ope
 import type { MetricDeclaration } from "./declaration.js";
 import type { Labels } from "./histograms.js";
 
-/** Says a value of an observed metric; a metric without labels has one value. */
+/** Reports a value of an observed metric; a metric without labels has one value. */
 type Say<Label extends string> = [Label] extends [never]
   ? (value: number) => void
   : (value: number, labels: Labels<Label>) => void;
 
-/** Whose instruments they are, as OpenTelemetry calls it. */
+/** OpenTelemetry meter name of all instruments. */
 export const METER = "diskmesh";
 
 interface Made {
@@ -15,12 +15,12 @@ interface Made {
   readonly counters: Map<MetricDeclaration, Counter>;
 }
 
-// A counter that was made before there was an SDK measures nothing for ever: each provider has its own.
+// Counters are kept per provider: a counter that was made before the SDK started would never measure anything.
 let made: Made | undefined;
 
 const optionsOf = ({ unit, description }: MetricDeclaration) => ({ unit, description });
 
-/** A counter to add to. */
+/** Returns the counter of a declaration. */
 export function counterOf<Label extends string>(declaration: MetricDeclaration<Label>): Counter<Labels<Label>> {
   const provider = metrics.getMeterProvider();
   if (made?.provider !== provider) made = { provider, counters: new Map() };
@@ -33,8 +33,8 @@ export function counterOf<Label extends string>(declaration: MetricDeclaration<L
 }
 
 /**
- * From now on `read` is called whenever somebody asks for metrics; it must cost little. To be called once the process's
- * telemetry has started. Returns what ends it.
+ * Calls `read` at each scrape; `read` must be cheap. Must be called after the telemetry of the process has started.
+ * Returns a function that ends it.
  */
 export function observe<Label extends string>(
   declaration: MetricDeclaration<Label>,
@@ -51,7 +51,7 @@ export function observe<Label extends string>(
   return () => instrument.removeCallback(callback);
 }
 
-/** Ends several observations. */
+/** Returns a function that ends several observations. */
 export function allEnded(ends: readonly (() => void)[]): () => void {
   return () => {
     for (const end of ends) end();

@@ -6,7 +6,7 @@ interface Action {
   readonly label: string;
   readonly path: string;
   readonly body: Readonly<Record<string, string>>;
-  /** What is to be typed before anything is asked for; empty for nothing. */
+  /** True when the action needs a typed reason. */
   readonly asksWhy: boolean;
 }
 
@@ -28,7 +28,7 @@ function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): 
   return row.state === "held" ? [resume, cancel] : [cancel];
 }
 
-/** A removal is asked for until it is done, by whoever wants it. */
+/** Returns the actions of a removal, which any user can repeat until it is done. */
 function removals(path: string, row: Rows[RowKind]): Action[] {
   if (!("removal" in row)) return [];
   const action = (label: string, what: "remove" | "keep"): Action => {
@@ -45,7 +45,7 @@ interface ActionButtonsProps {
   readonly row: Rows[RowKind] | undefined;
 }
 
-/** What can be done to a thing, each behind a question that says what would happen. */
+/** Shows the actions of a thing, each behind a confirmation with its consequences. */
 export function ActionButtons({ kind, name, row }: ActionButtonsProps) {
   const [chosen, setChosen] = useState<Action>();
   const actions = actionsOf(kind, name, row);
@@ -70,7 +70,7 @@ interface ConfirmationProps {
   readonly onClose: () => void;
 }
 
-/** Asks the director what it would do, shows that, and lets it be done. */
+/** Asks the director for a dry run, shows its result, and offers to execute it. */
 function Confirmation({ name, action, onClose }: ConfirmationProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [reason, setReason] = useState("");
@@ -97,7 +97,7 @@ function Confirmation({ name, action, onClose }: ConfirmationProps) {
   useEffect(() => {
     if (!action.asksWhy) void foresee();
   }, []);
-  // What is wanted and not done yet is asked for again, as long as somebody looks.
+  // An action that is not complete is repeated while the dialog is open.
   useEffect(() => {
     if (done?.againAfterMs === undefined) return;
     const timer = setTimeout(() => void send(false, setDone), Math.max(MIN_AGAIN_MS, done.againAfterMs));

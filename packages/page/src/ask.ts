@@ -1,7 +1,7 @@
-/** Answered with 401: nobody is logged in any more, or may not see this. */
+/** Answer 401: the session has ended, or the user may not see this. */
 export class UnauthorizedError extends Error {}
 
-/** Throws an Error with the director's own words. */
+/** Throws an Error with the director's own message. */
 export async function ask<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(path, init);
   const text = await response.text();
@@ -10,7 +10,7 @@ export async function ask<Answer>(path: string, init: RequestInit = {}): Promise
   throw response.status === 401 ? new UnauthorizedError(message) : new Error(message);
 }
 
-/** Posts JSON; the answer may be empty. Throws as `ask` does. */
+/** Posts JSON; the answer may be empty. Throws like `ask`. */
 export function post<Answer>(path: string, body: object): Promise<Answer> {
   const headers = { "content-type": "application/json" };
   return ask(path, { method: "POST", headers, body: JSON.stringify(body) });

@@ -7,20 +7,20 @@ import type { Cure, DeviceItem, RowKind, Rows, TimelineAnswer, WhyAnswer } from 
 import type { Store } from "./store.js";
 import { clockText, heardText, kindText, sizeText } from "./text.js";
 
-/** What the services can explain, and of what they have events. */
+/** Kinds that the services can explain and have events of. */
 const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm"];
 const WITH_EVENTS = ["host", "device", "disk"];
-/** What is asked for is asked for again so often, even if nothing that is shown has changed. */
+/** Interval of repeated queries, even when no displayed row has changed. */
 const ASK_AGAIN_MS = 5_000;
 
-/** One thing: what it is, why, what has happened to it, and what to do. */
+/** Shows one thing: its state, the reasons, its history and its actions. */
 export function Detail({ selection, store }: { selection: Selection; store: Store }) {
   const { kind, name } = selection;
   const heading = useRef<HTMLHeadingElement>(null);
   useTicks(ASK_AGAIN_MS);
   useEffect(() => heading.current?.focus({ preventScroll: false }), [kind, name]);
   const row = rowOf(store, selection);
-  // A new row means new reasons; and ages do, too.
+  // A new row has new reasons, and ages change too.
   const mark = `${JSON.stringify(row)} ${Math.floor(Date.now() / ASK_AGAIN_MS)}`;
   return (
     <aside aria-labelledby="detail-title" id="detail">
@@ -53,7 +53,7 @@ interface FactsProps {
   readonly store: Store;
 }
 
-/** Facts of a thing: those of the lists, and those for which lists have no place. A host's, device's or disk's trouble stands under "Why". */
+/** Shows a thing's facts, including those that lists omit. The trouble of a host, device or disk is under "Why". */
 function Facts({ kind, name, row, store }: FactsProps) {
   if (row === undefined)
     return (

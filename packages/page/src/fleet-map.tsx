@@ -17,7 +17,7 @@ const STEPS: Readonly<Record<string, readonly [x: number, y: number]>> = {
   ArrowDown: [0, 1],
 };
 
-/** Every host as a cell, its devices in it: one canvas, so that ten thousand cost no more than ten. */
+/** Shows every host as a cell with its devices on one canvas, so that ten thousand hosts cost no more than ten. */
 export function FleetMap({ hosts, selected }: FleetMapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);

@@ -2,20 +2,20 @@ import { useEffect, useState } from "preact/hooks";
 import { ask } from "./ask.js";
 import { type Store, store } from "./store.js";
 
-/** What a person looks at, as the address has it. */
+/** The displayed thing, as in the page's address. */
 export interface Selection {
   readonly kind: string;
   readonly name: string;
 }
 
-/** The store, and another render with each change of it. */
+/** Returns the store, and renders on each change of it. */
 export function useStore(): Store {
   const [, setVersion] = useState(0);
   useEffect(() => store.listen(() => setVersion(store.version)), []);
   return store;
 }
 
-/** Another render every so often, for ages. */
+/** Renders periodically, to update ages. */
 export function useTicks(intervalMs: number): void {
   const [, setTicks] = useState(0);
   useEffect(() => {
@@ -49,7 +49,10 @@ export interface Asked<Answer> {
   readonly failure?: string;
 }
 
-/** What the director answers, asked again whenever `mark` changes; the last answer stays until the next one is there. */
+/**
+ * Returns the director's answer, requested again whenever `mark` changes; the last answer stays until the next one
+ * arrives.
+ */
 export function useAnswer<Answer>(path: string, mark: unknown): Asked<Answer> {
   const [asked, setAsked] = useState<Asked<Answer> & { readonly path: string }>({ path });
   useEffect(() => {

@@ -5,10 +5,10 @@ import type { Rows } from "./rows.js";
 import { store } from "./store.js";
 import { ageText } from "./text.js";
 
-/** As many rows as are shown before somebody asks for more: what is not shown is not in the document. */
+/** Rows shown before the user asks for more; other rows are not in the document. */
 const SHOWN = 40;
 
-/** A thing by its name, to be looked at. */
+/** A link to a thing by its name. */
 export function Thing({ kind, name, children }: { kind: string; name: string; children?: ComponentChildren }) {
   const selected = useSelection();
   const isCurrent = selected?.kind === kind && selected.name === name;
@@ -19,17 +19,17 @@ export function Thing({ kind, name, children }: { kind: string; name: string; ch
   );
 }
 
-/** What users call it. */
+/** Returns the name that users gave the thing. */
 export function labelOf(kind: string, name: string): string {
   return (kind === "disk" ? store.tables.label.get(name)?.text : undefined) ?? name;
 }
 
-/** A text of a service, with what users call disks where it has what their CPIs call them. */
+/** Replaces the CPI's ids of disks in a service's text by the users' names. */
 export function withLabels(text: string): string {
   return text.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => labelOf("disk", word));
 }
 
-/** A state as a mark and a word: the mark's shape and colour tell the same. */
+/** Shows a state as a mark and a word; the mark's shape and colour mean the same. */
 export function State({ state }: { state: string }) {
   return (
     <span class={`state ${state}`}>
@@ -59,11 +59,11 @@ interface ListProps<Row> {
   readonly title: string;
   readonly rows: readonly (readonly [name: string, row: Row])[];
   readonly columns: readonly Column<Row>[];
-  /** What is said where there is none. */
+  /** Text of an empty list. */
   readonly none: string;
 }
 
-/** A table of things, the first ones of it. */
+/** Shows a table of the first things. */
 export function List<Row>({ id, title, rows, columns, none }: ListProps<Row>) {
   const [shown, setShown] = useState(SHOWN);
   return (
@@ -111,7 +111,7 @@ export function List<Row>({ id, title, rows, columns, none }: ListProps<Row>) {
 
 type Named<Kind extends keyof Rows> = readonly (readonly [string, Rows[Kind]])[];
 
-/** What somebody should look at first, then by name. */
+/** Sorts things with trouble first, then by name. */
 export function inOrder<Kind extends keyof Rows>(
   table: ReadonlyMap<string, Rows[Kind]>,
   matches: (name: string, row: Rows[Kind]) => boolean = () => true,

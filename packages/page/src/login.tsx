@@ -5,7 +5,7 @@ interface Session {
   readonly name: string;
 }
 
-/** Returns whether somebody is logged in, undefined while that is not known, and why not. */
+/** Returns whether a user is logged in, undefined while unknown, and the reason. */
 export function useSession(): { readonly isOpen: boolean | undefined; readonly failure: string } {
   const [session, setSession] = useState<{ isOpen: boolean | undefined; failure: string }>({
     isOpen: undefined,
@@ -14,14 +14,14 @@ export function useSession(): { readonly isOpen: boolean | undefined; readonly f
   useEffect(() => {
     ask<Session>("/page/session").then(
       () => setSession({ isOpen: true, failure: "" }),
-      // Without a session it says so in plain text; somebody who may not see the page gets a reason.
+      // Without a session the director answers in plain text; a user who may not see the page gets a reason.
       ({ message }: Error) => setSession({ isOpen: false, failure: /^Not authorized/.test(message) ? "" : message }),
     );
   }, []);
   return session;
 }
 
-/** Asks for name and password, and loads the page anew with the session. */
+/** Asks for name and password, and reloads the page with the session. */
 export function LoginForm({ failure: first }: { readonly failure: string }) {
   const [failure, setFailure] = useState(first);
   const [isAsking, setAsking] = useState(false);
@@ -72,7 +72,7 @@ export function LoginForm({ failure: first }: { readonly failure: string }) {
 /** Ends the browser's session. */
 export function LogOut() {
   const logOut = async (): Promise<void> => {
-    // One that has ended by itself is refused, and is what was wanted.
+    // An error means that the session had already ended.
     await post("/page/logout", {}).catch(() => {});
     location.reload();
   };

@@ -66,7 +66,7 @@ const SOURCES: readonly Column<SourceRow>[] = [
   { title: "state", cell: (_name, { state }) => <State state={state} /> },
 ];
 
-/** The page for whoever is logged in, the form for everybody else. */
+/** Shows the page to logged-in users, and the login form to others. */
 function Entrance() {
   const { isOpen, failure } = useSession();
   useEffect(() => {
@@ -143,7 +143,7 @@ function Page() {
   );
 }
 
-/** Those that have not ended, then the newest. */
+/** Sorts running tasks first, then the newest. */
 function byTask([a, rowA]: readonly [string, TaskRow], [b, rowB]: readonly [string, TaskRow]): number {
   return Number(rowA.hasEnded) - Number(rowB.hasEnded) || Number(b) - Number(a);
 }

@@ -10,7 +10,7 @@ export interface Cell {
 
 export interface Layout {
   readonly cells: readonly Cell[];
-  /** Above the cells of an az, its name. */
+  /** Names of the azs, above their cells. */
   readonly labels: readonly { readonly text: string; readonly y: number }[];
   readonly cellWidth: number;
   readonly cellHeight: number;
@@ -19,7 +19,7 @@ export interface Layout {
 }
 
 const LABEL_HEIGHT = 22;
-/** As large as all of them allow: with names, with devices, as dots. */
+/** Cell sizes, of which the largest that fits all hosts is used: with names, with devices, as dots. */
 const SIZES: readonly (readonly [upToHosts: number, width: number, height: number])[] = [
   [24, 148, 46],
   [120, 92, 34],
@@ -28,7 +28,7 @@ const SIZES: readonly (readonly [upToHosts: number, width: number, height: numbe
 ];
 const SMALLEST = [9, 9] as const;
 
-/** Hosts by az and rack, from the left to the right. */
+/** Arranges hosts by az and rack, from left to right. */
 export function arrange(hosts: readonly (readonly [string, HostRow])[], width: number): Layout {
   const [, cellWidth = SMALLEST[0], cellHeight = SMALLEST[1]] =
     SIZES.find(([upTo]) => hosts.length <= upTo) ?? ([0, ...SMALLEST] as const);
@@ -50,12 +50,12 @@ export function arrange(hosts: readonly (readonly [string, HostRow])[], width: n
   return { cells, labels, cellWidth, cellHeight, columns, height: y };
 }
 
-/** What is at that place. */
+/** Returns the host at that place. */
 export function hostAt({ cells, cellWidth, cellHeight }: Layout, x: number, y: number): Cell | undefined {
   return cells.find((cell) => x >= cell.x && x < cell.x + cellWidth && y >= cell.y && y < cell.y + cellHeight);
 }
 
-/** The host beside, above or below; the first one when none was chosen. */
+/** Returns the host beside, above or below; the first host when none was selected. */
 export function moved(layout: Layout, from: string | undefined, stepX: number, stepY: number): string | undefined {
   const { cells, cellHeight } = layout;
   const index = cells.findIndex(({ name }) => name === from);

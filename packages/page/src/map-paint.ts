@@ -5,12 +5,12 @@ interface Marked {
   readonly cursor: string | undefined;
 }
 
-/** Cells below this width have no name, below this height no devices. */
+/** Minimum width of cells with a name, and minimum height of cells with devices. */
 const NAMED_WIDTH = 80;
 const DEVICES_HEIGHT = 24;
 const GAP = 2;
 
-/** Draws the hosts: a state has a colour and a shape of its own. */
+/** Draws the hosts; each state has a colour and a shape of its own. */
 export function paint(canvas: HTMLCanvasElement, layout: Layout, marked: Marked): void {
   const context = canvas.getContext("2d");
   if (context === null) return;
@@ -36,7 +36,7 @@ export function paint(canvas: HTMLCanvasElement, layout: Layout, marked: Marked)
 type Colour = (name: string) => string;
 
 function coloursOf(canvas: HTMLCanvasElement): Colour {
-  // A property alone is told as it is written: which of its two colours holds is known of what has it.
+  // A custom property is returned unresolved; the element that uses it has the resolved one of the two colours.
   const style = getComputedStyle(canvas);
   const known = new Map<string, string>();
   return (name) => {
@@ -111,7 +111,7 @@ function paintDevices(
     const letter = devices[index] ?? "u";
     context.fillStyle = colour(DEVICE_COLOURS[letter] ?? "--faint");
     const size = step - 2;
-    // What is not open is hollow, what is in error has a gap, so that colour is not all that tells.
+    // Devices that are not open are hollow and those in error have a gap, so that colour is not the only sign.
     if (letter === "d" || letter === "u") {
       context.fillRect(x + index * step, y + size - 1, size, 1.5);
       continue;

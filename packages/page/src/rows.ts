@@ -1,27 +1,27 @@
-/** What the page shows of each thing: the shapes in which the director's feed sends them. Times are ms since 1970. */
+/** Rows of the page, in the form of the director's feed. Times are ms since 1970. */
 
-/** Of every row. */
+/** Fields of every row. */
 interface Shown {
-  /** Why somebody should look at it; absent when all is well. */
+  /** Problem that a user should check; absent when all is well. */
   readonly trouble?: string;
-  /** Since when it is as it is. */
+  /** Start of the present state. */
   readonly sinceMs?: number;
 }
 
 export interface HostRow extends Shown {
-  /** suspected: it would be online or warning, but its heartbeats are missing now. */
+  /** suspected: the state is online or warning, but heartbeats are missing now. */
   readonly state: "online" | "warning" | "suspected" | "unavailable" | "dead";
   readonly az: string;
   readonly rack: string;
-  /** The VM that it serves as, by what its CPI calls that; empty for none. */
+  /** CPI's id of the VM that the host serves as; empty for none. */
   readonly vm: string;
-  /** Whether somebody wants it out of operation, and whether it is. */
+  /** State of the host's removal. */
   readonly removal: "" | "wanted" | "done";
   /** A letter for each of its devices in order of id: a key of DEVICE_LETTERS. */
   readonly devices: string;
 }
 
-/** A device that somebody should look at. The others are letters of their hosts. */
+/** A device with trouble. Other devices are only letters of their hosts. */
 export interface DeviceRow extends Shown {
   readonly host: string;
   readonly state: string;
@@ -30,7 +30,7 @@ export interface DeviceRow extends Shown {
 
 export interface DiskRow extends Shown {
   readonly state: "free" | "publishing" | "published" | "unpublishing";
-  /** Where it is published; empty for nowhere. */
+  /** Host that the disk is published to; empty for none. */
   readonly host: string;
   readonly az: string;
   readonly pool: string;
@@ -38,7 +38,7 @@ export interface DiskRow extends Shown {
   readonly health: string;
 }
 
-/** What users call a disk, by what its CPI calls it. */
+/** User's name of a disk, by the CPI's id. */
 interface LabelRow extends Shown {
   readonly text: string;
 }
@@ -46,16 +46,16 @@ interface LabelRow extends Shown {
 /** An instance of a deployment, by DEPLOYMENT/GROUP/INDEX, with its VM. */
 export interface VmRow extends Shown {
   readonly state: "none" | "creating" | "created" | "running" | "lost" | "deleting";
-  /** What its CPI calls its VM; empty for none. */
+  /** CPI's id of its VM; empty for none. */
   readonly cid: string;
-  /** Empty for the default one. */
+  /** Empty for the default CPI. */
   readonly cpi: string;
   readonly az: string;
-  /** What its agent was told of its jobs. */
+  /** Jobs state that was last ordered from its agent. */
   readonly jobs: string;
-  /** What the CPI calls the disks that are its own. */
+  /** CPI's ids of the instance's own disks. */
   readonly disks: readonly string[];
-  /** When its agent was last heard, to the minute; 0: never. */
+  /** Time at which its agent was last heard, to the minute; 0 for never. */
   readonly heardMs: number;
 }
 
@@ -69,7 +69,7 @@ export interface TaskRow extends Shown {
 }
 
 export interface LockRow extends Shown {
-  /** Who holds it. */
+  /** Holder of the lock. */
   readonly owner: string;
   /** 0 for no task. */
   readonly taskId: number;
@@ -78,23 +78,23 @@ export interface LockRow extends Shown {
 
 export interface CpiRow extends Shown {
   readonly type: string;
-  /** 0 when it does not say. */
+  /** 0 when the CPI does not report it. */
   readonly apiVersion: number;
   readonly azs: readonly string[];
-  /** What its last call met; empty after a success. */
+  /** Error of its last call; empty after a success. */
   readonly lastError: string;
 }
 
-/** Whoever the rest is known from. */
+/** A source of the other rows. */
 export interface SourceRow extends Shown {
   readonly state: "reading" | "live" | "silent";
-  /** What helps; absent where nothing is known to. */
+  /** Remedies; absent when none is known. */
   readonly cures?: readonly Cure[];
 }
 
 export interface Cure {
   readonly what: string;
-  /** Empty where it is none. */
+  /** Empty when the remedy is no command. */
   readonly command: string;
 }
 
@@ -112,10 +112,10 @@ export interface Rows {
 
 export type RowKind = keyof Rows;
 
-/** One row as it is now; null: it is gone. */
+/** One row in its present state; null when it is gone. */
 export type RowChange = readonly [kind: RowKind, name: string, row: Rows[RowKind] | null];
 
-/** States of a device, by its letter. */
+/** States of a device by letter. */
 export const DEVICE_LETTERS = {
   a: "attached",
   g: "attaching",
@@ -128,14 +128,14 @@ export const DEVICE_LETTERS = {
 
 export type DeviceLetter = keyof typeof DEVICE_LETTERS;
 
-/** What an action would do, or did, in lines for people. */
+/** Lines for people about what an action would do, or did. */
 export interface ActionAnswer {
   readonly lines: readonly string[];
-  /** It is wanted and not done yet: to be asked for again after so long. */
+  /** The action is not complete, and is repeated after this time. */
   readonly againAfterMs?: number;
 }
 
-/** Why a thing is as it is. */
+/** Reasons for a thing's state. */
 export interface WhyAnswer {
   readonly summary: string;
   readonly causes: readonly {
@@ -149,7 +149,7 @@ export interface WhyAnswer {
   }[];
 }
 
-/** Something that happened to a thing. */
+/** An event in a thing's history. */
 export interface TimelineEntry {
   readonly timeMs: number;
   readonly who: string;
@@ -161,7 +161,7 @@ export interface TimelineEntry {
 /** Newest first. */
 export interface TimelineAnswer {
   readonly entries: readonly TimelineEntry[];
-  /** What could not be asked for. */
+  /** Sources that could not be queried. */
   readonly missing: readonly string[];
 }
 

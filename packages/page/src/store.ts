@@ -3,9 +3,9 @@ import type { RowChange, RowKind, Rows, SourceRow } from "./rows.js";
 
 type Tables = { readonly [Kind in RowKind]: Map<string, Rows[Kind]> };
 
-/** Without a word for so long, the page says that it may be out of date: a beat comes every 5 s. */
+/** Time without events after which the page says that it may be out of date; a heartbeat event comes every 5 s. */
 const STALE_MS = 12_000;
-/** The browser itself tries again, but after an answer that is no stream. */
+/** The browser reconnects by itself, except after an answer that is no stream. */
 const REOPEN_MS = 2_000;
 const LOOK_MS = 1_000;
 
@@ -21,16 +21,16 @@ const emptyTables = (): Tables => ({
   cpi: new Map(),
 });
 
-/** All that the page knows, kept up by the director's events. */
+/** All data of the page, updated by the director's events. */
 export class Store {
   tables = emptyTables();
-  /** Counts up with each change. */
+  /** Increases with each change. */
   version = 0;
-  /** When the director was last heard; 0: never. */
+  /** Time of the director's last event; 0 for never. */
   heardAtMs = 0;
   isLive = false;
   readonly #listeners = new Set<() => void>();
-  /** What a new connection tells, until it has told all; undefined when that is shown as it comes. */
+  /** Rows of a new connection until it has sent all; undefined when rows are shown as they arrive. */
   #next: Tables | undefined;
   #wasComplete = false;
   #isTelling = false;
@@ -40,7 +40,7 @@ export class Store {
     setInterval(() => this.#setLive(Date.now() - this.heardAtMs < STALE_MS && this.isLive), LOOK_MS);
   }
 
-  /** Calls back at most once a frame; returns what ends that. */
+  /** Calls back at most once a frame; returns a function that stops this. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -75,14 +75,14 @@ export class Store {
     });
   }
 
-  /** Without its events: what the director says of itself, shown on top until they come again. */
+  /** Without events, shows the director's description of its own state, until they return. */
   async #askWhy(): Promise<void> {
     const nobody = {
       state: "silent",
       trouble: "nobody answers at this address: see that a director runs there",
     } as const;
     const row = await ask<SourceRow>("/page/self").catch((error: unknown): SourceRow => {
-      // The session has ended: the page comes up again with its form.
+      // The session has ended, so the page reloads with its login form.
       if (error instanceof UnauthorizedError) location.reload();
       return nobody;
     });

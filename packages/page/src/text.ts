@@ -6,14 +6,14 @@ const UNITS: readonly (readonly [ms: number, name: string])[] = [
   [SECOND_MS, "s"],
 ];
 
-/** How long ago, in the largest unit that fits. */
+/** Formats an age in the largest unit that fits. */
 export function ageText(sinceMs: number, nowMs = Date.now()): string {
   const ms = Math.max(0, nowMs - sinceMs);
   const [unitMs, name] = UNITS.find(([each]) => ms >= each) ?? [SECOND_MS, "s"];
   return `${Math.floor(ms / unitMs)} ${name}`;
 }
 
-/** As fine as the director tells it. */
+/** Formats the time as precisely as the director reports it. */
 export function heardText(heardMs: number, nowMs = Date.now()): string {
   if (heardMs === 0) return "never";
   return nowMs - heardMs < 120 * SECOND_MS ? "lately" : `${ageText(heardMs, nowMs)} ago`;
@@ -35,7 +35,7 @@ export function countText(count: number, one: string, many = `${one}s`): string 
 
 const KIND_TEXTS: Readonly<Record<string, string>> = { source: "service", vm: "VM", cpi: "CPI" };
 
-/** As people call a kind of thing. */
+/** Returns a kind's name for people. */
 export function kindText(kind: string): string {
   return KIND_TEXTS[kind] ?? kind;
 }

@@ -3,12 +3,12 @@ import type { RowKind, Rows } from "./rows.js";
 import type { Store } from "./store.js";
 import { countText, kindText } from "./text.js";
 
-/** The fleet below stays in sight; its lists have the rest, first. */
+/** Maximum lines, so that the fleet below stays visible; its lists contain the rest, sorted first. */
 const MAX_SHOWN = 10;
-/** So many of a kind that are in the same trouble take one line, in which the first ones are named. */
+/** Number of things of a kind with the same trouble from which they share one line that names the first ones. */
 const MANY = 4;
 const NAMED = 3;
-/** The worst first: what others wait for. */
+/** Sorted by severity: a kind comes before those that wait for it. */
 const KINDS: readonly RowKind[] = ["source", "host", "task", "vm", "disk", "device", "cpi"];
 
 interface Troubled {
@@ -16,7 +16,7 @@ interface Troubled {
   readonly names: readonly string[];
   readonly trouble: string;
   readonly sinceMs: number | undefined;
-  /** Nothing waits for a task that has failed. */
+  /** Nothing waits for a failed task. */
   readonly hasEnded: boolean;
 }
 
@@ -34,7 +34,7 @@ function troubled({ tables }: Store): Troubled[] {
   return [...all.filter(({ hasEnded }) => !hasEnded), ...all.filter(({ hasEnded }) => hasEnded)];
 }
 
-/** The first speaks for all; the age is that of the oldest. */
+/** Merges equal troubles: the text of the first, and the age of the oldest. */
 function together(same: readonly Troubled[]): Troubled {
   const [first] = same as [Troubled];
   const since = same.flatMap(({ sinceMs }) => (sinceMs === undefined ? [] : [sinceMs]));
@@ -42,7 +42,7 @@ function together(same: readonly Troubled[]): Troubled {
   return { ...first, names: same.flatMap(({ names }) => names), sinceMs };
 }
 
-/** What is stuck, on top of all else. */
+/** Shows all problems, above everything else. */
 export function Trouble({ store }: { store: Store }) {
   const found = troubled(store);
   const count = found.reduce((sum, { names }) => sum + names.length, 0);

@@ -12,7 +12,7 @@ import { identifiedKey } from "./identified-key.js";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-describe("the authority for agents", () => {
+describe("the certificate authority of agents", () => {
   let folder: string;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), "dm-agent-ca-"));
@@ -23,13 +23,13 @@ describe("the authority for agents", () => {
   const open = (makes = true) => openAgentAuthority(files(), { makes });
   const refusal = async (makes = true) => (await rejection(() => open(makes), InvalidArgumentError)).message;
 
-  it("is made once, with a key that its owner alone can read", async () => {
+  it("is created once, with a key that only its owner can read", async () => {
     const made = await open();
     expect(await open(false)).to.deep.equal(made);
     expect(statSync(files().keyFile).mode & 0o777).to.equal(0o600);
   });
 
-  it("is not made where another one has to be the same, nor beside half of one", async () => {
+  it("is not created when an existing authority is required, nor beside one of its two files", async () => {
     expect(await refusal(false)).to.contain("give both files");
     expect(readdirSync(folder)).to.deep.equal([]);
     await open();
@@ -38,7 +38,7 @@ describe("the authority for agents", () => {
     expect(readdirSync(folder)).to.have.lengthOf(1);
   });
 
-  it("is refused when it is none: another's key, no authority, no PEM, a key of another kind", async function () {
+  it("is refused when its files are unfit: wrong key, no authority, no PEM, wrong kind of key", async function () {
     skipWithout(this, "openssl");
     const [one, other] = [await createAuthority({ commonName: "a", validDays: 1 }), await open()];
     writeFileSync(files().certFile, one.certPem);
@@ -53,7 +53,7 @@ describe("the authority for agents", () => {
     expect(await refusal()).to.contain("P-256");
   });
 
-  it("may be openssl's", async function () {
+  it("may be created by openssl", async function () {
     skipWithout(this, "openssl");
     openssl("-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes");
     const authority = await open(false);
@@ -66,7 +66,7 @@ describe("the authority for agents", () => {
     execFileSync("openssl", args.split(" "), { stdio: "ignore" });
   }
 
-  it("signs for one agent id: an identity that is no host's, for clients alone, and no longer than it lasts itself", async () => {
+  it("issues certificates for one agent id, as client only, that end no later than the authority", async () => {
     const authority = await open();
     const { certPem, pin, endsAtMs } = await issueAgentCertificate(authority, "agent-1", 90);
     const certificate = new X509Certificate(certPem);
@@ -81,7 +81,7 @@ describe("the authority for agents", () => {
     await rejection(() => issueAgentCertificate(authority, "a.b", 1), InvalidArgumentError);
   });
 
-  it("vouches for no certificate that names nobody, or two", async () => {
+  it("refuses to identify a certificate that names no identity, or two", async () => {
     const authority = await open();
     const issue = async (name: string) => {
       const options = { commonName: "a", dnsNames: [], ipAddresses: [], validDays: 1, usages: ["client" as const] };

@@ -10,20 +10,20 @@ const AUTHORITY_DAYS = 3650;
 const CURVE = "prime256v1";
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** A pair of PEM files. */
+/** Paths of a pair of PEM files. */
 export interface KeyPairFiles {
   readonly certFile: string;
   readonly keyFile: string;
 }
 
-/** Signs certificates for the agents of VMs, and for nobody else. */
+/** Certificate authority that signs certificates for agents of VMs only. */
 export interface AgentAuthority extends KeyPair {
-  /** SHA-256 of its certificate, in hex. */
+  /** SHA-256 of the authority's certificate, in hex. */
   readonly id: string;
   readonly endsAtMs: number;
 }
 
-/** A certificate for one agent. Its key is nowhere else. */
+/** Certificate for one agent. The key is stored nowhere else. */
 export interface AgentCertificate extends KeyPair {
   /** SHA-256 of its public key, in hex. */
   readonly pin: string;
@@ -31,8 +31,8 @@ export interface AgentCertificate extends KeyPair {
 }
 
 /**
- * Reads an authority; with `makes` a new one is made when neither file is there. Throws InvalidArgumentError for files
- * that are none.
+ * Reads an authority; with `makes`, creates one when neither file exists. Throws InvalidArgumentError for files that
+ * are no usable authority.
  */
 export async function openAgentAuthority(
   { certFile, keyFile }: KeyPairFiles,
@@ -75,14 +75,13 @@ function agentAuthority({ certPem, keyPem }: KeyPair, certFile: string): AgentAu
   };
 }
 
-/** SHA-256 of an authority's certificate, in hex. */
 function authorityId(certificate: X509Certificate): string {
   return certificate.fingerprint256.replaceAll(":", "").toLowerCase();
 }
 
 /**
- * Makes a key and a certificate for an agent's id, which is its common name as BOSH has it, and its identity. It ends with
- * its authority at the latest.
+ * Makes a key and a certificate for an agent id. The common name contains the id as BOSH expects, and the identity URI
+ * names it, too. The certificate ends with its authority at the latest.
  */
 export async function issueAgentCertificate(
   authority: AgentAuthority,

@@ -1,10 +1,10 @@
-// @peculiar/x509 needs it, and leaves it to us to load first.
+// @peculiar/x509 requires reflect-metadata to be loaded before it.
 import "reflect-metadata";
 import { createPrivateKey, createPublicKey, randomBytes, webcrypto } from "node:crypto";
 import { type Identity, InvalidArgumentError, identityUri } from "@diskmesh/domain";
 import type * as X509 from "@peculiar/x509";
 
-/** A certificate and the private key that belongs to it, both as PEM text. */
+/** A certificate and its private key, both as PEM text. */
 export interface KeyPair {
   readonly certPem: string;
   readonly keyPem: string;
@@ -15,7 +15,7 @@ export interface AuthorityOptions {
   readonly validDays: number;
 }
 
-/** What the holder of a certificate may do with it in a TLS handshake. */
+/** Roles in a TLS handshake that the certificate permits. */
 type CertificateUsage = "server" | "client";
 
 export interface CertificateOptions {
@@ -25,17 +25,17 @@ export interface CertificateOptions {
   readonly ipAddresses: readonly string[];
   readonly validDays: number;
   readonly usages: readonly CertificateUsage[];
-  /** The key that it is for, on P-256; a new one by default. */
+  /** Private key to certify, on P-256; a new key by default. */
   readonly keyPem?: string;
 }
 
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-// A certificate made on one host must be valid at once on another whose clock is a little behind.
+// Certificates begin this long before now, so that hosts whose clocks are behind accept them at once.
 const CLOCK_SKEW_MS = 60 * 60 * 1000;
 
-/** The library is large, and most processes sign nothing. */
+/** The library is imported on demand, because it is large and most processes sign nothing. */
 const library = () => import("./x509.js");
 
 /** Makes a certificate authority that can sign certificates and nothing else. */
@@ -49,7 +49,7 @@ export async function createAuthority(options: AuthorityOptions): Promise<KeyPai
     keys,
     signingAlgorithm: ALGORITHM,
     extensions: [
-      // Path length 0: what it signs can sign nothing in turn.
+      // Path length 0: certificates signed by this authority cannot sign others.
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
@@ -58,7 +58,7 @@ export async function createAuthority(options: AuthorityOptions): Promise<KeyPai
   return { certPem: pemOf(certificate), keyPem: await exportKey(keys.privateKey) };
 }
 
-/** Makes a key and a certificate for one process; its identity is the URI in the subject alternative name. */
+/** Makes a key and a certificate for one process. The identity is the URI in the subject alternative name. */
 export async function issueCertificate(authority: KeyPair, options: CertificateOptions): Promise<KeyPair> {
   if (options.usages.length === 0)
     throw new InvalidArgumentError(
@@ -122,7 +122,8 @@ function validity(validDays: number): { notBefore: Date; notAfter: Date } {
   return { notBefore: new Date(nowMs - CLOCK_SKEW_MS), notAfter: new Date(nowMs + validDays * DAY_MS) };
 }
 
-// RFC 5280: positive, at most 20 octets. The first bit is cleared so that it is never read as negative.
+// RFC 5280 requires a positive number of at most 20 octets. The first bit is cleared so that no reader takes it for
+// negative.
 function newSerialNumber(): string {
   const bytes = randomBytes(16);
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;

@@ -13,14 +13,14 @@ const RENEW_BEFORE_MS = 30 * 24 * 60 * 60 * 1000;
 // Stock bosh agents accept a NATS server only under this common name.
 export const NATS_COMMON_NAME = "default.nats.bosh-internal";
 
-/** Where a party to TLS has its certificate, its key, and the authority that it trusts. */
+/** Paths of a TLS peer's certificate and key, and of the authority that it trusts. */
 export interface CertificateFiles {
   readonly caFile: string;
   readonly certFile: string;
   readonly keyFile: string;
 }
 
-/** The files that a folder of `createDevelopmentCertificates` has for the certificate `name`. */
+/** Returns the paths of certificate `name` in a folder of `createDevelopmentCertificates`. */
 export function certificateFiles(folder: string, name: string): CertificateFiles {
   return {
     caFile: join(folder, "ca.pem"),
@@ -39,9 +39,9 @@ interface Wanted {
 
 /**
  * Makes the certificates that a mesh on one machine needs, in one folder: `ca.pem`, `ca-key.pem`, and `<name>.pem` with
- * `<name>-key.pem` for each process. Certificates that are valid for another 30 days and were signed by that authority
- * are kept, so it can run at every start, in one process at a time. Every certificate is for both ends of a connection
- * on the loopback interface.
+ * `<name>-key.pem` for each process. Keeps certificates that were signed by that authority and are valid for another 30
+ * days, so it can run at every start, in one process at a time. Every certificate serves both ends of a connection on
+ * the loopback interface.
  */
 export async function createDevelopmentCertificates(
   folder: string,
@@ -104,7 +104,7 @@ async function ensurePair(
     return existing;
   }
   const made = await make();
-  // A crash between the two leaves a key that does not fit the certificate, which the next run sees and replaces.
+  // A crash between the two writes leaves a key that does not match the certificate; the next run replaces both.
   await replaceFile(keyFile, made.keyPem);
   await replaceFile(certFile, made.certPem, { mode: 0o644 });
   return made;
@@ -131,12 +131,15 @@ function isUsableCertificate(pair: KeyPair, issuer: X509Certificate, wanted: Wan
   return certificate.verify(issuer.publicKey) && isOnly(certificate, wanted.identity);
 }
 
-/** Whether the certificate names this identity and no other, however somebody else may read it. */
+/**
+ * Returns true when the certificate names this identity and has no name that another reader could take for a second
+ * one.
+ */
 function isOnly(certificate: X509Certificate, identity: Identity): boolean {
   return onlyUriOf(certificate) === identityUri(identity);
 }
 
-/** Undefined when a file is torn or foreign: then both are made anew. */
+/** Returns undefined for a damaged file or an unrelated key; the caller then makes both files anew. */
 function parseMatchingCertificate(pair: KeyPair): X509Certificate | undefined {
   try {
     const certificate = new X509Certificate(pair.certPem);

@@ -1,27 +1,28 @@
 import { isIP } from "node:net";
 import { formatIdentity, type Identity, InvalidArgumentError, parseId, quoted, ROLES } from "@diskmesh/domain";
 
-/** Somebody who is to have a certificate. */
+/** Subject of a certificate to be issued. */
 export interface Holder {
   readonly identity: Identity;
-  /** What its files are named after. */
+  /** Base name of the certificate's files. */
   readonly name: string;
-  /** Where it is reached. */
+  /** DNS names at which the holder is reached. */
   readonly dnsNames: readonly string[];
   readonly ipAddresses: readonly string[];
 }
 
 const MAX_HOLDERS = 100_000;
-/** A name does not end in a number alone: what does is an address with a slip in it. */
+/** The last label must not be all digits, because such a name is a mistyped IP address. */
 const DNS_NAME =
   /^(?=.{1,253}$)(?!.*(?:^|\.)\d+$)(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
-/** Agents of VMs have certificates of the director. */
+/** The director issues the certificates of agents in VMs. */
 const LISTED_ROLES = ROLES.filter((role) => role !== "vm-agent");
 const NAMED_ROLES: readonly string[] = ["disk-agent", ...LISTED_ROLES.filter((role) => role.startsWith("operator-"))];
 
 /**
- * Reads a list of holders: on each line a role, with "/" and a name where there are several of it, then the names and
- * addresses by which it is reached; `#` begins a remark. Throws InvalidArgumentError with the line that is wrong.
+ * Reads a list of holders. Each line has a role, followed by "/" and a name for roles with several holders, then the
+ * DNS names and addresses of the holder; `#` begins a comment. Throws InvalidArgumentError with the number of the wrong
+ * line.
  */
 export function parseHolders(text: string, file: string): readonly Holder[] {
   const holders = new Map<string, Holder>();
@@ -55,7 +56,7 @@ function holderOf(who: string): Pick<Holder, "identity" | "name"> {
   if (name === "" && NAMED_ROLES.includes(role))
     throw new InvalidArgumentError(`${role} needs a name, as in ${role}/${role === "disk-agent" ? "host-1" : "alice"}`);
   if (name !== "") parseId("the name", name);
-  // NAME-key.pem is a key's file: this one's certificate would take the place of another one's key.
+  // NAME-key.pem is the path of NAME's key, so this certificate would overwrite another holder's key.
   if (name.endsWith("-key")) throw new InvalidArgumentError(`${quoted(who)} ends in -key: give it another name`);
   return { identity: { role, name }, name: name === "" ? role : `${role}-${name}` };
 }

@@ -1,7 +1,7 @@
 import { createHash, type X509Certificate } from "node:crypto";
 import { type Identity, InvalidArgumentError, parseIdentityUri, quoted } from "@diskmesh/domain";
 
-/** Whose certificate it is, and with which key. */
+/** Identity and key that a certificate binds. */
 export interface IdentifiedKey {
   readonly identity: Identity;
   /** SHA-256 of the public key in hex, as nats-server pins it. */
@@ -9,8 +9,8 @@ export interface IdentifiedKey {
 }
 
 /**
- * Throws InvalidArgumentError unless the certificate names one identity and no other: a server that takes the first name
- * that it knows is told of none that leaves a choice.
+ * Returns the identity and key of a certificate. Throws InvalidArgumentError unless it names one identity and no other:
+ * a server that takes the first name it knows must never be given a choice.
  */
 export function identifiedKey(certificate: X509Certificate): IdentifiedKey {
   const identity = parseIdentityUri(onlyUriOf(certificate) ?? "");
@@ -21,14 +21,14 @@ export function identifiedKey(certificate: X509Certificate): IdentifiedKey {
   return { identity, pin: pinOf(certificate) };
 }
 
-/** The SHA-256 of a certificate's public key in hex. */
+/** Returns the SHA-256 of a certificate's public key, in hex. */
 export function pinOf({ publicKey }: X509Certificate): string {
   return createHash("sha256")
     .update(publicKey.export({ type: "spki", format: "der" }))
     .digest("hex");
 }
 
-/** Undefined when the certificate has another name beside one URI that a reader could take for an identity. */
+/** Returns the certificate's only URI. Undefined when any further name could be read as an identity. */
 export function onlyUriOf({ subjectAltName }: X509Certificate): string | undefined {
   const names = subjectAltName?.split(", ") ?? [];
   const others = names.filter((name) => !/^(DNS:[A-Za-z0-9.-]+|IP Address:[0-9A-Fa-f.:]+)$/.test(name));

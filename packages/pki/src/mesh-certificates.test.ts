@@ -40,7 +40,7 @@ describe("certificates of a mesh", () => {
   };
   const all = (what: string) => NAMES.map(() => what);
 
-  it("are made from a list, once, and are accepted by openssl for what they are for", async function () {
+  it("are issued once per listed holder, and openssl accepts them for their purposes", async function () {
     skipWithout(this, "openssl");
     expect(await make()).to.deep.equal(all("made"));
     expect(await make()).to.deep.equal(all("kept"));
@@ -59,7 +59,7 @@ describe("certificates of a mesh", () => {
     expect(certificate("director").checkIP("10.0.0.1")).to.equal("10.0.0.1");
   });
 
-  it("that are due, or are reached elsewhere, are renewed, with their keys; with new ones when that is wanted", async () => {
+  it("are renewed when due or when the holder's address changes, with the same key unless new keys are requested", async () => {
     await make();
     const former = NAMES.map((name) => [read(`${name}.pem`), read(`${name}-key.pem`)]);
     expect(await make({ list: LIST.replace("10.0.0.1", "10.0.0.2") })).to.deep.equal([
@@ -76,14 +76,14 @@ describe("certificates of a mesh", () => {
     }
     await make({ all: true, newKeys: true });
     for (const [index, name] of NAMES.entries()) expect(read(`${name}-key.pem`)).not.to.equal(former[index]?.[1]);
-    // Servers of a cluster let both in until the former ones end.
+    // NATS servers of a cluster accept both certificates until the former ones end.
     const servers = await (await open()).natsServers(Date.now());
     expect(servers.map(({ identity: { role }, pins }) => [role, pins.length])).to.deep.equal([["nats", 2]]);
     writeFileSync(join(folder, "director-key.pem"), read("nats-key.pem"));
     expect(await make()).to.deep.equal(["made", "kept", "kept", "kept"]);
   });
 
-  it("of whom is revoked: all that count, by serial number; nobody else's", async () => {
+  it("of one holder are all revoked by serial number, and no other holder's are", async () => {
     await make();
     const first = certificate("disk-agent-host-1").serialNumber;
     await make({ all: true });
@@ -96,7 +96,7 @@ describe("certificates of a mesh", () => {
     for (const name of ["nobody", "../x", "ca"]) await rejection(async () => (await open()).revoke(name, Date.now()));
   });
 
-  it("get another authority: both are trusted, all are renewed, then the former one is forgotten", async () => {
+  it("are signed by a new authority once the authority is replaced; the former one is forgotten only after that", async () => {
     await make();
     const former = read("ca.pem");
     await (await open()).replaceAuthority();
@@ -111,7 +111,7 @@ describe("certificates of a mesh", () => {
     for (const name of NAMES) expect(certificate(name).verify(certificate("ca").publicKey), name).to.equal(true);
   });
 
-  it("need their authority whole: nothing is made beside half of one, or with another key", async () => {
+  it("require both files of the authority, and a key that matches", async () => {
     await rejection(() => MeshCertificates.open(folder, { makes: false }), NotFoundError);
     await make();
     const key = read("ca-key.pem");
@@ -123,7 +123,7 @@ describe("certificates of a mesh", () => {
     expect(await make()).to.deep.equal(all("kept"));
   });
 
-  it("are not made by an authority with an RSA key, nor read beside certificates of others: both are named", async function () {
+  it("require an authority with a P-256 key and a folder without unrelated certificates; the error names the file", async function () {
     skipWithout(this, "openssl");
     const made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "ca-key.pem"];
     execFileSync("openssl", [...made, "-out", "ca.pem"], { cwd: folder, stdio: "pipe" });
@@ -149,7 +149,7 @@ describe("certificates of a mesh", () => {
     ["operator/reader-bob\noperator-reader/bob", "has the same files as operator reader-bob"],
   ];
   for (const [text, said] of WRONG)
-    it(`list ${JSON.stringify(text)} -> ${said}`, () => {
+    it(`rejects the holder list ${JSON.stringify(text)}: ${said}`, () => {
       expect(() => parseHolders(text, "mesh.list")).to.throw(InvalidArgumentError, said);
     });
 });

@@ -11,14 +11,14 @@ import { type IdentifiedKey, identifiedKey, onlyUriOf } from "./identified-key.j
 const AUTHORITY_DAYS = 3650;
 const AUTHORITY_CURVE = "prime256v1";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
-/** What is renewed once only this part of its life is left. */
+/** Fraction of its lifetime that a certificate has left when it becomes due for renewal. */
 const DUE_PART = 1 / 3;
 
 export interface MakeOptions {
   readonly validDays: number;
-  /** Of what is renewed. By default a key stays, and with it whatever is pinned to it. */
+  /** Gives renewed certificates new keys. By default a renewal keeps the key, and with it every pin of that key. */
   readonly newKeys: boolean;
-  /** Renews all, not only what is due. */
+  /** Renews all certificates, not only those that are due. */
   readonly all: boolean;
 }
 
@@ -26,14 +26,14 @@ export interface HeldCertificate {
   readonly name: string;
   readonly identity: Identity;
   readonly certificate: X509Certificate;
-  /** Whether the authority that signs now has signed it. */
+  /** True when the current signing authority signed the certificate. */
   readonly isCurrent: boolean;
 }
 
-/** By whom a NATS server is talked to, and with which keys. */
+/** Identity of a NATS server, and the keys that it may use. */
 export interface HeldKeys {
   readonly identity: Identity;
-  /** SHA-256 of the public keys in hex. */
+  /** SHA-256 of the public keys, in hex. */
   readonly pins: readonly string[];
 }
 
@@ -42,9 +42,9 @@ interface Authority extends KeyPair {
 }
 
 /**
- * The authority of a mesh and the certificates that it has made, in a folder: `ca.pem`, all authorities that are trusted;
- * `ca-key.pem`, the key of the one that signs; `NAME.pem` and `NAME-key.pem` of each holder; `former/`, certificates that
- * others have replaced; `revoked`, serial numbers. One process at a time changes it.
+ * The certificate authority of a mesh and the certificates that it issued, in a folder: `ca.pem`, all trusted
+ * authorities; `ca-key.pem`, the key of the signing one; `NAME.pem` and `NAME-key.pem` of each holder; `former/`,
+ * replaced certificates; `revoked`, serial numbers. One process at a time may change the folder.
  */
 export class MeshCertificates {
   private constructor(
@@ -53,7 +53,10 @@ export class MeshCertificates {
     private authorities: readonly X509Certificate[],
   ) {}
 
-  /** With `makes` an authority is made where there is none. Throws InvalidArgumentError for a folder that is damaged. */
+  /**
+   * Opens the folder; with `makes`, creates an authority when there is none. Throws InvalidArgumentError for a damaged
+   * folder.
+   */
   static async open(folder: string, { makes }: { readonly makes: boolean }): Promise<MeshCertificates> {
     const { caFile, keyFile } = certificateFiles(folder, "ca");
     const [caPem, keyPem] = [await readIfAny(caFile), await readIfAny(keyFile)];
@@ -81,12 +84,12 @@ export class MeshCertificates {
     return new MeshCertificates(folder, { certPem: certificate.toString(), keyPem, certificate }, authorities);
   }
 
-  /** Makes what is missing and renews what is due; says of each holder which. */
+  /** Issues missing certificates and renews those that are due. Returns the action taken for each holder. */
   async make(
     holders: readonly Holder[],
     options: MakeOptions,
   ): Promise<ReadonlyMap<string, "made" | "renewed" | "kept">> {
-    // For configs to name it before anything is revoked.
+    // The empty file exists from the start so that configs can name it before the first revocation.
     if ((await readIfAny(this.#file("revoked"))) === undefined)
       await replaceFile(this.#file("revoked"), "", { mode: 0o644 });
     const done = new Map<string, "made" | "renewed" | "kept">();
@@ -115,7 +118,7 @@ export class MeshCertificates {
     return held;
   }
 
-  /** Revokes every certificate that the holder ever had and that has not ended; returns their serial numbers. */
+  /** Revokes every unexpired certificate that the holder ever had; returns the serial numbers that were added. */
   async revoke(name: string, nowMs: number): Promise<readonly string[]> {
     const { certFile, keyFile } = certificateFiles(this.folder, checkedName(name));
     const held = await readIfAny(certFile);
@@ -129,24 +132,30 @@ export class MeshCertificates {
     const lines = serials.map((serial) => `${serial} # ${name}, ${new Date(nowMs).toISOString()}\n`).join("");
     await replaceFile(this.#file("revoked"), ((await readIfAny(this.#file("revoked"))) ?? "") + lines, { mode: 0o644 });
     if (held !== undefined) await this.#putAside(name, held);
-    // The certificate last: as long as it is there, the same again goes on.
+    // The certificate is deleted last: while it exists, a repeated call resumes an interrupted revocation.
     await rm(keyFile, { force: true });
     await rm(certFile, { force: true });
     return serials;
   }
 
-  /** Makes another authority, which signs from now on; both are trusted. What `make` finds then is renewed by it. */
+  /**
+   * Creates a second authority and signs with it from now on; both are trusted. The next `make` renews every
+   * certificate with it.
+   */
   async replaceAuthority(): Promise<void> {
     if (this.authorities.length > 1)
       throw new InvalidArgumentError("two authorities are trusted already: forget the former one first");
     const made = await newAuthority();
     const { caFile, keyFile } = certificateFiles(this.folder, "ca");
-    // Killed in between, the former key still fits its certificate, and signs.
+    // After a crash between the two writes the former key still matches its certificate and signs.
     await replaceFile(caFile, made.certPem + pemOf(this.authority.certificate), { mode: 0o644 });
     await replaceFile(keyFile, made.keyPem);
   }
 
-  /** From now on only the authority that signs is trusted. Throws InvalidArgumentError while others' certificates are held. */
+  /**
+   * Stops trusting all but the signing authority. Throws InvalidArgumentError while certificates of another one are
+   * held.
+   */
   async forgetFormerAuthority(): Promise<void> {
     const stale = (await this.list()).filter(({ isCurrent }) => !isCurrent).map(({ name }) => name);
     if (stale.length > 0)
@@ -157,12 +166,11 @@ export class MeshCertificates {
     await replaceFile(certificateFiles(this.folder, "ca").caFile, pemOf(this.authority.certificate), { mode: 0o644 });
   }
 
-  /** All authorities that are trusted. */
   get authorityPems(): readonly string[] {
     return this.authorities.map(pemOf);
   }
 
-  /** The NATS servers of a cluster, also with a certificate that another one is about to replace. */
+  /** Returns the NATS servers of a cluster with the pins of all their valid keys, replaced certificates included. */
   async natsServers(nowMs: number): Promise<readonly HeldKeys[]> {
     const revoked = await this.#revoked();
     const users = new Map<string, { identity: Identity; pins: Set<string> }>();
@@ -211,7 +219,8 @@ export class MeshCertificates {
     const [certPem, keyPem] = [await readIfAny(certFile), await readIfAny(keyFile)];
     if (certPem === undefined || keyPem === undefined) return undefined;
     const [certificate] = certificatesOf(certPem, certFile);
-    // Killed between the two files, or changed by hand: both are made anew.
+    // A crash between the two writes, or a manual change, leaves a pair that does not match; both files are then made
+    // anew.
     return certificate !== undefined && isKeyOf(certificate, keyPem) ? { certPem, keyPem, certificate } : undefined;
   }
 
@@ -252,7 +261,7 @@ interface HeldPair extends KeyPair {
 }
 
 async function newAuthority(): Promise<Authority> {
-  // Two that go by one name could not be told apart by whoever looks for an issuer.
+  // The time makes the name unique: verifiers look up issuers by name, so two authorities must not share one.
   const commonName = `diskmesh CA ${new Date().toISOString().slice(0, 19)}`;
   const made = await createAuthority({ commonName, validDays: AUTHORITY_DAYS });
   return { ...made, certificate: new X509Certificate(made.certPem) };

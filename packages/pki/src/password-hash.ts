@@ -1,6 +1,6 @@
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
 
-/** scrypt with N = 2^15: 32 MiB and about a tenth of a second for each guess. */
+/** scrypt with N = 2^15: 32 MiB and about 100 ms per guess. */
 const COST_LOG2 = 15;
 const BLOCK_SIZE = 8;
 const KEY_BYTES = 32;
@@ -10,14 +10,14 @@ export function isPasswordHash(text: string): boolean {
   return PATTERN.test(text);
 }
 
-/** The text for the config that a password can be checked with, and not be read from. */
+/** Returns a hash for the config: it verifies a password but does not reveal it. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
   const key = await derive(password, salt, COST_LOG2);
   return `$scrypt$ln=${COST_LOG2},r=${BLOCK_SIZE},p=1$${unpadded(salt)}$${unpadded(key)}`;
 }
 
-/** Whether the password is the one that the hash was made of. */
+/** Returns true when the hash was made from this password. */
 export async function isPasswordOf(hash: string, password: string): Promise<boolean> {
   const [, costLog2, salt = "", key = ""] = PATTERN.exec(hash) ?? [];
   if (costLog2 === undefined) return false;

@@ -22,7 +22,7 @@ describe("createDevelopmentCertificates", () => {
   const certificate = (name: string) => new X509Certificate(read(`${name}.pem`));
   const contents = () => Object.fromEntries(readdirSync(folder).map((file) => [file, read(file)]));
 
-  it("makes a certificate and a key for each process, readable by their owner alone", async () => {
+  it("makes a certificate and a key for each process, readable by their owner only", async () => {
     await make();
     expect(readdirSync(folder).sort()).to.deep.equal(
       NAMES.flatMap((name) => [`${name}-key.pem`, `${name}.pem`]).sort(),
@@ -31,7 +31,7 @@ describe("createDevelopmentCertificates", () => {
     for (const name of NAMES) expect(statSync(join(folder, `${name}-key.pem`)).mode & 0o777, name).to.equal(0o600);
   });
 
-  it("writes the identity as a URI, and what nats clients expect of the server", async () => {
+  it("writes the identity as a URI, and the names that NATS clients expect of the server", async () => {
     await make();
     expect(certificate("director").subjectAltName).to.contain("URI:spiffe://diskmesh/director,");
     expect(certificate("disk-agent-host-1").subjectAltName).to.contain("URI:spiffe://diskmesh/disk-agent/host-1,");
@@ -41,7 +41,7 @@ describe("createDevelopmentCertificates", () => {
     expect(nats.checkIP("127.0.0.1")).to.equal("127.0.0.1");
   });
 
-  it("passes openssl's own check, for servers and for clients", async function () {
+  it("passes openssl's verification for servers and clients", async function () {
     skipWithout(this, "openssl");
     await make();
     for (const purpose of ["sslserver", "sslclient"])
@@ -52,7 +52,7 @@ describe("createDevelopmentCertificates", () => {
       }
   });
 
-  it("keeps what is valid, and adds what is missing", async () => {
+  it("keeps valid certificates and adds missing ones", async () => {
     await make();
     const before = contents();
     await make(["host-1", "host-2"]);
@@ -61,7 +61,7 @@ describe("createDevelopmentCertificates", () => {
     expect(Object.keys(after)).to.include.members(["disk-agent-host-2.pem", "disk-agent-host-2-key.pem"]);
   });
 
-  it("replaces what is torn, does not fit its key, or names another identity", async () => {
+  it("replaces certificates that are damaged, do not match their key, or name another identity", async () => {
     await make();
     const before = contents();
     writeFileSync(join(folder, "director.pem"), read("director.pem").slice(0, 100));
@@ -77,7 +77,7 @@ describe("createDevelopmentCertificates", () => {
     expect(read("nats.pem")).to.equal(before["nats.pem"]);
   });
 
-  it("renews what ends within 30 days, and everything when the authority does", async () => {
+  it("renews certificates that end within 30 days, and all of them when the authority is renewed", async () => {
     await make();
     const authority = { certPem: read("ca.pem"), keyPem: read("ca-key.pem") };
     for (const [name, validDays] of [

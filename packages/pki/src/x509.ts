@@ -3,7 +3,7 @@ import { cryptoProvider } from "@peculiar/x509";
 
 cryptoProvider.set(webcrypto);
 
-// By their names: in a bundle nobody knows those of a CommonJS module.
+// Exports are listed by name, because bundlers cannot enumerate the names of a CommonJS module.
 export {
   AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,

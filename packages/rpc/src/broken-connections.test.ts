@@ -15,11 +15,11 @@ import type { RefusedConnection } from "./server/secure-listener.js";
 import { RpcServer } from "./server/server.js";
 import { NoteService } from "./testing/note-bench.js";
 
-/** A quarter of an hour ago. */
+/** A quarter of an hour in the past. */
 const ENDED_DAYS = -0.01;
 
-/** What people are told of connections that cannot come about, each by its real cause. */
-describe("a connection that cannot come about", () => {
+/** Each error of a connection that cannot be established names the real cause. */
+describe("a connection that cannot be established reports", () => {
   const folder = mkdtempSync(join(tmpdir(), "dm-broken-"));
   const closers: (() => unknown)[] = [];
   const refused: RefusedConnection[] = [];
@@ -81,18 +81,18 @@ describe("a connection that cannot come about", () => {
     return `127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  it("nobody listens", async () => {
-    // Not a port that was free a moment ago: another process may have it by now.
+  it("that nobody listens", async () => {
+    // Port 1 rather than a recently freed port, which another process may have taken.
     const told = await call("127.0.0.1:1", await certificate("operator"));
     expect(told).to.contain(": nobody listens there: check the address");
   });
 
-  it("what listens speaks no TLS", async () => {
+  it("a server that does not speak TLS", async () => {
     const address = await listening(createHttpServer());
     expect(await call(address, await certificate("operator"))).to.contain("the other side speaks no TLS there");
   });
 
-  it("the server's certificate has ended while it ran", async () => {
+  it("a server's certificate that expired while the server ran", async () => {
     const { certFile, keyFile } = await certificate("disk-registry", { validDays: ENDED_DAYS });
     const files = { cert: readFileSync(certFile), key: readFileSync(keyFile) };
     const address = await listening(createTlsServer({ ...files, ALPNProtocols: ["h2"] }));
@@ -102,7 +102,7 @@ describe("a connection that cannot come about", () => {
     );
   });
 
-  it("the server is of another authority", async () => {
+  it("a server whose certificate is of another authority", async () => {
     const address = await serve(await certificate("disk-registry", { by: otherCa }));
     const told = await call(address, await certificate("operator"));
     expect(told).to.contain("is of an authority (CA) that this process does not trust: check the CA file here");
@@ -116,7 +116,7 @@ describe("a connection that cannot come about", () => {
     ],
     ["is of another authority", { by: () => otherCa }, "of an authority (CA) that this process does not trust"],
   ] as const)
-    it(`the client's certificate ${what}`, async () => {
+    it(`a client's certificate that ${what}`, async () => {
       const address = await serve(await certificate("disk-registry"));
       const by = "by" in options ? options.by() : ca;
       const validDays = "validDays" in options ? options.validDays : 1;
@@ -126,7 +126,7 @@ describe("a connection that cannot come about", () => {
       expect(refused[0]?.reason).to.contain("the certificate of operator is refused: ").and.to.contain(words);
     });
 
-  it("one that was refused is refused again when it resumes its TLS session, and hears nothing", async () => {
+  it("a refused client again when it resumes its TLS session, and sends it nothing", async () => {
     const [host, port] = (await serve(await certificate("disk-registry"))).split(":");
     const files = await certificate("operator", { by: otherCa });
     const [cert, key, ca] = [files.certFile, files.keyFile, files.caFile].map((file) => readFileSync(file));
@@ -155,7 +155,7 @@ describe("a connection that cannot come about", () => {
     expect(refused).to.have.length(2);
   });
 
-  it("a server does not start with files that nobody would talk to, and names them", async () => {
+  it("TLS files that every client would refuse, by name, at the start of the server", async () => {
     const good = await certificate("disk-registry");
     const other = await certificate("disk-registry");
     const ended = await certificate("disk-registry", { validDays: ENDED_DAYS });
@@ -179,7 +179,7 @@ describe("a connection that cannot come about", () => {
     }
   });
 
-  it("an address that is not this machine's, or is in use", async () => {
+  it("an address that is not this machine's or is in use", async () => {
     const tls = await certificate("disk-registry");
     const server = () => {
       const one = new RpcServer({ tls, limits: DEFAULT_RPC_SERVER_LIMITS });

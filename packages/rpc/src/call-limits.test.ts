@@ -5,14 +5,14 @@ import { expect } from "chai";
 import type { CallContext } from "./call/call-context.js";
 import { abortReason, Bench, collect, deferred, eventually, type Note, rawClient } from "./testing/note-bench.js";
 
-describe("calls, bounded", () => {
+describe("limits of calls", () => {
   const bench = new Bench();
   before(() => bench.makeCertificates());
   afterEach(() => bench.closeAll());
   after(() => bench.remove());
 
   describe("limits", () => {
-    it("refuse integers beyond 2^53 - 1 as an invalid argument, and say so only to those who may call", async () => {
+    it("refuse integers beyond 2^53 - 1 as an invalid argument, and give the reason only to callers with permission", async () => {
       await bench.serve();
       const { raw, close } = rawClient(bench, "operator");
       const agent = rawClient(bench, "disk-agent-host-1");
@@ -58,7 +58,7 @@ describe("calls, bounded", () => {
       await rejection(bench.client().get({ text: "", count: 0 }), ResourceExhaustedError);
     });
 
-    it("refuse calls above maxConcurrentCalls with a time to retry, and let them in again later", async () => {
+    it("refuse calls above maxConcurrentCalls with a retry time, and accept calls again later", async () => {
       const gate = deferred();
       let begun = 0;
       await bench.serve(
@@ -116,7 +116,7 @@ describe("calls, bounded", () => {
       });
       const client = bench.client();
       await client.get({ text: "connect", count: 0 });
-      // On a busy machine the time may be over before the call has come to the handler.
+      // On a busy machine the deadline may pass before the call reaches the handler.
       await eventually(async () => {
         reasons.length = 0;
         const error = await rejection(client.get({ text: "", count: 0 }, { deadlineMs: 1_000 }), TimeoutError);
@@ -125,11 +125,11 @@ describe("calls, bounded", () => {
       });
       await eventually(async () => expect(reasons).to.have.length(2));
       expect(reasons[0]).to.be.within(1, 1_000);
-      // The client's clock started first, so mostly its cancellation arrives before the server's own timer ends.
+      // The client's clock started first, so its cancellation mostly arrives before the server's own timer fires.
       expect((reasons[1] as Error).name).to.be.oneOf(["TimeoutError", "CancelledError"]);
     });
 
-    it("ends calls at the server's own limit, also when the client set none or a longer one", async () => {
+    it("ends calls at the server's own limit when the client set no deadline or a longer one", async () => {
       const reasons: unknown[] = [];
       const stuck = {
         get: async (request: Note, call: CallContext) => {
@@ -140,7 +140,7 @@ describe("calls, bounded", () => {
       await bench.serve(stuck, { limits: { defaultDeadlineMs: 100, maxDeadlineMs: 150 } });
       const { raw, close } = rawClient(bench, "operator");
       try {
-        // On a busy machine the time may be over before the message has come, which is behind the headers.
+        // On a busy machine the limit may pass before the message, which follows the headers, has arrived.
         for (const headers of [undefined, { "grpc-timeout": "60S" }])
           await eventually(async () => {
             const before = reasons.length;
@@ -156,7 +156,7 @@ describe("calls, bounded", () => {
       }
     });
 
-    it("gives streams no deadline of its own", async () => {
+    it("sets no deadline for streams", async () => {
       await bench.serve(
         {
           async *list(_request, call) {
@@ -171,7 +171,7 @@ describe("calls, bounded", () => {
   });
 
   describe("cancelling", () => {
-    it("aborts the handler of each kind, with the reason", async () => {
+    it("aborts the handler of each kind of method, with the reason", async () => {
       const reasons: Record<string, unknown> = {};
       const begun = new Set<string>();
       await bench.serve({
@@ -215,7 +215,7 @@ describe("calls, bounded", () => {
       });
     });
 
-    it("never looks to the handler like the end of the requests", async () => {
+    it("is never taken by the handler for the end of the requests", async () => {
       const ends: unknown[] = [];
       let begun = 0;
       await bench.serve({
@@ -242,7 +242,7 @@ describe("calls, bounded", () => {
       expect(new Set(ends)).to.deep.equal(new Set(["CancelledError"]));
     });
 
-    it("happens when the caller stops reading", async () => {
+    it("occurs when the caller stops reading", async () => {
       let reason: unknown;
       await bench.serve({
         async *list(request, call) {
@@ -254,7 +254,7 @@ describe("calls, bounded", () => {
       await eventually(async () => expect(reason).to.be.instanceOf(CancelledError));
     });
 
-    it("refuses a call whose signal had aborted before", async () => {
+    it("refuses a call whose signal is already aborted", async () => {
       await bench.serve();
       await rejection(bench.client().get({ text: "", count: 0 }, { signal: AbortSignal.abort() }), CancelledError);
     });

@@ -19,7 +19,7 @@ describe("calls", () => {
   after(() => bench.remove());
 
   describe("calls", () => {
-    it("serves all four kinds of method", async () => {
+    it("serve all four kinds of method", async () => {
       await bench.serve();
       const client = bench.client();
       expect(await client.get({ text: "a", count: 7 })).to.deep.equal({ text: "a", count: 7 });
@@ -30,7 +30,7 @@ describe("calls", () => {
       expect((await collect(client.talk(notes("x", "y")))).map((note) => note.text)).to.deep.equal(["X", "Y"]);
     });
 
-    it("completes a request that leaves fields out with their defaults, in all four kinds", async () => {
+    it("complete a request with the defaults of missing fields, in all four kinds", async () => {
       await bench.serve();
       const client = bench.client();
       const partial = async function* () {
@@ -42,7 +42,7 @@ describe("calls", () => {
       expect(await collect(client.talk(partial()))).to.deep.equal([{ text: "X", count: 0 }]);
     });
 
-    it("tells the handler who calls, from the client certificate", async () => {
+    it("give the handler the caller's identity from the client certificate", async () => {
       const seen: unknown[] = [];
       await bench.serve(
         {
@@ -65,7 +65,7 @@ describe("calls", () => {
       expect(seen[6]).to.deep.equal({ role: "director", name: "" });
     });
 
-    it("moves many responses without holding all of them", async () => {
+    it("stream many responses without holding all of them in memory", async () => {
       let made = 0;
       await bench.serve({
         async *list() {
@@ -85,7 +85,7 @@ describe("calls", () => {
   });
 
   describe("callers", () => {
-    it("of a role that is not allowed are refused, with what would be allowed", async () => {
+    it("of a role that is not allowed are refused, and told which roles are", async () => {
       await bench.serve();
       const error = await rejection(
         bench.client({ tls: bench.files("disk-agent-host-1") }).get({ text: "", count: 0 }),
@@ -106,7 +106,7 @@ describe("calls", () => {
       await rejection(collect(client.talk(notes("x"))), PermissionDeniedError);
     });
 
-    it("with a certificate of another authority do not get in", async () => {
+    it("with a certificate of another authority are refused", async () => {
       await bench.serve();
       const foreign = join(bench.folder, "foreign");
       await createDevelopmentCertificates(foreign, { hostIds: [] });
@@ -146,7 +146,7 @@ describe("calls", () => {
         .and.deep.include({ outcome: "unknown", about: {} });
     });
 
-    it("that are bugs tell the client only the request id, and the log everything", async () => {
+    it("that are bugs give the client only the request id, and the log everything", async () => {
       const bug = new TypeError("secret is undefined");
       const broken = () => Promise.reject(bug);
       await bench.serve({
@@ -176,7 +176,7 @@ describe("calls", () => {
       }
     });
 
-    it("of answers that cannot be encoded are bugs too", async () => {
+    it("of answers that cannot be encoded count as bugs", async () => {
       const odd = { text: "", count: 2 ** 60 };
       await bench.serve({
         get: async () => odd,
@@ -193,7 +193,7 @@ describe("calls", () => {
       }
     });
 
-    it("end a stream after what was yielded before", async () => {
+    it("end a stream after the values yielded before", async () => {
       await bench.serve({
         async *list() {
           yield { text: "first", count: 1 };
@@ -210,7 +210,7 @@ describe("calls", () => {
       expect(error).to.be.instanceOf(NotFoundError);
     });
 
-    it("of an iterable that the client sends are what the caller gets", async () => {
+    it("of an iterable that the client sends are thrown to the caller", async () => {
       await bench.serve();
       async function* broken(): AsyncGenerator<Note> {
         yield { text: "x", count: 1 };

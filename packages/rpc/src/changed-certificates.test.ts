@@ -10,7 +10,7 @@ import { Bench, deferred, eventually, type Note } from "./testing/note-bench.js"
 
 const NOTE: Note = { text: "hello", count: 1 };
 
-describe("certificates that change while connections stand", () => {
+describe("certificates that change while connections are open", () => {
   const bench = new Bench();
   let authority: KeyPair;
   let revokedFile: string;
@@ -33,7 +33,7 @@ describe("certificates that change while connections stand", () => {
   }
   const files = (name: string): TlsFiles => ({ ...bench.files(name), revokedFile });
   const serialOf = (name: string) => new X509Certificate(readFileSync(files(name).certFile)).serialNumber;
-  /** Returns once all who have the files open have taken them up. */
+  /** Resolves once all openers of the files have reloaded them. */
   async function takenUp(name: string): Promise<void> {
     const tls = CurrentTls.open(files(name));
     WatchedFiles.lookAtAll();
@@ -46,7 +46,7 @@ describe("certificates that change while connections stand", () => {
     tls.close();
   }
 
-  it("count for the next calls on both ends, and no call under way hears of it", async () => {
+  it("take effect for the next calls on both ends, and disturb no call under way", async () => {
     await bench.serve({}, { tls: files("disk-registry") });
     const client = bench.client({ tls: files("operator") });
     const another = deferred();
@@ -70,7 +70,7 @@ describe("certificates that change while connections stand", () => {
     expect(bench.failures).to.deep.equal([]);
   });
 
-  it("count for the next call: those under way end well, or with a server that is revoked", async () => {
+  it("take effect for the next call; calls under way complete, or fail when the server is revoked", async () => {
     const begun: (() => void)[] = [];
     await bench.serve(
       {
@@ -90,7 +90,7 @@ describe("certificates that change while connections stand", () => {
     }
     begun[0]?.();
     expect(await first).to.deep.equal(slow);
-    // On a connection that has seen the new one.
+    // Runs on a connection that has seen the new certificate.
     await issue("operator", { role: "operator", name: "" });
     await takenUp("operator");
     const second = rejection(client.get(slow), UnavailableError, "is revoked");
@@ -101,7 +101,7 @@ describe("certificates that change while connections stand", () => {
     begun[1]?.();
   });
 
-  it("of a caller that is revoked: its connection ends, and none comes again", async () => {
+  it("of a revoked caller: its connection is closed and new ones are refused", async () => {
     await bench.serve({}, { tls: files("disk-registry") });
     const client = bench.client({ tls: bench.files("operator") });
     const talk = client.talk(untilEnded())[Symbol.asyncIterator]();
@@ -115,7 +115,7 @@ describe("certificates that change while connections stand", () => {
     );
   });
 
-  it("of a server that is revoked: calls under way end, and none is made again", async () => {
+  it("of a revoked server: calls under way fail and further ones are refused", async () => {
     await bench.serve({}, { tls: bench.files("disk-registry") });
     const client = bench.client({ tls: files("operator") });
     const talk = client.talk(untilEnded())[Symbol.asyncIterator]();
@@ -126,13 +126,13 @@ describe("certificates that change while connections stand", () => {
     expect(ended.message).to.contain(`serial number ${serialOf("disk-registry")} is revoked`);
     const refused = await rejection(() => client.get(NOTE), UnavailableError);
     expect(refused.message).to.contain("is revoked");
-    // It is made anew, and all is well.
+    // A new certificate restores service.
     await issue("disk-registry", { role: "disk-registry", name: "" });
     await takenUp("disk-registry");
     await eventually(async () => expect(await client.get(NOTE)).to.deep.equal(NOTE));
   });
 
-  it("of an authority that replaces another one: both are trusted, then the new one alone", async () => {
+  it("of a replaced authority: both are trusted at first, then only the new one", async () => {
     mkdirSync(join(bench.folder, "old"), { recursive: true });
     const old = bench.files("operator", join(bench.folder, "old"));
     for (const file of ["caFile", "certFile", "keyFile"] as const)
@@ -160,7 +160,7 @@ describe("certificates that change while connections stand", () => {
   });
 });
 
-/** One note, and another one when that is wanted. */
+/** Yields one note, and another one when `another` resolves. */
 async function* untilEnded(another?: Promise<void>): AsyncGenerator<Note> {
   yield { text: "hello", count: 1 };
   await (another ?? new Promise(() => {}));

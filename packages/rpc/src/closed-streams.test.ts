@@ -2,7 +2,9 @@ import type { TLSSocket } from "node:tls";
 import { expect } from "chai";
 import { Bench } from "./testing/note-bench.js";
 
-/** What grpc-js answers by itself, before any handler: on a stream that was reset meanwhile that answer throws. */
+/**
+ * Requests that grpc-js answers before any handler; without the guard that throws on a stream that was reset meanwhile.
+ */
 const REQUESTS: Readonly<Record<string, Record<string, string>>> = {
   "an unregistered method": { ":path": "/nowhere.v1.Nothing/Get", "content-type": "application/grpc" },
   "no method at all": { ":path": "", "content-type": "application/grpc" },
@@ -17,18 +19,18 @@ const REQUESTS: Readonly<Record<string, Record<string, string>>> = {
   "a method that serves it": { ":path": "/test.v1.NoteService/Get", "content-type": "application/grpc" },
 };
 
-describe("streams that were reset before they were answered", () => {
+describe("streams that were reset before their answer", () => {
   const bench = new Bench();
   before(() => bench.makeCertificates());
   afterEach(() => bench.closeAll());
   after(() => bench.remove());
 
   for (const [what, headers] of Object.entries(REQUESTS))
-    it(`end nothing but themselves: asking for ${what}`, async () => {
+    it(`do not break the server when they ask for ${what}`, async () => {
       await bench.serve();
       const peer = await Peer.connect(bench, "disk-agent-host-1");
       for (let round = 0; round < ROUNDS; round++) {
-        // Several at a time, so that more is read while the answers to the first are written.
+        // Several pieces at a time, so that Node reads on while it writes the answers to the first.
         for (let piece = 0; piece < PIECES_PER_ROUND; piece++) peer.requestsAndResets(headers);
         await peer.pong();
       }
@@ -47,7 +49,7 @@ const [DATA, HEADERS, RST_STREAM, SETTINGS, PING] = [0, 1, 3, 4, 6];
 const [END_STREAM, END_HEADERS] = [1, 4];
 const CANCEL = 8;
 
-/** Speaks HTTP/2 in frames of its own, so that a request and its reset arrive in one piece, as on a busy machine. */
+/** Writes HTTP/2 frames itself, so that a request and its reset arrive in one piece, as on a busy machine. */
 class Peer {
   #nextStreamId = 1;
   #received = Buffer.alloc(0);
@@ -68,7 +70,7 @@ class Peer {
 
   /**
    * Sends calls that are refused at once, each followed by a request with these headers and its reset, all in one
-   * piece: Node reads on while it writes the refusals, and tells of new streams only after it has read their resets.
+   * piece. Node reads on while it writes the refusals, and reports new streams only after it has read their resets.
    */
   requestsAndResets(headers: Record<string, string>): void {
     const pieces = Array.from({ length: CALLS_PER_PIECE }, () =>
@@ -80,7 +82,7 @@ class Peer {
     this.socket.write(Buffer.concat(pieces));
   }
 
-  /** Resolves when the server has answered a PING, and so has read all that was sent before. */
+  /** Resolves when the server has answered a PING and so has read everything sent before. */
   async pong(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       const closed = () => reject(new Error("the server closed the connection"));
@@ -127,7 +129,7 @@ function frame(type: number, flags: number, streamId: number, payload: Buffer): 
   return Buffer.concat([head, payload]);
 }
 
-/** A header field without indexing and without Huffman coding (RFC 7541, 6.2.2); both texts below 127 bytes. */
+/** Encodes a header field without indexing and Huffman coding (RFC 7541, 6.2.2); both texts must be below 127 bytes. */
 function literal(name: string, value: string): Buffer {
   return Buffer.concat([
     Buffer.from([0, name.length]),

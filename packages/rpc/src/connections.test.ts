@@ -10,13 +10,13 @@ describe("servers and their connections", () => {
   after(() => bench.remove());
 
   describe("connections", () => {
-    it("that were never made leave it certain that nothing was done", async () => {
-      // Not a port that was free a moment ago: another process may have it by now.
+    it("that were never established guarantee that nothing was done", async () => {
+      // Port 1 rather than a recently freed port, which another process may have taken.
       const error = await rejection(bench.client({ address: "127.0.0.1:1" }).get({ text: "", count: 0 }));
       expect(error).to.be.instanceOf(UnavailableError).and.include({ outcome: "not_done" });
     });
 
-    it("that break during a call leave it unknown, and come back by themselves", async () => {
+    it("that break during a call leave its outcome unknown, and are re-established automatically", async () => {
       const begun = deferred();
       const stick = (): Promise<never> => {
         begun.resolve();
@@ -68,7 +68,7 @@ describe("servers and their connections", () => {
       await drained;
     });
 
-    it("has told of each call that may have changed something, once, when it has stopped", async () => {
+    it("has reported each call that may have changed something exactly once by its end", async () => {
       const server = await bench.serve();
       const client = bench.client();
       const texts = Array.from({ length: 20 }, (_, index) => String(index));
@@ -78,7 +78,7 @@ describe("servers and their connections", () => {
       expect(bench.changes).to.have.members(texts);
     });
 
-    it("does not wait longer than drainTimeoutMs for a handler that does not listen", async () => {
+    it("does not wait longer than drainTimeoutMs for a handler that ignores its signal", async () => {
       const started = deferred();
       const server = await bench.serve(
         {
@@ -100,7 +100,7 @@ describe("servers and their connections", () => {
     });
   });
 
-  it("says which address cannot be listened on", async () => {
+  it("names the address that cannot be bound", async () => {
     await bench.serve();
     const other = new Bench();
     try {
@@ -113,7 +113,7 @@ describe("servers and their connections", () => {
     }
   });
 
-  it("says which TLS file cannot be read", () => {
+  it("names the TLS file that cannot be read", () => {
     expect(() => bench.client({ tls: { ...bench.files("operator"), certFile: "/nowhere.pem" } }))
       .to.throw(InvalidArgumentError)
       .with.property("message")

@@ -20,18 +20,18 @@ describe("a crowded server", () => {
   const agent = () => bench.client({ tls: bench.files("disk-agent-host-1") });
   const ask = { text: "", count: 1 };
 
-  it("streams that say nothing -> end within their time, and leave no trace", async () => {
+  it("ends silent streams within their time limit and leaves no trace of them", async () => {
     await bench.serve({}, { ...everybody, limits: { firstMessageTimeoutMs: 500, maxSilentStreamsPerPeer: 1000 } });
     const raw = rawStreams(bench, "disk-agent-host-1");
     const silent = ["Talk", "Add", "Get", "List"].flatMap((method) => raw.open(method, 20));
-    // A message that never becomes whole is none.
+    // An incomplete message does not count as a message.
     const dribbling = raw.open("Get", 5, FRAMED_NOTE.subarray(0, 6));
     for (const stream of [...silent, ...dribbling]) expect(await raw.statusOf(stream)).to.equal("4");
     expect(await bench.client().get(ask)).to.deep.equal(ask);
     raw.close();
   });
 
-  it("more silent streams than a peer may have -> its oldest ends; another peer is served all the while", async () => {
+  it("ends a peer's oldest silent stream beyond its limit, and keeps serving another peer", async () => {
     await bench.serve({}, { ...everybody, limits: { firstMessageTimeoutMs: 60_000, maxSilentStreamsPerPeer: 10 } });
     const raw = rawStreams(bench, "disk-agent-host-1");
     const first = raw.open("Talk", 10);
@@ -45,7 +45,7 @@ describe("a crowded server", () => {
     raw.close();
   });
 
-  it("idle streams of one peer -> the one that idles longest makes room for its next, and is told so", async () => {
+  it("ends the longest idle stream of a peer for its next one, with the reason", async () => {
     await bench.serve({}, { ...everybody, limits: { maxStreamsPerPeer: 3, minStreamIdleMs: 200 } });
     const raw = rawStreams(bench, "disk-agent-host-1");
     const idle = raw.open("Talk", 3, FRAMED_NOTE);
@@ -58,7 +58,7 @@ describe("a crowded server", () => {
     raw.close();
   });
 
-  it("streams of agents that fill all that is common -> operators still watch, agents still report", async () => {
+  it("serves watches of operators and reports of agents while streams of agents fill all shared places", async () => {
     const limits = { maxConcurrentStreams: 50, maxStreamsPerPeer: 50, minStreamIdleMs: 60_000, maxConcurrentCalls: 20 };
     await bench.serve({}, { ...everybody, limits });
     const raw = rawStreams(bench, "disk-agent-host-1");
@@ -71,7 +71,7 @@ describe("a crowded server", () => {
     raw.close();
   });
 
-  it("calls of a director that fill all that is common -> reports and operators' reads are served", async () => {
+  it("serves reports and reads of operators while calls of a director fill all shared places", async () => {
     const held = deferred();
     const hold = async (note: Note, call: CallContext) => {
       if (call.identity.role === "director") await Promise.race([held.promise, abortReason(call)]);
@@ -89,15 +89,15 @@ describe("a crowded server", () => {
     await Promise.all(held21);
   });
 
-  it("handshakes that hang -> cut in time, a byte now and then or not; more than may be: they make room", async () => {
+  it("closes hanging handshakes in time, also those that send a byte now and then, and those beyond the limit make room", async () => {
     await bench.serve({}, { limits: { handshakeTimeoutMs: 7_000, maxHandshakesPerAddress: 20 } });
     const hanging = await Promise.all(Array.from({ length: 20 }, () => openTcp(bench)));
-    // The head of a record of 16 KiB: what is wrong with it is seen when all of it is there.
+    // The header of a 16 KiB record: the error in it shows only once the record is complete.
     for (const socket of hanging) socket.write(Buffer.from([0x16, 3, 1, 0x40, 0]));
     const dribble = setInterval(() => {
       for (const socket of hanging) socket.write(Buffer.from([1]));
     }, 100);
-    // One that is cut while it writes ends with an error.
+    // A socket that is closed while it writes ends with an error.
     const closed = hanging.map((socket) => new Promise((end) => socket.on("error", () => {}).once("close", end)));
     await eventually(async () => {
       expect(await bench.client().get(ask)).to.deep.equal(ask);
@@ -108,20 +108,20 @@ describe("a crowded server", () => {
     expect([...reasons]).to.include.members(["rpc.maxHandshakesPerAddress"]);
   });
 
-  it("handshakes that send nothing -> cut in time", async () => {
+  it("closes handshakes that send nothing in time", async () => {
     await bench.serve({}, { limits: { handshakeTimeoutMs: 500 } });
     const hanging = await Promise.all(Array.from({ length: 50 }, () => openTcp(bench)));
-    // On a busy machine the first are cut before the last are connected.
+    // On a busy machine the first are closed before the last have connected.
     await Promise.all(hanging.map((socket) => socket.closed || once(socket, "close")));
     expect(bench.refused.map(({ reason }) => reason)).to.include("rpc.handshakeTimeoutMs");
     expect(await bench.client().get(ask)).to.deep.equal(ask);
   });
 
-  it("connections from one address beyond its limit -> cut, those that are there stay", async () => {
+  it("closes connections beyond an address's limit and keeps the existing ones", async () => {
     await bench.serve({}, { limits: { maxConnectionsPerAddress: 2 } });
     const clients = [bench.client(), bench.client()];
     for (const client of clients) await client.get(ask);
-    // It goes on trying, so the place that becomes free is its own.
+    // The client keeps trying, so it gets the place that becomes free.
     const third = bench.client();
     await rejection(third.get(ask), UnavailableError);
     expect(bench.refused.map(({ reason }) => reason)).to.include("rpc.maxConnectionsPerAddress");
@@ -132,7 +132,7 @@ describe("a crowded server", () => {
     });
   });
 
-  it("a connection beyond its age -> replaced without a failed call", async () => {
+  it("replaces a connection beyond its maximum age without a failed call", async () => {
     await bench.serve({}, { limits: { maxConnectionAgeMs: 200, connectionAgeGraceMs: 10_000 } });
     const client = bench.client();
     const endsAtMs = performance.now() + 1_500;
@@ -140,7 +140,7 @@ describe("a crowded server", () => {
       expect(await client.get({ text: "", count })).to.include({ count });
   });
 
-  it("nothing to spare -> no connection is taken, and again when there is", async () => {
+  it("accepts no connection while resources are short, and accepts again afterwards", async () => {
     let shortage: string | undefined = "descriptors run out";
     await bench.serve({}, { shortage: () => shortage });
     await rejection(bench.client().get(ask), UnavailableError);
@@ -178,7 +178,7 @@ function rawStreams(bench: Bench, name: string) {
       stream.on("close", () => resolve("closed"));
     });
     statuses.set(stream, status);
-    // Listened to from the beginning: several streams may be answered in one turn.
+    // Listens from the beginning, because several streams may be answered in one turn.
     const first = new Promise<string>((resolve) => {
       for (const event of ["data", "close"]) stream.once(event, () => resolve(event));
     });
@@ -190,12 +190,12 @@ function rawStreams(bench: Bench, name: string) {
   return {
     open: (method: string, count: number, bytes?: Buffer) =>
       Array.from({ length: count }, () => openOne(method, bytes)),
-    /** The gRPC status that it ends with. */
+    /** Returns the gRPC status with which the stream ends. */
     statusOf: async (stream: ClientHttp2Stream | undefined) => stream && statuses.get(stream),
     firstOf: async (stream: ClientHttp2Stream | undefined) => stream && firsts.get(stream),
     /**
-     * In a turn of its own: a test goes on in the middle of what Node receives, and Node 20 uses a stream after it has
-     * freed it (nghttp2_session_mem_recv) when its session is destroyed there. It damages the heap.
+     * Deferred to its own turn: a test continues in the middle of a receive, and Node 20 uses a stream after freeing it
+     * (nghttp2_session_mem_recv) when its session is destroyed there, which damages the heap.
      */
     close: () => setImmediate(() => session.destroy()),
   };

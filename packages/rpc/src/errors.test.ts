@@ -40,20 +40,20 @@ describe("statusOfError and errorOfStatus", () => {
   });
 
   for (const [name, type] of classes)
-    it(`${name} -> ${status[CODES[name] as status]} -> the same error`, () => {
+    it(`convert ${name} to ${status[CODES[name] as status]} and back`, () => {
       const about = { host_id: "host-1", field: "ü" };
       const thrown = new (type as ErrorClass)("what was wrong", { about, retryAfterMs: 61_250 });
       const answer = statusOfError(thrown, "r-1");
       expect(answer.code).to.equal(CODES[name]);
       const error = errorOfStatus({ ...where, ...answer, sent: true });
-      // That the server was fenced is no reason for its client to step down, and its full disk is not the client's.
+      // Fencing of the server is no reason for its client to step down, and the server's full disk is not the client's.
       expect(error.name).to.equal(["FencedError", "DiskFullError"].includes(name) ? "UnavailableError" : name);
       expect(error).to.deep.include({ message: thrown.message, about, retryAfterMs: 61_250 });
       expect(error.outcome).to.equal(thrown.outcome);
       expect(error.retryable).to.equal(thrown.retryable);
     });
 
-  it("what passes, as Node and drivers tell it -> never INTERNAL, without its text, and not known whether it was done", () => {
+  it("convert passing errors of Node and drivers to other codes than INTERNAL, without their text, as outcome unknown", () => {
     const coded = (code: string) => Object.assign(new Error("password=x"), { code });
     const named = (name: string) => Object.assign(new Error("password=x"), { name });
     const rows: readonly (readonly [unknown, status, string])[] = [
@@ -75,7 +75,7 @@ describe("statusOfError and errorOfStatus", () => {
     }
   });
 
-  it("an error of the domain that no code is named for -> by whether it passes", () => {
+  it("convert a domain error without a code of its own by whether it passes", () => {
     class OddError extends domain.DomainError {
       override readonly reason = "ODD";
       override readonly retryable: boolean = true;
@@ -83,7 +83,7 @@ describe("statusOfError and errorOfStatus", () => {
     expect(statusOfError(new OddError("odd"), "r-1").code).to.equal(status.UNAVAILABLE);
   });
 
-  it("anything else -> INTERNAL without its text", () => {
+  it("convert anything else to INTERNAL without its text", () => {
     const mistakes = [new TypeError("password=x"), Object.assign(new Error("password=x"), { code: "EINVAL" })];
     for (const thrown of [new Error("password=x"), "password=x", undefined, ...mistakes]) {
       const answer = statusOfError(thrown, "r-1");
@@ -92,7 +92,7 @@ describe("statusOfError and errorOfStatus", () => {
     }
   });
 
-  it("long texts and many details -> shortened, so that they fit into headers", () => {
+  it("shorten long texts and many details to fit into headers", () => {
     const about = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`key_${index}`, "v".repeat(10_000)]));
     const wrong = new domain.InvalidArgumentError("x".repeat(100_000), { about: { field: "a", ...about } });
     for (const error of [new domain.NotFoundError("x".repeat(100_000), { about }), wrong]) {
@@ -125,14 +125,14 @@ describe("statusOfError and errorOfStatus", () => {
     ["message too long", status.RESOURCE_EXHAUSTED, true, "ResourceExhaustedError", "unknown"],
   ];
   for (const [cause, code, sent, name, outcome] of strangers)
-    it(`${cause}: ${status[code]} without our details -> ${name}, ${outcome}`, () => {
+    it(`convert ${status[code]} without our details (${cause}) to ${name}, ${outcome}`, () => {
       const error = errorOfStatus({ ...where, code, sent, details: "why", metadata: new Metadata() });
       expect(error.name).to.equal(name);
       expect(error.outcome).to.equal(outcome);
       expect(messageOf(error)).to.equal("/a.B/C at 127.0.0.1:1: why");
     });
 
-  it("details that are no protobuf, or of another domain -> ignored", () => {
+  it("ignore details that are no protobuf or of another domain", () => {
     for (const bytes of [
       Buffer.from([10, 200, 1]),
       encodeStatusDetails({ code: 5, message: "", errorInfo: { reason: "NOT_FOUND", domain: "other", metadata: {} } }),
@@ -144,7 +144,7 @@ describe("statusOfError and errorOfStatus", () => {
     }
   });
 
-  it("a special case of a general error -> the general error, with the reason kept and passed on", () => {
+  it("convert a special case of a general error to that error, and keep and pass on the reason", () => {
     class VmNotFoundError extends domain.NotFoundError {
       override readonly reason = "VM_NOT_FOUND";
     }
@@ -153,12 +153,12 @@ describe("statusOfError and errorOfStatus", () => {
     expect(errorOfStatus({ ...where, ...statusOfError(error, "r-2"), sent: true }).reason).to.equal("VM_NOT_FOUND");
   });
 
-  it("keep times whole through google.rpc.RetryInfo", () => {
+  it("keep times exact in google.rpc.RetryInfo", () => {
     for (const retryAfterMs of [0, 1, 999, 1000, 1250, 3_600_000])
       expect(decodeStatusDetails(encodeStatusDetails({ code: 1, message: "m", retryAfterMs })).retryAfterMs).to.equal(
         retryAfterMs,
       );
-    // Nanoseconds must be less than a second: readers refuse the whole detail.
+    // Nanoseconds must be less than a second, because readers refuse the whole detail otherwise.
     const rounded = Status.decode(encodeStatusDetails({ code: 1, message: "m", retryAfterMs: 1_999.7 }));
     expect(RetryInfo.decode(rounded.details[0]?.value ?? Buffer.of()).retryDelay).to.deep.equal({
       seconds: 2,
@@ -166,7 +166,7 @@ describe("statusOfError and errorOfStatus", () => {
     });
   });
 
-  // As Python's googleapis-common-protos writes it.
+  // Bytes as Python's googleapis-common-protos writes them.
   const ANY = (type: string) => Buffer.from(`type.googleapis.com/google.rpc.${type}`).toString("hex");
   const HEAD = "080912076275737920c3a4";
   const DEBUG_INFO = `1a2f0a28${ANY("DebugInfo")}1203120178`;
@@ -179,11 +179,11 @@ describe("statusOfError and errorOfStatus", () => {
     retryAfterMs: 1_250,
   };
 
-  it("are the bytes that other implementations write", () => {
+  it("match the bytes of other implementations", () => {
     expect(Buffer.from(encodeStatusDetails(details)).toString("hex")).to.equal(HEAD + ERROR_INFO + RETRY_INFO);
   });
 
-  it("are read among details that diskmesh does not know", () => {
+  it("are found among unknown details", () => {
     const bytes = Buffer.from(HEAD + DEBUG_INFO + RETRY_INFO + ERROR_INFO, "hex");
     expect(decodeStatusDetails(bytes)).to.deep.equal(details);
   });

@@ -13,7 +13,7 @@ describe("a connection with a call under way", () => {
   afterEach(() => bench.closeAll());
   after(() => bench.remove());
 
-  /** Answers quick notes at once, others when it is told. */
+  /** Answers quick notes at once, others when released. */
   function slowly() {
     const released = deferred();
     const begun: Note[] = [];
@@ -25,7 +25,7 @@ describe("a connection with a call under way", () => {
     return { get, begun, release: released.resolve };
   }
 
-  it("is cut -> the outcome of the call is unknown, and nothing is done twice", async () => {
+  it("that is cut makes the outcome of the call unknown, and nothing is done twice", async () => {
     const { get, begun, release } = slowly();
     await bench.serve({ get });
     const wire = await Wire.to(bench.port);
@@ -41,7 +41,7 @@ describe("a connection with a call under way", () => {
     release();
   });
 
-  it("to a server that stops -> the call ends, and no other begins", async () => {
+  it("to a server that stops lets the call end and begins no other", async () => {
     const { get, begun, release } = slowly();
     const server = await bench.serve({ get });
     const client = bench.client();
@@ -58,7 +58,7 @@ describe("a connection with a call under way", () => {
   });
 });
 
-/** A connection that a test can cut without a word, as the end of a machine does. */
+/** A connection that a test can cut without notice, as the crash of a machine does. */
 class Wire {
   readonly #sockets = new Set<Socket>();
   readonly #listener;
@@ -82,7 +82,7 @@ class Wire {
     });
   }
 
-  /** For good. */
+  /** Cuts the connection for good. */
   async cut(): Promise<void> {
     const closed = new Promise((resolve) => this.#listener.close(resolve));
     for (const socket of this.#sockets) socket.resetAndDestroy();

@@ -12,17 +12,19 @@ import { type ProcessReport, serviceCauses } from "./explain-service.js";
 import { explanation } from "./explanation.js";
 
 export interface AdminOptions<Context> {
-  /** The service's name. */
   readonly service: string;
-  /** Makes durable that somebody asked for a backup, before anything of it is sent. */
+  /** Commits a record of the backup request before the first byte of the backup is sent. */
   readonly noteBackup: (context: Context, call: CallContext) => Promise<unknown>;
-  /** What the process says of itself; absent where nobody keeps that. */
+  /** Returns the health of this process; absent in a process that keeps no health report. */
   readonly report?: (() => ProcessReport) | undefined;
-  /** Who may ask why beside operators, to join the answer with its own. */
+  /** Roles beside operators that may call `explain`, to merge its answer into their own. */
   readonly others?: readonly Role[];
 }
 
-/** Adds what operators ask of every service with a tablet. `current` throws UnavailableError while this process does not lead. */
+/**
+ * Adds the operator API that every service with a tablet has. `current` throws UnavailableError while this process does
+ * not lead.
+ */
 export function addAdminService<S extends Schema, Context extends { readonly tablet: Tablet<S> }>(
   server: Pick<RpcServer, "addService">,
   current: () => Context,
@@ -30,13 +32,13 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
   { others = [], noteBackup, ...itself }: AdminOptions<Context>,
 ): void {
   offer(server, AdminServiceDefinition, () => current, {
-    // It takes everything away.
+    // A backup holds every secret of the tablet, so reading one requires the operator role.
     createBackup: allowChange(["operator"], async function* (now, _request, call) {
       const context = now();
       await noteBackup(context, call);
       yield* createBackup(context);
     }),
-    // Of itself a process that does not lead has most to tell.
+    // A process that does not lead answers, too: it has the most to explain about itself.
     explain: allow([...OPERATOR_ROLES, ...others], async (now, request, call) =>
       request.subject?.kind === SubjectKind.SERVICE
         ? explainItself(request.subject.name, itself)

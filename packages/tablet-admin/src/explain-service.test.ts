@@ -3,7 +3,7 @@ import { type ProcessReport, serviceCauses } from "./explain-service.js";
 
 const SUBJECT = { kind: "SERVICE", name: "director" } as const;
 
-describe("why, of a process", () => {
+describe("explaining a process", () => {
   const lacks = (text: string, fields: Partial<ProcessReport> = {}): ProcessReport => ({
     serving: false,
     standsByFor: undefined,
@@ -18,23 +18,23 @@ describe("why, of a process", () => {
   });
   const all = new Map(["leader", "database"].map((need) => [need, { met: true, why: "", sinceMs: 5 }]));
   const rows: readonly [what: string, report: ProcessReport, reasons: string, says: RegExp][] = [
-    ["it has all", lacks("", { needs: all }), "", /^$/],
-    ["nobody looks", lacks("", { needs: new Map([["nats", { met: undefined, why: "", sinceMs: 5 }]]) }), "", /^$/],
+    ["all needs are met", lacks("", { needs: all }), "", /^$/],
+    ["unchecked need", lacks("", { needs: new Map([["nats", { met: undefined, why: "", sinceMs: 5 }]]) }), "", /^$/],
     [
-      "no database, so no lead",
+      "no database, and therefore no leadership",
       lacks("leader database"),
       "DATABASE_AWAY",
       /the director that was asked lacks its database: no database$/,
     ],
-    ["no lead", lacks("leader"), "DOES_NOT_LEAD", /does not lead: no leader$/],
+    ["no leadership", lacks("leader"), "DOES_NOT_LEAD", /does not lead: no leader$/],
     [
-      "it stands by",
+      "standby",
       lacks("leader", { standsByFor: "h:1", takesOverAtMs: 9 }),
       "STANDS_BY",
       /stands by: the lease is that of the one at h:1/,
     ],
     [
-      "several",
+      "several unmet needs",
       lacks("nats dispatcher certificate"),
       "CERTIFICATE,NATS_AWAY,DISPATCHER_AWAY",
       /no certificate.*no nats.*no dispatcher/,

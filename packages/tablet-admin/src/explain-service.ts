@@ -1,19 +1,19 @@
 import type { Cause, Cure } from "@diskmesh/domain";
 
-/** What a process may need, as far as is told of it. */
+/** State of a dependency of the process. */
 interface NeedState {
-  /** Undefined: nobody looks at it. */
+  /** Undefined when nothing checks the dependency. */
   readonly met: boolean | undefined;
   readonly why: string;
   readonly sinceMs: number;
 }
 
-/** What a process says of itself to health checks. */
+/** Health of a process, as its health checks report it. */
 export interface ProcessReport {
   readonly serving: boolean;
-  /** Where the leader is that it stands by for. */
+  /** Address of the leader that this standby follows. */
   readonly standsByFor: string | undefined;
-  /** When it takes over, unless the leader renews its lease before. */
+  /** Time at which the standby takes over unless the leader renews its lease first. */
   readonly takesOverAtMs: number | undefined;
   readonly needs: ReadonlyMap<string, NeedState>;
 }
@@ -25,7 +25,7 @@ export interface Subject {
 
 type Reason = "CERTIFICATE" | "DATABASE_AWAY" | "STANDS_BY" | "DOES_NOT_LEAD" | "NATS_AWAY" | "DISPATCHER_AWAY";
 
-/** What comes first keeps the others from being met. */
+/** Dependencies in order: an unmet one keeps the later ones from being met. */
 const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = [
   [
     "certificate",
@@ -42,7 +42,9 @@ const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = 
   ["dispatcher", "DISPATCHER_AWAY", ["start the cpi-dispatcher", ""]],
 ];
 
-/** Why a process does not do all its work: what it lacks, or whom it stands by for. */
+/**
+ * Returns the reasons why a process does not do all its work: unmet dependencies, or a leader that it stands by for.
+ */
 export function serviceCauses(subject: Subject, report: ProcessReport): Cause<Subject, Reason>[] {
   const { needs, standsByFor, takesOverAtMs } = report;
   const isAway = (need: string) => needs.get(need)?.met === false;
@@ -52,7 +54,7 @@ export function serviceCauses(subject: Subject, report: ProcessReport): Cause<Su
     const of = `the ${subject.name} that was asked`;
     if (need !== "leader")
       return [{ subject, reason, message: `${of} lacks its ${need}: ${why}`, sinceMs, cures: [cure] }];
-    // Without its database nobody leads.
+    // A process without its database cannot lead; the database is the cause to report.
     if (isAway("database")) return [];
     if (standsByFor === undefined)
       return [{ subject, reason, message: `${of} does not lead: ${why}`, sinceMs, cures: [cure] }];

@@ -10,7 +10,7 @@ interface Thing {
 const thing = (name: string): Thing => ({ kind: "TASK", name });
 
 describe("an explanation", () => {
-  /** "a>b c!>a": a waits for b; c, too, for a, and says nothing more. */
+  /** "a>b c!>a" means: a waits for b; c waits for a as well and is only an echo of that. */
   function chainOf(text: string, first: readonly string[] = ["a"]): string[] {
     const all = text.split(" ").map((each) => /^(\w+)(!?)>?(.*)$/.exec(each) ?? []);
     const causesOf = ({ name }: Thing): Cause<Thing, string>[] =>
@@ -25,11 +25,12 @@ describe("an explanation", () => {
   const ROWS: readonly [what: string, causes: string, told: string][] = [
     ["a chain", "a>b b>c c", "a>b b>c c"],
     ["each thing once", "a>b,c b>c c>a", "a>b,c b>c c>a"],
-    ["what says only what was told before is left out", "a>b b!>a", "a>b"],
-    ["but not what leads further, too", "a>b b!>a,c c", "a>b b!>a,c c"],
-    ["nor what is asked about itself", "a!>b b", "a!>b b"],
+    ["an echo of a listed cause is left out", "a>b b!>a", "a>b"],
+    ["an echo that leads to a further cause is kept", "a>b b!>a,c c", "a>b b!>a,c c"],
+    ["an echo about the subject of the question is kept", "a!>b b", "a!>b b"],
   ];
   for (const [what, causes, told] of ROWS) it(what, () => expect(chainOf(causes).join(" ")).to.equal(told));
 
-  it("of several things at once", () => expect(chainOf("a b>c c", ["a", "b"])).to.deep.equal(["a", "b>c", "c"]));
+  it("explains several subjects at once", () =>
+    expect(chainOf("a b>c c", ["a", "b"])).to.deep.equal(["a", "b>c", "c"]));
 });

@@ -6,10 +6,13 @@ interface Named {
   readonly name: string;
 }
 
-/** A chain that is longer tells nobody anything. */
+/** Limit of causes in an answer; nobody reads a longer chain. */
 const MAX_CAUSES = 50;
 
-/** The causes of the subject, or of each, then those of what these wait for, and so on: each thing once. */
+/**
+ * Returns the causes of each subject, then breadth first the causes of everything that these wait for, each subject
+ * once.
+ */
 export function explanation<Subject extends Named, Reason extends string>(
   summary: string,
   subject: Subject | readonly Subject[],

@@ -1,7 +1,7 @@
 import { allEnded, counterOf, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from "@diskmesh/metrics";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
-/** Metrics of a tablet, from its leader; a standby counts edits, too. */
+/** Metrics of a tablet. The leader exports all of them; a standby counts edits. */
 export const tabletMetrics = {
   commits: metric({
     kind: "histogram",
@@ -59,7 +59,7 @@ export const tabletMetrics = {
   }),
 };
 
-/** Tells of a tablet that this process leads; returns what ends that. */
+/** Exports the metrics of a tablet that this process leads; returns a function that ends the export. */
 export function observeTablet<S extends Schema>(tablet: Tablet<S>): () => void {
   counterOf(tabletMetrics.takeovers).add(1);
   return allEnded([

@@ -5,7 +5,7 @@ import { tabletMetrics } from "./metrics.js";
 
 /** The `tablet` section of a service's config. */
 export interface TabletConfig {
-  /** A folder, or the URL of a database. */
+  /** Path of a folder, or URL of a database. */
   readonly storage: string;
   readonly name: string;
   readonly leaseTimeMs: number;
@@ -16,7 +16,7 @@ export function storageOf(config: TabletConfig): ReturnType<typeof openStorage> 
   return openStorage(storage, name, { mongo: { leaseTimeMs, safeLeaseTimeMs: leaseTimes(config).safeTimeMs } });
 }
 
-/** Waits until this process may lead, and claims the service's tablet. */
+/** Waits until this process may lead, then takes the lease of the service's tablet. */
 export function openServiceTablet<S extends Schema>(
   config: TabletConfig,
   schema: S,

@@ -12,14 +12,13 @@ const USAGE = `restore.js --config FILE --from BACKUP [--replace]
   --replace       replace what the database holds; a folder gets another name first`;
 
 /**
- * Restores a backup into the tablet of a service that does not run, and exits the process: the arguments are those of
- * the command line.
+ * Restores a backup into the tablet of a stopped service and exits the process. Arguments come from the command line.
  */
 export async function runRestore(options: {
   readonly service: string;
   readonly configSchema: z.ZodType<{ readonly tablet: TabletConfig }>;
   readonly schema: Schema;
-  /** What an operator must know of what was restored, a line each. */
+  /** Lines to print for the operator after a restore. */
   readonly notes: readonly string[];
 }): Promise<never> {
   try {

@@ -13,8 +13,8 @@ const USAGE = `check-store.js --config FILE [--salvage BACKUP]
   --salvage BACKUP   the file for a backup of what can be trusted`;
 
 /**
- * Checks the tablet of a service that does not run, or salvages it, and exits the process: with 1 when a check found
- * damage. The arguments are those of the command line.
+ * Checks or salvages the tablet of a stopped service and exits the process, with code 1 when a check found damage.
+ * Arguments come from the command line.
  */
 export async function runStoreCheck(options: {
   readonly service: string;
@@ -45,7 +45,7 @@ export async function runStoreCheck(options: {
   }
 }
 
-/** Readable by its owner only, because a backup may hold credentials. */
+/** Writes the file readable by its owner only, because a backup may hold credentials. */
 async function writeBackup(file: string, pieces: Iterable<string>): Promise<void> {
   const draft = `${file}.part`;
   try {

@@ -1,6 +1,6 @@
 import type { StoredChange } from "./storage.js";
 
-/** Is told of each durable commit: what it changed, and what it was. */
+/** Called on each durable commit with its changes and figures. */
 export type CommitListener = (
   changes: readonly StoredChange[],
   commit: { readonly transactions: number; readonly sizeBytes: number; readonly durationMs: number },
@@ -11,14 +11,16 @@ export interface Batch {
   readonly changes: Map<string, StoredChange>;
   sizeBytes: number;
   transactions: number;
-  /** True once handed to the storage: later transactions go into the next batch. */
+  /** True once the batch was handed to the storage; later transactions go into the next batch. */
   sealed: boolean;
   readonly durable: Promise<void>;
   readonly resolve: () => void;
   readonly reject: (reason: Error) => void;
 }
 
-/** Adds changes: of two of one key the later one counts, in place of what the earlier one replaced. */
+/**
+ * Adds changes. The later of two changes of one key wins, and keeps as its previous document that of the earlier one.
+ */
 export function addChanges(added: Map<string, StoredChange>, changes: readonly StoredChange[]): void {
   for (const change of changes) {
     const id = `${change.table}\0${change.key}`;
@@ -27,7 +29,6 @@ export function addChanges(added: Map<string, StoredChange>, changes: readonly S
   }
 }
 
-/** Adds the changes of a transaction. */
 export function addToBatch(batch: Batch, changes: readonly StoredChange[], sizeBytes: number): void {
   addChanges(batch.changes, changes);
   batch.sizeBytes += sizeBytes;

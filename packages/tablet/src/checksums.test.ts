@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { checksumInAnyOrder, checksumOf } from "./checksums.js";
 
 const sumOf = (document: object) => checksumInAnyOrder("t", "k", { document, version: 1 });
-/** Fields of the document in the order in which JSON.stringify writes an object that was filled in order of name. */
+/** Checksum of JSON.stringify's text; the test's documents have their fields in order of name. */
 const sumInOrder = (document: object) => checksumOf("t", "k", 1, JSON.stringify(document));
 
 describe("the checksum of a document in any order", () => {
@@ -15,11 +15,11 @@ describe("the checksum of a document in any order", () => {
     ["text that JSON escapes", { b: 'x"\n\u2028', a: "ä" }, { a: "ä", b: 'x"\n\u2028' }],
   ];
   for (const [what, document, inOrder] of ROWS)
-    it(`${what} -> that of the document in order of name, as stores have it`, () => {
+    it(`is that of the document in order of name, as stored: ${what}`, () => {
       expect(sumOf(document)).to.equal(sumInOrder(inOrder));
     });
 
-  it("a name that looks like two fields -> another sum", () => {
+  it("differs for a name that looks like two fields", () => {
     expect(sumOf({ 'a":1,"b': 2 })).not.to.equal(sumOf({ a: 1, b: 2 }));
   });
 });

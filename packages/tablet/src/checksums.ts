@@ -1,45 +1,51 @@
 import xxhash from "xxhash-wasm";
 import { fieldNamesOf, isWrittenAsIs } from "./field-names.js";
 
-/** Not against forgery: it finds what was lost, mixed up, damaged or edited. */
+/** The hash does not protect against forgery. It detects lost, mixed up, damaged and manually edited documents. */
 const { h64 } = await xxhash();
 
-/** A document with the version of its table's shape that it has. */
+/** A document with its table's shape version. */
 export interface Versioned {
   readonly document: object;
   readonly version: number;
 }
 
-/** A stored document, and its checksum. */
+/** A stored document with its checksum. */
 export interface Checked extends Versioned {
   readonly checksum: bigint;
 }
 
-/** How many documents a table has, and the sum of their checksums modulo 2^64, as 16 hexadecimal digits. */
+/** Number of a table's documents, and the sum of their checksums modulo 2^64, as 16 hexadecimal digits. */
 interface TableSum {
   readonly count: number;
   readonly sum: string;
 }
 
-/** By table; a table without documents is absent. */
+/** Sums by table; a table without documents is absent. */
 export type StoredSums = Readonly<Record<string, TableSum>>;
 
-/** The text is what JSON.stringify makes of the document: the same before and after a storage that keeps texts. */
+/**
+ * Returns the checksum of a document. `json` must be JSON.stringify's text, which is the same before and after a
+ * storage that keeps texts.
+ */
 export function checksumOf(table: string, key: string, version: number, json: string): bigint {
   return h64(`${table}\0${key}\0${version}\0${json}`);
 }
 
 /**
- * The checksum whatever the order of the document's fields: some servers keep fields where an earlier version of the
- * document had them.
+ * Returns the checksum independent of the order of the document's fields, because some servers keep fields in the order
+ * of an earlier version.
  */
 export function checksumInAnyOrder(table: string, key: string, { document, version }: Versioned): bigint {
   return checksumOf(table, key, version, textInOrder(document));
 }
 
-/** Checksums in any order of documents that were committed lately: what changes often is asked for when it is replaced. */
+/**
+ * Cache of order-independent checksums of recently committed documents: a replacement needs the former checksum, and
+ * some documents are replaced often.
+ */
 export class KnownChecksums {
-  // By table: a document has the same key for as long as it lives, and nobody changes it.
+  // Maps are per table. A document needs no key here, because it keeps its key for life and is immutable.
   readonly #byTable = new Map<string, WeakMap<object, bigint>>();
 
   remember(table: string, document: object, checksum: bigint): void {
@@ -56,14 +62,17 @@ export class KnownChecksums {
   }
 }
 
-/** JSON with fields in order of name. Written piece by piece: to sort a copy for JSON.stringify costs as much again. */
+/**
+ * Writes JSON with fields in order of name. Concatenates pieces, because sorting a copy for JSON.stringify takes twice
+ * the time.
+ */
 function textInOrder(value: unknown): string {
   if (typeof value === "string") return isWrittenAsIs(value) ? `"${value}"` : JSON.stringify(value);
   if (typeof value === "number" || typeof value === "boolean") return `${value}`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(textInOrder).join(",")}]`;
   const { sorted } = fieldNamesOf(value);
-  // Stored sums are of what JSON.stringify wrote.
+  // Stored sums are of JSON.stringify's text.
   if (sorted === undefined) return JSON.stringify(inOrder(value));
   const fields = value as Readonly<Record<string, unknown>>;
   let text = "";
@@ -78,7 +87,7 @@ function inOrder(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(inOrder);
   const fields = value as Readonly<Record<string, unknown>>;
-  // Without a prototype, "__proto__" is a name as any other.
+  // Without a prototype, "__proto__" is an ordinary name.
   const ordered: Record<string, unknown> = Object.create(null);
   for (const name of Object.keys(fields).sort()) ordered[name] = inOrder(fields[name]);
   return ordered;
@@ -88,7 +97,7 @@ export function hexOf(checksum: bigint): string {
   return checksum.toString(16).padStart(16, "0");
 }
 
-/** Count and sum of a whole state, whatever the order in which its documents came. */
+/** Count and checksum sum of a whole state, independent of the order of its documents. */
 export class StateSums {
   readonly #byTable = new Map<string, { count: number; sum: bigint }>();
 
@@ -105,7 +114,6 @@ export class StateSums {
     this.#change(table, -1, -checksum);
   }
 
-  /** Of these tables alone. */
   of(tables: readonly string[]): StateSums {
     const sums = new StateSums();
     for (const table of tables) {
@@ -121,7 +129,7 @@ export class StateSums {
     return stored;
   }
 
-  /** What is wrong, by table, with a state that has these sums and should have the others; undefined: nothing. */
+  /** Describes by table the differences from the expected sums; undefined when there are none. */
   differenceFrom(expected: StoredSums): string | undefined {
     const found = this.stored();
     const tables = [...new Set([...Object.keys(expected), ...Object.keys(found)])].sort();

@@ -4,7 +4,7 @@ import type { StoredChange } from "./storage.js";
 /** Bytes of a change beside its document, with the longest key. */
 const CHANGE_OVERHEAD_BYTES = 2_048;
 
-/** Groups changes, in order, so that each group fits one commit. A document that is larger alone is a group of its own. */
+/** Groups changes in order so that each group fits one commit. A document above the limit makes a group of its own. */
 export function* commitSized(
   changes: Iterable<StoredChange>,
   commitSizeBytes: number,

@@ -15,7 +15,7 @@ function thing(index: number): Thing {
   return { ...(JSON.parse(text) as object), generation: index };
 }
 
-/** As models change documents: what is kept of a frozen one, with something else. */
+/** Changes a frozen document by rest pattern, as models do. */
 function changed(document: Thing): Thing {
   const { removed: _, ...rest } = document;
   return { ...rest, generation: document.generation + 1 };
@@ -37,7 +37,7 @@ async function bytesEach(make: (index: number) => object): Promise<number> {
 describe("a compact document", () => {
   const odd = JSON.parse('{"__proto__":{"a":1},"1":"one","a b":null,"list":[{"deep":[{}]},"é"],"no":false}') as object;
 
-  it("is the same JSON, frozen in depth, without what is undefined", () => {
+  it("equals the same JSON, frozen in depth, without undefined values", () => {
     const made = compactDocument({ ...odd, list: [{ deep: [{}], gone: undefined }, "é"], gone: undefined });
     expect(JSON.stringify(made)).to.equal(JSON.stringify({ ...odd }));
     expect(Object.hasOwn(compactDocument(odd), "__proto__")).to.equal(true);
@@ -45,14 +45,14 @@ describe("a compact document", () => {
     for (const part of [made, list, list[0], list[0].deep, list[0].deep[0]]) expect(part).to.satisfy(Object.isFrozen);
   });
 
-  it("has so many names, or is of so many kinds -> the same", () => {
+  it("equals the original with many names or many kinds of values", () => {
     for (let count = 0; count < 5_000; count += 7) {
       const wide = Object.fromEntries(Array.from({ length: count % 300 }, (_, index) => [`n${index}`, count]));
       expect(compactDocument({ ...wide, [`kind${count}`]: 1 })).to.deep.equal({ ...wide, [`kind${count}`]: 1 });
     }
   });
 
-  it("takes no more memory after it was changed, and changed again", async () => {
+  it("takes no more memory after repeated changes", async () => {
     const fresh = await bytesEach((index) => Object.freeze(thing(index)));
     const again = await bytesEach((index) =>
       compactDocument(changed(compactDocument(changed(compactDocument(thing(index)))))),

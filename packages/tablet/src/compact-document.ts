@@ -3,9 +3,9 @@ import { fieldNamesOf } from "./field-names.js";
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * A frozen copy of plain JSON that takes as little memory as what JSON.parse makes. V8 describes what a rest pattern makes
- * of a frozen object, and what BSON is decoded to, once for each such object instead of once for all of a kind: twice
- * what a small document takes itself. Properties that are undefined are left out.
+ * Returns a frozen copy of plain JSON that takes as little memory as JSON.parse's result. V8 otherwise keeps one
+ * description per object, twice the size of a small document, for objects made by a rest pattern from a frozen one or
+ * decoded from BSON. Omits undefined properties.
  */
 export function compactDocument<Doc extends object>(document: Doc): Doc {
   return compactObject(document as Fields) as Doc;
@@ -18,7 +18,7 @@ function compact(value: unknown): unknown {
 
 function compactObject(object: Fields): object {
   const { names, template } = fieldNamesOf(object);
-  // Made with all its names: such that are added later are kept apart, and many of them as in a dictionary.
+  // Created with all its names, because V8 stores names added later apart, and many of them in a dictionary.
   const made = JSON.parse(template) as Record<string, unknown>;
   for (const name of names) {
     const value = object[name];

@@ -1,12 +1,15 @@
 import { fieldNamesOf, textSizeBytes } from "./field-names.js";
 
-/** Keys are stored as UTF-8 in engines whose keys are short: 512 units are at most 1536 bytes, which fit all of them. */
+/**
+ * Limit of a key in UTF-16 units. Some engines have short keys; 512 units take at most 1536 bytes of UTF-8, which fits
+ * all of them.
+ */
 const KEY_LENGTH_MAX = 512;
 
-/** A cycle would never end; nothing a tablet stores is nested anywhere near this deep. */
+/** Nesting limit, which ends the walk of a cyclic document. Stored documents are never nested nearly this deep. */
 const NESTING_MAX = 64;
 
-/** Refuses what no storage could give back unchanged. */
+/** Refuses keys that a storage could not return unchanged. */
 export function checkKey(table: string, key: unknown): asserts key is string {
   if (typeof key !== "string" || key === "") {
     throw new TypeError(`table ${table}: the key of a document must be a non-empty string, got ${JSON.stringify(key)}`);
@@ -14,16 +17,16 @@ export function checkKey(table: string, key: unknown): asserts key is string {
   if (key.length > KEY_LENGTH_MAX) {
     throw new TypeError(`table ${table}: a key of ${key.length} characters; the limit is ${KEY_LENGTH_MAX}`);
   }
-  // Lone surrogates all become the same bytes in UTF-8, so two keys would be stored as one.
+  // UTF-8 maps all lone surrogates to the same bytes, so two such keys would be stored as one.
   if (/\p{Surrogate}/u.test(key)) {
     throw new TypeError(`table ${table}: the key ${JSON.stringify(key)} is not well-formed Unicode`);
   }
 }
 
 /**
- * Freezes the document in depth and returns its size in bytes, no less than it takes as JSON, as BSON, or as JSON in
- * BSON. Throws a TypeError that names the place of the first value that would come back from storage as something else.
- * Properties that are undefined count as absent.
+ * Freezes the document in depth and returns an upper bound of its size in bytes, as JSON, as BSON, or as JSON in BSON.
+ * Throws a TypeError that names the place of the first value that a storage would return as something else. Undefined
+ * properties count as absent.
  */
 export function sealDocument(document: unknown): number {
   if (typeof document !== "object" || document === null || Array.isArray(document)) {
@@ -47,7 +50,7 @@ function seal(value: unknown, path: string, depthLeft: number): number {
       return textSizeBytes(value) + 5;
     case "number":
       if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which no storage holds`);
-      // The longest number in JSON has 24 characters; the exact length is not worth printing it. BSON takes up to 8 bytes.
+      // The longest number in JSON has 24 characters. The bound avoids printing the number. BSON takes up to 8 bytes.
       return Number.isInteger(value) && Math.abs(value) < 1e6 ? 8 : 24;
     case "boolean":
       return 5;
@@ -62,7 +65,7 @@ function seal(value: unknown, path: string, depthLeft: number): number {
 
 function sealArray(array: readonly unknown[], path: string, depthLeft: number): number {
   let sizeBytes = 5;
-  // BSON numbers the items.
+  // BSON stores the index of each item.
   for (let i = 0; i < array.length; i++) sizeBytes += seal(array[i], `${path}[${i}]`, depthLeft) + 9;
   Object.freeze(array);
   return sizeBytes;

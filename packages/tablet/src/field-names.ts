@@ -1,30 +1,36 @@
-/** The names of an object's fields in their order, and what follows from them alone. */
+/** The names of an object's fields in their order, and facts that follow from them alone. */
 export interface FieldNames {
   readonly names: readonly string[];
-  /** By name, each with how JSON begins its field. Undefined when JSON.stringify writes one escaped, or in another place. */
+  /**
+   * Names in sorted order, each with the JSON that begins its field. Undefined when JSON.stringify escapes or reorders
+   * one.
+   */
   readonly sorted: readonly { readonly name: string; readonly label: string }[] | undefined;
-  /** No less than the names take in JSON, in BSON, or as JSON in BSON. */
+  /** Upper bound of the names' size in JSON, in BSON, or as JSON in BSON. */
   readonly sizeBytes: number;
-  /** MongoDB stores fields of these names and gives them back as they are. */
+  /** True when MongoDB stores and returns fields of these names unchanged. */
   readonly arePlain: boolean;
-  /** JSON of an object that has them. */
+  /** JSON of an object with these names. */
   readonly template: string;
 }
 
-/** JSON.stringify writes them as they are, and in the order in which they were set. */
+/** Names that JSON.stringify writes unescaped and in insertion order. */
 const WRITTEN_PLAINLY = /^[A-Za-z_][\w.:-]*$/;
 
-/** Names with an underscore in front are ours and the driver's; dots and dollars mean something to servers. */
+/** Names that start with an underscore belong to us and the driver; dots and dollars have a meaning on servers. */
 const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_-]*$/;
 
-/** Quotes, colon and comma; or BSON's type and end. */
+/** Size of the quotes, colon and comma in JSON, or of the type and terminator in BSON. */
 const NAME_OVERHEAD_BYTES = 4;
 
-/** As many as tables have in all their variants, and some more. */
+/** Cache size: more than the number of variants of all tables. */
 const KNOWN_MAX = 64;
 const known: FieldNames[] = [];
 
-/** Documents of a table mostly have the same names in the same order: they are looked at once. */
+/**
+ * Returns the facts about a document's names. They are cached, because documents of a table mostly have the same names
+ * in the same order.
+ */
 export function fieldNamesOf(value: object): FieldNames {
   const names = Object.keys(value);
   for (const each of known) if (isSame(each.names, names)) return each;
@@ -34,12 +40,15 @@ export function fieldNamesOf(value: object): FieldNames {
   return found;
 }
 
-/** JSON writes quotes, backslashes, control characters and lone surrogates in up to six bytes. */
+/**
+ * Returns the size in JSON, which writes quotes, backslashes, control characters and lone surrogates in up to six
+ * bytes.
+ */
 export function textSizeBytes(text: string): number {
   return Buffer.byteLength(isWrittenAsIs(text) ? text : JSON.stringify(text));
 }
 
-/** JSON writes the text with nothing but quotes around it. */
+/** Returns true when JSON only adds quotes around the text. */
 export function isWrittenAsIs(text: string): boolean {
   return !/[^ !#-[\]-\ud7ff\ue000-\uffff]/.test(text);
 }

@@ -1,17 +1,17 @@
 /**
- * How this release lays out a store. 1, the first release: no incarnation, no checksums, no sums. A program refuses
- * stores of formats that it does not know, before it changes anything in them.
+ * Version of the store's layout. 1, the first release, had no incarnation, checksums or sums. A program refuses unknown
+ * formats before it changes anything.
  */
 export const STORE_FORMAT = 2;
 
 /**
- * On a database a document of this table says the format: no program of the first release knows such a table, so it
- * refuses to load, also when it stood by while this one led.
+ * Table of the document that holds the format of a database. Programs of the first release do not know the table and
+ * refuse to load it, also when they stood by while this one led.
  */
 export const FORMAT_TABLE = "format";
 export const FORMAT_KEY = "store";
 
-/** In messages about a store that is not whole. */
+/** Cure in messages about a store that is not whole. */
 export const CURE =
   "`diskmesh verify` names what is damaged; restore a backup into an empty store, or what `diskmesh salvage` saves; was the store only copied or dumped, do it again with the `backup` command, which is of one moment";
 

@@ -1,18 +1,18 @@
 import { expect } from "chai";
 import { orderedMapOf } from "./key-set.js";
 
-describe("an ordered map that is made at once", () => {
+describe("an ordered map made from a list", () => {
   const ascending = Array.from({ length: 1_000 }, (_, n) => `k${n}`.padStart(5, "0")).sort();
   const keyOf = (key: string) => key;
 
   for (const [order, keys] of Object.entries({
     "in order": ascending,
     "in reverse": ascending.toReversed(),
-    // U+E000 comes before a surrogate pair in UTF-8, and after it as JavaScript compares strings.
+    // U+E000 sorts before a surrogate pair in UTF-8, and after it in JavaScript's string comparison.
     "in the order of UTF-8": ["a", "\u{e000}", "\u{1f600}"],
-    "with nothing in it": [],
+    "without values": [],
   }))
-    it(`${order} -> has every value in ascending order of key, and takes more`, () => {
+    it(`${order}: has every value in ascending order of key, and accepts more`, () => {
       const map = orderedMapOf([...keys], keyOf);
       expect([...map.keys()]).to.deep.equal([...keys].sort());
       for (const key of keys) expect(map.get(key)).to.equal(key);

@@ -1,25 +1,25 @@
 import BTreeModule from "sorted-btree";
 import bulkLoadModule from "sorted-btree/extended/bulkLoad.js";
 
-// sorted-btree is CommonJS and puts its class on exports.default
+// sorted-btree is CommonJS and puts its class on exports.default.
 const BTree = BTreeModule.default;
 export type OrderedMap<Value> = BTreeModule.default<string, Value>;
 
 const NODE_SIZE_MAX = 64;
 
-/** Above this, inserting into the middle of an array costs more than descending a tree. */
+/** Length from which inserting into the middle of an array costs more than descending a tree. */
 const ARRAY_LENGTH_MAX = 256;
 
 function compareKeys(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** A map in ascending order of key, with cheap inserts and reads from any key on. */
+/** Returns an empty map in ascending order of key, with cheap inserts and reads from any key on. */
 export function orderedMap<Value>(): OrderedMap<Value> {
   return new BTree<string, Value>(undefined, compareKeys, NODE_SIZE_MAX);
 }
 
-/** The map of those values, each with a key of its own, in any order; cheapest in ascending order. */
+/** Returns a map of values with distinct keys, in any order; cheapest in ascending order. */
 export function orderedMapOf<Value>(values: Value[], keyOf: (value: Value) => string): OrderedMap<Value> {
   let keys = values.map(keyOf);
   if (!isAscending(keys)) {
@@ -35,13 +35,13 @@ function isAscending(keys: readonly string[]): boolean {
 }
 
 /**
- * The keys that share one index value, in ascending order. Most indexes have either very many values with one key or
- * very few values with many keys, and both must cost little more than the keys: one key is just the string, some are
- * a sorted array, many are a tree.
+ * The keys that share one index value, in ascending order. Most indexes have very many values with one key or very few
+ * values with many keys, and both must cost little more than the keys: one key is a string, some are a sorted array,
+ * many are a tree.
  */
 export type KeySet = string | string[] | OrderedMap<undefined>;
 
-/** Returns the set with that key, which may be the same one, changed. */
+/** Returns the set with the key added; may change and return the same set. */
 export function withKey(set: KeySet | undefined, key: string): KeySet {
   if (set === undefined) return key;
   if (typeof set === "string") return set === key ? set : set < key ? [set, key] : [key, set];
@@ -74,7 +74,7 @@ export function withoutKey(set: KeySet | undefined, key: string): KeySet | undef
   return set.size === 0 ? undefined : set;
 }
 
-/** The set as it is now, whatever changes afterwards; it costs little. */
+/** Returns a copy that later changes of the set do not affect; cheap. */
 export function copyOfKeySet(set: KeySet | undefined): KeySet | undefined {
   if (set === undefined || typeof set === "string") return set;
   return Array.isArray(set) ? [...set] : set.clone();
@@ -91,7 +91,7 @@ export function lastKey(set: KeySet | undefined): string | undefined {
   return Array.isArray(set) ? set.at(-1) : set.maxKey();
 }
 
-/** Up to `limit` keys above `after`, ascending. */
+/** Returns up to `limit` keys above `after`, ascending. */
 export function keysAfter(set: KeySet | undefined, after: string | undefined, limit: number): string[] {
   if (set === undefined) return [];
   if (typeof set === "string") return limit > 0 && (after === undefined || set > after) ? [set] : [];

@@ -3,7 +3,7 @@ import { changeSizeBytes, type MemoryTables } from "./memory-tables.js";
 import type { Schema } from "./schema.js";
 import type { LeaderState, StoredChange } from "./storage.js";
 
-/** The state that a storage is compared with. `current` throws once the leader has ended. */
+/** Returns the state to compare a storage with. `current` throws once the leader has ended. */
 export function leaderState<S extends Schema>(
   current: () => MemoryTables<S>,
   durable: () => Promise<void>,

@@ -4,7 +4,7 @@ import type { MemoryTables } from "./memory-tables.js";
 import type { Schema } from "./schema.js";
 import type { Snapshot, StoredChange, TabletStorage } from "./storage.js";
 
-/** Loads everything into memory; resolves with what the storage must be told of documents that were upgraded. */
+/** Loads all documents into memory; resolves with the changes to store for documents that were upgraded. */
 export async function loadAll<S extends Schema>(
   memory: MemoryTables<S>,
   tabletName: string,
@@ -20,7 +20,7 @@ export async function loadAll<S extends Schema>(
   return upgrades;
 }
 
-/** Puts a stored document into memory; returns what the storage must be told when it was upgraded. */
+/** Puts a stored document into memory; returns the change to store when it was upgraded. */
 function loadDocument<S extends Schema>(
   memory: MemoryTables<S>,
   tabletName: string,

@@ -18,10 +18,10 @@ interface Index<Doc> {
   readonly keysOf: Map<string, KeySet>;
 }
 
-/** Iteration fetches ahead in pages that double from the first size to the largest, so short and long walks are cheap. */
+/** Iteration prefetches pages that double from the first length to the largest, so short and long walks are cheap. */
 const FIRST_PAGE_LENGTH = 32;
 const LARGEST_PAGE_LENGTH = 512;
-/** What is fetched ahead after the table changed under the walk: likely it changes again at the next step. */
+/** Page length after the table changed during the walk; it likely changes again at the next step. */
 const PAGE_LENGTH_AFTER_CHANGE = 2;
 
 /** One table in memory: documents in order of key, and their indexes. */
@@ -30,7 +30,7 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
   readonly #keyOf: (doc: Doc) => string;
   readonly #indexes: Index<Doc>[] = [];
   #documents: OrderedMap<Doc> = orderedMap<Doc>();
-  /** What a load has brought so far. */
+  /** Documents of an unfinished load. */
   #loading: Doc[] = [];
   #version = 0;
 
@@ -87,14 +87,14 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     return { entries: (options) => this.#walk(page, options) };
   }
 
-  /** The documents by key, as they are now; it costs little, whatever changes afterwards. */
+  /** Returns a snapshot of the documents by key that later changes do not affect; cheap. */
   documents(): OrderedMap<Doc> {
     return this.#documents.clone();
   }
 
   /**
-   * Takes a document of a load: in any order, each key once. Nothing of the table is to be read or replaced from the
-   * first one until `endLoad`, which makes the tree of them at once: that takes a fraction of as many inserts.
+   * Takes a document of a load, in any order, each key once. The table must not be read or changed from the first call
+   * until `endLoad`, which builds the tree at once in a fraction of the time of single inserts.
    */
   load(key: string, document: Doc): void {
     this.#loading.push(document);
@@ -111,10 +111,10 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     this.#version++;
   }
 
-  /** Sets or (with undefined) removes the document of a key, and returns the one that was there. */
+  /** Sets or (with undefined) removes the document of a key, and returns the former one. */
   replace(key: string, next: Doc | undefined): Doc | undefined {
     const previous = this.#documents.get(key);
-    // All index functions run before anything changes: one of them may throw.
+    // All index functions run before any change, because they may throw.
     const nextValues = next === undefined ? undefined : this.#indexes.map((index) => this.#indexValue(index, next));
     if (next === undefined) this.#documents.delete(key);
     else this.#documents.set(key, next);
@@ -153,7 +153,7 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
         after = this.#keyOf(document);
         left--;
         yield document;
-        // The rest of the page may be outdated now: fetch it again.
+        // The rest of the page may be outdated, so it is fetched again.
         if (this.#version !== version) break;
       }
       if (this.#version !== version) pageLength = PAGE_LENGTH_AFTER_CHANGE;

@@ -6,7 +6,7 @@ describe("iteration over MemoryTables", () => {
     disk(`d${String(i).padStart(4, "0")}`, { hostId: `h${i % 3}` }),
   );
 
-  it("pages in order of key, also after a key that is gone", () => {
+  it("pages in order of key, also after a deleted key", () => {
     const { tables } = withDisks(...hundreds.toReversed());
     expect(ids(tables.disks.entries())).to.deep.equal(ids(hundreds));
     expect(ids(tables.disks.entries({ after: "d0009", limit: 2 }))).to.deep.equal(["d0010", "d0011"]);
@@ -18,7 +18,7 @@ describe("iteration over MemoryTables", () => {
     expect(ids(tables.disks.by("byHost", "nobody"))).to.deep.equal([]);
   });
 
-  it("can delete what it visits", () => {
+  it("allows deleting the visited document", () => {
     const memory = withDisks(...hundreds);
     memory.transact((tx) => {
       for (const each of tx.disks.by("byHost", "h0")) tx.disks.delete(each.diskId);
@@ -27,7 +27,7 @@ describe("iteration over MemoryTables", () => {
     expect(memory.tables.disks.size).to.equal(1_000);
   });
 
-  it("skips what was deleted before its turn, and shows what was replaced as it is now", () => {
+  it("skips documents deleted before their turn, and shows the current version of replaced ones", () => {
     const memory = withDisks(disk("a"), disk("b"), disk("c"), disk("d"));
     memory.transact((tx) => {
       const seen: Disk[] = [];
@@ -42,7 +42,7 @@ describe("iteration over MemoryTables", () => {
     });
   });
 
-  it("can move each document to another index value once", () => {
+  it("allows moving each document to another index value once", () => {
     const memory = withDisks(...hundreds);
     memory.transact((tx) => {
       for (const each of tx.disks.by("byHost", "h1")) tx.disks.put({ ...each, hostId: "h2" });
@@ -50,7 +50,7 @@ describe("iteration over MemoryTables", () => {
     expect(memory.tables.disks.count("byHost", "h2")).to.equal(1_000);
   });
 
-  it("a snapshot of a table, or of an index value, stays as it was, whatever the number of keys", () => {
+  it("of a snapshot of a table or an index value ignores later changes, whatever the number of keys", () => {
     for (const count of [0, 1, 2, 200, 1_000]) {
       const all = Array.from({ length: count }, (_, i) => disk(`k${String(i).padStart(4, "0")}`, { hostId: "h1" }));
       const memory = withDisks(...all);

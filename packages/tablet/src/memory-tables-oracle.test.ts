@@ -3,13 +3,13 @@ import { randomOf } from "./contract/random.js";
 import { MemoryTables } from "./memory-tables.js";
 import { type Disk, disk, ids, schema } from "./testing/memory-disks.js";
 
-describe("MemoryTables beside a naive map", () => {
-  it("agrees with a naive map through any sequence of transactions", () => {
+describe("MemoryTables compared with a naive map", () => {
+  it("agree through any sequence of transactions", () => {
     for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) runAgainstOracle(seed);
   });
 });
 
-/** Many keys per index value in some runs and few in others, so that all forms of a key set grow and shrink. */
+/** Uses many keys per index value in some runs and few in others, so that all forms of a key set grow and shrink. */
 function runAgainstOracle(seed: number): void {
   const random = randomOf(seed);
   const pick = (count: number): number => Math.floor(random() * count);
@@ -71,7 +71,7 @@ function expectSame(
 ): void {
   const same = (what: string, actual: Iterable<Disk>, expected: readonly Disk[]): void => {
     const found = [...actual];
-    // The very same documents, which is also much faster to compare than their contents.
+    // Compares identities, which is stricter and much faster than comparing contents.
     if (found.length === expected.length && found.every((each, i) => each === expected[i])) return;
     expect.fail(`seed ${seed}, step ${step}: ${what} gives ${ids(found)} instead of ${ids(expected)}`);
   };

@@ -4,13 +4,13 @@ import { MemoryTables } from "./memory-tables.js";
 import type { Change } from "./schema.js";
 import { type Disk, disk, ids, schema, withDisks } from "./testing/memory-disks.js";
 
-/** Without what only storages need. */
+/** Removes fields that only storages need. */
 function told(changes: readonly Change[]): Change[] {
   return changes.map(({ table, key, document }) => ({ table, key, document }));
 }
 
 describe("MemoryTables", () => {
-  it("shows a transaction its own writes, and the rest afterwards", () => {
+  it("shows a transaction its own writes, and other readers the same afterwards", () => {
     const memory = withDisks(disk("a", { hostId: "h1" }));
     const { result, changes } = memory.transact((tx) => {
       tx.disks.put(disk("b", { hostId: "h1" }));
@@ -30,7 +30,7 @@ describe("MemoryTables", () => {
     expect(memory.tables.disks.get("a")).to.deep.equal(disk("a", { hostId: "h2" }));
   });
 
-  it("tells one change per key, and none for what is as before", () => {
+  it("reports one change per key, and none for an unchanged document", () => {
     const memory = withDisks(disk("a"), disk("b"));
     const before = memory.tables.disks.get("b") as Disk;
     const { changes } = memory.transact((tx) => {
@@ -65,7 +65,7 @@ describe("MemoryTables", () => {
     expect(memory.tables.disks.count("byPool", "default")).to.equal(2);
   });
 
-  it("refuses a transaction above the size limit, and undoes it", () => {
+  it("refuses a transaction above the size limit and undoes it", () => {
     const memory = withDisks(disk("a"));
     const large = { name: "large", value: "x".repeat(1_000) };
     const act = () =>
@@ -76,7 +76,7 @@ describe("MemoryTables", () => {
     memory.transact((tx) => tx.notes.put(large), { sizeBytesMax: 2_000 });
   });
 
-  it("never estimates a transaction smaller than what is stored of it", () => {
+  it("never estimates a transaction smaller than its stored size", () => {
     const memory = new MemoryTables(schema);
     const values = [
       "\u20ac".repeat(300),
@@ -95,7 +95,7 @@ describe("MemoryTables", () => {
     expect(sizeBytes).to.be.at.least(stored);
   });
 
-  it("refuses a function that awaits, writes after the end, and transactions inside each other", async () => {
+  it("refuses a function that awaits, writes after its end, and nested transactions", async () => {
     const memory = withDisks();
     expect(() => memory.transact(async (tx) => tx.disks.put(disk("a")))).to.throw(TypeError, "must not await");
     let leaked: { put(doc: Disk): void } | undefined;
@@ -151,7 +151,7 @@ describe("MemoryTables", () => {
       }
     });
 
-    it("that are put back as they are, or were, are no change", () => {
+    it("put back unchanged or restored to their former state are no change", () => {
       const memory = withDisks(disk("a"));
       const before = memory.tables.disks.get("a") as Disk;
       expect(memory.transact((tx) => tx.disks.put(before)).changes).to.deep.equal([]);
@@ -163,7 +163,7 @@ describe("MemoryTables", () => {
       expect(memory.tables.disks.get("a")).to.equal(before);
     });
 
-    it("are refused at load under another key, or for a table that is not there", () => {
+    it("are refused at load under another key or for an unknown table", () => {
       const memory = withDisks();
       expect(() => memory.load("disks", "a", { document: disk("b"), version: 1 })).to.throw(
         TypeError,
@@ -173,7 +173,7 @@ describe("MemoryTables", () => {
     });
   });
 
-  it("hold what a load brought, in any order, with its indexes, and refuse a load into what has documents", () => {
+  it("of a load arrive in any order, with their indexes; a load into a table with documents is refused", () => {
     const memory = withDisks();
     for (const id of ["c", "a", "b"]) memory.load("disks", id, { document: disk(id, { hostId: "h" }), version: 1 });
     memory.endLoad();
@@ -186,7 +186,7 @@ describe("MemoryTables", () => {
     expect(() => memory.endLoad()).to.throw(TypeError, "table disks is loaded, and holds documents already");
   });
 
-  it("find a document under each value of an index, through changes, an undone one and a load", () => {
+  it("are found under each value of an index through changes, an undone change and a load", () => {
     const memory = withDisks();
     const { notes } = memory.tables;
     const under = (...tags: string[]) => tags.map((tag) => Array.from(notes.by("byTag", tag), ({ name }) => name));

@@ -17,31 +17,32 @@ import type {
 } from "./schema.js";
 import type { StoredChange } from "./storage.js";
 
-/** What one transaction replaced, so that it can be undone, and what it leaves behind, so that it can be stored. */
+/** A document replaced by one transaction: the former one to undo, and the current one to store. */
 interface Replaced {
   readonly table: MemoryTable<object>;
   readonly version: number;
   readonly tableName: string;
   readonly key: string;
-  /** Before the transaction. */
   readonly previous: object | undefined;
-  /** What became of it so far. */
   current: object | undefined;
   sizeBytes: number;
 }
 
-/** Bytes of a change beside its document and key: the table, and what an engine adds, as checksum and version. */
+/**
+ * Bytes of a change beside its document and key: the table name, and additions of an engine such as checksum and
+ * version.
+ */
 const CHANGE_OVERHEAD_BYTES = 192;
 
 export interface Transacted<T> {
   readonly result: T;
-  /** At most one per key, in the order in which the keys were first touched. */
+  /** Changes, at most one per key, in the order in which the keys were first touched. */
   readonly changes: StoredChange[];
-  /** An upper estimate of what the changes take in a storage. */
+  /** Upper bound of the stored size of the changes. */
   readonly sizeBytes: number;
 }
 
-/** All tables of a tablet in memory. Synchronous, and without any storage: what a model can be tested on. */
+/** All tables of a tablet in memory. Synchronous and independent of any storage, so models can be tested on it. */
 export class MemoryTables<S extends Schema> {
   readonly tables: Tables<S>;
   readonly #byName = new Map<string, { definition: Table<object>; memory: MemoryTable<object> }>();
@@ -71,8 +72,8 @@ export class MemoryTables<S extends Schema> {
   }
 
   /**
-   * Runs `fn`, which reads, writes, decides, and never awaits. If it throws, or its changes are larger than allowed,
-   * everything is as before.
+   * Runs `fn`, which reads, writes and decides, and must not await. When it throws, or its changes exceed the limit,
+   * everything is undone.
    */
   transact<T>(
     fn: (tx: Transaction<S>) => T,
@@ -97,14 +98,14 @@ export class MemoryTables<S extends Schema> {
   }
 
   /**
-   * Takes a document that was read from storage, each once. Returns what the storage must be told when it was upgraded.
+   * Loads a document read from storage, each key once. Returns the change to store when the document was upgraded.
    * Nothing may be read or changed before `endLoad`.
    */
   load(tableName: string, key: string, stored: Versioned): StoredChange | undefined {
     const table = this.#byName.get(tableName);
     const document = loadedDocument(tableName, key, table?.definition, stored);
     const { definition, memory } = table as NonNullable<typeof table>;
-    // The key inside the document: keeping the other one would cost a second copy per document.
+    // The key inside the document is used, because keeping the other one would cost a second copy per document.
     memory.load(definition.key(document), document);
     const version = versionOf(definition);
     return version === stored.version ? undefined : { table: tableName, key, document, version, previous: stored };
@@ -114,26 +115,25 @@ export class MemoryTables<S extends Schema> {
     for (const { memory } of this.#byName.values()) memory.endLoad();
   }
 
-  /** Documents in all tables. */
   get size(): number {
     let size = 0;
     for (const { memory } of this.#byName.values()) size += memory.size;
     return size;
   }
 
-  /** The keys of the documents of a table; none of a table that is not of the schema. */
+  /** Returns the keys of a table's documents; empty for a table that is not in the schema. */
   keys(tableName: string): readonly string[] {
     return [...(this.#byName.get(tableName)?.memory.documents().keys() ?? [])];
   }
 
-  /** A change that leaves a document, or that there is none, as it is. */
+  /** Returns a change that keeps a document, or its absence, as it is. */
   asIs(tableName: string, key: string): StoredChange {
     const table = this.#byName.get(tableName);
     const [document, version] = [table?.memory.get(key) ?? null, versionOf(table?.definition)];
     return { table: tableName, key, document, version, previous: document && { document, version } };
   }
 
-  /** All documents of this moment, whatever changes afterwards. */
+  /** Returns all documents as of this moment, unaffected by later changes. */
   snapshot(): Iterable<BackupDocument> {
     const tables = [...this.#byName].map(([table, { definition, memory }]) => ({
       table,
@@ -151,14 +151,17 @@ export class MemoryTables<S extends Schema> {
     const documentSizeBytes = sealDocument(document);
     const key = definition.key(document);
     checkKey(tableName, key);
-    // What could not be loaded again must not be stored.
+    // A document that could not be loaded again must not be stored.
     const wrong = definition.check?.(document);
     if (wrong !== undefined) throw new TypeError(`table ${tableName}, document ${JSON.stringify(key)}: ${wrong}`);
     const kept = this.#keptOf(tableName, key, memory, document);
     this.#note(tableName, key, memory.replace(key, kept), kept, documentSizeBytes);
   }
 
-  /** A copy, unless it is the one that is there, or was: putting that back changes nothing. */
+  /**
+   * Returns a copy, or the same object when it is the current or the former document: putting it back then changes
+   * nothing.
+   */
   #keptOf(tableName: string, key: string, memory: MemoryTable<object>, document: object): object {
     if (memory.get(key) === document) return document;
     if (this.#replaced?.get(idOf(tableName, key))?.previous === document) return document;
@@ -196,7 +199,7 @@ export class MemoryTables<S extends Schema> {
   }
 }
 
-/** An upper estimate of what a change takes in a storage. */
+/** Returns an upper bound of a change's stored size. */
 export function changeSizeBytes(key: string, documentSizeBytes: number): number {
   return documentSizeBytes + CHANGE_OVERHEAD_BYTES + 3 * key.length;
 }
@@ -209,7 +212,7 @@ export function versionOf(definition: Table<object> | undefined): number {
   return definition?.version ?? 1;
 }
 
-/** What a stored document is to a table, in the table's version; throws when it is none of that table's. */
+/** Returns a stored document in the table's current version. Throws when the table does not accept it. */
 export function loadedDocument(
   tableName: string,
   key: string,
@@ -218,7 +221,7 @@ export function loadedDocument(
 ): object {
   if (definition === undefined) throw new TypeError(`there is no table ${tableName}`);
   const document = upgraded(tableName, key, definition, stored);
-  // What a storage gave back is plain JSON.
+  // A storage returns plain JSON, so freezing suffices.
   if (document === stored.document) freezeDocument(document);
   else sealDocument(document);
   const wrong = definition.check?.(document);
@@ -266,7 +269,7 @@ function collect(
 
 function refusePromise(result: unknown): void {
   if (typeof (result as PromiseLike<unknown> | undefined)?.then !== "function") return;
-  // Its rejection has nobody else to hear it.
+  // Handles the rejection of the promise, which nobody else awaits.
   Promise.resolve(result).catch(() => {});
   throw new TypeError("a transaction must not await: its function returned a promise");
 }

@@ -1,4 +1,4 @@
-/** Runs actions one after the other, in the order in which they were asked for. */
+/** Runs actions one at a time in the order of the calls. */
 export class OneAtATime {
   #last: Promise<unknown> = Promise.resolve();
 

@@ -19,14 +19,14 @@ describe("openStorage", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("refuses other engines without repeating the password in their address", () => {
+  it("refuses other engines without repeating the password in the address", () => {
     expect(() => openStorage("postgres://user:secret@host/db", "registry"))
       .to.throw(NotImplementedError, "postgres://... is not supported")
       .with.property("message")
       .that.does.not.contain("secret");
   });
 
-  it("calls a database by where it is, without user and password, and a folder by nothing", () => {
+  it("names a database by its location, without user and password, and a folder not at all", () => {
     const address = "mongodb://user:secret@db-1:27017,db-2:27017/fleet?replicaSet=rs0";
     expect(databaseName(address)).to.equal("MongoDB at db-1:27017,db-2:27017/fleet");
     expect(databaseName("mongodb+srv://db.example/fleet")).to.equal("MongoDB at db.example/fleet");

@@ -1,24 +1,24 @@
-/** What an index finds a document under: one value or several, or undefined when it is not in that index. */
+/** Value under which an index finds a document: one, several, or undefined when the document is not in the index. */
 export type IndexedValue = string | readonly string[] | undefined;
 
-/** One typed map of documents: how a document is keyed, and by which of its values it can be looked up. */
+/** One typed map of documents: the key of a document, and the values by which it can be looked up. */
 export interface Table<Doc, Index extends string = string> {
   readonly key: (doc: Doc) => string;
   readonly indexes: { readonly [Name in Index]: (doc: Doc) => IndexedValue };
-  /** Says what is wrong with a document of this table, or undefined. Absent: any object will do. */
+  /** Returns the problem of a document, or undefined. When absent, any object is valid. */
   readonly check?: ((document: object) => string | undefined) | undefined;
-  /** Fields by which people query the documents in a database, one list a query: each becomes an index there. */
+  /** Fields by which people query the documents in a database, one list per query; each becomes an index there. */
   readonly queries?: readonly (readonly string[])[] | undefined;
   /**
-   * The version of the documents' shape, 1 when absent; it goes up whenever older programs must not use what this one
-   * writes. Stored documents of lower versions are brought up by `upgrade` before anything serves, those of higher ones
-   * are refused.
+   * Version of the documents' shape, 1 when absent. It must rise whenever older programs must not use the documents
+   * that this one writes. Stored documents of lower versions pass through `upgrade` before anything is served; those of
+   * higher versions are refused.
    */
   readonly version?: number | undefined;
   readonly upgrade?: ((document: object, version: number) => object) | undefined;
   /**
-   * What a document becomes when it is restored from a backup; absent: it is restored as it was. A counter goes up by
-   * `counterStep`, which is more than it can have given out since the backup.
+   * Returns a document as it must be restored from a backup; absent when it is restored unchanged. A counter adds
+   * `counterStep`, which exceeds the number of values it can have issued since the backup.
    */
   readonly onRestore?: ((doc: Doc, counterStep: number) => Doc) | undefined;
 }
@@ -32,7 +32,7 @@ type IndexOf<T> = T extends { readonly indexes: infer Indexes } ? keyof Indexes 
 
 /**
  * Declares a table: `table<Doc>()({ key, indexes })`, in two steps so that the names of the indexes become part of its
- * type. `key` and the indexes must depend on nothing but the document.
+ * type. `key` and the indexes must depend only on the document.
  */
 export function table<Doc extends object>() {
   return <Index extends string = never>({
@@ -44,9 +44,9 @@ export function table<Doc extends object>() {
   });
 }
 
-/** Where a page starts and how long it may be. */
+/** Start and length of a page. */
 export interface PageOptions {
-  /** Only keys above this one. It need not exist (any more). */
+  /** Only keys above this one are returned; the key itself need not exist. */
   readonly after?: string | undefined;
   readonly limit?: number | undefined;
 }
@@ -59,26 +59,26 @@ export interface TableSnapshot<Doc> {
 /**
  * A table as readers see it. Documents are frozen and come in ascending order of key (as JavaScript compares strings).
  *
- * Iterating while the same transaction changes the table is safe: a document is never visited twice, one that was
- * deleted before its turn is skipped, and one that was replaced before its turn comes as it is now.
+ * Iterating while the same transaction changes the table is safe: no document is visited twice, a document deleted
+ * before its turn is skipped, and a replaced one is returned in its current version.
  */
 export interface ReadableTable<Doc, Index extends string = string> extends TableSnapshot<Doc> {
   readonly size: number;
   get(key: string): Doc | undefined;
   has(key: string): boolean;
-  /** The documents of this moment, or those whose index has that value, whatever changes afterwards; it costs little. */
+  /** Returns the present documents, or those whose index has that value, unaffected by later changes; cheap. */
   snapshot(...of: [] | [index: Index, value: string]): TableSnapshot<Doc>;
-  /** The documents whose index has that value. */
+  /** Returns the documents whose index has that value. */
   by(index: Index, value: string, options?: PageOptions): Iterable<Doc>;
   count(index: Index, value: string): number;
-  /** The document with the highest key, or the one of those whose index has that value. */
+  /** Returns the document with the highest key, of all or of those whose index has that value. */
   last(...of: [] | [index: Index, value: string]): Doc | undefined;
 }
 
 export interface WritableTable<Doc, Index extends string = string> extends ReadableTable<Doc, Index> {
-  /** Inserts the document, or replaces the one with its key. It is frozen: never change it afterwards. */
+  /** Inserts the document, or replaces the one with its key. Freezes it. */
   put(doc: Doc): void;
-  /** Returns whether there was one. */
+  /** Returns true when the document existed. */
   delete(key: string): boolean;
 }
 
@@ -87,24 +87,24 @@ export type Transaction<S extends Schema> = {
   readonly [K in keyof S]: WritableTable<DocumentOf<S[K]>, IndexOf<S[K]>>;
 };
 
-/** What a transaction has made of a document so far; undefined where there is none. */
+/** A document as a transaction has changed it so far; undefined means that there is none. */
 interface ChangedDocument {
   readonly tableName: string;
   readonly previous: object | undefined;
   readonly current: object | undefined;
 }
 
-/** Runs at the end of a transaction that changed something, as its last part; `note` is what `transact` was given. */
+/** Runs as the last part of each transaction that changed something. `note` is the argument of `transact`. */
 export type Conclude<S extends Schema> = (
   tx: Transaction<S>,
   changed: readonly ChangedDocument[],
   note: unknown,
 ) => void;
 
-/** The last word of a transaction on one key. */
+/** Final change of a transaction to one key. */
 export interface Change {
   readonly table: string;
   readonly key: string;
-  /** null: deleted */
+  /** null means deleted. */
   readonly document: object | null;
 }

@@ -2,173 +2,200 @@ import type { BackupDocument } from "./backup/backup-file.js";
 import type { Versioned } from "./checksums.js";
 import type { Change, Schema } from "./schema.js";
 
-/** A change as a storage gets it: with what it needs to keep the checksums of the whole state. */
+/** A change with the data that a storage needs to maintain the checksums of the whole state. */
 export interface StoredChange extends Change {
-  /** The version of its table's shape that the document has. */
+  /** Version of its table's shape. */
   readonly version: number;
-  /** What was there before, null: nothing. It must be what the storage holds. */
+  /** Former document, null for none. Must equal the stored one. */
   readonly previous: Versioned | null;
 }
 
 /** Called with each stored document. */
 export type OnDocument = (table: string, key: string, stored: Versioned) => void;
 
-/** Resolves with all documents of the moment of the call, once they are durable. Rejects when the tablet was lost. */
+/** Resolves with all documents as of the call, once they are durable. Rejects when the tablet was lost. */
 export type Snapshot = () => Promise<Iterable<BackupDocument>>;
 
-/** Who wants to lead. A writer id is new with every attempt; the address is where a standby sends callers. */
+/** A process that wants to lead. Each attempt has a new writer id; standbys refer callers to the address. */
 export interface Leader {
   readonly writer: string;
   readonly address: string;
 }
 
 export interface Claim {
-  /** Made at the tablet's first claim and the same ever after. */
+  /** Created at the tablet's first claim and never changed. */
   readonly tabletId: string;
   /**
-   * Which life of the tablet this is: random, made at its first claim, and made anew by each restore of a backup. Two
-   * stores with one tablet id and different incarnations went different ways.
+   * Random id of this life of the tablet, created at its first claim and anew by each restore of a backup. Two stores
+   * with one tablet id and different incarnations have diverged.
    */
   readonly incarnation: string;
-  /** The incarnations that this one was restored from, the nearest first; empty when it was never restored. */
+  /** Incarnations from which this one was restored, nearest first; empty when it was never restored. */
   readonly parentIncarnations: readonly string[];
   readonly generation: number;
 }
 
-/** The first claim of a tablet that is restored from a backup, with all that it is to have. */
+/** The complete first claim of a tablet that is restored from a backup. */
 export interface RestoredClaim extends Claim {
-  /** Whatever the storage holds is replaced; else a storage that is not empty is refused. */
+  /** Permits replacing the content of the storage; otherwise a storage that is not empty is refused. */
   readonly replace: boolean;
   /**
-   * Where a storage numbers its log, the numbers of the restored incarnation begin here, or higher where it has higher
-   * ones: above all that a process with another incarnation may still write.
+   * Lowest log number of the restored incarnation, in a storage that numbers its log; the storage may choose a higher
+   * one. It exceeds every number that a process of another incarnation may still write.
    */
   readonly firstNumber: number;
 }
 
 export interface ClaimOptions {
-  /** Of the tablet's tables. What else there is beside them is somebody else's. Absent: all there is counts as a table. */
+  /** Schema of the tablet; everything else in the storage is foreign. When absent, everything counts as a table. */
   readonly schema?: Schema | undefined;
-  /** Begins a restore, which ends with `claimAbove`; until then, every other claim is refused. */
+  /** Begins a restore, which ends with `claimAbove`; until then every other claim is refused. */
   readonly restore?: RestoredClaim | undefined;
-  /** Ends the wait for a leader that still lives. */
+  /** Aborts the wait for a live leader. */
   readonly signal?: AbortSignal | undefined;
-  /** Called while another process leads, with its address: once at first, then whenever it is another one. */
+  /** Called while another process leads, with its address: once at first, then on each change. */
   readonly onStandby?: ((leaderAddress: string) => void) | undefined;
-  /** Called whenever a database with leases has answered a question of the lease. */
+  /** Called on each answer of a database about its lease. */
   readonly onAnswer?: ((takesOverInMs?: number) => void) | undefined;
-  /** Called while another process leads, when its state has been read and is followed: a takeover reads only the rest. */
+  /**
+   * Called while another process leads, when its state was read and is followed; a takeover then reads only the rest.
+   */
   readonly onFollowing?: (() => void) | undefined;
-  /** Called while this process leads, with what an operator should look at, at first and now and then; undefined: it is over. */
+  /**
+   * Called while this process leads, with a problem for operators, at first and repeatedly; with undefined when it is
+   * over.
+   */
   readonly onTrouble?: ((trouble: string | undefined) => void) | undefined;
-  /** Called with a text for operators and how many documents or files it is about, when what is stored is not what was committed. */
+  /**
+   * Called with a text for operators and the number of documents or files concerned when the stored state differs from
+   * the committed one.
+   */
   readonly onEdited?: ((text: string, documents: number) => void) | undefined;
-  /** Called, a few times a load at most, with what an operator may want to put in order; nothing is in danger. */
+  /** Called, at most a few times per load, with a harmless irregularity that an operator may want to fix. */
   readonly onWarning?: ((warning: string) => void) | undefined;
 }
 
-/** The leader's state, as a storage compares it with what others can edit. Everything throws once the leader has ended. */
+/**
+ * The leader's state, for a storage to compare with its stored data, which others can edit. All methods throw once the
+ * leader has ended.
+ */
 export interface LeaderState {
-  /** Documents in all tables. */
   size(): number;
-  /** The keys of the documents of a table. */
   keys(table: string): readonly string[];
-  /** A change that leaves a document, or that there is none, as it is now; the document is the same object until it changes. */
+  /**
+   * Returns a change that keeps a document, or its absence, as it is now; the document is the same object until it
+   * changes.
+   */
   asIs(table: string, key: string): StoredChange;
-  /** Resolves when everything of this moment is durable. */
+  /** Resolves when the present state is durable. */
   durable(): Promise<void>;
-  /** Commits such a change of this moment; resolves when it is durable. */
+  /** Commits a change of `asIs` made at this moment; resolves when it is durable. */
   commit(asIs: StoredChange): Promise<void>;
 }
 
 /**
- * Where a tablet's state survives. Calls come in this order: claim, load, then commits one at a time (never two at
- * once), claims above a number likewise, renewals at any time, close. Every adapter is held to `storageContract`.
+ * Durable storage of a tablet's state. Calls come in this order: claim, load, then commits and claims above a number,
+ * one at a time, renewals at any time, close. Every adapter must pass `storageContract`.
  */
 export interface TabletStorage {
-  /** The largest commit that it can take, when that is limited. */
+  /** Limit of a commit, if there is one. */
   readonly commitSizeBytesMax?: number;
-  /** The number of the last log entry, where the storage numbers them. Only once claimed. */
+  /** Number of the last log entry, if the storage numbers them. Valid only after the claim. */
   readonly logNumber?: number;
-  /** How many documents and log entries had to be read between claim and serving, where that depends on following. */
+  /** Number of documents and log entries read between claim and serving, if that depends on following. */
   readonly documentsRead?: number;
   /**
    * Durably takes the next generation; from then on no older claim can commit. A storage with a lease first waits until
-   * the leader has handed it over or no longer renews it.
+   * the leader has handed it over or stops renewing it.
    */
   claim(leader: Leader, options?: ClaimOptions): Promise<Claim>;
   /**
-   * Calls back once per stored document, in any order. Documents are plain JSON values. InvalidStateError, at the end at
-   * the latest, when what is stored is not whole: then nothing that came is to be believed. `snapshot` lends a storage the
-   * documents in the caller's memory, so that it need not keep them: it may be called from the first commit or renewal on.
+   * Calls back once per stored document, in any order, with plain JSON values. Throws InvalidStateError, at the end at
+   * the latest, when the stored state is incomplete or damaged; the documents passed so far are then invalid.
+   * `snapshot` lends the storage the documents in the caller's memory, so that it need not keep them; it may be called
+   * from the first commit or renewal on.
    */
   load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void>;
-  /** Resolves when all changes are durable. FencedError when a newer claim exists: then nothing of them is visible. */
+  /**
+   * Resolves when all changes are durable. Throws FencedError when a newer claim exists; then none of them is visible.
+   */
   commit(changes: readonly StoredChange[]): Promise<void>;
   /**
-   * Proves that this claim still leads. FencedError when it does not; InvalidStateError when what is stored has been
-   * deleted or replaced meanwhile.
+   * Proves that this claim still leads. Throws FencedError when it does not, InvalidStateError when the stored state
+   * was deleted or replaced meanwhile.
    */
   renew(): Promise<void>;
   /**
-   * Proves, durably, that this claim still leads, and takes a generation above that number and above its own, which it
-   * resolves with. FencedError when a newer claim exists. Only once loaded.
+   * Proves durably that this claim still leads, and takes a generation above that number and above its own; resolves
+   * with it. Throws FencedError when a newer claim exists. Allowed only after the load.
    */
   claimAbove(generation: number): Promise<number>;
   /**
-   * From now on checks now and then that what is stored is what was committed, and stores anew what is not. Only once
-   * loaded.
+   * Starts checking repeatedly that the stored state equals the committed one, and repairs differences. Allowed only
+   * after the load.
    */
   keepChecked?(state: LeaderState): void;
   /**
-   * Throws UnavailableError while another process may lead already, for all that this one knows. Where two processes
-   * cannot have the storage at once it is left out.
+   * Throws UnavailableError when another process may already lead. Absent when two processes cannot open the storage at
+   * once.
    */
   checkLease?(): void;
-  /** How long `checkLease` will not throw, unless the lease is renewed; negative once it throws. Left out with it. */
+  /**
+   * Returns the time until `checkLease` throws unless the lease is renewed; negative once it throws. Absent together
+   * with `checkLease`.
+   */
   leaseLeftMs?(): number;
-  /** `handOver`: the next leader need not wait for a lease to run out. */
+  /** `handOver` frees the lease, so that the next leader need not wait for it to expire. */
   close(options: { readonly handOver: boolean }): Promise<void>;
 }
 
-/** Something of history that is found by its key, and in the order of keys. */
+/** A record of history, found by its key and in key order. */
 export interface LogRecord {
   readonly key: string;
   readonly text: string;
 }
 
 export interface RecordRange {
-  /** With what their keys begin: they come in the order of what follows it. */
+  /** Common prefix of the keys; records come in the order of the rest. */
   readonly prefix: string;
-  /** Only keys above this one. */
+  /** Only keys above this one are returned. */
   readonly after?: string | undefined;
   readonly limit: number;
-  /** From the highest key down. */
+  /** Returns the highest keys first. */
   readonly descending?: boolean | undefined;
 }
 
-/** An append-only log of lines in named streams, and records by key, for history that must not live in a tablet's memory. */
+/**
+ * An append-only log of lines in named streams, and of records by key, for history that must not occupy a tablet's
+ * memory.
+ */
 export interface EventLog {
-  /** Resolves, once the lines are durable, with the index that the next line will have. */
+  /** Resolves once the lines are durable, with the index that the next line will have. */
   append(stream: string, lines: readonly string[]): Promise<number>;
   /**
-   * Lines from that index on, or from the first that is kept. `next` is where to read on, so the last of them is the one
-   * before; an unknown stream is empty.
+   * Returns lines from that index on, or from the first one kept. `next` is the index to continue from, one above the
+   * last line returned. An unknown stream is empty.
    */
   read(
     stream: string,
     options: { readonly from: number; readonly limit: number },
   ): Promise<{ lines: string[]; next: number }>;
-  /** The index of the first line that is kept, and the one that the next line will have; the same when there is none. */
+  /**
+   * Returns the index of the first line kept, and the index that the next line will have; both are equal when there is
+   * none.
+   */
   bounds(stream: string): Promise<{ readonly first: number; readonly next: number }>;
-  /** Forgets lines below that index, perhaps not the last few of them, and never the last line: the others keep theirs. */
+  /**
+   * Removes lines below that index, but perhaps not the last few of them and never the last line; the others keep their
+   * indexes.
+   */
   trim(stream: string, below: number): Promise<void>;
-  /** Forgets the stream. A later append starts again at index 0. */
+  /** Removes the stream. A later append starts again at index 0. */
   drop(stream: string): Promise<void>;
-  /** Resolves when all of them are durable. One whose key is there stays as it is. */
+  /** Resolves when all records are durable. A record whose key exists is not changed. */
   addRecords(records: readonly LogRecord[]): Promise<void>;
   readRecords(range: RecordRange): Promise<LogRecord[]>;
-  /** Resolves when none of them is there any more. */
+  /** Resolves when none of the records exists any more. */
   removeRecords(keys: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }

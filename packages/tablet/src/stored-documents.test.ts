@@ -74,7 +74,7 @@ for (const [store, makeLocation] of Object.entries(stores)) {
       }
     }
 
-    it("keep what a newer version has added when an older one loads and changes them", async () => {
+    it("keep fields added by a newer version when an older one loads and changes them", async () => {
       const older = table<Host>()({ key: ({ id }) => id, check: checkOf(z.looseObject({ id: z.string() })) });
       const shaped = {
         ...older,
@@ -90,14 +90,14 @@ for (const [store, makeLocation] of Object.entries(stores)) {
       expect(await contents(older)).to.deep.equal([{ id: "h1", state: "WARNING", stateV2: "since yesterday" }]);
     });
 
-    it("are refused when they have not the shape of their table, whether put or loaded", async () => {
+    it("are refused when they do not have their table's shape, whether put or loaded", async () => {
       const error = await rejection(putAll(first, { id: "h1" }), TypeError);
       expect(error.message).to.equal('table hosts, document "h1": state: expected a string');
       await putAll({ ...first, check: undefined }, { id: "h1" });
       await rejection(contents(first), InvalidStateError, 'table hosts, document "h1": state: expected a string');
     });
 
-    it("are brought up by a newer program before it serves, which can change and delete them", async () => {
+    it("are upgraded by a newer program before it serves, and can then be changed and deleted", async () => {
       const documents = Array.from({ length: 300 }, (_, n) => ({ id: `h${n}`, state: `${n}`.padStart(3, "0") }));
       await putAll(first, ...documents);
       const tablet = await open(second);
@@ -112,7 +112,7 @@ for (const [store, makeLocation] of Object.entries(stores)) {
       expect(after.find(({ id }) => id === "h9")).to.deep.equal({ id: "h9", stateV2: "009 since 1" });
     });
 
-    it("are refused by an older program, and by one to which no upgrade leads", async () => {
+    it("are refused by an older program, and by one without an upgrade from their version", async () => {
       await putAll(first, { id: "h1", state: "up" });
       const stuck = await rejection(contents(withoutUpgrade));
       expect(stuck.message).to.contain(

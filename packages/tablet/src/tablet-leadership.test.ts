@@ -6,7 +6,7 @@ import { table } from "./schema.js";
 import { Tablet } from "./tablet.js";
 import { TabletScene, turn } from "./testing/tablet-scene.js";
 
-describe("who leads a tablet", () => {
+describe("leadership of a tablet", () => {
   let scene: TabletScene;
 
   beforeEach(async () => {
@@ -14,7 +14,7 @@ describe("who leads a tablet", () => {
   });
   afterEach(() => scene.end());
 
-  it("claims above a number without a restart, and says so", async () => {
+  it("claims above a number without a restart, and reports the new generation", async () => {
     const { incarnation } = scene.tablet;
     await scene.put("h1");
     expect(await scene.tablet.claimAbove(7)).to.equal(8);
@@ -26,11 +26,11 @@ describe("who leads a tablet", () => {
     expect(scene.tablet.parentIncarnations).to.deep.equal([]);
   });
 
-  it("claims above two numbers at once -> one after the other, though the first one's answer is late", async () => {
+  it("claims above two numbers in turn when both are requested at once and the first answer is late", async () => {
     let answerFirst = (): void => {};
     scene.storage.delayAnswerOfClaim(new Promise((resolve) => (answerFirst = resolve)));
     const claims = [scene.tablet.claimAbove(7), scene.tablet.claimAbove(3)];
-    // The second one would be answered by then.
+    // The second claim would be answered by then.
     await scene.put("h1");
     await scene.put("h2");
     answerFirst();
@@ -46,7 +46,7 @@ describe("who leads a tablet", () => {
     await other.close({ handOver: true });
   });
 
-  it("refuses to claim above what is no generation, and goes on", async () => {
+  it("refuses to claim above an invalid generation, and continues", async () => {
     for (const generation of [-1, 1.5, Number.NaN, 2 ** 53]) {
       await rejection(scene.tablet.claimAbove(generation), InvalidArgumentError);
     }
@@ -54,7 +54,7 @@ describe("who leads a tablet", () => {
     expect(scene.tablet.generation).to.equal(1);
   });
 
-  it("has everything again after it was opened again, with the next generation and the same id", async () => {
+  it("keeps its state and id over a reopen, with the next generation", async () => {
     expect(scene.tablet.generation).to.equal(1);
     const { id } = scene.tablet;
     await scene.put("h1");
@@ -66,7 +66,7 @@ describe("who leads a tablet", () => {
     expect(await scene.hostIds()).to.deep.equal(["h2"]);
   });
 
-  it("refuses to open what this version does not know, and lets go of the storage", async () => {
+  it("refuses to open documents that this version does not know, and releases the storage", async () => {
     await scene.put("h1");
     await scene.tablet.close();
     const other = { devices: table<{ id: string }>()({ key: ({ id }) => id }) };
@@ -82,7 +82,7 @@ describe("who leads a tablet", () => {
   });
 
   describe("when another process has claimed the tablet", () => {
-    it("drops everything, rejects all that is pending, and says that it is lost", async () => {
+    it("drops everything, rejects all pending transactions, and reports that it is lost", async () => {
       await scene.put("durable");
       scene.storage.stop();
       const inFlight = rejection(scene.put("in-flight"));
@@ -107,7 +107,7 @@ describe("who leads a tablet", () => {
       expect(keys).to.deep.equal(["durable"]);
     });
 
-    it("learns of it from the renewal when it has nothing to commit", async () => {
+    it("is detected by the renewal when there is nothing to commit", async () => {
       await scene.reopen({ renewIntervalMs: 5 });
       const newer = openEmbeddedStorage({ folder: scene.folder, exclusive: false });
       await newer.claim({ writer: "newer", address: "127.0.0.1:9" });
@@ -116,7 +116,7 @@ describe("who leads a tablet", () => {
       await newer.close({ handOver: true });
     });
 
-    it("does not know what became of the commit that was in flight when a renewal failed", async () => {
+    it("leaves the outcome of a commit in flight unknown when a renewal failed", async () => {
       await scene.reopen({ renewIntervalMs: 5 });
       scene.storage.stop();
       const inFlight = rejection(scene.put("in-flight"), UnavailableError);
@@ -128,7 +128,7 @@ describe("who leads a tablet", () => {
       scene.storage.go();
     });
 
-    it("does not hand over the lease it no longer has", async () => {
+    it("does not hand over the lease it no longer holds", async () => {
       scene.storage.failWith = new FencedError("claimed by another");
       await rejection(scene.put("h1"));
       await scene.tablet.close();
@@ -136,7 +136,7 @@ describe("who leads a tablet", () => {
     });
   });
 
-  it("is lost when the storage fails, and says that the outcome is unknown", async () => {
+  it("is lost when the storage fails, and reports the outcome as unknown", async () => {
     scene.storage.failWith = new Error("disk on fire");
     const error = await rejection(scene.put("h1"), UnavailableError);
     expect(error.outcome).to.equal("unknown");
@@ -154,7 +154,7 @@ describe("who leads a tablet", () => {
   });
 
   describe("close", () => {
-    it("waits for what was accepted, refuses the rest, and hands over", async () => {
+    it("waits for accepted transactions, refuses further ones, and hands over", async () => {
       scene.storage.stop();
       const accepted = scene.put("a");
       const closing = scene.tablet.close();
@@ -167,7 +167,7 @@ describe("who leads a tablet", () => {
       expect(await scene.hostIds()).to.deep.equal(["a"]);
     });
 
-    it("comes with `await using`", async () => {
+    it("works with `await using`", async () => {
       await scene.tablet.close();
       {
         await using scoped = await scene.openTablet();

@@ -7,7 +7,7 @@ import { Tablet } from "./tablet.js";
 
 const schema = { hosts: table<{ id: string }>()({ key: ({ id }) => id }) };
 
-/** A storage of nothing but a lease. */
+/** A minimal storage with a lease. */
 class LeasedStorage implements TabletStorage {
   readonly commitSizeBytesMax = 1_000;
   readonly commits: (readonly Change[])[] = [];
@@ -70,7 +70,7 @@ describe("Tablet on a storage with a lease", () => {
     return tablet;
   }
 
-  it("answers no read while the lease has run out, and again after it", async () => {
+  it("answers no read while the lease has expired, and answers again after a renewal", async () => {
     const leader = await open();
     storage.leaseError = expired;
     const reads = [
@@ -86,7 +86,7 @@ describe("Tablet on a storage with a lease", () => {
     expect(await leader.read(() => 1)).to.equal(1);
   });
 
-  it("looks at the lease after the read, during which it may have run out", async () => {
+  it("checks the lease after the read, during which it may have expired", async () => {
     const leader = await open();
     const read = leader.read(() => {
       storage.leaseError = expired;
@@ -94,7 +94,7 @@ describe("Tablet on a storage with a lease", () => {
     expect(await rejection(read)).to.equal(expired);
   });
 
-  it("leaves it to the commit whether a change is accepted", async () => {
+  it("leaves the decision about a change to the commit", async () => {
     const leader = await open();
     storage.leaseError = expired;
     await leader.transact(({ hosts }) => hosts.put({ id: "h" }));
@@ -116,7 +116,7 @@ describe("Tablet on a storage with a lease", () => {
     expect(storage.closed).to.equal(true);
   });
 
-  it("passes on what waiting needs, and gives up during the load too", async () => {
+  it("passes on the options for waiting, and aborts during the load, too", async () => {
     const giveUp = new AbortController();
     const [onStandby, onFollowing] = [(): void => {}, (): void => {}];
     storage.loading = new Promise((resolve) => setTimeout(resolve, 20));
@@ -127,14 +127,14 @@ describe("Tablet on a storage with a lease", () => {
     expect(storage.closed).to.equal(true);
   });
 
-  it("refuses a transaction that the storage could not take", async () => {
+  it("refuses a transaction above the storage's limit", async () => {
     const leader = await open();
     const error = await rejection(leader.transact(({ hosts }) => hosts.put({ id: "x".repeat(500) })));
     expect(error.message).to.contain("limit of 1000 bytes");
   });
 });
 
-describe("Tablet whose commit takes as long as it may", () => {
+describe("Tablet with a commit that reaches its timeout", () => {
   const COMMIT_TIMEOUT_MS = 30;
   let clock: ManualClock;
   let storage: LeasedStorage;
@@ -156,8 +156,8 @@ describe("Tablet whose commit takes as long as it may", () => {
   });
   afterEach(() => tablet.close());
 
-  it("goes on when the answer was there and the process too busy to hear of it before the time was over", async () => {
-    // The timer is first, and in the next turns of the event loop comes what waited behind it.
+  it("continues when the answer arrived in time but the process was too busy to read it", async () => {
+    // The timer fires first; the answer that was waiting behind it arrives in the next turns of the event loop.
     const overdue = clock.passTo(COMMIT_TIMEOUT_MS + 1);
     setImmediate(() => setImmediate(commit));
     await overdue;
@@ -165,7 +165,7 @@ describe("Tablet whose commit takes as long as it may", () => {
     await tablet.transact(({ hosts }) => hosts.put({ id: "h2" }));
   });
 
-  it("is lost when there was none, and whether the change is durable is not known", async () => {
+  it("is lost when there was no answer, and reports the outcome as unknown", async () => {
     await clock.passTo(COMMIT_TIMEOUT_MS + 1);
     expect((await tablet.lost).message).to.contain("a commit took longer than 30 ms");
     expect(await rejection(change)).to.include({ outcome: "unknown" });

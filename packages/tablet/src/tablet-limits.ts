@@ -1,11 +1,14 @@
-/** Limits of one tablet: how much it holds back and how long it waits. */
+/** Limits of one tablet: sizes of its queues, and timeouts. */
 export interface TabletLimits {
-  /** The largest commit, if the storage takes it. A larger transaction is refused. */
+  /** Limit of a commit, if the storage does not have a lower one. A larger transaction is refused. */
   readonly commitSizeBytes: number;
-  /** Changes that may wait to become durable; beyond that, transactions are refused until the storage has caught up. */
+  /**
+   * Size of the changes that may wait to become durable; beyond it transactions are refused until the storage has
+   * caught up.
+   */
   readonly pendingSizeBytes: number;
   readonly pendingTransactions: number;
-  /** A commit that takes longer counts as failed with an unknown outcome, and the tablet is lost. */
+  /** Timeout of a commit. A slower commit counts as failed with an unknown outcome, and the tablet is lost. */
   readonly commitTimeoutMs: number;
   readonly renewIntervalMs: number;
 }

@@ -13,21 +13,21 @@ describe("Tablet", () => {
   afterEach(() => scene.end());
 
   describe("group commit", () => {
-    it("commits what one turn transacts at once, in order", async () => {
+    it("commits concurrent transactions of one turn together, in order", async () => {
       const results = await Promise.all(Array.from({ length: 100 }, (_, i) => scene.put(`h${i}`)));
       expect(results).to.deep.equal(Array.from({ length: 100 }, (_, i) => `h${i}`));
       expect(scene.storage.commits.map((changes) => changes.length)).to.deep.equal([100]);
     });
 
-    it("commits what several callbacks of one turn transact at once", async () => {
+    it("commits concurrent transactions of several callbacks of one turn together", async () => {
       const first = scene.put("h1");
-      // As the next call of those that came together: behind all that the first one set going.
+      // Waits like the next of several calls that arrived together: after everything that the first one started.
       for (let tick = 0; tick < 5; tick++) await new Promise<void>((resolve) => process.nextTick(resolve));
       await Promise.all([first, scene.put("h2")]);
       expect(scene.storage.commits.map((changes) => changes.length)).to.deep.equal([2]);
     });
 
-    it("piles what comes during a commit into the next one, with the last word on each key", async () => {
+    it("collects transactions that arrive during a commit into the next one, with the last change of each key", async () => {
       scene.storage.stop();
       const all = [scene.put("first")];
       await turn();
@@ -65,7 +65,7 @@ describe("Tablet", () => {
       expect((await scene.hostIds()).length).to.equal(10);
     });
 
-    it("commits nothing for a transaction that changes nothing", async () => {
+    it("commits nothing for a transaction without changes", async () => {
       expect(await scene.tablet.transact((tx) => tx.hosts.size)).to.equal(0);
       expect(await scene.tablet.transact((tx) => tx.hosts.delete("nobody"))).to.equal(false);
       expect(scene.storage.commits).to.deep.equal([]);
@@ -73,7 +73,7 @@ describe("Tablet", () => {
   });
 
   describe("lends its storage the documents", () => {
-    it("of the moment it was asked, once they are durable", async () => {
+    it("as of the request, once they are durable", async () => {
       scene.storage.stop();
       const first = scene.put("h1");
       let isLent = false;
@@ -89,7 +89,7 @@ describe("Tablet", () => {
       await Promise.all([first, second]);
     });
 
-    it("never, when they could not be stored", async () => {
+    it("never when they could not be stored", async () => {
       scene.storage.failWith = new Error("the disk is gone");
       const first = scene.put("h1");
       const lent = scene.storage.snapshot();
@@ -98,8 +98,8 @@ describe("Tablet", () => {
     });
   });
 
-  describe("a transaction that fails", () => {
-    it("changes nothing and harms no other in its batch", async () => {
+  describe("a failing transaction", () => {
+    it("changes nothing and does not affect others in its batch", async () => {
       const error = new NotFoundError("no such host");
       const results = await Promise.allSettled([
         scene.put("before"),
@@ -117,7 +117,7 @@ describe("Tablet", () => {
       expect(await scene.hostIds()).to.deep.equal(["after", "before"]);
     });
 
-    it("is refused when too large, and harms no other in its batch", async () => {
+    it("is refused when too large, and does not affect others in its batch", async () => {
       await scene.reopen({ commitSizeBytes: 10_000 });
       const results = await Promise.allSettled([
         scene.put("before"),
@@ -132,7 +132,7 @@ describe("Tablet", () => {
       expect(await scene.hostIds()).to.deep.equal(["after", "before"]);
     });
 
-    it("is refused while too much waits, and welcome again afterwards", async () => {
+    it("is refused while too much waits, and accepted again afterwards", async () => {
       await scene.reopen({ pendingTransactions: 3 });
       scene.storage.stop();
       const accepted = [scene.put("a"), scene.put("b"), scene.put("c")];
@@ -170,7 +170,7 @@ describe("Tablet", () => {
       expect(seen).to.have.members(["written", "read true", "transacted true", "h1 exists", "h1 exists already"]);
     });
 
-    it("waits for the commit after the one in flight when that is what it saw", async () => {
+    it("waits for the commit after the one in flight when the read saw its changes", async () => {
       scene.storage.stop();
       const first = scene.put("h1");
       await turn();
@@ -198,7 +198,7 @@ describe("Tablet", () => {
       expect(await scene.hostIds()).to.deep.equal(["h1"]);
     });
 
-    it("fails, rather than show it, when what it saw is lost", async () => {
+    it("fails instead of showing changes that are lost", async () => {
       scene.storage.stop();
       const written = rejection(scene.put("h1"));
       const read = rejection(scene.tablet.read(({ hosts }) => hosts.has("h1")));
@@ -210,7 +210,7 @@ describe("Tablet", () => {
   });
 
   describe("watch", () => {
-    it("hears every durable commit once, in order, before the transaction resolves", async () => {
+    it("reports every durable commit once, in order, before the transaction resolves", async () => {
       const heard: string[] = [];
       scene.tablet.watch((changes) => heard.push(changes.map(({ key }) => key).join("+")));
       scene.storage.stop();
@@ -245,7 +245,7 @@ describe("Tablet", () => {
       expect(warnings).to.deep.equal(Array(2).fill("a listener of tablet registry threw: listener is broken"));
     });
 
-    it("may transact from a listener", async () => {
+    it("allows transactions from a listener", async () => {
       const unsubscribe = scene.tablet.watch((changes) => {
         if (changes[0]?.key === "a") void scene.put("b");
       });

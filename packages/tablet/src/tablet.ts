@@ -20,27 +20,27 @@ import type { Conclude, Schema, Tables, Transaction } from "./schema.js";
 import type { Claim, ClaimOptions, LeaderState, StoredChange, TabletStorage } from "./storage.js";
 import { DEFAULT_TABLET_LIMITS, type TabletLimits } from "./tablet-limits.js";
 
-/** The options of a claim are for waiting until this process may lead. */
+/** The options of a claim control the wait until this process may lead. */
 export interface TabletOptions<S extends Schema> extends Omit<ClaimOptions, "schema" | "restore"> {
-  /** For messages, e.g. "registry". */
+  /** Name for messages, e.g. "registry". */
   readonly name: string;
   readonly schema: S;
   readonly storage: TabletStorage;
-  /** Where this leader can be reached, for standbys to tell callers. */
+  /** Address of this leader, to which standbys refer callers. */
   readonly address: string;
   readonly limits?: Partial<TabletLimits>;
   readonly clock?: TabletClock;
 }
 
-/** Far beyond what claims and restores can reach, and far enough below where numbers lose their last digit. */
+/** Far above the reach of claims and restores, and far below the numbers that lose their last digit. */
 const GENERATION_MAX = 2 ** 52;
 
-/** The one leader's state in memory, every change of which is durable before anyone hears of it. */
+/** The leader's state in memory. Every change is durable before any caller sees it. */
 export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly id: string;
-  /** Which life of the tablet this is: made at random with it, and anew by each restore of a backup. */
+  /** Random id of this life of the tablet, created with it and anew by each restore of a backup. */
   readonly incarnation: string;
-  /** The incarnations that this one was restored from, the nearest first; empty when it was never restored. */
+  /** Incarnations from which this one was restored, nearest first; empty when it was never restored. */
   readonly parentIncarnations: readonly string[];
   /** Resolves, never rejects, with the reason when this process may no longer lead. */
   readonly lost: Promise<Error>;
@@ -49,7 +49,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly #limits: TabletLimits;
   readonly #clock: TabletClock;
   readonly #listeners = new Set<CommitListener>();
-  /** In order; only the first may be sealed. */
+  /** Batches in order; only the first may be sealed. */
   readonly #batches: Batch[] = [];
   #memory: MemoryTables<S>;
   #conclude: Conclude<S> | undefined;
@@ -58,7 +58,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   #pendingSizeBytes = 0;
   #pendingTransactions = 0;
   #committing = false;
-  /** Why no new work is taken: lost, or closed. */
+  /** Reason for refusing new work: the tablet is lost or closed. */
   #ended: Error | undefined;
   #isLost = false;
   #closing: Promise<void> | undefined;
@@ -85,8 +85,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /**
-   * Waits until this process may lead, claims the next generation durably, then loads everything. The storage is closed
-   * again when that fails.
+   * Waits until this process may lead, claims the next generation durably, then loads everything. Closes the storage
+   * when that fails.
    */
   static async open<S extends Schema>(options: TabletOptions<S>): Promise<Tablet<S>> {
     const { name, schema, storage, address, signal } = options;
@@ -94,7 +94,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     let tablet: Tablet<S> | undefined;
     try {
       const claim = await storage.claim({ writer: randomUUID(), address }, options);
-      // Made before the load, which may outlast a lease: it renews that from here on.
+      // Created before the load, because the tablet renews the lease from here on and the load may outlast it.
       tablet = new Tablet(options, claim, memory);
       const opened = tablet;
       const upgrades = await loadAll(memory, name, storage, () => opened.#durableDocuments());
@@ -111,7 +111,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     }
   }
 
-  /** Each document has its version, so that it does not matter where this is interrupted. */
+  /** Each document has its own version, so an interruption does no harm. */
   async #storeUpgrades(upgrades: readonly StoredChange[]): Promise<void> {
     for (const changes of commitSized(upgrades, this.#limits.commitSizeBytes)) {
       this.#refuseWhenEnded();
@@ -120,9 +120,9 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /**
-   * Runs `fn` at once and to its end; resolves with its result when its changes are durable. When it throws, nothing
-   * has changed, and the promise rejects with what it threw once all that it may have seen is durable. `note` is for
-   * what `concludeWith` was given.
+   * Runs `fn` at once and to its end; resolves with its result when its changes are durable. When `fn` throws, nothing
+   * has changed, and the promise rejects with its error once everything that it may have seen is durable. `note` is
+   * passed to the function given to `concludeWith`.
    */
   async transact<T>(fn: (tx: Transaction<S>) => T, note?: unknown): Promise<T> {
     this.#refuseWhenEnded();
@@ -131,7 +131,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     try {
       const limits = { sizeBytesMax: this.#limits.commitSizeBytes };
       const transacted = this.#memory.transact(fn, limits, this.#conclude && { run: this.#conclude, note });
-      // A commit finds out by itself whether this process still leads. Without one it was a read.
+      // A commit detects by itself whether this process still leads; a read needs the lease.
       if (transacted.changes.length > 0) this.#enqueue(transacted.changes, transacted.sizeBytes);
       else this.#storage.checkLease?.();
       result = transacted.result;
@@ -145,8 +145,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /**
-   * Runs `fn` at once; its result, or what it throws, comes when everything it may have seen is durable. Rejects with
-   * UnavailableError while another process may lead already: what is in memory may be outdated then.
+   * Runs `fn` at once; its result or error is delivered when everything that it may have seen is durable. Rejects with
+   * UnavailableError when another process may already lead, because memory may then be outdated.
    */
   async read<T>(fn: (tables: Tables<S>) => T): Promise<T> {
     this.#refuseWhenEnded();
@@ -158,46 +158,46 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       await this.#barrier();
       throw error;
     }
-    // Now, after `fn` ran: then all that was acknowledged by then is in what it saw.
+    // Checked after `fn` ran, so that `fn` saw everything acknowledged up to this moment.
     this.#storage.checkLease?.();
     await this.#barrier();
     return result;
   }
 
   /**
-   * What is in memory at this moment, which may be lost yet: only for who does nothing about it before a transaction or a
-   * read of later has resolved. Throws as `checkMayAct` does.
+   * Returns a view of memory that may include changes not yet durable. The caller must not act on it before a later
+   * transaction or read has resolved. Throws the errors of `checkMayAct`.
    */
   ahead<T>(fn: (tables: Tables<S>) => T): T {
     this.checkMayAct();
     return fn(this.#memory.tables);
   }
 
-  /** From now on this ends each transaction that changes something. */
+  /** Sets the function that ends each transaction with changes from now on. */
   concludeWith(conclude: Conclude<S>): void {
     this.#conclude = conclude;
   }
 
-  /** Throws UnavailableError while this process should send no order, because another one may lead already. */
+  /** Throws UnavailableError when this process must send no order, because another one may already lead. */
   checkMayAct(): void {
     this.#refuseWhenEnded();
     this.#storage.checkLease?.();
   }
 
-  /** The tablet generation of this leader: claimed durably when it started, higher after `claimAbove`. */
+  /** Tablet generation of this leader: claimed durably at its start, higher after `claimAbove`. */
   get generation(): number {
     return this.#generation;
   }
 
   /**
-   * Proves, durably, that this process still leads, and goes on with a generation above that number and above its own,
-   * which it resolves with. Rejects with FencedError when another one leads; then the tablet is lost. Calls take turns.
+   * Proves durably that this process still leads, and continues with a generation above that number and above its own;
+   * resolves with it. Rejects with FencedError when another process leads; the tablet is then lost. Calls are queued.
    */
   async claimAbove(generation: number): Promise<number> {
     if (!Number.isSafeInteger(generation) || generation < 0 || generation > GENERATION_MAX) {
       throw new InvalidArgumentError(`generation ${generation}: it must be a whole number from 0 to ${GENERATION_MAX}`);
     }
-    // Answers of two at once could come in another order than their claims: the generation would go down.
+    // Answers of concurrent claims could arrive in another order than the claims, so the generation would go down.
     return this.#claims.run(async () => {
       this.#refuseWhenEnded();
       try {
@@ -210,7 +210,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     });
   }
 
-  /** The text of a backup, in pieces: of the state of this moment, once that is durable. */
+  /** Yields the text of a backup of the present state in pieces, once that state is durable. */
   async *backup(nowMs: number): AsyncGenerator<string> {
     const { id: tabletId, incarnation, parentIncarnations, generation } = this;
     const { logNumber } = this.#storage;
@@ -229,7 +229,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     yield* backupPieces(header, documents);
   }
 
-  /** The documents of this moment, once they are durable. */
+  /** Returns the present documents once they are durable. */
   async #durableDocuments(): Promise<Iterable<BackupDocument>> {
     this.#refuseWhenEnded();
     const documents = this.#memory.snapshot();
@@ -237,25 +237,25 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     return documents;
   }
 
-  /** For how long this leader may act without another renewal; undefined where nobody else can lead. */
+  /** Time for which this leader may act without another renewal; undefined when no other process can lead. */
   get leaseLeftMs(): number | undefined {
     return this.#storage.leaseLeftMs?.();
   }
 
-  /** How many documents were read between claim and serving; undefined where nothing can be followed beforehand. */
+  /** Number of documents read between claim and serving; undefined when the storage cannot be followed in advance. */
   get documentsRead(): number | undefined {
     return this.#documentsRead;
   }
 
-  /** Calls back after each durable commit, in order, with its changes. Returns what ends it. */
+  /** Calls back after each durable commit, in order, with its changes. Returns a function that ends that. */
   watch(listener: CommitListener): () => void {
-    // A wrapper, so that the same function can watch twice and each unsubscribe ends one of them.
+    // The wrapper lets the same function watch twice, with each unsubscribe ending one of them.
     const entry: CommitListener = (changes, commit) => listener(changes, commit);
     this.#listeners.add(entry);
     return () => this.#listeners.delete(entry);
   }
 
-  /** Refuses new work, waits until all that was accepted is durable, and hands the lease over. */
+  /** Refuses new work, waits until all accepted transactions are durable, and hands the lease over. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -267,7 +267,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#stop(servedElsewhere(`tablet ${this.#name} is closed`));
-    // What becomes of the pending transactions is told to those who wait for them.
+    // Errors of pending transactions are reported to their own callers.
     await this.#barrier().catch(() => {});
     this.#listeners.clear();
     await this.#storage.close({ handOver: !this.#isLost });
@@ -319,7 +319,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.#pendingTransactions++;
     if (this.#committing) return;
     this.#committing = true;
-    // Calls that came together are served one by one: begun with the first, a commit would leave out the others.
+    // Deferred, because calls that arrived together are served one by one: a commit begun with the first would leave
+    // out the others.
     this.#clock.afterTurn(() => void this.#commitAll());
   }
 
@@ -334,7 +335,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
         this.#lose(error, { ofCommit: true });
         return;
       }
-      // A renewal may have found meanwhile that another process leads; then these transactions are rejected already.
+      // A renewal may have found meanwhile that another process leads; these transactions are then already rejected.
       if (this.#batches[0] !== batch) return;
       this.#batches.shift();
       this.#pendingSizeBytes -= batch.sizeBytes;
@@ -349,7 +350,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     const { commitTimeoutMs } = this.#limits;
     let cancel: () => void = () => {};
     const timeout = new Promise<never>((_, reject) => {
-      // A process that was busy runs the timer before it hears of what has long been done.
+      // A busy process runs the timer before it receives an answer that arrived long ago.
       const onTimeout = (): Promise<void> =>
         lateAnswers().then(() => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`)));
       cancel = this.#clock.after(commitTimeoutMs, () => void onTimeout());
@@ -384,7 +385,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     }
   }
 
-  /** Drops everything: memory is ahead of what is durable, and nobody may see it any more. */
+  /** Drops everything: memory is ahead of the durable state, so nobody may read it any more. */
   #lose(cause: unknown, { ofCommit }: { ofCommit: boolean }): void {
     if (this.#isLost) return;
     this.#isLost = true;
@@ -402,7 +403,10 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.#resolveLost(reason);
   }
 
-  /** Why those in the commit under way fail: only the commit's own error can say that nothing was done. */
+  /**
+   * Returns the error for transactions of the commit under way. Only the commit's own error can state that nothing was
+   * done.
+   */
   #fateOfSealed(cause: unknown, ofCommit: boolean): Error {
     if (ofCommit && cause instanceof DomainError) return cause;
     const message = `tablet ${this.#name}: whether the change is durable is not known: ${messageOf(cause)}`;

@@ -7,8 +7,8 @@ interface Thing {
   readonly sinceMs?: number;
 }
 
-describe("what follows a table", () => {
-  it("counts what there is, and each change from there on", async () => {
+describe("a follower of a table", () => {
+  it("counts the existing documents and each later change", async () => {
     const things: Thing[] = [
       { id: "a", state: "new", sinceMs: 100 },
       { id: "b", state: "new" },

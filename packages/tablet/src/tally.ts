@@ -1,15 +1,15 @@
 import type { Schema } from "./schema.js";
 import type { Tablet } from "./tablet.js";
 
-/** What of a document counts where: a key of the tally, and how much is added to it. */
+/** Returns the keys of the tally to which a document adds, with the amounts. */
 type Worth<Doc> = (document: Doc) => Iterable<readonly [key: string, amount: number]>;
 
-/** Something that is kept up with a table: called for each document that there is, and for each durable change. */
+/** Data derived from a table: called for each existing document, and for each durable change. */
 export interface Follows<Doc> {
   changed(key: string, now: Doc | null, before: Doc | null): void;
 }
 
-/** Sums over a table, so that asking for one costs nothing. */
+/** Sums over a table, maintained so that reading one is cheap. */
 export class Tally<Doc> implements Follows<Doc> {
   readonly #sums = new Map<string, number>();
 
@@ -33,18 +33,18 @@ export class Tally<Doc> implements Follows<Doc> {
   }
 }
 
-/** Which documents of a table wait for something, and since when. */
+/** Documents of a table that wait for something, with the time since when. */
 export class Waits<Doc> implements Follows<Doc> {
   readonly #sinceMs = new Map<string, number>();
 
-  /** `sinceMs`: undefined for a document that does not wait. */
+  /** `sinceMs` returns undefined for a document that does not wait. */
   constructor(private readonly sinceMs: (document: Doc) => number | undefined) {}
 
   get size(): number {
     return this.#sinceMs.size;
   }
 
-  /** How long the one has waited that has waited longest; 0 when none waits. */
+  /** Returns the longest waiting time; 0 when no document waits. */
   oldestMs(nowMs: number): number {
     let oldest = nowMs;
     for (const sinceMs of this.#sinceMs.values()) if (sinceMs < oldest) oldest = sinceMs;
@@ -59,8 +59,8 @@ export class Waits<Doc> implements Follows<Doc> {
 }
 
 /**
- * Has them follow their tables from now on; returns what ends that. Only before the tablet's first transaction: one whose
- * commit is under way would count twice.
+ * Makes the followers follow their tables; returns a function that ends that. Must be called before the tablet's first
+ * transaction, because a transaction whose commit is under way would count twice.
  */
 export async function follow<S extends Schema>(
   tablet: Pick<Tablet<S>, "read" | "watch">,

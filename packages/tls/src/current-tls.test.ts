@@ -54,7 +54,7 @@ describe("CurrentTls", () => {
     expect(isSo()).to.equal(true);
   };
 
-  it("keeps the former while key and certificate do not belong together, and says so by name", async () => {
+  it("keeps the former pair while key and certificate do not match, and reports the files", async () => {
     const [first, second] = [await issue(), await issue()];
     write(folder, first);
     writeFileSync(join(folder, "revoked"), "");
@@ -74,7 +74,7 @@ describe("CurrentTls", () => {
     expect(lines).to.have.length(2);
   });
 
-  it("refuses what TLS would not take, by its place in the config and its file", async () => {
+  it("refuses unusable files, naming the config key and the path", async () => {
     const [made, other] = [await issue(), await issue()];
     const torn: readonly [file: string, text: string, said: string][] = [
       ["tls.crt", made.certPem.slice(0, 100), "metrics.tls.certFile FILE holds no certificate in PEM"],
@@ -99,7 +99,7 @@ describe("CurrentTls", () => {
     expect(lines).to.deep.equal([]);
   });
 
-  it("follows links to other folders, as Kubernetes replaces them", async () => {
+  it("follows links to other folders, the way Kubernetes replaces mounted files", async () => {
     const version = async (name: string) => {
       const made = await issue();
       mkdirSync(join(folder, name));
@@ -119,7 +119,7 @@ describe("CurrentTls", () => {
     expect(lines).to.have.length(1);
   });
 
-  it("is shared by all who open the same files, until the last one closes", async () => {
+  it("is shared by all openers of the same files until the last one closes", async () => {
     const made = await issue();
     write(folder, made);
     writeFileSync(join(folder, "revoked"), "");

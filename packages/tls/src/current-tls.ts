@@ -5,12 +5,12 @@ import { takeUp } from "./take-up.js";
 import { certificatesIn, readTlsFiles, type TlsFiles, type TlsMaterial } from "./tls-files.js";
 import { type Found, WatchedFiles } from "./watched-files.js";
 
-/** Of each set of files, one for the process. */
+/** Readers by their set of files: one per set for the whole process. */
 const readers = new Map<string, TlsReader>();
 
 /**
- * What the TLS files of a process say now. They are looked at each second; what has changed and is whole is in use from
- * then on, anything else leaves the former in use and is told to the log. All who open the same files share the looks.
+ * Current content of the TLS files of a process. The files are read every second; changed and valid content comes into
+ * use, invalid content is logged and leaves the former content in use. All openers of the same files share one reader.
  */
 export class CurrentTls {
   readonly #reader: TlsReader;
@@ -22,8 +22,8 @@ export class CurrentTls {
   }
 
   /**
-   * Throws InvalidArgumentError for files that cannot be read or used. The first log that is given for them is told, and
-   * hears of them by the first `section` of the config.
+   * Opens the files. Throws InvalidArgumentError when they cannot be read or used. Openers of the same files share the
+   * first `section` and the first `log` given.
    */
   static open(files: TlsFiles, log?: Logger, section = "tls"): CurrentTls {
     const key = JSON.stringify([files.caFile, files.certFile, files.keyFile, files.revokedFile]);
@@ -41,23 +41,23 @@ export class CurrentTls {
     return this.#reader.material;
   }
 
-  /** When the certificate ends, in milliseconds since 1970. */
+  /** Time at which the certificate expires, in milliseconds since 1970. */
   get endsAtMs(): number {
     return Date.parse(new X509Certificate(this.material.cert).validTo);
   }
 
-  /** By the serial number in hex. */
+  /** Returns true when the serial number, in hex, is in the revocation file. */
   isRevoked(serialNumber: string): boolean {
     return this.#reader.revoked.has(normalSerial(serialNumber));
   }
 
-  /** Whether an authority in `caFile` has signed it itself, and it is not revoked. */
+  /** Returns true when an authority in `caFile` signed the certificate directly and it is not revoked. */
   isTrusted(certificate: X509Certificate): boolean {
     if (this.isRevoked(certificate.serialNumber)) return false;
     return certificatesIn(this.material.ca).some((authority) => certificate.verify(authority.publicKey));
   }
 
-  /** Calls back whenever something else is in use from now on. */
+  /** Calls back after each change of the content in use. */
   onChange(listener: () => void): void {
     const { listeners } = this.#reader;
     listeners.add(listener);

@@ -1,8 +1,8 @@
 import { type Identity, parseIdentityUri } from "@diskmesh/domain";
 
 /**
- * Who the certificate belongs to: the one identity URI among its subject alternative names. Undefined when there is
- * none, or more than one, so that nobody can have two roles.
+ * Returns the one identity URI among a certificate's subject alternative names. Undefined when there is none or more
+ * than one, so that no holder can have two roles.
  */
 export function identityOfAlternativeNames(names: string | undefined): Identity | undefined {
   const identities = uriNames(names ?? "").map(parseIdentityUri);

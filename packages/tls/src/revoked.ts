@@ -1,9 +1,12 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 
-/** RFC 5280 has at most 20 octets. */
+/** RFC 5280 allows at most 20 octets. */
 const SERIAL_NUMBER = /^[0-9A-F]{1,40}$/;
 
-/** Of hex with or without colons and zeros before it, as openssl, browsers and Node write the same number. */
+/**
+ * Normalizes a hex serial number: openssl, browsers and Node write the same number with or without colons and leading
+ * zeros.
+ */
 export function normalSerial(text: string): string {
   return text
     .replaceAll(":", "")
@@ -12,8 +15,8 @@ export function normalSerial(text: string): string {
 }
 
 /**
- * The serial numbers in a file of them: one a line, in hex; `#` begins a remark. Throws InvalidArgumentError for a line that
- * is none: a revocation with a slip of the pen must not pass for one that counts.
+ * Parses serial numbers, one per line, in hex; `#` begins a comment. Throws InvalidArgumentError for any other line,
+ * because a mistyped revocation must not pass for an effective one.
  */
 export function parseRevoked(content: Buffer, file: string, section = "tls"): ReadonlySet<string> {
   const serials = new Set<string>();

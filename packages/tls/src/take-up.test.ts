@@ -9,7 +9,7 @@ import type { Found } from "./watched-files.js";
 const HOUR_MS = 3_600_000;
 const FILES = { caFile: "/ca.pem", certFile: "/cert.pem", keyFile: "/key.pem", revokedFile: "/revoked" };
 
-describe("what is taken up of TLS files", () => {
+describe("reloading TLS files", () => {
   let authority: KeyPair;
   let current: TlsMaterial;
   let renewed: Pick<TlsMaterial, "cert" | "key">;
@@ -33,7 +33,7 @@ describe("what is taken up of TLS files", () => {
   const take = (found: Partial<Found<keyof TlsMaterial>>, nowMs = Date.now()) =>
     takeUp(current, { ...current, ...found }, FILES, nowMs);
 
-  it("a certificate with its key; neither without the other", () => {
+  it("takes a certificate together with its key, and neither without the other", () => {
     const both = take(renewed);
     expect(both.material).to.deep.equal({ ...current, ...renewed });
     expect(both.changes).to.deep.equal(["the certificate in tls.certFile /cert.pem"]);
@@ -48,7 +48,7 @@ describe("what is taken up of TLS files", () => {
     }
   });
 
-  it("no certificate that is torn, away, has ended, is yet to begin, or is somebody else's", async () => {
+  it("refuses a certificate that is damaged, missing, expired, not yet valid, or of another holder", async () => {
     const refused = (found: Partial<Found<keyof TlsMaterial>>, text: string, nowMs?: number) => {
       const { material, problems } = take(found, nowMs);
       expect(material).to.equal(current);
@@ -61,7 +61,7 @@ describe("what is taken up of TLS files", () => {
     refused(await issue("operator", 1), "is of operator, and this process runs as director");
   });
 
-  it("several authorities; none of which one is torn", async () => {
+  it("takes several authorities, but none when one of them is damaged", async () => {
     const other = await createAuthority({ commonName: "two", validDays: 2 });
     const two = Buffer.from(authority.certPem + other.certPem);
     expect(take({ ca: two }).material.ca).to.equal(two);
@@ -71,14 +71,14 @@ describe("what is taken up of TLS files", () => {
     expect(take({ ca: Buffer.alloc(0) }).problems[0]).to.contain("tls.caFile /ca.pem holds no certificate");
   });
 
-  it("each part for itself: what is wrong with one holds up no other", () => {
+  it("reloads each part on its own: a wrong part does not hold up the others", () => {
     const { material, changes, problems } = take({ ca: Buffer.from("?"), revoked: Buffer.from("0A:1b\n"), ...renewed });
     expect(material).to.deep.equal({ ...current, ...renewed, revoked: Buffer.from("0A:1b\n") });
     expect(changes).to.have.length(2);
     expect(problems).to.have.length(1);
   });
 
-  it("serial numbers however they are written, and no line that is none", () => {
+  it("takes serial numbers in any notation, and refuses a line that is none", () => {
     const file = Buffer.from("# lost laptop\n0A:1b:2C  # of alice\r\n\n00ff\n");
     expect([...parseRevoked(file, "/revoked")]).to.deep.equal(["A1B2C", "FF"]);
     expect(normalSerial("0a1b2c")).to.equal("A1B2C");

@@ -6,17 +6,18 @@ import { checkAuthorities, checkNotEnded, checkPair, type TlsFiles, type TlsMate
 import type { Found } from "./watched-files.js";
 
 export interface TakenUp {
-  /** What is in use from now on. */
+  /** Content in use from now on. */
   readonly material: TlsMaterial;
-  /** What is new in it, in words. */
+  /** Descriptions of the parts that changed. */
   readonly changes: readonly string[];
-  /** What is wrong with the files whose former content stays in use. */
+  /** Errors of the parts that keep their former content. */
   readonly problems: readonly string[];
 }
 
 /**
- * Decides what of the files is taken up. Authorities, certificate with key, and revoked serial numbers are three parts: one
- * that is not whole keeps its former content and holds up no other. `section` of the config names them.
+ * Decides which of the files to reload. Authorities, certificate with key, and revoked serial numbers are three parts:
+ * an invalid part keeps its former content and does not hold up the others. `section` is the config section to name in
+ * errors.
  */
 export function takeUp(
   current: TlsMaterial,
@@ -68,7 +69,7 @@ function checkBegun(name: string, cert: Buffer, nowMs: number): void {
     );
 }
 
-/** Another host's certificate, copied to the wrong place, must not make a process that runs somebody else. */
+/** A certificate of another host, copied here by mistake, must not change the identity of a running process. */
 function checkSameHolder(name: string, before: Buffer, after: Buffer): void {
   const [former, latter] = [holderOf(before), holderOf(after)];
   if (former !== latter)

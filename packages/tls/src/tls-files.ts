@@ -4,28 +4,29 @@ import { createSecureContext } from "node:tls";
 import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { parseRevoked } from "./revoked.js";
 
-/** Paths of the PEM files that a server or client identifies itself and checks its peers with. */
+/** Paths of the PEM files with which a server or client identifies itself and verifies its peers. */
 export interface TlsFiles {
-  /** One authority, or several beside each other. */
+  /** One authority, or several concatenated ones. */
   readonly caFile: string;
   readonly certFile: string;
   readonly keyFile: string;
-  /** Serial numbers of certificates that are refused, in hex, one a line. */
+  /** Serial numbers of certificates to refuse, in hex, one per line. */
   readonly revokedFile?: string | undefined;
 }
 
-/** What the files say. */
+/** Contents of the files. */
 export interface TlsMaterial {
   readonly ca: Buffer;
   readonly cert: Buffer;
   readonly key: Buffer;
-  /** Empty without such a file. */
+  /** Empty when there is no such file. */
   readonly revoked: Buffer;
 }
 
 /**
- * Reads what a server is to identify itself with. InvalidArgumentError when a file is no certificate or key, when they do
- * not belong together, or when the certificate has ended: nobody would talk to it, and each would have to guess why.
+ * Reads the files with which a server identifies itself. Throws InvalidArgumentError when a file is no certificate or
+ * key, when they do not match, or when the certificate has expired: every client would refuse the server without a
+ * clear reason.
  */
 export function readServerTlsFiles(files: TlsFiles, nowMs: number, section = SECTION): TlsMaterial {
   const material = readTlsFiles(files, section);
@@ -33,7 +34,7 @@ export function readServerTlsFiles(files: TlsFiles, nowMs: number, section = SEC
   return material;
 }
 
-/** All that is wrong with what a server is to identify itself with. */
+/** Returns every problem of the files with which a server identifies itself. */
 export function problemsOfTlsFiles(files: TlsFiles, nowMs: number): string[] {
   const { revokedFile } = files;
   return [
@@ -42,7 +43,10 @@ export function problemsOfTlsFiles(files: TlsFiles, nowMs: number): string[] {
   ];
 }
 
-/** What is wrong with the authorities, if any, and with a certificate and its key: the first thing, or each file that cannot be read. */
+/**
+ * Returns the problems of the authorities, if given, and of a certificate with its key: each file that cannot be read,
+ * or else the first problem found.
+ */
 export function problemsOfPair(
   files: Pick<TlsFiles, "certFile" | "keyFile"> & { readonly caFile?: string | undefined },
   nowMs: number,
@@ -72,13 +76,13 @@ function problemsIn(check: () => unknown): string[] {
 }
 
 /**
- * Reads the files, and throws InvalidArgumentError for what TLS would not take, by its name: OpenSSL names no file. `section`
- * of the config names them.
+ * Reads the files. Throws InvalidArgumentError for content that TLS would refuse and names the file, which OpenSSL does
+ * not. `section` is the config section to name in errors.
  */
 export function readTlsFiles(files: TlsFiles, section = SECTION): TlsMaterial {
   const { caFile, certFile, keyFile, revokedFile } = files;
   const revoked = revokedFile === undefined ? Buffer.alloc(0) : readPem(revokedFile);
-  // A list that is not understood refuses nobody.
+  // A revocation list that cannot be parsed would revoke nothing, so it is refused here.
   if (revokedFile !== undefined) parseRevoked(revoked, revokedFile, section);
   const material = { ca: readPem(caFile), cert: readPem(certFile), key: readPem(keyFile), revoked };
   checkAuthorities(caFile, material.ca, section);
@@ -90,7 +94,7 @@ const SECTION = "tls";
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/** Throws InvalidArgumentError unless each certificate that begins in the text is whole, and there is one. */
+/** Throws InvalidArgumentError unless the text holds at least one certificate and every one in it is complete. */
 export function checkAuthorities(caFile: string, ca: Buffer, section = SECTION): void {
   const name = `${section}.caFile ${caFile}`;
   const text = ca.toString("latin1");
@@ -102,7 +106,7 @@ export function checkAuthorities(caFile: string, ca: Buffer, section = SECTION):
   checkAccepted(name, { ca });
 }
 
-/** Throws InvalidArgumentError unless it is a certificate with its key. */
+/** Throws InvalidArgumentError unless the files hold a certificate and its key. */
 export function checkPair(
   { certFile, keyFile }: Pick<TlsFiles, "certFile" | "keyFile">,
   { cert, key: keyPem }: Pick<TlsMaterial, "cert" | "key">,
@@ -118,7 +122,7 @@ export function checkPair(
   checkAccepted(certName, { cert, key: keyPem });
 }
 
-/** Throws InvalidArgumentError if a certificate that `checkPair` let pass counts no more. */
+/** Throws InvalidArgumentError when a certificate that passed `checkPair` has expired. */
 export function checkNotEnded(certFile: string, cert: Buffer, nowMs: number, section = SECTION): void {
   const endsAtMs = Date.parse(new X509Certificate(cert).validTo);
   if (endsAtMs <= nowMs)
@@ -127,7 +131,7 @@ export function checkNotEnded(certFile: string, cert: Buffer, nowMs: number, sec
     );
 }
 
-/** OpenSSL refuses what it finds too weak, which no parser does. */
+/** OpenSSL also refuses certificates and keys that it finds too weak, which no parser does. */
 function checkAccepted(name: string, tls: Parameters<typeof createSecureContext>[0]): void {
   try {
     createSecureContext(tls);
@@ -136,12 +140,12 @@ function checkAccepted(name: string, tls: Parameters<typeof createSecureContext>
   }
 }
 
-/** The certificates in a text of PEM that `checkAuthorities` let pass. */
+/** Returns the certificates in a PEM text that passed `checkAuthorities`. */
 export function certificatesIn(pem: Buffer): X509Certificate[] {
   return (pem.toString("latin1").match(PEM_CERTIFICATE) ?? []).map((one) => new X509Certificate(one));
 }
 
-/** What the parser itself says may quote the file, which may be a key. */
+/** The parser's own message is dropped, because it may quote the file, which may be a key. */
 function parsed<T>(file: string, what: string, parse: () => T): T {
   try {
     return parse();

@@ -2,32 +2,32 @@ import { readFile } from "node:fs/promises";
 import type { Logger } from "@diskmesh/domain";
 import { cannotRead } from "./tls-files.js";
 
-/** Files are read rather than watched: what a mount or a link hides from a watch is seen all the same. */
+/** Files are polled, because a file system watch misses changes behind mounts and links. */
 const LOOK_INTERVAL_MS = 1_000;
-/** What is being written reads differently then; what reads the same again is taken for written. */
+/** Delay of the second read. Content that reads the same twice is taken to be completely written. */
 const LOOK_AGAIN_MS = 200;
 
-/** What files say. */
+/** Contents of files. */
 export type Contents<Name extends string> = { readonly [Each in Name]: Buffer };
 
-/** What files say now; an error where one cannot be read. */
+/** Contents of files, or the errors of reading them. */
 export type Found<Name extends string> = { readonly [Each in Name]: Buffer | Error };
 
 export interface FileWatch<Name extends string> {
-  /** Paths. Without one, what is in use stays so. */
+  /** Paths. A file without a path keeps the content in use. */
   readonly files: { readonly [Each in Name]: string | undefined };
   readonly inUse: () => Contents<Name>;
   /**
-   * Called at each look at which the files say something else than what is in use, once they have read the same twice.
-   * They are not looked at again before it has ended.
+   * Called when the files twice read the same and differ from the content in use. The files are not read again before
+   * the promise resolves.
    */
   readonly onOther: (found: Found<Name>) => void | Promise<void>;
 }
 
-/** What has each of those that are open look now. */
+/** Functions that make each open watch read its files now. */
 const looks = new Set<() => void>();
 
-/** Some files that belong together, looked at each second. */
+/** A set of files that belong together, read every second. */
 export class WatchedFiles<Name extends string> {
   #pending: Found<Name> | undefined;
   #told = "";
@@ -44,12 +44,12 @@ export class WatchedFiles<Name extends string> {
     this.#lookIn(LOOK_INTERVAL_MS);
   }
 
-  /** Has all files that are watched looked at now, and what is wrong with them told again. */
+  /** Reads all watched files now, and logs their problems again. */
   static lookAtAll(): void {
     for (const look of looks) look();
   }
 
-  /** Tells the log what is wrong with the files, but not again and again; empty: nothing is. */
+  /** Logs a problem of the files unless it was the last one logged. An empty text means no problem. */
   tell(log: Logger | undefined, problem: string): void {
     if (problem !== "" && problem !== this.#told)
       log?.error({ alert: "tls_files" }, `${problem}; what was in use before stays so until that is mended`);
@@ -68,7 +68,7 @@ export class WatchedFiles<Name extends string> {
   }
 
   async #look(): Promise<void> {
-    // A look that a file system keeps is not joined by others.
+    // A read that hangs in the file system must not pile up others.
     if (this.#isLooking) return;
     this.#isLooking = true;
     const { files, inUse, onOther } = this.watch;
@@ -83,7 +83,7 @@ export class WatchedFiles<Name extends string> {
   }
 }
 
-/** `otherwise` is what those say that have no path. */
+/** Reads the files; a file without a path gets its content from `otherwise`. */
 export async function readFiles<Name extends string>(
   files: FileWatch<Name>["files"],
   otherwise: Contents<Name>,

@@ -81,7 +81,9 @@ const settings = z.strictObject({
   ...serviceConfig,
   listen: listenConfig,
   tls: tlsConfig,
-  registry: registryConfig.describe("The registry whose hosts are the VMs of the fleet CPI."),
+  registry: registryConfig
+    .optional()
+    .describe("The registry whose hosts are the VMs of the fleet CPI; needed by each one that names none itself."),
   cpis: z
     .array(z.union([fleetCpiConfig, executableCpiConfig]))
     .min(1)
@@ -98,9 +100,18 @@ const settings = z.strictObject({
 });
 
 /**
- * The configuration of a dispatcher process. A time of a CPI's calls that is longer than any call may take is refused.
+ * The configuration of a dispatcher process. A time of a CPI's calls that is longer than any call may take is refused, and
+ * so is a fleet CPI without a registry.
  */
-export const dispatcherConfig = settings.superRefine(({ executables: { callTimeoutMs } }, { addIssue }) => {
+export const dispatcherConfig = settings.superRefine(({ registry, cpis, executables }, { addIssue }) => {
+  const { callTimeoutMs } = executables;
+  const lacking = cpis.find((cpi) => cpi.type === "fleet" && !("registry" in cpi && cpi.registry));
+  if (registry === undefined && lacking !== undefined)
+    addIssue({
+      code: "custom",
+      path: ["registry"],
+      message: `the fleet CPI ${lacking.name} needs the address of a registry`,
+    });
   if (callTimeoutMs > RPC_LIMITS.maxDeadlineMs)
     addIssue({
       code: "custom",

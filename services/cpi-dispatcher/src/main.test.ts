@@ -128,6 +128,13 @@ describe("the dispatcher's process", () => {
     client.close();
   });
 
+  it("needs no registry without a fleet CPI", async () => {
+    await start({ registry: undefined, cpis: [{ name: "script", type: "script" }] });
+    const client = connect();
+    expect((await client.listCpis({ context })).cpis.map((cpi) => cpi.name)).to.deep.equal(["script"]);
+    client.close();
+  });
+
   for (const [what, change, key] of [
     ["a key nobody knows", { colour: "red" }, "colour"],
     ["no registry", { registry: undefined }, "registry"],

@@ -69,7 +69,11 @@ export class CpiMaker {
   }
 
   #fleet({ name, properties }: CpiDescription): FleetCpi {
-    const { registry_address: address = this.config.registry.address } = properties;
+    const { registry_address: address = this.config.registry?.address } = properties;
+    if (address === undefined)
+      throw new InvalidArgumentError(
+        `CPI ${name} has no registry: give properties.registry_address, or \`registry\` in the dispatcher's config`,
+      );
     const addresses = [address].flat();
     if (addresses.length === 0 || !addresses.every((one) => typeof one === "string" && hostPortOf(one)))
       throw new InvalidArgumentError(

@@ -12,7 +12,6 @@ import { AgentHealths } from "./agents/agent-healths.js";
 import { AgentNotices } from "./agents/agent-notices.js";
 import { Events } from "./audit/events.js";
 import { Refusals } from "./audit/refusals.js";
-import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "./config/config.js";
 import { DIRECTOR_LIMITS, type DirectorLimits } from "./config/limits.js";
 import { type ReadersOfTexts, readersOfTexts } from "./configs/readers-of-texts.js";
@@ -60,7 +59,6 @@ export interface Director {
   readonly renewals: AgentRenewals | undefined;
   readonly agentNotices: AgentNotices;
   readonly resurrector: Resurrector;
-  readonly boshRegistry: BoshRegistryServer;
 }
 
 export interface Connections {
@@ -152,26 +150,17 @@ export function createDirector(
     ...workers,
     teller: calls.teller,
     callRecords: calls.callRecords,
-    boshRegistry: files.boshRegistry,
   };
 }
 
-/** Makes the files beside the tablet, and the settings that VMs of version 1 read. */
+/** Makes the files beside the tablet. */
 function makeFiles({ config, limits, tablet, connections, lifecycle, clock, log }: Ground, texts: ReadersOfTexts) {
   const readManifest = texts.readStemcellManifest;
   const stemcells = new StemcellFiles({ ...config.stemcells, ...limits.stemcells, readManifest, tablet, log });
   const logs = new LogFiles({ ...config.agents.logs, ...limits.agentLogs, url: connections.logsUrl, clock, log });
-  const registry = new BoshRegistryServer({
-    config: config.boshRegistry,
-    limits: limits.boshRegistry,
-    tablet,
-    clock,
-    log,
-  });
   return {
     stemcellFiles: lifecycle.use("stemcell files", stemcells),
     logFiles: lifecycle.use("log files", logs),
-    boshRegistry: lifecycle.use("bosh-registry", registry),
   };
 }
 
@@ -195,13 +184,13 @@ function jobContext(
   { config, limits, tablet, connections, clock, random }: Ground,
   parts: Configs & Files & Records & CpiParts & Drivers & Pick<JobContext, "lockOwner"> & Silences,
 ): JobContext {
-  const { cpi, events, configs, boshRegistry, stemcellFiles, logFiles, lockOwner, silentMsOf } = parts;
+  const { cpi, events, configs, stemcellFiles, logFiles, lockOwner, silentMsOf } = parts;
   const { agents: client, agentCertificates, agentSettings, nodes } = connections;
   const { requestTimeoutMs } = limits.agents;
   return {
     ...{ config, limits, tablet, cpi, events, configs, stemcellFiles, logFiles, lockOwner },
     agents: new AgentCalls({ client, tablet, requestTimeoutMs, silentMsOf, clock, random }),
-    making: { boshRegistry, agentSettings, agentCertificates },
+    making: { agentSettings, agentCertificates },
     vmSlots: slotsOfEach(config.deployments.maxConcurrentVmsPerCpi),
     vendors: {
       host: parts.host,

@@ -19,6 +19,7 @@ import { databaseName, watchStorageTls } from "@diskmesh/tablet";
 import { keepAgentAccess } from "./agents/agent-access.js";
 import { AgentCertificates } from "./agents/agent-certificates.js";
 import { agentSettingsOf, logsUrlOf } from "./agents/agent-settings.js";
+import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "./config/config.js";
 import { DIRECTOR_LIMITS, type DirectorLimits } from "./config/limits.js";
 import { type Dispatcher, Dispatchers } from "./cpi/dispatchers.js";
@@ -44,6 +45,7 @@ export async function startDirector(
   const tlsFiles = await watchStorageTls(config.tablet.storage, log, (reason) => lifecycle.fail(reason));
   lifecycle.use("TLS files of the database", tlsFiles);
   const httpServers: HttpServer[] = [];
+  const boshRegistries: BoshRegistryServer[] = [];
   await startLeadingService<Context>(lifecycle, config, log, {
     service: "director",
     databaseName: databaseName(config.tablet.storage),
@@ -52,11 +54,17 @@ export async function startDirector(
       addServices(server, current, report);
       if (config.http !== undefined)
         httpServers.push(new HttpServer({ config, limits, current, report, routes: allRoutes, log }, config.http));
+      if (config.boshRegistry !== undefined) {
+        const { leaderWaitMs } = limits.http;
+        const own = { config: config.boshRegistry, limits: limits.boshRegistry, clock: systemClock };
+        boshRegistries.push(new BoshRegistryServer({ ...own, current, leaderWaitMs, log }));
+      }
     },
     needs: ["nats", "dispatcher"],
     // Stopped first: what is under way needs all the rest.
     openFaces: async () => {
       for (const server of httpServers) await lifecycle.use("HTTPS face", server).listen();
+      for (const server of boshRegistries) await lifecycle.use("bosh-registry", server).listen();
     },
     lead: (scope, waiting, address, readiness) => lead({ config, limits, scope, readiness, log }, address, waiting),
   });
@@ -82,25 +90,13 @@ async function lead(ground: Ground, address: string, waiting: Waiting): Promise<
   const connections = { ...clients, ...own, report: () => readiness.report() };
   await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log, limits);
-  const {
-    context,
-    runner,
-    times,
-    teller,
-    callRecords,
-    owedRemovals,
-    renewals,
-    agentNotices,
-    resurrector,
-    boshRegistry,
-  } = director;
+  const { context, runner, times, teller, callRecords, owedRemovals, renewals, agentNotices, resurrector } = director;
   const { cloud, cpi, resurrection } = context.configs;
   await Promise.all([cloud, cpi, resurrection].map((configs) => configs.load(state.tablet)));
   const { generation, documentsRead } = state.tablet;
   log.info({ address, generation, documentsRead }, "the director serves");
   times.start();
   context.stemcellFiles.sweep();
-  await boshRegistry.start();
   const { dispatchers } = connections;
   await callRecords.start();
   let tasksRun = false;

@@ -37,7 +37,7 @@ import { addServices } from "./services.js";
 import { keepRegistered } from "./workers/registration.js";
 import { repeat } from "./workers/repeat.js";
 
-/** Starts the agent: what is remembered, the devices, the exports, then the faces to the registry and to the director. */
+/** Starts the agent in order: its memory, the devices, the exports, then the APIs for the registry and the director. */
 export async function startAgent(
   lifecycle: Lifecycle,
   config: AgentConfig,
@@ -46,7 +46,7 @@ export async function startAgent(
 ): Promise<void> {
   warnOfSmallThreadPool(log);
   const folders = await makeBaseFolder(config.baseFolder);
-  // Two agents on one cache would grant sessions behind each other's back.
+  // Two agents on one cache would each grant sessions without the other's knowledge.
   const lock = await FolderLock.take(config.baseFolder, { required: config.requireFileLocks });
   lifecycle.use("base folder lock", async () => lock.release());
   const io = new IoCounters();
@@ -70,7 +70,10 @@ function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: A
   return { dynamicDisks: linksIn(dynamicDisks), persistentDisks: linksIn(persistentDisks) };
 }
 
-/** Removes what an agent that was killed left of exports that have ended. Nobody has asked for another one yet. */
+/**
+ * Removes the links and sockets that a killed agent left of ended exports. Runs before anybody can ask for another
+ * export.
+ */
 async function clearLeftovers(
   folders: BaseFolder,
   { exports, ledger, log }: AgentContext,
@@ -81,22 +84,22 @@ async function clearLeftovers(
     return diskId !== undefined && exports.find(diskId) === undefined;
   };
   const sockets = await clearDeadSockets(folders.exports, isOurs);
-  // One that cannot be served now is still wanted, and so is its link.
+  // An export that cannot be served now is still wanted, and so is its link.
   const isExported = (diskId: DiskId): boolean => ledger.memory.exports.get(diskId)?.spec !== undefined;
   const cleared = await Promise.all(links.map((each) => each.clear(folders.exports, isExported)));
   const names = cleared.flat();
   if (sockets.length + names.length > 0) log.info({ sockets, links: names }, "cleared what a killed agent had left");
 }
 
-// Node does all file I/O on these threads, and a hung device keeps some of them: with the default of 4, one such device
-// can stop all others. Only the environment of the process can change it.
+// Warns of a small thread pool. Node does all file I/O on these threads, and a hung device blocks some of them: with
+// the default of 4, one hung device can block all others. Only the process's environment can change the number.
 function warnOfSmallThreadPool(log: Logger): void {
   const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4);
   if (threads < 32)
     log.warn({ threads }, "start the agent with UV_THREADPOOL_SIZE=64, or a hung device may delay others");
 }
 
-/** What an agent touches outside its process, beside the faces that it serves. */
+/** External effects of an agent, beside the APIs that it serves. */
 export interface AgentEdges {
   readonly clock: Clock;
   /** In [0, 1). */
@@ -133,11 +136,13 @@ function systemEdges(config: AgentConfig, limits: AgentLimits, log: Logger, io: 
   };
 }
 
-/** Of each address the last reason: one that comes again and again is told once, another one at once. */
+/**
+ * Returns a function that logs the last reason for each address: a repeated reason is logged once, a new one at once.
+ */
 function tellOnce(log: Logger): (address: string, error: Error) => void {
   const told = new Map<string, string>();
   return (address, { message }) => {
-    // Some say when they were.
+    // Some messages contain the time, which must not make them new.
     const reason = message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "");
     if (told.get(address) === reason) return;
     told.set(address, reason);
@@ -145,7 +150,7 @@ function tellOnce(log: Logger): (address: string, error: Error) => void {
   };
 }
 
-/** Remembers what it knew, opens the devices that it may, and serves the exports again. */
+/** Loads the memory, opens the allowed devices, and serves the exports again. */
 export async function startHolding(
   lifecycle: Lifecycle,
   config: AgentConfig,
@@ -163,7 +168,7 @@ export async function startHolding(
   const context = makeContext(config, ledger, await edges.machineBootId(), options);
   const { drainTimeoutMs, startOpenTimeoutMs } = limits;
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs));
-  // What is found belongs to the devices that are opened at the start, and that the first registration tells of.
+  // Devices found now are opened at the start and are in the first registration.
   await context.rescan.run();
   await context.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
   lifecycle.use("erases", context.eraser);
@@ -324,7 +329,7 @@ export function registerWithRegistry(
   });
 }
 
-/** Looks at the devices and what serves them from time to time, without being asked. */
+/** Checks the devices and the drivers periodically. */
 export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
   const { limits, rescan, prober, clock, ledger, exports } = context;
   const stop = new AbortController();

@@ -2,7 +2,7 @@ import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addServices } from "./services.js";
 
-it("every method of the disk-agent -> INTERNAL for a bug alone, and for each cause that passes its own code", async () => {
+it("every method of the disk-agent answers a bug with INTERNAL, and other causes with their own code", async () => {
   expect(
     await wrongAnswers({
       role: "disk-agent",
@@ -12,7 +12,7 @@ it("every method of the disk-agent -> INTERNAL for a bug alone, and for each cau
   ).to.deep.equal([]);
 });
 
-it("what only looks is named here -> whatever else is offered may change something, and its calls are told of", () => {
+it("every method outside this list of reads may change something, and is audited", () => {
   const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal(["blockIo", "joinMethod", "listDevices", "listMethods"]);
 });

@@ -7,10 +7,10 @@ import { makeDeviceFile } from "./testing/device-fixture.js";
 
 const IO_ERROR = "ORDER_OUTCOME_IO_ERROR";
 
-describe("an agent whose devices are no good", () => {
+describe("an agent with unusable devices", () => {
   const scene = AgentScene.forEachTest();
 
-  it("bad device files are reported as ERROR with the reason, and harm no other device", async () => {
+  it("reports bad device files as ERROR with the reason, without harm to other devices", async () => {
     const { folder, registry } = scene;
     const named = (name: string) => scene.path(name);
     mkdirSync(named("directory"));
@@ -34,7 +34,7 @@ describe("an agent whose devices are no good", () => {
       expect(device?.healthMessage, deviceId).to.match(reason);
     }
     expect(devices.get("dev-a")).to.include({ health: "HEALTH_ONLINE", attached: true });
-    // One that is too short is open while it is looked at.
+    // A file that is too short is open while it is checked.
     await eventually(() =>
       expect(["a", "b", "short", "fifo"].map((name) => scene.held(name))).to.deep.equal([1, 1, 0, 0]),
     );
@@ -44,7 +44,7 @@ describe("an agent whose devices are no good", () => {
     makeDeviceFile(folder, "missing", DEVICE_BYTES);
     expect(await order.attach("missing")).to.equal(DONE);
     expect(scene.held("missing")).to.equal(1);
-    // A file that came to be is worth a registration, not only a heartbeat.
+    // A new file causes a registration, not only a heartbeat.
     await eventually(
       () =>
         registry.registrations
@@ -53,7 +53,7 @@ describe("an agent whose devices are no good", () => {
     );
   });
 
-  it("a config with overlapping or repeated devices is refused in one line", async () => {
+  it("refuses a config with overlapping or repeated devices in one line", async () => {
     const path = scene.path("a");
     const failed = await scene
       .start({}, [

@@ -5,14 +5,14 @@ import { removeFile } from "./remove-file.js";
 
 export interface BaseFolder {
   readonly cacheFile: string;
-  /** Shows that an agent has run here, also when its cache is lost. */
+  /** Proves that an agent has run here, even when its cache is lost. */
   readonly markFile: string;
   readonly exports: string;
   readonly dynamicDisks: string;
   readonly persistentDisks: string;
 }
 
-/** Makes the folders that are missing. */
+/** Creates the missing folders. */
 export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
   const folders = {
     cacheFile: join(baseFolder, "agent-cache.json"),
@@ -23,7 +23,7 @@ export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
   };
   try {
     await mkdir(folders.exports, { recursive: true, mode: 0o700 });
-    // Whoever can reach a socket can write to the disk.
+    // Every process that can reach a socket can write to the disk.
     await chmod(folders.exports, 0o700);
     await mkdir(folders.dynamicDisks, { recursive: true });
     await mkdir(folders.persistentDisks, { recursive: true });

@@ -18,7 +18,7 @@ const config = (change: object): Record<string, unknown> => ({
 const rule = (change: object) => ({ discovery: { rules: [{ glob: "/dev/nvme*", ...change }] } });
 
 describe("the agent's configuration", () => {
-  it("a rule with a glob alone -> whole files of the default pool", () => {
+  it("a rule with only a glob makes whole files devices of the default pool", () => {
     const { discovery, devices } = configSchema.parse(config(rule({})));
     expect(devices).to.deep.equal([]);
     expect(discovery.rules[0]?.pools).to.deep.equal([
@@ -56,7 +56,7 @@ describe("the agent's configuration", () => {
     ["a field that nobody knows", rule({ regexp: ".*" }), /regexp/],
   ];
   for (const [cause, change, says] of bad)
-    it(`${cause} -> refused`, () => {
+    it(`${cause} is refused`, () => {
       const parsed = configSchema.safeParse(config(change));
       expect(parsed.success).to.equal(false);
       expect(
@@ -90,7 +90,7 @@ describe("the agent's configuration", () => {
       expect(issues).to.have.members(says);
     });
 
-  it("a file with 4,096 devices -> taken", () => {
+  it("a file with 4,096 devices is accepted", () => {
     const devices = Array.from({ length: 4_096 }, (_, n) => ({
       ...at(`host-1-device-${n}`, n * 4_096, 4_096, `/dev/disk/by-id/nvme-MZQL21T9HCJR-00A07_S64GNE0R${n}`),
       serialNumber: `S64GNE0R${n}`,
@@ -102,7 +102,7 @@ describe("the agent's configuration", () => {
     expect(loaded.config.devices).to.have.length(4_096);
   });
 
-  it("thousands of devices on the same bytes -> each is told of once", () => {
+  it("thousands of devices on the same bytes are each reported once", () => {
     const devices = Array.from({ length: 3_000 }, (_, n) => at(`d${n}`, 0, 4_096));
     expect(configSchema.safeParse(config({ devices })).error?.issues).to.have.length(2_999);
   });

@@ -25,7 +25,7 @@ import {
 import * as z from "zod";
 import { parseGlob } from "./devices/glob.js";
 
-/** A text that a parser of the domain narrows; what the parser throws is the issue. */
+/** Returns a schema that parses a text with a parser of the domain; the parser's error becomes the issue. */
 function parsed<Narrow>(parse: (value: string) => Narrow) {
   return z.string().transform((value, context) => {
     try {
@@ -40,21 +40,21 @@ function parsed<Narrow>(parse: (value: string) => Narrow) {
 const sizeBytes = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
 
 const deviceKeys = z.strictObject({
-  deviceId: parsed(parseDeviceId).describe("What the registry calls it."),
+  deviceId: parsed(parseDeviceId).describe("Id of the device in the registry."),
   path: pathConfig.superRefine(requireDevicePath).describe("A regular file or a block device."),
-  offsetBytes: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0).describe("Where in the file the device begins."),
-  sizeBytes: sizeBytes.optional().describe("All of the file from the offset on when absent."),
-  blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096).describe("The smallest part that is read or written."),
+  offsetBytes: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0).describe("Start of the device in the file."),
+  sizeBytes: sizeBytes.optional().describe("Size of the device; the rest of the file when absent."),
+  blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096).describe("Smallest unit of reads and writes."),
   serialNumber: z
     .string()
     .max(255)
     .default("")
     .describe(
-      "A check: a drive of which the kernel reports another one is refused. What the kernel does not report identifies nothing.",
+      "Expected serial number: a drive with another one from the kernel is refused. It has no effect where the kernel reports none.",
     ),
   pool: parsed((value) => parseOptionalName("pool", value) ?? "")
     .default("")
-    .describe("Disks name the pool of the devices that they want."),
+    .describe("Pool of the device; disks request devices of a pool."),
 });
 
 type DeviceEntry = z.output<typeof deviceKeys>;
@@ -69,7 +69,7 @@ function requireDevicePath(path: string, context: z.RefinementCtx<string>): void
   }
 }
 
-/** Says nothing of a file that cannot be looked at: it may be there when the agent runs. */
+/** Returns no problems for a file that cannot be read, because it may exist when the agent runs. */
 function problemsOfDeviceFile({ path, offsetBytes, sizeBytes }: DeviceEntry): string[] {
   const size = sizeBytes === undefined ? fileSize(path) : 0n;
   if (size - BigInt(offsetBytes) <= BigInt(Number.MAX_SAFE_INTEGER)) return [];
@@ -103,7 +103,10 @@ interface Placed {
   readonly entry: DeviceEntry;
 }
 
-/** Each device that begins before another one on its path has ended, once: all pairs of thousands would take minutes. */
+/**
+ * Yields each device that begins before an earlier device on its path has ended, once. Comparing all pairs of thousands
+ * would take minutes.
+ */
 function* overlaps(entries: readonly DeviceEntry[]): Generator<Placed & { readonly other: DeviceEntry }> {
   const placed = entries.map((entry, index): Placed => ({ index, entry }));
   placed.sort((a, b) => compare(a.entry.path, b.entry.path) || a.entry.offsetBytes - b.entry.offsetBytes);
@@ -127,15 +130,10 @@ const poolRule = z
   .strictObject({
     pool: parsed((value) => parseOptionalName("pool", value) ?? "")
       .default("")
-      .describe("Disks name the pool of the devices that they want."),
-    minSizeBytes: sizeBytes.default(1).describe("Files outside of these sizes are not of this pool."),
-    maxSizeBytes: sizeBytes.default(Number.MAX_SAFE_INTEGER).describe("The largest file of this pool."),
-    blockSizeBytes: z
-      .int()
-      .min(512)
-      .max(MIB_BYTES)
-      .default(4096)
-      .describe("The smallest part that is read or written."),
+      .describe("Pool of the device; disks request devices of a pool."),
+    minSizeBytes: sizeBytes.default(1).describe("Smallest file of this pool."),
+    maxSizeBytes: sizeBytes.default(Number.MAX_SAFE_INTEGER).describe("Largest file of this pool."),
+    blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096).describe("Smallest unit of reads and writes."),
     deviceSizeBytes: sizeBytes
       .optional()
       .describe("Cuts the file into as many devices of this size as it holds; one device when absent."),
@@ -155,13 +153,13 @@ const discoveryRule = z.strictObject({
   ),
   idPrefix: parsed((value) => parseId("idPrefix", value))
     .optional()
-    .describe("Begins the ids of the devices that are found, which end with the file's name; the host id when absent."),
+    .describe("Prefix of the found devices' ids, which end with the file's name; the host id when absent."),
   pools: z
     .array(poolRule)
     .min(1)
     .max(100)
     .default([poolRule.parse({})])
-    .describe("The first that a file's size fits counts; a file that fits none is no device."),
+    .describe("Pools by file size: the first match counts, and a file without a match is no device."),
 });
 
 const anywhere = ["0.0.0.0", "::"];
@@ -169,47 +167,49 @@ const anywhere = ["0.0.0.0", "::"];
 export const configSchema = z
   .strictObject({
     ...serviceConfig,
-    hostId: parsed(parseHostId).describe("As in the agent's certificate."),
-    az: parsed((value) => parseName("az", value)).describe("The availability zone that the host is in."),
+    hostId: parsed(parseHostId).describe("Id of the host, as in the agent's certificate."),
+    az: parsed((value) => parseName("az", value)).describe("Availability zone of the host."),
     rack: parsed((value) => parseOptionalName("rack", value) ?? "")
       .default("")
-      .describe("The rack that the host is in: devices of several racks fail less often together."),
+      .describe("Rack of the host: devices of several racks fail less often together."),
     listen: listenConfig,
     advertisedAddress: hostPortConfig
       .optional()
-      .describe('Where other hosts reach this agent, as "address:port"; what it listens on when absent.'),
+      .describe('Address at which other hosts reach this agent, as "address:port"; `listen` when absent.'),
     tls: tlsConfig,
     registry: z
       .strictObject({
-        address: addressesConfig.describe("Where it is reached: one, or a list of those of which one leads."),
+        address: addressesConfig.describe(
+          "Address of the registry, or a list of the addresses of all registries, of which one leads.",
+        ),
       })
-      .describe("All registries of which one leads."),
+      .describe("The registry that this agent obeys."),
     baseFolder: pathConfig.describe(
-      "Holds the cache, the exports' sockets and the links to them. One agent at a time uses it.",
+      "Folder of the cache, the exports' sockets and their links. One agent at a time uses it.",
     ),
     requireFileLocks: z
       .boolean()
       .default(true)
       .describe(
-        "False: device files, and a base folder, on a file system that has no locks are used all the same. Then nothing keeps a second agent, or any other program, from the same bytes.",
+        "False allows device files and a base folder on a file system without locks. Then nothing prevents a second agent, or another program, from using the same bytes.",
       ),
-    devices: devices.default([]).describe("Device files by name."),
-    discovery: groupConfig("Device files that are found.", {
-      rules: z.array(discoveryRule).max(100).default([]).describe("Which files are devices."),
+    devices: devices.default([]).describe("Device files listed one by one."),
+    discovery: groupConfig("Discovery of device files.", {
+      rules: z.array(discoveryRule).max(100).default([]).describe("Rules that select the files that are devices."),
     }),
     nats: natsConfig
       .optional()
-      .describe("The servers over which director and agent talk; absent where the host is no VM of a director."),
+      .describe("NATS servers that director and agent communicate over; absent when the host is no VM of a director."),
     remoteIoTimeoutMs: durationMsConfig
       .default(30_000)
-      .describe("How long I/O waits for a device that cannot be used now, or for another host that has it; then EIO."),
+      .describe("Time that I/O waits for an unavailable device or its host before it fails with EIO."),
     maxEraseBytesPerSecond: z
       .int()
       .min(MIB_BYTES)
       .max(Number.MAX_SAFE_INTEGER)
       .default(256 * MIB_BYTES)
-      .describe("Written by all erases of the host together."),
-    drivers: driversConfig.describe("Vendors' drivers whose methods this host has."),
+      .describe("Maximum rate of all erases of the host together."),
+    drivers: driversConfig.describe("Vendors' drivers whose methods this host offers."),
   })
   .refine(({ listen, advertisedAddress }) => advertisedAddress !== undefined || !anywhere.includes(listen.host), {
     path: ["advertisedAddress"],

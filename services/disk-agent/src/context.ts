@@ -13,13 +13,13 @@ import type { ExportTable } from "./exports/export-table.js";
 import type { AgentLimits } from "./limits.js";
 import type { RegistrationDue } from "./registration-due.js";
 
-/** What handlers and workers share; each takes what it uses. */
+/** Dependencies of handlers and workers. */
 export interface AgentContext {
   readonly config: AgentConfig;
   readonly limits: AgentLimits;
-  /** Made anew at each start: orders for an earlier one are refused. */
+  /** New at each start; orders for an earlier start are refused. */
   readonly bootId: string;
-  /** Of the machine under the agent; new when that restarts, which loses what was not flushed. */
+  /** Boot id of the agent's machine. A restart of the machine, which loses data that was not flushed, changes it. */
   readonly machineBootId: string;
   readonly ledger: Ledger;
   readonly devices: DeviceTable;

@@ -15,7 +15,7 @@ describe("an agent between incarnations", () => {
 
   beforeEach(() => scene.registry.become(PARENT));
 
-  /** The agent is told to register, and obeys whoever answers then. */
+  /** Has the agent register, and change over to the registry that answers. */
   const changeOver = async (life: Parameters<TestRegistry["become"]>[0]) => {
     scene.registry.become(life);
     scene.registry.onHeartbeat = () => {
@@ -27,7 +27,7 @@ describe("an agent between incarnations", () => {
 
   const restored = { ...CHILD, predecessors: [{ tabletId: "tablet-1", incarnation: "parent" }] };
 
-  it("that obeyed the child refuses the parent: orders, answers, answers of one that adopted it; also after kill -9", async () => {
+  it("refuses the parent once it obeyed the child: orders, answers and adopters of the parent, also after kill -9", async () => {
     await scene.start();
     expect(await (await scene.orders()).attach("dev-a")).to.equal(ALREADY);
     scene.registry.answer = (request) => scene.registry.allow(request, ["dev-b"]);
@@ -35,12 +35,12 @@ describe("an agent between incarnations", () => {
     scene.registry.onHeartbeat = () => {
       throw new AbortedError("register anew");
     };
-    // The first that can be seen of the answer.
+    // The closed descriptor is the first visible effect of the answer.
     await eventually(() => scene.held("b") === 0, { everyMs: 1 });
     await scene.agent.process.kill();
     scene.registry.onHeartbeat = () => {};
     scene.registry.answer = (request) => scene.registry.allow(request);
-    // Both are refused for good, whatever they say.
+    // Both incarnations are refused for good, whatever predecessors they name.
     for (const predecessors of [[], [{ tabletId: "tablet-1", incarnation: "child" }]]) {
       scene.registry.become({ ...PARENT, tabletGeneration: 5_000, predecessors });
       const before = scene.registry.registrations.length;
@@ -59,7 +59,7 @@ describe("an agent between incarnations", () => {
       await scene.agent.process.kill();
     }
     scene.registry.become(CHILD);
-    // Above what it has given already.
+    // Raises the generation above those given already.
     for (let given = 0; given < 10; given += 1) scene.registry.nextGeneration("dev-a");
     const before = scene.registry.registrations.length;
     await scene.agent.process.start();
@@ -75,7 +75,7 @@ describe("an agent between incarnations", () => {
     highestTabletGeneration: tabletGeneration,
   });
 
-  it("another incarnation that is no successor -> orders and answers are refused, and both say who leads", async function () {
+  it("refuses orders and answers of an incarnation that is no successor, and names the leader", async function () {
     leaveToVerify(this);
     await scene.start();
     const order = await scene.orders();
@@ -90,7 +90,7 @@ describe("an agent between incarnations", () => {
     expect(await scene.list()).to.include(numbers(PARENT));
   });
 
-  it("another tablet that adopts it -> devices stay open, exports serve on, low generations are obeyed", async () => {
+  it("obeys low generations of another tablet that adopts it, with devices open and exports served", async () => {
     await scene.start();
     const former = await scene.orders();
     expect(await former.openSession(["dev-a"], 7, "disk-1", "host-1")).to.deep.equal([DONE]);
@@ -136,7 +136,7 @@ describe("an agent between incarnations", () => {
     devices: [{ deviceId: "dev-a", stamp, expected: undefined }],
   });
 
-  it("registrations, heartbeats and lists carry the highest numbers; devices their sessions, also ended ones", async () => {
+  it("sends the highest numbers in registrations, heartbeats and lists, and the devices' sessions, also ended ones", async () => {
     await scene.start();
     const first = await scene.registry.registered("host-1");
     const none = { tabletId: "", incarnation: "", highestTabletGeneration: 0 };
@@ -168,7 +168,7 @@ describe("an agent between incarnations", () => {
     ]);
   });
 
-  it("a session of the former incarnation that came while the successor's answer was on its way -> it registers again", async function () {
+  it("registers again after a former incarnation's session arrived during the successor's answer", async function () {
     leaveToVerify(this);
     await scene.start();
     const former = await scene.orders();
@@ -200,7 +200,7 @@ describe("an agent between incarnations", () => {
     ["ABORTED", () => new AbortedError("register anew")],
     ["NOT_FOUND", () => new NotFoundError("no such host")],
   ] as const)
-    it(`a heartbeat that is ${name} -> registers without a pause, and once for each heartbeat`, async () => {
+    it(`registers without a delay, and once for each heartbeat that is ${name}`, async () => {
       const forever = 3_600_000;
       await scene.start({ tuning: { registration: { minDelayMs: forever, maxDelayMs: forever } } });
       await scene.orders();
@@ -212,7 +212,7 @@ describe("an agent between incarnations", () => {
       expect(scene.registry.registrations.length - 1).to.be.at.most(scene.registry.heartbeats.length - before);
     });
 
-  it("a heartbeat that is refused -> it beats on, registers not, and says each reason once", async () => {
+  it("keeps sending heartbeats that are refused, does not register, and logs each reason once", async () => {
     await scene.start();
     await scene.orders();
     const beats = async (reason: string) => {
@@ -238,7 +238,7 @@ describe("an agent between incarnations", () => {
     expect(said("session 99 is too high")).to.equal(2);
   });
 
-  it("a registry of the first release is replaced by a later one -> the agent registers at a heartbeat, and learns whom it obeys", async () => {
+  it("registers at a heartbeat of a registry that replaces one of the first release, and learns its incarnation", async () => {
     scene.registry.become({ ...PARENT, incarnation: "" });
     await scene.start();
     const before = scene.registry.registrations.length;

@@ -18,13 +18,13 @@ import { seal } from "./cache/seal.js";
 import { latestText } from "./cache/slots.js";
 import { AgentScene, DEVICE_BYTES, DONE } from "./testing/agent-scene.js";
 
-/** The latest contents of a cache file. */
+/** Returns the latest contents of a cache file. */
 const plainOf = (file: string): string => latestText(readFileSync(file, "utf8"));
 
-describe("an agent's cache between its lives", () => {
+describe("an agent's cache over restarts", () => {
   const scene = AgentScene.forEachTest();
 
-  it("killed at any moment, it comes back with what it had obeyed, without a registry", async () => {
+  it("restores everything obeyed after a kill at any moment, without a registry", async () => {
     const { registry } = scene;
     await scene.start();
     for (let round = 0; round < 3; round += 1) {
@@ -50,7 +50,7 @@ describe("an agent's cache between its lives", () => {
     }
   });
 
-  /** Leaves an agent's folder as after a life in which dev-b was ordered detached; then whatever `lose` does to it. */
+  /** Leaves an agent's folder in which dev-b was ordered detached, and then applies `lose` to its cache. */
   const liveBefore = async (lose: (cacheFile: string) => void) => {
     await scene.start();
     const order = await scene.orders();
@@ -85,7 +85,7 @@ describe("an agent's cache between its lives", () => {
   ];
   const OFTENEST = ["torn", "gone"];
   for (const [what, lose, reason] of losses)
-    it(`a cache that is ${what} -> nothing is opened, and no order obeyed, until it has registered; however often it starts`, async function () {
+    it(`that is ${what} opens nothing and obeys no order before a registration, however often the agent starts`, async function () {
       if (!OFTENEST.includes(what)) leaveToVerify(this);
       const { registry } = scene;
       await liveBefore(lose);
@@ -116,7 +116,7 @@ describe("an agent's cache between its lives", () => {
       expect(await late.attach("dev-b")).to.equal(DONE);
     });
 
-  it("killed before it ever registered -> its next start still opens all", async () => {
+  it("of an agent killed before it registered lets the next start open all devices", async () => {
     await scene.registry.stop();
     await scene.start();
     await eventually(() => existsSync(join(scene.agent.baseFolder, "agent-cache.json")));
@@ -126,7 +126,7 @@ describe("an agent's cache between its lives", () => {
     await scene.registry.start();
   });
 
-  it("the cache of the release before, without a checksum or a mark -> it goes on as it was", async () => {
+  it("of the previous release, without a checksum or a mark, is used", async () => {
     const { registry } = scene;
     await liveBefore((file) => {
       const { sha256: _, incarnation: __, formerIncarnations: ___, ...contents } = JSON.parse(plainOf(file));
@@ -142,7 +142,7 @@ describe("an agent's cache between its lives", () => {
     await eventually(() => expect(registry.heartbeats.at(-1)).to.include({ incarnation: registry.incarnation }));
   });
 
-  it("another host's cache is set aside too, and shows an earlier life", async () => {
+  it("of another host is renamed, and proves an earlier run", async () => {
     const { registry } = scene;
     mkdirSync(scene.path("base"));
     writeFileSync(
@@ -159,7 +159,7 @@ describe("an agent's cache between its lives", () => {
     await eventually(() => scene.held("a") === 1);
   });
 
-  it("a second agent on the same base folder is kept out; one after a SIGTERM is not", async () => {
+  it("admits no second agent on the same base folder, and one after a SIGTERM", async () => {
     const { certs, registry, folder } = scene;
     await scene.start();
     const { agent } = scene;

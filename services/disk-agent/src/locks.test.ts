@@ -66,7 +66,7 @@ describe("device files between processes", () => {
     }
   };
 
-  it("two agents on one file -> the second's device is ERROR with the pid of the first, until that is killed", async () => {
+  it("make the second of two agents' devices ERROR with the first one's pid, until that is killed", async () => {
     const first = await start("host-1", [{ deviceId: "a-1", path }]);
     const second = await start("host-2", [{ deviceId: "a-2", path }]);
     const told = await registry.registered("host-2");
@@ -80,12 +80,12 @@ describe("device files between processes", () => {
     await eventually(() =>
       registry.heartbeats.some(({ changed }) => changed.some(({ health }) => health === "HEALTH_ONLINE")),
     );
-    // The one that comes back late is the second now.
+    // The agent that restarts later now gets no lock.
     await first.process.start();
     expect((await list(first))[0]?.healthMessage).to.contain(`process ${second.process.pid} (`);
   });
 
-  it("another program has locked a file -> ERROR with its pid, and the agent's other devices are fine", async function () {
+  it("make a device ERROR with the pid of another program's lock, and no other device", async function () {
     skipWithout(this, "python3");
     leaveToVerify(this);
     const other = makeDeviceFile(folder, "b", SIZE);
@@ -100,7 +100,7 @@ describe("device files between processes", () => {
     expect(b).to.include({ attached: true, health: "HEALTH_ONLINE" });
   });
 
-  it("the agent holds a file -> other programs cannot lock it, and QEMU's tools can look at it", async function () {
+  it("cannot be locked by other programs while held, and QEMU's tools can read their metadata", async function () {
     skipWithout(this, "python3", "qemu-img", "qemu-io");
     await start("host-1", [{ deviceId: "a", path }]);
     for (const kind of ["ofd", "posix"] as const) {
@@ -112,7 +112,7 @@ describe("device files between processes", () => {
     execFileSync("qemu-io", ["-f", "raw", "-r", "-c", "read 0 4096", path]);
   });
 
-  it("one agent with overlapping devices by a link -> the second is ERROR with both names; disjoint ones share", async function () {
+  it("make the second of one agent's overlapping devices by a link ERROR with both names; disjoint ones share", async function () {
     leaveToVerify(this);
     const link = join(folder, "link");
     const symlink = join(folder, "symlink");
@@ -125,7 +125,7 @@ describe("device files between processes", () => {
     ]);
     const devices = new Map((await list(agent)).map((device) => [device.deviceId, device]));
     const attached = [...devices.values()].filter((device) => device.attached).map(({ deviceId }) => deviceId);
-    // Whichever was opened first.
+    // The first device to be opened wins.
     expect(attached.join()).to.be.oneOf(["head,tail", "middle"]);
     const [refused] = [...devices.values()].filter((device) => !device.attached);
     expect(refused?.healthMessage).to.match(

@@ -10,7 +10,7 @@ const BLOCK = 4096;
 const BOOT_ID = "boot-1";
 const COUNT = 4_096;
 
-/** The processor's ms that it takes to attach that many devices of one file, to open a session on each, and to detach them. */
+/** Returns the CPU time in ms to attach that many devices of one file, open a session on each, and detach them. */
 async function costOf(count: number): Promise<number> {
   const ids = Array.from({ length: count }, (_, index) => `d${index}`);
   const fixture = new DeviceFixture(
@@ -36,7 +36,7 @@ async function costOf(count: number): Promise<number> {
   return (user + system) / 1_000;
 }
 
-/** The processor's ms that it takes to copy the map of that many devices with each order of the two that each gets. */
+/** Returns the CPU time in ms to copy the map of that many devices twice for each of them. */
 function costOfCopies(count: number): number {
   const devices = new Map(Array.from({ length: count }, (_, index) => [`d${index}`, { ...LEADER }]));
   const began = process.cpuUsage();
@@ -48,11 +48,11 @@ function costOfCopies(count: number): number {
 }
 
 describe("many devices on one file", () => {
-  it("cost less than half of what copies of the map of all, one with each order, would cost alone", async () => {
+  it("cost less than half of copying the map of all devices with each order", async () => {
     let [orders, copies] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-    // What is compiled on the way counts for neither.
+    // Warms up the compiler, which must affect neither measurement.
     await costOf(COUNT);
-    // What else runs on the machine takes its caches from some of them, but not from all.
+    // Other processes evict CPU caches during some runs, but not all.
     for (let times = 0; times < 2 || (times < 5 && orders >= copies / 2); times++) {
       orders = Math.min(orders, await costOf(COUNT));
       copies = Math.min(copies, costOfCopies(COUNT));

@@ -9,7 +9,7 @@ const UNKNOWN_DEVICE = "ORDER_OUTCOME_UNKNOWN_DEVICE";
 describe("orders to an agent", () => {
   const scene = AgentScene.forEachTest();
 
-  it("closes on detach, opens on attach, and refuses what is outdated", async () => {
+  it("close on detach, open on attach, and are refused when outdated", async () => {
     await scene.start();
     const order = await scene.orders();
     const detach = scene.registry.nextGeneration("dev-a");
@@ -24,7 +24,7 @@ describe("orders to an agent", () => {
     expect(scene.held("a")).to.equal(1);
   });
 
-  it("refuses whole requests: another start, another tablet, a replaced leader", async () => {
+  it("are refused as a whole for another start, another tablet or a replaced leader", async () => {
     const { registry } = scene;
     await scene.start();
     const { client, bootId } = await scene.orders();
@@ -50,7 +50,7 @@ describe("orders to an agent", () => {
     expect(scene.held("a")).to.equal(0);
   });
 
-  it("come from the registry alone; an operator, too, may have the devices looked at, and nobody else", async () => {
+  it("come from the registry only; an operator may also request a rescan", async () => {
     await scene.start();
     const { bootId } = await scene.orders();
     for (const who of ["operator", "director", "disk-agent-host-2"])

@@ -13,7 +13,7 @@ import { makeDeviceFile } from "./testing/device-fixture.js";
 describe("an agent that registers", () => {
   const scene = AgentScene.forEachTest();
 
-  it("holds all its devices from the start, before any registry is there", async () => {
+  it("opens all its devices at the start, without a registry", async () => {
     const { registry } = scene;
     await registry.stop();
     await scene.start({ registry: { address: ["127.0.0.1:1", registry.address] } });
@@ -41,7 +41,7 @@ describe("an agent that registers", () => {
     expect(scene.agent.process.logs).to.contain("not ready for want of registered: ");
   });
 
-  it("devices that the registry does not want held -> logged with its reason, once; had again when it says so", async () => {
+  it("closes devices that the registry does not want, logs the reason once, and opens them again when it does", async () => {
     const { registry } = scene;
     let reason = "the device id belongs to host other";
     registry.answer = (request) => {
@@ -60,7 +60,7 @@ describe("an agent that registers", () => {
     expect(logged()).to.equal(1);
   });
 
-  /** Kills the agent, and has the next start find an error of `dev-a` that was noted then; what that registers with. */
+  /** Kills the agent, stores an error of `dev-a` with that time, and returns the next start's registration. */
   async function startsWithError(hardwareErrorAtMs: number | undefined): Promise<RegisterAgentRequest> {
     await scene.agent.process.kill();
     const cache = join(scene.agent.baseFolder, "agent-cache.json");
@@ -72,7 +72,7 @@ describe("an agent that registers", () => {
     return scene.registry.registered("host-1", before);
   }
 
-  it("an error of the hardware that no registry was told before the agent died -> told by the next one, once", async () => {
+  it("reports a hardware error from before a kill to the next registry, once", async () => {
     const { registry } = scene;
     await scene.start();
     await (await scene.orders()).attach("dev-a");
@@ -85,7 +85,7 @@ describe("an agent that registers", () => {
     expect((await scene.list()).devices.map(({ health }) => health)).to.deep.equal(["HEALTH_ONLINE", "HEALTH_ONLINE"]);
   });
 
-  it("such an error -> told with how long ago it was; 0 where its time is not known, or is yet to come", async () => {
+  it("reports that error's age, and 0 where its time is unknown or in the future", async () => {
     await scene.start();
     await (await scene.orders()).attach("dev-a");
     const hourMs = 3_600_000;
@@ -95,7 +95,7 @@ describe("an agent that registers", () => {
     expect(await ageMs(Date.now() + hourMs)).to.equal(0);
   });
 
-  it("an answer attaches and detaches; a refused one changes nothing", async () => {
+  it("applies an answer's attaches and detaches, and nothing of a refused answer", async () => {
     const { registry } = scene;
     let refusals = 0;
     registry.answer = () => {
@@ -121,7 +121,7 @@ describe("an agent that registers", () => {
     await eventually(() => registry.registrations.length > before);
   });
 
-  it("a later registration that is refused -> heartbeats go on, with what changed; once it is taken, it is registered", async () => {
+  it("continues heartbeats, with changes, after a refused registration, until one is accepted", async () => {
     const { registry } = scene;
     await scene.start({ tuning: { rescanIntervalMs: 100 } });
     await registry.registered("host-1");
@@ -131,7 +131,7 @@ describe("an agent that registers", () => {
       refusals += 1;
       throw new InvalidArgumentError("az is malformed");
     };
-    // A device file that is replaced is worth a registration.
+    // A replaced device file causes a registration.
     writeFileSync(scene.path("new"), Buffer.alloc(DEVICE_BYTES));
     renameSync(scene.path("new"), scene.path("a"));
     await eventually(() => refusals > 3);
@@ -145,7 +145,7 @@ describe("an agent that registers", () => {
     await scene.ready(30_000);
   });
 
-  it("found files that cannot be registered -> ERROR by themselves; renamed -> devices, without a restart", async () => {
+  it("reports found files that cannot be registered as ERROR, and makes them devices when renamed, without a restart", async () => {
     const { registry, folder } = scene;
     makeDeviceFile(folder, "disk-a\tb", DEVICE_BYTES);
     const discovery = { rules: [{ glob: scene.path("disk-*"), idPrefix: "f" }] };

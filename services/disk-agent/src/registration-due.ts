@@ -1,8 +1,8 @@
-/** Says that the registry is to be told anew of what the agent has. */
+/** Signals that the registry must be told again what the agent has. */
 export class RegistrationDue {
   #due = new AbortController();
 
-  /** Aborts when it is due. */
+  /** Aborts when a registration is due. */
   get signal(): AbortSignal {
     return this.#due.signal;
   }
@@ -11,7 +11,7 @@ export class RegistrationDue {
     this.#due.abort();
   }
 
-  /** A registration begins: what becomes due from now on needs another one. */
+  /** Marks the start of a registration; later changes need another one. */
   reset(): void {
     if (this.#due.signal.aborted) this.#due = new AbortController();
   }

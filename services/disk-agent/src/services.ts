@@ -20,7 +20,7 @@ const RESCANNERS: readonly Role[] = ["disk-registry", "operator", "operator-host
 const DIRECTORS: readonly Role[] = ["director"];
 const AGENTS: readonly Role[] = ["disk-agent"];
 
-/** Adds the face to the registry, to other agents and to the director. */
+/** Adds the APIs for the registry, other agents and the director. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => AgentContext): void {
   offer(server, DiskAgentServiceDefinition, current, {
     attachDevices: allowChange(REGISTRY, attachDevices),

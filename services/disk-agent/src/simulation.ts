@@ -1,4 +1,4 @@
-/** What a simulator puts an agent together from: everything but the process around it. */
+/** Exports the parts from which a simulator builds an agent without a process. */
 export { type AgentEdges, registerWithRegistry, startHolding, watchDevices } from "./agent.js";
 export type { CacheFileSystem } from "./cache/cache-file.js";
 export { configSchema } from "./config.js";

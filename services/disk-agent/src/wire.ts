@@ -39,9 +39,9 @@ import {
 import type { DeviceOrder } from "./model/orders.js";
 import type { RegistrationAnswer } from "./model/registration.js";
 
-/** The one place where messages and the model's terms are turned into each other. */
+/** Translates between messages and the model; no other file does. */
 
-/** The stamp of a request that is not about one device's attach or detach: its device generation is 0. */
+/** Parses the stamp of a request other than an attach or detach order; its device generation is 0. */
 export function parseLeaderStamp(stamp: StampMessage | undefined): Stamp {
   return parseStampOf("stamp", stamp, 0);
 }
@@ -78,7 +78,7 @@ export function parseDeviceIds(values: readonly string[], maxDevices: number): D
   return parseNamed("device_ids", values, maxDevices);
 }
 
-/** The same where none need be named. */
+/** Parses device ids like the function above, and accepts an empty list. */
 export function parseSomeDeviceIds(field: string, values: readonly string[], maxDevices: number): DeviceId[] {
   return values.length === 0 ? [] : parseNamed(field, values, maxDevices);
 }
@@ -130,7 +130,7 @@ export function parseExportSpec(request: ExportDiskRequest, maxExtents: number):
   const diskId = parseDiskId(request.diskId);
   refuseTooMany("extents", request.extents.length, maxExtents);
   const blockSizeBytes = parseSizeBytes("block_size_bytes", request.blockSizeBytes);
-  // NBD takes powers of two alone as preferred block sizes.
+  // NBD accepts only powers of two as preferred block sizes.
   if (blockSizeBytes < 512 || (blockSizeBytes & (blockSizeBytes - 1)) !== 0)
     throw new InvalidArgumentError(`block_size_bytes is ${blockSizeBytes}: it must be a power of two from 512`);
   const extents = request.extents.map((extent) => ({
@@ -147,7 +147,7 @@ export function parseExportSpec(request: ExportDiskRequest, maxExtents: number):
   return { diskId, sessionNumber: parseSessionNumber(request.sessionNumber), blockSizeBytes, extents };
 }
 
-// The gRPC library also takes paths and other schemes: nothing but a host and a port may reach it.
+// The gRPC library also accepts paths and other schemes, so only a host and a port may reach it.
 function parseAddress(field: string, value: string): string {
   if (value.length <= 300 && /^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$/.test(value)) return value;
   throw new InvalidArgumentError(`${field} ${quoted(value)} is malformed: give "address:port"`, { about: { field } });
@@ -204,19 +204,19 @@ export function encodeReportedDevice(
     sessionDiskId,
     hardwareError,
     hardwareErrorAgeMs,
-    // What is held is not what is reported when another file has come to the path.
+    // The reported file is not the held one when the path names another file.
     attached: device.attached && !device.replaced,
   };
 }
 
-/** A file that was found and cannot be registered as it is: a device of no size, in ERROR. */
+/** Encodes a discovered file that cannot be registered as it is: a device of no size, in ERROR. */
 export function encodeRefusedFile({ deviceId, path, reason }: RefusedFile, memory: AgentMemory): ReportedDevice {
   const { number: sessionNumber = 0, diskId: sessionDiskId = "" } = memory.devices.get(deviceId)?.session ?? {};
   const error = encodeHealth({ level: "ERROR", message: reason });
   return ReportedDevice.fromPartial({ deviceId, path: printable(path), sessionNumber, sessionDiskId, ...error });
 }
 
-/** A path with its control characters escaped, as registries take it. */
+/** Escapes control characters of a path, as registries accept it. */
 function printable(path: string): string {
   return JSON.stringify(path)
     .slice(1, -1)

@@ -21,7 +21,7 @@ const device = { hostId: "h1", deviceId: "d1" };
 const disk = { diskId: "a" };
 const agent = { hostId: "h1", bootId: "b" };
 
-/** With which each method gets as far as the tablet. The compiler asks for a line of each. */
+/** Requests with which each method reaches the tablet. The mapped type requires an entry for each method. */
 const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   addHost: host,
   removeHost: host,
@@ -60,7 +60,7 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   explain: { subject: { kind: "SUBJECT_KIND_HOST", name: "h1" } },
 };
 
-/** The context of a registry whose tablet, and whoever works on it, fails. */
+/** Returns the context of a registry whose tablet and workers fail. */
 function failing(context: Context, fail: () => never): Context {
   const work = async () => fail();
   const { id, incarnation, parentIncarnations, generation } = context.tablet;
@@ -76,7 +76,7 @@ function failing(context: Context, fail: () => never): Context {
   return { ...context, tablet: tablet as unknown as Context["tablet"], lists, fleet };
 }
 
-it("every method of the disk-registry -> INTERNAL for a bug alone, where it begins and when it comes to the tablet", async () => {
+it("every method of the disk-registry answers a bug with INTERNAL, at its start and at the tablet", async () => {
   await using registry = await CountingRegistry.start(["h1"]);
   const { context } = registry;
   const offered = { role: "disk-registry", offer: addServices, callers: CALLERS } as const;
@@ -86,7 +86,7 @@ it("every method of the disk-registry -> INTERNAL for a bug alone, where it begi
   expect(await wrongAnswers({ ...offered, offer, requests: REQUESTS })).to.deep.equal([]);
 });
 
-it("what only looks is named here -> whatever else is offered may change something, and its calls are told of", () => {
+it("every method outside this list of reads may change something, and is audited", () => {
   const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal([
     "explain",

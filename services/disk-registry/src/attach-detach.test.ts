@@ -7,10 +7,10 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 
-describe("disk-registry takes devices in and out of operation", () => {
+describe("disk-registry attaches and detaches devices", () => {
   const fleet = SharedRegistry.forAllTests();
 
-  it("register -> UNKNOWN and let go; AddHost -> one order for all; RemoveHost -> E_TRY_AGAIN, then S_OK", async () => {
+  it("registers devices as UNKNOWN, attaches all with one order on AddHost, and detaches them on RemoveHost", async () => {
     const agent = await fleet.registry.agent("h1", ["d1", "d2", "d3"]);
     const answer = await agent.register();
     expect(answer.allowedDevices).to.deep.equal([]);
@@ -43,7 +43,7 @@ describe("disk-registry takes devices in and out of operation", () => {
     expect((await fleet.inState("d1", AttachState.DETACHED)).detachConfirmed).to.equal(true);
   });
 
-  it("an attach that fails -> tried again until it works, with attempts and error to be seen", async () => {
+  it("retries a failed attach until it succeeds, and shows attempts and error", async () => {
     const agent = await fleet.registry.agent("h1", ["d1", "d2"]);
     await agent.register();
     let failing = true;
@@ -51,14 +51,14 @@ describe("disk-registry takes devices in and out of operation", () => {
     await fleet.add();
     const seen = await eventually(async () => {
       const device = await fleet.registry.device("d1");
-      // By then the longest delay is reached.
+      // The longest delay is reached by then.
       expect(device.attempts).to.be.at.least(5);
       return device;
     });
     expect(seen).to.include({ attachState: AttachState.ATTACHING, lastError: "IO_ERROR: as told by the test" });
     const ordersBefore = agent.received.length;
     const sinceMs = performance.now();
-    // Callers who ask again and again do not make the tries come faster.
+    // Repeated calls do not speed up the retries.
     for (let i = 0; i < 20; i++) {
       await fleet.add();
       await delay(30);
@@ -79,7 +79,7 @@ describe("disk-registry takes devices in and out of operation", () => {
     ).to.equal(2);
   });
 
-  it("a device id of another host -> refused with that host's name, and taken by itself once it is purged there", async () => {
+  it("refuses a device id of another host with that host's name, and accepts it once it is purged there", async () => {
     await (await fleet.registry.agent("h1", ["d1"])).register();
     const renamed = await fleet.registry.agent("h2", ["d1", "d2"]);
     const answer = await renamed.register();
@@ -95,7 +95,7 @@ describe("disk-registry takes devices in and out of operation", () => {
     expect((await fleet.registry.device("d1")).hostId).to.equal("h2");
   });
 
-  it("an agent that is down -> attached by itself once it is back, under the same generation", async () => {
+  it("attaches an unreachable agent's devices under the same generation once the agent is back", async () => {
     const agent = await fleet.registry.agent("h1", ["d1"]);
     await agent.register();
     await agent.stop();
@@ -111,7 +111,7 @@ describe("disk-registry takes devices in and out of operation", () => {
     expect((await fleet.inState("d1", AttachState.ATTACHED)).deviceGeneration).to.equal(waiting.deviceGeneration);
   });
 
-  it("killed in the middle of an attach -> goes on after the restart, with a higher tablet generation", async () => {
+  it("continues an attach after a kill, with a higher tablet generation", async () => {
     const agent = await fleet.registry.agent("h1", ["d1", "d2"]);
     await agent.register();
     let hang = true;
@@ -130,14 +130,14 @@ describe("disk-registry takes devices in and out of operation", () => {
     await fleet.registry.process.kill();
     hang = false;
     await fleet.registry.process.start();
-    // Nobody registers: what was pending goes on from the registry's own state.
+    // No agent registers: the pending order continues from the registry's own state.
     const after = await fleet.inState("d1", AttachState.ATTACHED);
     expect(after.deviceGeneration).to.equal(before.deviceGeneration);
     expect(after.tabletGeneration).to.equal(before.tabletGeneration + 1);
     expect(agent.orders.get("d1")?.stamp.tabletGeneration).to.equal(after.tabletGeneration);
   });
 
-  it("an earlier start of the agent -> ABORTED, and orders to it are refused until it registers", async () => {
+  it("answers ABORTED to an earlier start of an agent, and sends it no orders until it registers", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await rejection(agent.heartbeat("h1", "some-other-boot"), AbortedError);
     await agent.stop();

@@ -16,7 +16,7 @@ const MALFORMED_IDS: readonly [string, string][] = [
 
 const disk = (change: object) => CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: 1, az: "z1", ...change });
 
-/** Every method that takes an id, called with the one given. */
+/** Every method that takes an id, called with the given id. */
 const BY_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => Promise<unknown>>> = {
   "AddHost host_id": (operator, hostId) => operator.addHost({ hostId }),
   "RemoveHost host_id": (operator, hostId) => operator.removeHost({ hostId }),
@@ -38,7 +38,7 @@ const BY_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => P
   "UnassignHost vm_cid": (operator, vmCid) => operator.unassignHost({ vmCid }),
 };
 
-/** Where the empty string is no id either, but means "not given". */
+/** Methods in which an empty id means "not given". */
 const BY_OPTIONAL_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => Promise<unknown>>> = {
   "AddDevice device_id": (operator, deviceId) => operator.addDevice({ hostId: "h1", deviceId }),
   "RemoveDevice device_id": (operator, deviceId) => operator.removeDevice({ hostId: "h1", deviceId }),
@@ -156,7 +156,7 @@ const REFUSED: readonly [string, Call, string, string][] = [
   ],
 ];
 
-/** CMS actions answer in their result what is no malformed request. */
+/** CMS actions report these in their result, because the requests are not malformed. */
 const ANSWERED: readonly [
   string,
   (o: RegistryClient) => Promise<{ result: { code: string; message: string } | undefined }>,
@@ -256,7 +256,7 @@ describe("bad input, through a real server", () => {
     await refused(calling, "ResourceExhaustedError", "larger than max");
   });
 
-  it("after all of this -> it serves", async () => {
+  it("serves after all of this", async () => {
     const { hosts } = await registry.operator.listHosts({});
     expect(hosts.map((host) => host.hostId)).to.deep.equal(["h1", "h2"]);
   });

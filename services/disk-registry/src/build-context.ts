@@ -28,10 +28,10 @@ import {
 import type { WorkContext } from "./workers/work-context.js";
 import { Workers } from "./workers/workers.js";
 
-/** A few tens of milliseconds of work. */
+/** Takes a few tens of milliseconds. */
 const REGISTRATIONS_PER_TURN = 32;
 
-/** What a registry touches outside its process, beside its tablet's storage. */
+/** External effects of a registry beside its tablet's storage. */
 export interface RegistryEdges {
   readonly clock: Clock;
   /** In [0, 1). */
@@ -41,7 +41,7 @@ export interface RegistryEdges {
   readonly afterTurn: (callback: () => void) => void;
 }
 
-/** Puts a registry together around its tablet, and starts what goes on behind the RPCs. */
+/** Builds a registry around its tablet, and starts the background workers. */
 export async function buildContext(
   lifecycle: Lifecycle,
   options: {

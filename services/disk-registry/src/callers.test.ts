@@ -49,7 +49,7 @@ const FLOODS: readonly [string, string, (agent: TestAgent, n: number) => Promise
     (agent) => agent.register({ devices: [reported({ deviceId: "bad", path: "" })] }),
   ],
   [
-    "is refused for its numbers and heard in turn",
+    "is refused for its numbers and accepted in turn",
     "the agent of host flood-2 remembers session number",
     async (agent) => {
       const beaten = agent.heartbeat(floodHost(2), agent.bootId, { highestSessionNumber: 2 ** 40 });
@@ -63,7 +63,7 @@ function floodHost(index: number): string {
   return `flood-${index}`;
 }
 
-describe("who calls the disk-registry, and what it says of itself", () => {
+describe("the callers of the disk-registry", () => {
   let registry: TestRegistry;
   let agent: TestAgent;
 
@@ -71,20 +71,20 @@ describe("who calls the disk-registry, and what it says of itself", () => {
     registry = await TestRegistry.start({}, ["h1", ...FLOODS.map((_, index) => floodHost(index))]);
     agent = await registry.agent("h1", ["d1"]);
     await agent.register();
-    // What the registry orders of a device that it did not know changes that device once more.
+    // The registry changes an unknown device once more after its order is confirmed.
     await eventually(async () => expect((await registry.device("d1")).detachConfirmed).to.equal(true));
   });
   after(async () => registry?.stop());
 
   for (const [cause, change, name, says] of REGISTRATIONS) {
-    it(`an agent registers with ${cause} -> ${name}, nothing half done`, async () => {
+    it(`an agent that registers with ${cause} gets ${name}, and nothing changes`, async () => {
       const before = await registry.device("d1");
       await refused(agent.register(change), name, says);
       expect(await registry.device("d1")).to.deep.equal(before);
     });
   }
 
-  it("a registration is refused -> it is the first cause of its host, until the same agent is taken; logged once", async () => {
+  it("a refused registration is the first cause of its host until the same agent is accepted, and is logged once", async () => {
     const admin = registry.operatorOf(AdminServiceDefinition);
     const causes = async () => (await admin.explain({ subject: { kind: SubjectKind.HOST, name: "h1" } })).causes;
     for (let times = 0; times < 2; times++) await refused(agent.register({ az: "z 1" }), "InvalidArgumentError", "az");
@@ -98,7 +98,7 @@ describe("who calls the disk-registry, and what it says of itself", () => {
   });
 
   for (const [index, [cause, told, call]] of FLOODS.entries()) {
-    it(`an agent ${cause} -> its lines in the log are limited`, async () => {
+    it(`an agent that ${cause} has its log lines limited`, async () => {
       const hostId = floodHost(index);
       const flooding = await registry.agent(hostId, [`d-${hostId}`]);
       await flooding.register();
@@ -108,10 +108,10 @@ describe("who calls the disk-registry, and what it says of itself", () => {
     });
   }
 
-  it("a heartbeat for another host -> PERMISSION_DENIED", () =>
+  it("a heartbeat for another host gets PERMISSION_DENIED", () =>
     refused(agent.heartbeat("h2"), "PermissionDeniedError", "not the one in its certificate"));
 
-  it("a host that never registered -> it is told who was refused in its name, once somebody was", async () => {
+  it("the cause of a host that never registered names the agents refused in its name", async () => {
     const admin = registry.operatorOf(AdminServiceDefinition);
     const explained = () => admin.explain({ subject: { kind: SubjectKind.HOST, name: "h9" } });
     await refused(explained(), "NotFoundError", "there is no host h9");
@@ -146,12 +146,12 @@ describe("who calls the disk-registry, and what it says of itself", () => {
     });
   }
 
-  it("an operator who registers a host -> PERMISSION_DENIED", async () => {
+  it("an operator who registers a host gets PERMISSION_DENIED", async () => {
     const registering = registry.operatorOf(AgentRegistrationServiceDefinition).registerAgent({ hostId: "h1" });
     await refused(registering, "PermissionDeniedError", "may not call");
   });
 
-  it("no certificate -> no connection", async () => {
+  it("a client without a certificate gets no connection", async () => {
     const ca = readFileSync(registry.certificates.files("operator").caFile);
     const [host, port] = registry.address.split(":");
     const socket = connect({
@@ -164,7 +164,7 @@ describe("who calls the disk-registry, and what it says of itself", () => {
     const outcome = await new Promise<string>((resolve) => {
       socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
       socket.on("close", () => resolve("closed"));
-      // Its settings, the first that an HTTP/2 server says.
+      // An HTTP/2 server sends its settings first.
       socket.on("data", () => resolve("answered"));
     }).finally(() => socket.destroy());
     expect(outcome).to.be.oneOf(["closed", "ECONNRESET"]);

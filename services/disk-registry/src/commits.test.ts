@@ -5,11 +5,11 @@ import { expect } from "chai";
 import { CountingRegistry } from "./testing/counting-registry.js";
 import { TestAgent } from "./testing/test-agent.js";
 
-/** The most that one host may have. */
+/** Maximum devices of one host. */
 const DEVICES = 4_096;
 
 describe("commits", () => {
-  it("AddHost of as many devices as a host may have -> one order, and at most one commit for the action and one for all outcomes", async () => {
+  it("AddHost of the maximum devices takes one order, and at most one commit for the action and one for all outcomes", async () => {
     await using registry = await CountingRegistry.start(["h1"]);
     const { context, commits, certificates, address } = registry;
     const { tablet } = context;
@@ -25,7 +25,7 @@ describe("commits", () => {
       );
     let finishErasing = (): void => {};
     try {
-      // Erases would add commits of their own while these are counted.
+      // Erases would add commits to those that are counted.
       const erasing = new Promise<undefined>((resolve) => {
         finishErasing = () => resolve(undefined);
       });

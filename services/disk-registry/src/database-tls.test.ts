@@ -5,7 +5,7 @@ import { TestRegistries } from "./testing/test-registries.js";
 
 const LEASE_TIME_MS = 60_000;
 
-describe("two disk-registries on a database that asks for certificates", () => {
+describe("two disk-registries on a database that requires client certificates", () => {
   let serverUrl: string;
 
   before(async function () {
@@ -14,7 +14,7 @@ describe("two disk-registries on a database that asks for certificates", () => {
     serverUrl = found.url;
   });
 
-  it("end with exit code 1 when the certificate changes, hand over the lead, and use the new one after a start", async () => {
+  it("exit with code 1 when the certificate changes, hand over the lease, and use the new certificate after a start", async () => {
     await using proxy = await TlsProxy.start(serverUrl);
     const registries = await TestRegistries.start(proxy.url, LEASE_TIME_MS);
     try {
@@ -29,7 +29,7 @@ describe("two disk-registries on a database that asks for certificates", () => {
       expect(proxy.connectionsWith(serialNumber)).to.equal(0);
       const startedMs = performance.now();
       await second.start("serving");
-      // The lease was handed over: nobody waits for its end.
+      // The lease was handed over, so the successor does not wait for its end.
       expect(performance.now() - startedMs).to.be.below(LEASE_TIME_MS);
       expect(proxy.connectionsWith(serialNumber)).to.be.above(0);
     } finally {

@@ -27,7 +27,7 @@ describe("dead hosts", () => {
     return host;
   };
 
-  /** Registered, heard, and with all its devices in operation and clean. */
+  /** Returns a registered, heard agent whose devices are all attached and clean. */
   const readyAgent = async (hostId: string, deviceIds: string[]): Promise<TestAgent> => {
     const agent = await registry.agent(hostId, deviceIds);
     await agent.register();
@@ -42,7 +42,7 @@ describe("dead hosts", () => {
   const createDisk = (diskId: string, hostId: string) =>
     registry.operator.createDisk({ diskId, sizeBytes: MIB_BYTES, hostId });
 
-  it("two heartbeats missed -> nothing new goes there, until it is heard", async function () {
+  it("a host that missed two heartbeats gets nothing new until it is heard", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start({
       heartbeat: { intervalMs: 500, timeoutMs: 60_000, missedUntilSuspected: 2 },
@@ -60,7 +60,7 @@ describe("dead hosts", () => {
       expect((await hostOf("h2")).assignment).not.to.equal(undefined);
     });
     expect((await hostOf("h1")).assignment).to.equal(undefined);
-    // There, and elsewhere with a device there.
+    // Publishes on the host itself, and elsewhere on a device of the host.
     for (const hostId of ["h1", "h2"]) {
       const error = await rejection(operator.publishDisk({ diskId: "there", hostId }), UnavailableError);
       expect(error.message).to.contain("suspected of silence");
@@ -71,7 +71,7 @@ describe("dead hosts", () => {
     await eventually(() => operator.publishDisk({ diskId: "there", hostId: "h1" }));
   });
 
-  it("7 of 12 hosts die -> none UNAVAILABLE until an operator says so: then DEAD, removed at once, and DEAD when heard", async () => {
+  it("7 of 12 silent hosts stay ONLINE until an operator declares them DEAD; DEAD ones are removed at once, also when heard", async () => {
     const hostIds = Array.from({ length: 12 }, (_, index) => `h${index + 1}`);
     registry = await TestRegistry.start({ heartbeat: { intervalMs: 500, timeoutMs: 3_000 } }, hostIds);
     const { operator } = registry;
@@ -87,7 +87,7 @@ describe("dead hosts", () => {
     await operator.assignHost({ vmCid: "vm-1", az: "z1", diskIds: ["x"] });
     const dying = hostIds.slice(0, 7);
     for (const agent of agents.slice(0, 7)) agent.stopHeartbeats();
-    // The registry does not count time in which it was too busy to hear.
+    // The registry does not count time in which it was too busy to receive heartbeats.
     await eventually(() => registry.process.logs.includes('"alert":"mass_silence"'), { timeoutMs: 90_000 });
     for (const hostId of dying) expect((await hostOf(hostId)).state).to.equal(HostState.ONLINE);
 
@@ -101,9 +101,9 @@ describe("dead hosts", () => {
     expect(dead.state).to.equal(DEAD);
     expect(dead.saidDead).to.include({ by: "operator", reason: "the hall burnt down" });
     expect(dead.saidDead?.saidAt?.getTime()).to.equal(dead.stateChangedAt?.getTime());
-    // It is no grant.
+    // The answer is not a grant.
     await rejection(operator.publishDisk({ diskId: "x", hostId: "h12" }), UnavailableError);
-    // It is told shortly before its deadline, which may be too late on a busy machine.
+    // The progress is reported shortly before the deadline, which may be too late on a busy machine.
     const unpublish = () => operator.unpublishDisk({ diskId: "y" }, { deadlineMs: 1_500 });
     await eventually(() => rejection(unpublish(), UnavailableError));
     expect((await operator.removeDevice({ deviceId: free })).result).to.deep.include({
@@ -112,12 +112,12 @@ describe("dead hosts", () => {
     });
     expect(await registry.device(free)).to.include({ attachState: "ATTACH_STATE_DETACHED", detachConfirmed: false });
 
-    // Both were only cut off.
+    // Both agents were only disconnected.
     await rejection(two.heartbeat(), AbortedError);
     await two.register();
     two.startHeartbeats(50);
     await eventually(async () => {
-      // As a real agent does, should it have been silent again on a busy machine.
+      // A real agent registers again when it was silent on a busy machine.
       await two.heartbeat().catch(() => two.register());
       expect((await registry.disk("y")).publication).to.equal(undefined);
       expect((await registry.device(free)).detachConfirmed).to.equal(true);
@@ -141,7 +141,7 @@ describe("dead hosts", () => {
     expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
   });
 
-  it("a word that says nothing, of nobody, or by somebody else -> refused, nothing changes", async () => {
+  it("an override that is empty, names no host, or comes from another role is refused and changes nothing", async () => {
     registry = await TestRegistry.start();
     await readyAgent("h1", []);
     const { operator } = registry;

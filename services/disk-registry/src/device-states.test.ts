@@ -4,7 +4,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 
-describe("disk-registry keeps what is said of devices' hardware", () => {
+describe("disk-registry and the health of devices", () => {
   const fleet = SharedRegistry.forAllTests();
   const healthOf = async (deviceId = "d1") => {
     const { health, healthMessage } = await fleet.registry.device(deviceId);
@@ -15,7 +15,7 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
   const FAILED = "HEALTH_ERROR I/O on device d1 failed: EIO (until SetDeviceState says otherwise)";
   const failure = { deviceId: "d1", message: "I/O on device d1 failed: EIO", ageMs: 0 };
 
-  it("an error of the hardware -> ERROR over heartbeats, restart, detach and attach, until SetDeviceState", async () => {
+  it("a hardware error stays ERROR over heartbeats, restart, detach and attach, until SetDeviceState", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [failure] });
     await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [{ ...failure, message: "a later one" }] });
@@ -41,7 +41,7 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
     await fleet.createDisk("x");
   });
 
-  it("an error that a registration tells of -> the same; what the agent says meanwhile counts once it is cleared", async () => {
+  it("a hardware error in a registration stays, too; the agent's own report counts again once it is cleared", async () => {
     const agent = await fleet.registry.agent("h1", ["d1"]);
     agent.report = (device) => ({
       ...device,
@@ -55,7 +55,7 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
     expect(await healthOf()).to.equal("HEALTH_WARNING slow");
   });
 
-  it("an error that the agent met before the word, and tells after it -> it does not count; one that nobody believes does", async () => {
+  it("an error from before an operator's override does not count when reported later, unless its age is not believable", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const tells = async (ageMs: number) => {
       await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [{ ...failure, ageMs }] });
@@ -73,7 +73,7 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
       expect(await tells(ageMs), `${ageMs} ms ago`).to.deep.equal([FAILED, FAILED]);
   });
 
-  it("other hardware in its place, and AddDevice -> nothing of the former's errors stays", async () => {
+  it("AddDevice of other hardware clears the former hardware's errors", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [failure] });
     agent.report = (device) => ({ ...device, serialNumber: "new-one", sizeBytes: device.sizeBytes / 2 });
@@ -82,7 +82,7 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
     expect(await healthOf()).to.equal("HEALTH_ONLINE");
   });
 
-  it("an operator's WARNING -> nothing new is placed there, whatever the agent says, until it is taken back", async () => {
+  it("an operator's WARNING keeps new disks away, whatever the agent reports, until it is cleared", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const tried = { deviceIds: ["d1"], health: Health.WARNING, reason: "it rattles" };
     await fleet.registry.operator.setDeviceState({ ...tried, dryRun: true });
@@ -101,7 +101,7 @@ describe("disk-registry keeps what is said of devices' hardware", () => {
     expect(await say(Health.ERROR, "it smokes")).to.deep.equal({ changedDeviceIds: ["d1"], diskIds: ["x"] });
   });
 
-  it("unknown devices, no reason, no state, no device -> refused, on all devices", async () => {
+  it("unknown devices, a missing reason, state or device are refused for all devices", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     await rejection(say(Health.ERROR, "x", ["d1", "d9"]), NotFoundError, "d9");
     expect(await healthOf()).to.equal("HEALTH_ONLINE");

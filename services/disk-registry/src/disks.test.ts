@@ -16,7 +16,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 
-describe("disk-registry makes disks of devices, and serves them on hosts", () => {
+describe("disk-registry creates disks and publishes them on hosts", () => {
   const fleet = SharedRegistry.forAllTests();
 
   it("replaces labels only if they are those that the caller has read, where it says which", async () => {
@@ -35,7 +35,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     await set("3", "");
   });
 
-  it("a disk -> erased devices, published, fenced, freed dirty, erased under a higher session", async () => {
+  it("a disk is created on erased devices, published, fenced, freed dirty, and erased under a higher session", async () => {
     const one = await fleet.readyAgent("h1", ["d1"]);
     const two = await fleet.readyAgent("h2", ["d2"]);
     const erased = one.sessions.get("d1")?.sessionNumber ?? 0;
@@ -87,7 +87,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect((await fleet.registry.device("d1")).diskId).to.equal("");
   });
 
-  it("an erase that fails, then is outdated -> tried again under a new session; its error is to be seen", async () => {
+  it("a failed or outdated erase is retried under a new session, and shows its error", async () => {
     const agent = await fleet.registry.agent("h1", ["d1"]);
     agent.beforeErase = async () => {
       throw new DeviceIoError("EIO on /dev/d1");
@@ -105,7 +105,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect((await fleet.registry.device("d1")).lastError).to.equal("");
   });
 
-  it("the publishing host restarts -> published again under a new session, by itself", async () => {
+  it("a disk of a restarted host is published again under a new session", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
     const first =
@@ -121,7 +121,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect(agent.exports.get("x")).to.be.above(first);
   });
 
-  it("a host that has all the devices -> told in one order each way, one of a former release step by step", async () => {
+  it("a host with all the devices gets one order each way, an agent of a former release separate steps", async () => {
     const { operator } = fleet.registry;
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.readyAgent("h2", ["d2"]);
@@ -148,7 +148,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect(agent.told).to.deep.equal(["open d1", "open d1"]);
   });
 
-  it("is published to the host of a VM by the VM's id, and taken from that VM alone", async () => {
+  it("a disk is published to the host of a VM by the VM's id, and unpublished from that VM only", async () => {
     const { operator } = fleet.registry;
     await fleet.readyAgent("h1", ["d1"]);
     await fleet.readyAgent("h2", []);
@@ -168,26 +168,26 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     await rejection(operator.unpublishDisk({ diskId: "x", vmCid: "vm-1" }), InvalidStateError, "not published");
   });
 
-  it("registers with an export that nobody wants -> ended", async () => {
+  it("an export that is not wanted is ended at registration", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     agent.exports.set("ghost", 3);
     await agent.register();
     await eventually(() => expect(agent.exports.has("ghost")).to.equal(false));
   });
 
-  it("a device's host is away -> unpublish waits, says for whom, and completes when it is back; publish elsewhere only then", async () => {
+  it("UnpublishDisk waits for an absent device's host, names it, and completes when it is back; others publish only then", async () => {
     await fleet.startOwn({ heartbeat: { intervalMs: 50, timeoutMs: 4_000 } });
     const one = await fleet.readyAgent("h1", ["d1"]);
     await fleet.readyAgent("h2", []);
     await fleet.createDisk("x");
     await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
     await one.stop();
-    // It is told shortly before its deadline, which may be too late on a busy machine.
+    // The progress is reported shortly before the deadline, which may be too late on a busy machine.
     const error = await eventually(() =>
       rejection(fleet.registry.operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 2_000 }), UnavailableError),
     );
     expect(error.message).to.contain("disk x is still UNPUBLISHING").and.to.contain("h1");
-    // Until the registry takes the host for away, orders to it fail one by one.
+    // Orders to the host fail one by one, until the registry marks it UNAVAILABLE.
     await eventually(async () =>
       expect((await fleet.registry.disk("x")).publication?.lastError).to.contain(
         "device d1 on host h1 cannot be asked for the session: host h1 is UNAVAILABLE",
@@ -202,10 +202,10 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect(one.sessions.get("d1")?.holderHostId).to.equal("h2");
   });
 
-  it("a session that an agent calls outdated -> published under a newer one", async () => {
+  it("a session that an agent calls outdated is replaced by a newer one", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
-    // It does not tell of it.
+    // The agent sends no heartbeat about its errors.
     agent.stopHeartbeats();
     const seen = (agent.sessions.get("d1")?.sessionNumber ?? 0) + 4;
     agent.sessions.set("d1", { sessionNumber: seen, holderHostId: "" });
@@ -215,7 +215,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect(agent.sessions.get("d1")?.sessionNumber).to.equal(disk?.publication?.sessionNumber);
   });
 
-  it("RemoveHost of a host that serves a disk, and is a VM -> E_TRY_AGAIN until both are over; nothing new comes there", async () => {
+  it("RemoveHost of a host that serves a disk and is a VM answers E_TRY_AGAIN until both end, and nothing new is placed there", async () => {
     const one = await fleet.readyAgent("h1", ["d1"]);
     await fleet.readyAgent("h2", ["d2"]);
     const { operator } = fleet.registry;
@@ -249,7 +249,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect(one.held.has("d1")).to.equal(false);
   });
 
-  it("killed while publishing -> goes on after the restart; acknowledged disks are all there", async () => {
+  it("a publication continues after a kill, and no acknowledged disk is lost", async () => {
     const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
     await fleet.createDisk("x");
     const { disk: other } = await fleet.createDisk("y");
@@ -271,7 +271,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect((await fleet.registry.disk("y")).deviceIds).to.deep.equal(other?.deviceIds);
   });
 
-  it("unpublish while publishing hangs -> the late export is not believed", async () => {
+  it("the late export of a publication that was taken back is not believed", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
     let release: () => void = () => {};

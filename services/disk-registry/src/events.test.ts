@@ -18,7 +18,7 @@ import { SharedRegistry } from "./testing/shared-registry.js";
 type Methods = (typeof DiskRegistryServiceDefinition)["methods"] &
   (typeof FleetServiceDefinition)["methods"] &
   (typeof AdminServiceDefinition)["methods"];
-/** The compiler asks for a line of each method that is no read. */
+/** The mapped type requires an entry for each method that is not a read. */
 type Changes = {
   readonly [Name in Exclude<keyof Methods, `${"get" | "list" | "watch" | "explain"}${string}`>]: (
     of: CallOptions,
@@ -35,7 +35,7 @@ describe("the event log", () => {
     });
   const newest = async (request: Partial<ListEventsRequest> = {}): Promise<Event | undefined> =>
     (await events(request))[0];
-  /** The lines of the registry's log that tell of the call. */
+  /** Returns the registry's log lines about the call. */
   const linesOf = (requestId: string): Record<string, unknown>[] =>
     fleet.registry.process.logs
       .split("\n")
@@ -43,7 +43,7 @@ describe("the event log", () => {
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   const actions = async (request: Partial<ListEventsRequest>) => (await events(request)).map(({ action }) => action);
 
-  it("each method that changes something -> one event of its name, of who called, with what changed, and one line", async () => {
+  it("has one event, and the log one line, for each change, with its name, its caller and the changed things", async () => {
     const { registry } = fleet;
     const { operator } = registry;
     const fleets = registry.operatorOf(FleetServiceDefinition);
@@ -56,7 +56,7 @@ describe("the event log", () => {
     const changes: Changes = {
       createBackup: async (of) => {
         const noted = () => events(of.requestId === undefined ? {} : { requestId: of.requestId });
-        // It is durable before anything is taken away.
+        // The event is durable before the backup sends any data.
         for await (const _ of admin.createBackup({}, of)) expect(await noted()).to.have.length(1);
       },
       addHost: (of) => operator.addHost({ hostId: "h1" }, of),
@@ -141,7 +141,7 @@ describe("the event log", () => {
       .that.contains("h1");
   });
 
-  it("what the registry does by itself -> told as its own, to be found by host, device, disk and time", async () => {
+  it("has the registry's own changes, found by host, device, disk and time", async () => {
     await fleet.startOwn({ heartbeat: { timeoutMs: 1_000, intervalMs: 100, missedUntilSuspected: 5 } });
     const beganAt = new Date();
     const one = await fleet.readyAgent("h1", ["d1"]);
@@ -167,7 +167,7 @@ describe("the event log", () => {
     expect(ids).to.deep.equal([...ids].sort((a, b) => b - a));
   });
 
-  it("refused to an operator -> told; dry runs and answers that changed nothing -> not; only operators read it", async () => {
+  it("has refused calls of operators, but no dry runs and no calls that changed nothing; only operators read it", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     const { operator } = fleet.registry;
     const before = (await newest())?.eventId ?? 0;
@@ -199,7 +199,7 @@ describe("the event log", () => {
     expect(await newest({ action: "UnpublishDisk" })).to.deep.include({ user: "cpi-dispatcher", routine: true });
   });
 
-  it("beyond the limits -> the oldest go, of routine ones and others apart; the rest is there after a restart", async () => {
+  it("drops the oldest events beyond the limits, routine ones separately, and keeps the others over a restart", async () => {
     await fleet.startOwn({ events: { maxCount: 5 } });
     await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("a");

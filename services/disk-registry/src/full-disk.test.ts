@@ -15,7 +15,7 @@ describe("a disk-registry whose disk is full", () => {
 
   after(() => disk?.[Symbol.dispose]());
 
-  it("says so, runs on, keeps all it acknowledged, and serves again once there is room", async () => {
+  it("reports it, keeps running, keeps everything acknowledged, and serves again once there is space", async () => {
     const { folder } = disk as SmallDisk;
     await fleet.startOwn({ tablet: { storage: folder } });
     await fleet.readyAgent("h1", ["d1"]);
@@ -41,7 +41,7 @@ describe("a disk-registry whose disk is full", () => {
 
     (disk as SmallDisk).makeRoom();
     const { labels } = await eventually(() => fleet.registry.disk("x"));
-    // The one that failed may have been done.
+    // The failed call may have been executed.
     expect(Number(labels.find(({ name }) => name === "count")?.value)).to.be.within(acknowledged, acknowledged + 1);
     await eventually(label);
     expect(process.exit).to.equal(undefined);

@@ -28,7 +28,7 @@ describe("lists, page by page", () => {
   };
   const first = async (change: object = {}) => (await list("", change)).nextPageToken;
 
-  it("what changes between two pages -> the list stays as it was when it began, whole", async () => {
+  it("changes between two pages do not change the list", async () => {
     await fleet.readyAgent("h1", IDS);
     const token = await first();
     const { operator } = fleet.registry;
@@ -39,7 +39,7 @@ describe("lists, page by page", () => {
     expect(await rest(await first())).to.deep.equal(["d3 ATTACH_STATE_ATTACHED", "d5 ATTACH_STATE_ATTACHED"]);
   });
 
-  it("a disk that moves between pages -> once, where it was", async () => {
+  it("a disk that moves between pages is listed once, at its old place", async () => {
     await fleet.readyAgent("h1", ["d0", "d1"]);
     await fleet.readyAgent("h2", ["e0"]);
     const { operator } = fleet.registry;
@@ -58,18 +58,18 @@ describe("lists, page by page", () => {
     expect(after.nextPageToken).to.equal("");
   });
 
-  it("a page token with other filters, or of another list -> INVALID_ARGUMENT, and the list goes on", async () => {
+  it("a page token with other filters, or of another list, gets INVALID_ARGUMENT, and the list continues", async () => {
     await fleet.readyAgent("h1", IDS);
     const token = await first();
     await rejection(list(token, { attachState: AttachState.UNSPECIFIED }), InvalidArgumentError, "other filters");
     await rejection(fleet.registry.operator.listHosts({ pageToken: token }), InvalidArgumentError, "other filters");
     const pageOfThree = await list(token, { pageSize: 3 });
     expect(pageOfThree.devices.map((device) => device.deviceId)).to.deep.equal(["d2", "d3", "d4"]);
-    // The same page again, as after a lost answer.
+    // Requests the same page again, as after a lost answer.
     expect((await list(token)).devices.map((device) => device.deviceId)).to.deep.equal(["d2", "d3"]);
   });
 
-  it("after a restart -> ABORTED, to be begun again, which works", async () => {
+  it("a page token from before a restart gets ABORTED, and a new list works", async () => {
     await fleet.readyAgent("h1", IDS);
     const token = await first();
     await fleet.registry.process.restart();
@@ -78,7 +78,7 @@ describe("lists, page by page", () => {
     await rest(await first());
   });
 
-  it("more changes than are kept -> ABORTED; at rest for as long as one likes", async () => {
+  it("a page token gets ABORTED after more changes than are kept, and none when nothing changes", async () => {
     await fleet.startOwn({ tuning: { lists: { ...LIST_LIMITS, maxKeptChanges: 3 } } });
     await fleet.readyAgent("h1", IDS);
     const { operator } = fleet.registry;
@@ -90,7 +90,7 @@ describe("lists, page by page", () => {
     await rejection(list(token), AbortedError, "not kept any more");
   });
 
-  it("a caller that begins many lists -> loses its own, not those of others", async () => {
+  it("a caller with too many lists loses its own, not those of others", async () => {
     await fleet.startOwn({ tuning: { lists: { ...LIST_LIMITS, maxKeptLists: 5 } } });
     await fleet.readyAgent("h1", IDS);
     const dispatcher = fleet.registry.client("cpi-dispatcher");

@@ -7,10 +7,10 @@ import type { TestAgent } from "./testing/test-agent.js";
 import { TestRegistry } from "./testing/test-registry.js";
 
 const MIB = 1024 * 1024;
-/** Long beside what a busy machine keeps a heartbeat waiting. */
+/** Much longer than a busy machine delays a heartbeat. */
 const HEARD = { intervalMs: 50, timeoutMs: 2_000 };
 
-describe("disk-registry, as its operators see it", () => {
+describe("disk-registry, as operators see it", () => {
   let registry: TestRegistry;
 
   afterEach(() => registry?.stop());
@@ -37,7 +37,7 @@ describe("disk-registry, as its operators see it", () => {
   const clean = (deviceId: string) =>
     eventually(async () => expect((await registry.device(deviceId)).dirty).to.equal(false));
 
-  it("a device that fails -> when it is tried again; one that is erased -> how far it is", async () => {
+  it("a failing device shows its next try, an erased one its progress", async () => {
     registry = await TestRegistry.start({ tuning: { backoff: { minDelayMs: 2_000, maxDelayMs: 4_000 } } });
     const agent = await registry.agent("h1", ["d1"]);
     await agent.register();
@@ -64,10 +64,10 @@ describe("disk-registry, as its operators see it", () => {
     expect(erasing.nextAttemptAt).to.equal(undefined);
   });
 
-  it("a silent host -> when its removal times out; back -> WARNING, nothing placed on it, then ONLINE", async function () {
+  it("a silent host shows its removal's timeout; back, it is WARNING without new disks, then ONLINE", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start({
-      // Not over before a busy machine has asked what is refused during it.
+      // The probation must last until a busy machine has tried what is refused during it.
       heartbeat: { ...HEARD, probationMs: 8_000 },
       unavailableRemovalTimeoutMs: 60_000,
     });
@@ -84,7 +84,7 @@ describe("disk-registry, as its operators see it", () => {
     const silent = await hostOf("h1");
     const timesOutAt = silent.removalTimesOutAt?.getTime() ?? 0;
     const silentAt = silent.stateChangedAt?.getTime() ?? 0;
-    // It is told by the wall clock, and counted by another one.
+    // The answer uses the wall clock; the timeout counts by the monotonic clock.
     expect(timesOutAt - silentAt).to.be.within(59_900, 65_000);
     expect((await registry.device("d1")).removalTimesOutAt?.getTime()).to.be.within(
       timesOutAt - 100,
@@ -106,12 +106,12 @@ describe("disk-registry, as its operators see it", () => {
     await agent.register();
     expect((await hostOf("h1")).state, "a registration does not shorten it").to.equal(HostState.WARNING);
     await eventually(async () => expect((await hostOf("h1")).state).to.equal(HostState.ONLINE));
-    // Nobody can say that the drive is the one that it was.
+    // Nothing proves that the drive is the same one.
     await clean("d1");
     await registry.operator.createDisk({ diskId: "x", sizeBytes: MIB, az: "z1" });
   });
 
-  it("a start that a later one replaced registers again -> refused while that one is heard, taken when it is silent", async function () {
+  it("a replaced start that registers again is refused while the later one is heard, and accepted when that is silent", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start({ heartbeat: { ...HEARD, timeoutMs: 5_000, probationMs: 0 } });
     const agent = await registry.agent("h1", ["d1"]);
@@ -128,11 +128,11 @@ describe("disk-registry, as its operators see it", () => {
     expect((await hostOf("h1")).bootId).to.equal("later");
     expect(await register("later"), "the one that is in place").to.equal("taken");
     await eventually(async () => expect(await register(agent.bootId)).to.equal("taken"));
-    // And the other way round: no start is locked out for good.
+    // The other start can also take over: no start is locked out for good.
     await eventually(async () => expect(await register("later")).to.equal("taken"));
   });
 
-  it("a dry run of every action -> the answer it would have, and not a field of anything changes", async () => {
+  it("a dry run of every action has the real answer, and changes no field", async () => {
     registry = await TestRegistry.start();
     const agent = await readyAgent("h1", ["d1", "d2", "d3"]);
     await registry.operator.removeDevice({ hostId: "h1", deviceId: "d3" });
@@ -165,7 +165,7 @@ describe("disk-registry, as its operators see it", () => {
     expect(agent.received.length).to.equal(ordersBefore);
   });
 
-  it("disks on the devices -> every E_TRY_AGAIN names them, also after a restart and by path; no generation is used", async function () {
+  it("disks on the devices are in every E_TRY_AGAIN, also after a restart and by path, and no generation is used", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start();
     await readyAgent("h1", ["d1", "d2"]);
@@ -188,7 +188,7 @@ describe("disk-registry, as its operators see it", () => {
     expect((await hostOf("h1")).removalRequested).to.equal(true);
   });
 
-  it("another file in a device's place -> ERROR until AddDevice accepts it under a new generation, dirty, and it is attached", async () => {
+  it("another file in a device's place is ERROR until AddDevice accepts it as dirty under a new generation", async () => {
     registry = await TestRegistry.start();
     const agent = await readyAgent("h1", ["d1"]);
     let identity = "boot file 8:1:5";

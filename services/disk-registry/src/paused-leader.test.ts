@@ -6,13 +6,15 @@ import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestRegistries } from "./testing/test-registries.js";
 
-/** Safe for long beside what happens before the pause, and over before agents take a silent connection for dead. */
+/**
+ * Long enough for the steps before the pause, and shorter than the time after which agents drop a silent connection.
+ */
 const LEASE_TIME_MS = 8_000;
-/** An order that failed is sent again after half of it to all of it. */
+/** A failed order is retried after half to all of this time. */
 const ORDER_BACKOFF_MS = 1_500;
 const PATIENCE = { timeoutMs: 60_000 };
 
-describe("a registry that is paused between having read an order and sending it", () => {
+describe("a registry paused between reading an order and sending it", () => {
   let url: string;
   let database: DatabaseProcess;
   let registries: TestRegistries | undefined;
@@ -28,7 +30,7 @@ describe("a registry that is paused between having read an order and sending it"
     await registries?.stop();
   });
 
-  it("sends nothing when it goes on while another one leads", async () => {
+  it("sends nothing when it resumes while another one leads", async () => {
     const backoff = { minDelayMs: ORDER_BACKOFF_MS, maxDelayMs: ORDER_BACKOFF_MS };
     registries = await TestRegistries.start(url, LEASE_TIME_MS, { backoff });
     const { first, second } = registries;
@@ -49,29 +51,29 @@ describe("a registry that is paused between having read an order and sending it"
         return failed > before;
       };
       await eventually(hasFailedAgain, { ...PATIENCE, everyMs: 20 });
-      // From now on commits wait, and whoever reads what they changed waits along with them: the next order too.
+      // From now on commits wait, and reads of the changed documents wait along with them: the next order too.
       database.signal("SIGSTOP");
       const said = { deviceIds: ["d2"], health: Health.WARNING, reason: `round ${round}` };
       changing = operator.setDeviceState(said).catch(() => {});
       await delay(ORDER_BACKOFF_MS + 500);
-      // On a busy machine that one had been sent before.
+      // On a busy machine the order had been sent before the pause.
       if (agent.received.filter(({ kind }) => kind === "attach").length === failed) break;
       database.signal("SIGCONT");
       await changing;
     }
     first.signal("SIGSTOP");
-    // The commit is done, and its answer waits for the paused process.
+    // The commit completes, and its answer waits for the paused process.
     database.signal("SIGCONT");
     await eventually(() => second.logs.includes("disk-registry serves"), PATIENCE);
     const received = agent.received.length;
     first.signal("SIGCONT");
     await eventually(() => first.logs.includes("leads no more"), PATIENCE);
     await changing;
-    // Two of the new leader's, so that there was time for one of the old one's.
+    // Two orders of the new leader leave enough time for one of the former leader's.
     const ofNew = () => agent.received.filter((order) => order.tabletGeneration > old).length;
     await eventually(() => ofNew() >= 2, PATIENCE);
     expect(agent.received.slice(received).filter((order) => order.tabletGeneration <= old)).to.deep.equal([]);
-    // Of the lease's end and the state that the order waited for, either may be what the process hears of first.
+    // The process may notice either the end of the lease or the awaited state first.
     const keptBack = /the lease ran out.*(the attach order failed|orders: will be tried again)/;
     expect(first.logs, "the order was about to be sent").to.match(keptBack);
   });

@@ -7,7 +7,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 
-describe("disk-registry says what agents wait for", () => {
+describe("disk-registry shows the causes of agents' waits", () => {
   const fleet = SharedRegistry.forAllTests();
   const message = "device file is draining, with 3 operations in flight";
   const waiting = { message, pendingMs: 45_000, inFlightOperations: 3 };
@@ -18,7 +18,7 @@ describe("disk-registry says what agents wait for", () => {
     expect(forMs).to.be.within(44_000, 120_000);
   };
 
-  it("a detach that hangs -> its reason, age and operations, in the device and in the removal's answer", async () => {
+  it("a hanging detach shows its reason, age and operations, in the device and in the removal's answer", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     agent.waiting = waiting;
     let hangs = true;
@@ -36,7 +36,7 @@ describe("disk-registry says what agents wait for", () => {
     expect(await fleet.inState("d1", AttachState.DETACHED)).to.include({ pending: undefined });
   });
 
-  it("an attach that hangs, and is taken back -> nothing of it stays", async () => {
+  it("a hanging attach that is taken back leaves nothing", async () => {
     const agent = await fleet.registry.agent("h1", ["d1"]);
     await agent.register();
     agent.waiting = waiting;
@@ -47,14 +47,14 @@ describe("disk-registry says what agents wait for", () => {
     expect((await fleet.inState("d1", AttachState.DETACHED)).pending).to.equal(undefined);
   });
 
-  it("a session that is not granted -> in the disk, and in the answer of UnpublishDisk", async () => {
+  it("a session that is not granted is shown in the disk and in the answer of UnpublishDisk", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { operator } = fleet.registry;
     await fleet.createDisk("x");
     await operator.publishDisk({ diskId: "x", hostId: "h1" });
     agent.waiting = waiting;
     agent.sessionsArePending = true;
-    // It is told shortly before its deadline, which may be too late on a busy machine.
+    // The progress is reported shortly before the deadline, which may be too late on a busy machine.
     await eventually(async () => {
       const error = await rejection(operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 2_000 }), UnavailableError);
       expect(error.message).to.match(/on device d1 of host h1: PENDING: .* 3 operations in flight, for 4\d s/);
@@ -67,7 +67,7 @@ describe("disk-registry says what agents wait for", () => {
     );
   });
 
-  it("an erase that hangs -> in the device and in the removal's answer", async () => {
+  it("a hanging erase is shown in the device and in the removal's answer", async () => {
     const agent = await fleet.registry.agent("h1", ["d1"]);
     await agent.register();
     agent.waiting = waiting;

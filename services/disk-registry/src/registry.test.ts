@@ -8,10 +8,10 @@ import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 import { TestRegistry } from "./testing/test-registry.js";
 
-describe("disk-registry, as a process", () => {
+describe("the disk-registry process", () => {
   const fleet = SharedRegistry.forAllTests();
 
-  it("assigned hosts -> one per VM, given back", async () => {
+  it("assigns one host per VM, and frees it", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     const dispatcher = fleet.registry.client("cpi-dispatcher");
     const assign = (vmCid: string) => dispatcher.assignHost({ vmCid, az: "z1" });
@@ -22,7 +22,7 @@ describe("disk-registry, as a process", () => {
     expect((await assign("vm-2")).host?.hostId).to.equal("h1");
   });
 
-  it("lists -> pages by key, with filters; every page token leads on", async () => {
+  it("lists pages by key, with filters", async () => {
     const deviceIds = Array.from({ length: 7 }, (_, i) => `d${i}`);
     await fleet.readyAgent("h1", deviceIds);
     await fleet.readyAgent("h2", ["e1"]);
@@ -47,7 +47,7 @@ describe("disk-registry, as a process", () => {
     expect(none.hosts).to.deep.equal([]);
   });
 
-  it("a second process on the same state -> one clear line, and the first goes on", async () => {
+  it("keeps serving when a second process on its state ends with one clear line", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     const second = await TestRegistry.start({ tablet: (fleet.registry.config as { tablet: object }).tablet }).then(
       () => "it started",
@@ -57,10 +57,10 @@ describe("disk-registry, as a process", () => {
     expect((await fleet.registry.device("d1")).attachState).to.equal(AttachState.ATTACHED);
   });
 
-  it("another process has claimed the state -> the fenced one answers no more and ends with exit code 1", async () => {
+  it("stops answering and exits with code 1 when another process has claimed its state", async () => {
     await fleet.startOwn();
     const { tablet } = fleet.registry.config as { tablet: { storage: string } };
-    // Without its lock nothing but the claim keeps two leaders apart.
+    // Without the lock, only the claim prevents two leaders.
     rmSync(join(tablet.storage, "registry", "owner.lock"));
     const second = await TestRegistry.start({ tablet });
     try {
@@ -72,7 +72,7 @@ describe("disk-registry, as a process", () => {
     }
   });
 
-  it("stopped by SIGTERM -> exit code 0, and all state is there after the next start", async () => {
+  it("exits with code 0 on SIGTERM, and has all its state after the next start", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     expect((await fleet.registry.process.stop()).code).to.equal(0);
     await fleet.registry.process.start();

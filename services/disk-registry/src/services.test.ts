@@ -3,8 +3,8 @@ import { methodsOfRole } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addServices } from "./services.js";
 
-describe("who may call a registry", () => {
-  it("each operator's role does what its name says, and none but the first more", () => {
+describe("the callers of a registry", () => {
+  it("each operator's role allows what its name says, and only the first allows more", () => {
     const of = methodsOfRole((server) => addServices(server, () => expect.fail()));
     const reads = of("operator-reader");
     for (const method of reads) expect(method).to.match(/^(get|list|watch|explain)/);

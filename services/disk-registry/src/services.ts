@@ -42,14 +42,14 @@ import { watchHosts } from "./handlers/hosts/watch-hosts.js";
 import { listEvents } from "./handlers/list-events.js";
 
 const INFRASTRUCTURE: readonly Role[] = ["operator", "operator-hosts"];
-/** What changes the whole fleet at once, after a disaster. */
+/** Roles that may change the whole fleet at once, after a disaster. */
 const WHOLE_FLEET: readonly Role[] = ["operator"];
 const READERS: readonly Role[] = [...OPERATOR_ROLES, "cpi-dispatcher", "director"];
-/** A director asks for its admins, over HTTPS, what its page lets them do. */
+/** Roles for calls that a director makes for its admins over HTTPS. */
 const DIRECTED: readonly Role[] = [...INFRASTRUCTURE, "director"];
 const DISK_USERS: readonly Role[] = ["operator", "operator-disks", "cpi-dispatcher"];
 
-/** A method whose calls are events, under that name. */
+/** Declares a method whose calls are recorded as events under the given name. */
 const change = <Request extends object, Response>(
   roles: readonly Role[],
   action: string,

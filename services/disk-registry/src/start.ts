@@ -12,7 +12,7 @@ import { addServices } from "./services.js";
 import type { RegistryTablet } from "./store/stored-schema.js";
 import { storedSchema } from "./store/stored-schema.js";
 
-/** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */
+/** Starts the registry. It listens at once, and serves whenever it leads its tablet and has loaded all state. */
 export async function start(
   lifecycle: Lifecycle,
   config: Config,

@@ -8,7 +8,7 @@ import { aDevice, aHost, hostId } from "./testing/fleet-fixture.js";
 
 const AGENTS = 100;
 const DEVICES_PER_AGENT = 16;
-/** As a real agent waits for its registration. */
+/** Equals a real agent's registration timeout. */
 const REGISTER_TIMEOUT_MS = 60_000;
 
 const remembered = {
@@ -24,8 +24,8 @@ const hosts = hostIds.map((id) => aHost(id));
 const devicesOf = (id: string) =>
   Array.from({ length: DEVICES_PER_AGENT }, (_, index) => aDevice(`${id}-d${index}`, { hostId: hostId(id) }));
 
-describe("a storm of registrations", () => {
-  it("all agents start again and register at once -> none times out, all are ONLINE and known, and they share commits", async function () {
+describe("simultaneous registrations", () => {
+  it("of all agents do not time out, make all hosts ONLINE, and share commits", async function () {
     leaveToVerify(this);
     await using registry = await CountingRegistry.start(hostIds, { hosts, devices: hostIds.flatMap(devicesOf) });
     const { certificates, commits, context, address } = registry;
@@ -35,7 +35,7 @@ describe("a storm of registrations", () => {
       return createClient(AgentRegistrationServiceDefinition, options);
     });
     try {
-      // The connections stand before the storm begins.
+      // Connections are open before the registrations begin.
       await Promise.all(
         clients.map((client, index) =>
           client.heartbeat({
@@ -56,7 +56,8 @@ describe("a storm of registrations", () => {
       expect(found.map((host) => `${host.bootId} ${host.state}`)).to.have.members(
         hostIds.map((id) => `${id}-boot-2 ONLINE`),
       );
-      // Each stores its new start. How many share a commit depends on the machine; that many do must not.
+      // Each registration stores a new start. The number of registrations per commit depends on the machine, but many
+      // must share one.
       expect(commits.length)
         .to.be.at.least(1)
         .and.at.most(AGENTS / 2);

@@ -9,7 +9,7 @@ import { eventually, leaveToVerify, type ServiceProcess, skipBecause } from "@di
 import { expect } from "chai";
 import { type RegistryClient, TestRegistries } from "./testing/test-registries.js";
 
-/** Long beside what a busy machine makes a renewal wait. */
+/** Much longer than a busy machine delays a renewal. */
 const LEASE_TIME_MS = 4_000;
 
 describe("two disk-registries on one database", () => {
@@ -44,7 +44,7 @@ describe("two disk-registries on one database", () => {
       });
       await rejection(asked, Error, "NOT_SERVING");
     });
-  /** How long after `sinceMs` one call of a client that knew the former leader is answered. */
+  /** Returns the time from `sinceMs` until a client that knew the former leader gets an answer. */
   async function servedAfterMs(sinceMs: number): Promise<number> {
     await operator.listHosts({ pageSize: 1 }, { deadlineMs: 60_000 });
     return Math.round(performance.now() - sinceMs);
@@ -53,14 +53,14 @@ describe("two disk-registries on one database", () => {
     console.log(`      ${what}: ${ms} ms (the lease time is ${leaseTimeMs} ms)`);
   }
 
-  it("a standby -> NOT_SERVING, and its caller is sent to the leader", async () => {
-    // Long, so that the two cannot change places meanwhile.
+  it("a standby is NOT_SERVING, and redirects its caller to the leader", async () => {
+    // Long enough that the two do not swap roles meanwhile.
     await start(120_000);
     await add("h9");
     await doesNotServe(registries.addresses[1]);
     const asked = { tls: registries.certificates.files("operator"), serverRole: "disk-registry" } as const;
     const ofStandby = registries.operator(registries.addresses[1]);
-    // As soon as it has heard who that is.
+    // The standby answers once it knows the leader.
     const { hosts } = await eventually(() => ofStandby.listHosts({ pageSize: 1 }));
     expect(hosts).to.deep.equal([]);
     const standby = { ...asked, address: registries.addresses[1] ?? "", service: "standby", timeoutMs: 30_000 };
@@ -72,7 +72,7 @@ describe("two disk-registries on one database", () => {
     expect(registries.second.logs).to.contain("stands by").and.not.to.contain("failed with");
   });
 
-  it("SIGKILL of the leader -> the standby leads; its stamps are higher, and real agents refuse the former one's", async () => {
+  it("the standby leads after a SIGKILL of the leader, with higher stamps, and real agents refuse the former ones", async () => {
     await start();
     const agentAddress = await registries.agentProcess("h1", ["d1", "d2"]);
     await registries.agentProcess("h2", ["d3"]);
@@ -113,7 +113,7 @@ describe("two disk-registries on one database", () => {
     await inState("d1", AttachState.DETACHED);
   });
 
-  it("callers during a takeover -> every call that was not under way at the kill succeeds, later", async function () {
+  it("every call that was not running at the kill succeeds later", async function () {
     leaveToVerify(this);
     await start();
     await registries.agent("h1", ["d1"]);
@@ -153,17 +153,17 @@ describe("two disk-registries on one database", () => {
       Math.round(slowestMs),
     );
     expect(failures.filter(({ begunAfter, outcome }) => begunAfter || outcome !== "unknown")).to.deep.equal([]);
-    // One per caller.
+    // One failure per caller.
     expect(failures.length).to.be.below(9);
   });
 
-  it("a leader that is paused and goes on -> sends nothing more, stands by, and leads again when it is its turn", async function () {
+  it("a leader that resumes after a pause sends nothing, stands by, and leads again in its turn", async function () {
     leaveToVerify(this);
     await start();
     const agent = await registries.agent("h1", ["d1"]);
     agent.before = async (kind) => (kind === "attach" ? OrderOutcome.IO_ERROR : undefined);
     await add("h1");
-    // It orders again and again, and would go on with that.
+    // The worker retries without end, and would continue.
     await eventually(() => agent.received.length > 5);
     const old = agent.received.at(-1)?.tabletGeneration ?? 0;
     registries.first.signal("SIGSTOP");
@@ -185,13 +185,13 @@ describe("two disk-registries on one database", () => {
     expect((await device("d1")).tabletGeneration).to.be.above(old + 1);
   });
 
-  it("SIGTERM of the leader -> the standby leads at once, however long the lease is", async function () {
+  it("the standby leads at once after a SIGTERM of the leader, however long the lease is", async function () {
     leaveToVerify(this);
     const leaseTimeMs = 120_000;
     await start(leaseTimeMs);
     await add("h9");
     const stopMs = performance.now();
-    // Until then it is the leader itself that may answer.
+    // The leader may answer until it stops.
     expect((await registries.first.stop()).code).to.equal(0);
     const stoppedMs = Math.round(performance.now() - stopMs);
     const takenMs = await servedAfterMs(stopMs);
@@ -199,30 +199,31 @@ describe("two disk-registries on one database", () => {
     expect(takenMs).to.be.below(leaseTimeMs / 2);
   });
 
-  it("3,000 devices -> all led by the standby, which reads hardly anything after its claim; the time is printed", async function () {
+  it("the standby leads 3,000 devices, and reads almost nothing after its claim", async function () {
     leaveToVerify(this);
     const leaseTimeMs = 5_000;
     await start(leaseTimeMs);
     const perHost = 1_000;
     for (const hostId of ["h1", "h2", "h3"] as const) {
       const deviceIds = Array.from({ length: perHost }, (_, index) => `${hostId}-d${index}`);
-      // Not added: nothing goes on behind the takeover that would be measured along.
+      // The devices are not added, so no background work affects the measured takeover.
       await registries.agent(hostId, deviceIds);
       const last = deviceIds.at(-1) as string;
       await eventually(async () => expect((await device(last)).detachConfirmed).to.equal(true), { timeoutMs: 60_000 });
     }
-    // On a machine that is very busy they may have changed places.
+    // On a very busy machine they may have swapped roles.
     const [leader, standby] = await eventuallyLeaderAndStandby();
     await leader.kill();
     const killedMs = Date.now();
     const takenMs = await servedAfterMs(performance.now());
-    // What it wrote may be read after its answer.
+    // The process's output may be read after its answer.
     await eventually(() => standby.logs.lastIndexOf("disk-registry serves") > standby.logs.lastIndexOf("stands by"));
     const serves = servesLine(standby.logs);
     print(`with ${3 * perHost} devices the standby served`, Date.parse(serves.time) - killedMs, leaseTimeMs);
     print(`with ${3 * perHost} devices a call right after SIGKILL was answered after`, takenMs, leaseTimeMs);
     expect(serves.stateLoaded).to.include({ hosts: 3, devices: 3 * perHost });
-    // What makes the goal, lease time and 2 s, independent of the number of devices. The time itself is the machine's.
+    // The takeover time must be lease time plus 2 s at any number of devices. The time itself depends on the machine,
+    // so the test counts reads.
     expect(serves.documentsRead).to.be.below(perHost / 10);
   });
 
@@ -258,7 +259,7 @@ interface ServesLine {
   readonly documentsRead: number;
 }
 
-/** What a registry logged when it began to serve. */
+/** Returns the log line of a registry that begins to serve. */
 function servesLine(logs: string): ServesLine {
   const line = logs.split("\n").findLast((text) => text.includes("disk-registry serves")) ?? "{}";
   return JSON.parse(line);

@@ -8,12 +8,12 @@ import { troubleOf } from "./model/explain/explain.js";
 import type { RegistryTables } from "./model/store/schema.js";
 import type { TableChanges } from "./workers/table-changes.js";
 
-/** A few milliseconds of work, after which the event loop turns. */
+/** Takes a few milliseconds, after which other work of the event loop runs. */
 const NAMES_AT_ONCE = 1_000;
 
 type Observed = Pick<Context, "tablet" | "tableChanges" | "known">;
 
-/** Reports how many hosts, devices and disks are in which trouble; returns what ends that. */
+/** Reports the number of hosts, devices and disks in each trouble; returns a function that stops this. */
 export function observeTroubles({ tablet, tableChanges, known }: Observed): () => void {
   const { hosts, devices, disks } = tableChanges;
   const all = [
@@ -27,10 +27,10 @@ export function observeTroubles({ tablet, tableChanges, known }: Observed): () =
   });
 }
 
-/** The troubles of all things of a kind. A look costs as much as has changed since the one before. */
+/** Keeps the troubles of all things of a kind. An update costs as much as has changed since the last one. */
 class Troubles {
   counts: ReadonlyMap<string, number> = new Map();
-  /** Before all changes: everything is looked at first. */
+  /** Lies before all changes, so the first update reads everything. */
   #position = -1;
   readonly #codes = new Map<string, string>();
 
@@ -40,11 +40,11 @@ class Troubles {
     private readonly allNames: (tables: RegistryTables) => readonly string[],
   ) {}
 
-  /** Rejects when another process may lead, which reports them then. */
+  /** Rejects when another process may lead, which then reports the troubles. */
   async lookAgain(tablet: Observed["tablet"], known: Known): Promise<void> {
     const changed = this.changes.since(this.#position, Number.POSITIVE_INFINITY);
     const { end } = this.changes;
-    // Not `read`, which waits for the store: a scrape tells most while the store does not answer.
+    // `ahead` does not wait for the store, unlike `read`: metrics matter most while the store does not answer.
     const names = tablet.ahead((tables) =>
       changed === undefined ? this.allNames(tables) : [...this.changes.expand(tables, changed.keys)],
     );

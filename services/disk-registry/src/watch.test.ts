@@ -21,7 +21,7 @@ describe("WatchDevices", () => {
   const inState = (deviceId: string, state: AttachState) =>
     eventually(async () => expect((await registry.device(deviceId)).attachState).to.equal(state));
 
-  /** A host whose devices nobody added, and whose agent has let go of them: nothing changes by itself any more. */
+  /** Returns a host with closed devices that nobody added, so that nothing changes by itself any more. */
   const letGo = async (hostId: string, deviceIds: string[]) => {
     const agent = await registry.agent(hostId, deviceIds);
     await agent.register();
@@ -38,7 +38,7 @@ describe("WatchDevices", () => {
   });
   after(() => registry?.stop());
 
-  it("first the devices as they are, then each change to its end", async () => {
+  it("sends the present devices, then each change", async () => {
     await letGo("h1", ["d1", "d2"]);
     const watcher = watch();
     expect(await watcher.next(4)).to.deep.equal(["begin", "d1 UNKNOWN", "d2 UNKNOWN", "end"]);
@@ -50,7 +50,7 @@ describe("WatchDevices", () => {
     await eventually(() => watcher.seen.includes("-d1") && watcher.seen.includes("-d2"));
   });
 
-  it("a filter -> only what matches, and word of what matches no more", async () => {
+  it("sends only what matches a filter, and reports what no longer matches", async () => {
     await letGo("h1", ["d1"]);
     await letGo("h2", ["d2"]);
     const ofHost = watch({ hostId: "h2" });
@@ -66,7 +66,7 @@ describe("WatchDevices", () => {
     expect(ofHost.seen.filter((seen) => seen.includes("d1"))).to.deep.equal([]);
   });
 
-  it("resumed -> no snapshot, and what was missed in between; another leader's token -> a snapshot", async () => {
+  it("resumes without a snapshot, and sends one for another leader's token", async () => {
     await letGo("h1", ["d1", "d2"]);
     const first = watch();
     await first.next(4);
@@ -83,13 +83,13 @@ describe("WatchDevices", () => {
     expect((await later.next(4)).slice(0, 3)).to.deep.equal(["begin", "d1 UNKNOWN", "d2 ATTACHED"]);
   });
 
-  it("one watcher too many, a malformed token -> refused, the others go on", async () => {
+  it("refuses a watcher above the limit and a malformed token, and serves the others", async () => {
     const all = [watch(), watch(), watch(), watch()];
     for (const watcher of all) await watcher.next(2);
     const late = watch();
     await eventually(() => expect(late.failure).to.be.instanceOf(ResourceExhaustedError));
     await all[0]?.end();
-    // Its place may be free a little later: then this one was refused, and sees nothing any more.
+    // A place may become free a little later; a watcher that was refused before sees nothing.
     await eventually(async () => {
       const instead = watch();
       await eventually(() => instead.failure !== undefined || instead.seen.length >= 2);
@@ -121,7 +121,7 @@ describe("WatchHosts and WatchDisks", () => {
     for (const watcher of watchers.splice(0)) await watcher.end();
   });
 
-  it("hosts as they are, by state, then each change to its end; resumed without a snapshot", async () => {
+  it("send the present hosts by state, then each change, and resume without a snapshot", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     await fleet.readyAgent("h2", ["e1"]);
     const all = watchHosts();
@@ -141,12 +141,12 @@ describe("WatchHosts and WatchDisks", () => {
     await eventually(() => all.seen.includes("-h2"));
   });
 
-  it("a host misses heartbeats, and beats again -> told as suspected, and as no more, though nothing is stored", async () => {
+  it("report a suspected host and the end of its suspicion, although nothing is stored", async () => {
     await fleet.startOwn({ heartbeat: { intervalMs: 100, timeoutMs: 600_000, missedUntilSuspected: 2 } });
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const all = watchHosts();
     agent.stopHeartbeats();
-    // A beat that was under way may have come after an earlier suspicion.
+    // A delayed heartbeat may have ended an earlier suspicion.
     await eventually(() => all.seen.at(-1) === "h1 ONLINE, suspected");
     const seen = all.seen.length;
     await eventually(async () => {
@@ -155,7 +155,7 @@ describe("WatchHosts and WatchDisks", () => {
     });
   });
 
-  it("disks as they are, by host, with each publication, and what becomes of their health", async () => {
+  it("send disks by host, each publication, and changes of their health", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     await fleet.readyAgent("h2", ["e1"]);
     const { operator } = fleet.registry;
@@ -166,7 +166,7 @@ describe("WatchHosts and WatchDisks", () => {
     expect(await ofH2.next(2)).to.deep.equal(["begin", "end"]);
     await operator.publishDisk({ diskId: "a", hostId: "h2" });
     await eventually(() => ofH2.seen.includes("a ONLINE PUBLISHED"));
-    // Nothing that is stored of the disk changes by that.
+    // No stored field of the disk changes.
     await saysDead("h1", HostState.DEAD);
     await eventually(() => ofH2.seen.includes("a ERROR PUBLISHED"));
     await saysDead("h1", HostState.ONLINE);
@@ -177,7 +177,7 @@ describe("WatchHosts and WatchDisks", () => {
     await eventually(() => all.seen.includes("-a"));
   });
 
-  it("the token of another kind of watch -> refused; watchers of all kinds count together", async () => {
+  it("refuse the token of another kind, and count watchers of all kinds together", async () => {
     await fleet.startOwn({ tuning: { maxWatchers: 2 } });
     const hosts = watchHosts();
     await hosts.next(2);
@@ -190,7 +190,7 @@ describe("WatchHosts and WatchDisks", () => {
   });
 });
 
-describe("the list of what changed", () => {
+describe("the list of changes", () => {
   const NO_COMMIT = { transactions: 1, sizeBytes: 0, durationMs: 0 };
   const changesOf = (...keys: string[]): StoredChange[] =>
     keys.map((key) => ({ table: "devices", key, document: {}, version: 1, previous: null }));
@@ -209,7 +209,7 @@ describe("the list of what changed", () => {
     return { list, tell: (...keys: string[]) => tell(changesOf(...keys), NO_COMMIT) };
   };
 
-  it("each device once, from the position on, at most so many at once", () => {
+  it("returns each device once, from the position on, up to the maximum", () => {
     const { list, tell } = listOf(10);
     tell("a", "b", "a");
     expect(list.since(0, 10)).to.deep.equal({ keys: ["a", "b"], position: 3 });
@@ -217,7 +217,7 @@ describe("the list of what changed", () => {
     expect(list.since(3, 10)).to.deep.equal({ keys: [], position: 3 });
   });
 
-  it("a position that is forgotten or never was -> undefined, and the list stays bounded", () => {
+  it("returns undefined for a forgotten or invalid position, and stays bounded", () => {
     const { list, tell } = listOf(2);
     for (let index = 0; index < 100; index++) tell(`d${index}`);
     expect(list.since(0, 10)).to.equal(undefined);
@@ -225,7 +225,7 @@ describe("the list of what changed", () => {
     expect(list.since(98, 10)).to.deep.equal({ keys: ["d98", "d99"], position: 100 });
   });
 
-  it("waits for what comes after a position, and no longer than its signal", async () => {
+  it("waits for a change after a position, or for its signal", async () => {
     const { list, tell } = listOf(10);
     const waiting = list.beyond(0, new AbortController().signal);
     tell("a");
@@ -272,7 +272,7 @@ describe("the list of what changed", () => {
       ["x"],
     ],
   ] as const)
-    it(`${what} changes -> hosts [${hosts}], devices [${devices}] and disks [${disks}] are seen otherwise`, () => {
+    it(`${what} changes -> hosts [${hosts}], devices [${devices}] and disks [${disks}] are updated`, () => {
       expect(hostsSeenOtherwise(change)).to.deep.equal(hosts);
       expect(devicesSeenOtherwise(change)).to.deep.equal(devices);
       expect(disksSeenOtherwise(change)).to.deep.equal(disks);

@@ -79,7 +79,7 @@ const WIDTH = 118;
 export function exampleOf(service: string): string {
   const meanings = new Map(configKeys(service).map(({ path, facts }) => [pathText(path), facts.description ?? ""]));
   const head = [
-    `# A config of the ${service}, to begin with. docs/configuration.md has all other keys, with their defaults.`,
+    `# A config of the ${service}, to begin with. docs/reference/configuration.md has all other keys, with their defaults.`,
     `# Check what you made of it: diskmesh-${service} --check-config FILE`,
     "# Paths that do not begin with / are taken from this file's folder.",
     "",

@@ -8,4 +8,4 @@ import { CONFIGS } from "./services.js";
 const examples = join(repositoryFolder, "deploy/examples");
 mkdirSync(examples, { recursive: true });
 for (const service of CONFIGS.keys()) writeFileSync(join(examples, `${service}.yaml`), exampleOf(service));
-writeFileSync(join(repositoryFolder, "docs/configuration.md"), configurationPage());
+writeFileSync(join(repositoryFolder, "docs/reference/configuration.md"), configurationPage());

@@ -7,27 +7,25 @@ const HEAD = `# Configuration
 
 Made from the code by \`npm run configuration\`; do not edit it. \`deploy/examples/\` has a config of each service to begin with.
 
-A service reads one file of YAML: \`diskmesh-director --config /etc/diskmesh/director.yaml\`, or the one that the variable
-\`DISKMESH_CONFIG\` names. A key that it does not know is refused, with the key that was most likely meant.
+A service reads one YAML file: \`diskmesh-director --config /etc/diskmesh/director.yaml\`, or the file that the variable
+\`DISKMESH_CONFIG\` names. An unknown key is refused, with the key that was most likely meant.
 
-- **\`--check-config FILE\`** says all that is wrong with a config at once, and looks into the certificates, keys and secrets that
-  it names; exit code 0 when nothing is wrong, 78 else. It opens no store and no port. \`--help\` lists the variables below,
-  \`--version\` says the version.
-- **The environment** counts more than the file. Each key that is part of no list has a variable, which stands with it below.
-  Its value is what would stand in the file: \`warn\`, \`7040\`, \`true\`, \`[a, b]\`, \`{ a: 1 }\`. A variable that begins like the
-  service's and is none of its keys is refused, but for those that Kubernetes sets for a Service of that name.
-- **Secrets** may stand in files of their own: a key marked _secret_ is also given as the same key with \`File\` behind it, which
-  names the file, as in \`passwordFile: /run/secrets/password\`. A text is taken without the line break at its end, anything
-  else is read as YAML. A file with a secret or a private key that everybody on the machine may read is warned of. Secrets
-  are in no log line, error or answer of \`--check-config\`.
-- **Paths** that do not begin with \`/\` are taken from the folder of the config file.
-- **SIGHUP** has a running process read its config again. Keys marked _reloads_ are taken up at once; of the others that have
-  changed the log says that they need a restart. A config that is wrong changes nothing, and the log says what is wrong
-  with it. Certificates, keys, authorities and lists of revoked certificates are taken up whenever their files change.
+- **\`--check-config FILE\`** reports everything that is wrong with a config at once, its certificates, keys and secrets included.
+  It opens no store and no port. The exit code is 0 when nothing is wrong, otherwise 78. \`--help\` lists the variables below.
+- **The environment** counts more than the file. Each key outside a list has a variable, shown with the key below. Its value is
+  what would stand in the file: \`warn\`, \`7040\`, \`true\`, \`[a, b]\`, \`{ a: 1 }\`. A variable with the service's prefix that is no
+  key is refused, except those that Kubernetes sets for a Service of that name.
+- **Secrets** may stand in files of their own. A key marked _secret_ also exists with \`File\` behind it, and names the file, as in
+  \`passwordFile: /run/secrets/password\`. A text is read without the line break at its end, anything else as YAML. A file with a
+  secret or a private key that everybody on the machine may read is warned of. Secrets are in no log line, error or answer.
+- **Paths** that do not begin with \`/\` begin at the folder of the config file.
+- **SIGHUP** makes a running process read its config again. Keys marked _reloads_ change at once; the log names changed keys that
+  need a restart. A wrong config changes nothing, and the log says what is wrong. Certificates, keys, authorities and lists of
+  revoked certificates are reloaded whenever their files change.
 - **Names**: a limit begins with \`max\` or \`min\`. Times end with \`Ms\` (milliseconds) or \`Days\`, sizes with \`Bytes\` or \`Mib\`.
-  \`maxConcurrent\` is what goes on at once, \`maxWaiting\` what waits for its turn, \`maxKept\` what is remembered.
+  \`maxConcurrent\` limits what runs at once, \`maxWaiting\` what waits, \`maxKept\` what is remembered.
 
-Behind each key stands what it takes, what it is when it is not given, and the version that had it first.
+Each key is followed by its type, its default, and the first version that has it.
 `;
 
 interface Entry {
@@ -36,7 +34,7 @@ interface Entry {
   readonly text: string;
 }
 
-/** docs/configuration.md */
+/** docs/reference/configuration.md */
 export function configurationPage(): string {
   const services = new Map([...CONFIGS.keys()].map((service) => [service, entriesOf(service)] as const));
   const all = [...services.values()];

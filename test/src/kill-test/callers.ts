@@ -1,4 +1,4 @@
-import { ActionCode, type ActionResult, AttachState, type Device } from "@diskmesh/api/registry";
+import { ActionCode, type ActionResult, AttachState, type Device, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import { DomainError, NotFoundError } from "@diskmesh/domain";
 import { fillRange, isZero } from "../mesh/device-files.js";
 import type { TestMesh } from "../mesh/test-mesh.js";
@@ -43,6 +43,12 @@ const PURGED = { told: "unsettled", purged: true } as const;
  * registry leaves it open whether the last one counted.
  */
 export class HostCaller {
+  /**
+   * The registry has forgotten the host's devices, with the sessions that an operator decided on after a restore. The
+   * operator decides on them again.
+   */
+  #isForgotten = false;
+
   constructor(
     private readonly mesh: Pick<TestMesh, "clients" | "device">,
     private readonly account: Account,
@@ -103,6 +109,7 @@ export class HostCaller {
     const { hostId } = this;
     const devices = this.account.of(hostId);
     for (const device of devices) Object.assign(device, PURGED);
+    this.#isForgotten = true;
     await this.#answer(() => this.mesh.clients.registry.purgeHost({ hostId }), devices);
   }
 
@@ -151,6 +158,7 @@ export class HostCaller {
         return;
       }
       if (code !== ActionCode.E_TRY_AGAIN) return;
+      if (this.#isForgotten && result?.message.includes("DecideUnknownDisks")) await this.#decideUnknown();
       for (const device of devices) device.told = "leaving";
       await this.#compare(devices);
       if (!patient || isOver()) return;
@@ -160,6 +168,11 @@ export class HostCaller {
         );
       await pause(RETRY_MS);
     }
+  }
+
+  async #decideUnknown(): Promise<void> {
+    const decided = { hostId: this.hostId, verdict: UnknownDiskVerdict.REGISTRY };
+    await persistently(this.calls, () => this.mesh.clients.fleet.decideUnknownDisks(decided));
   }
 
   /** Nobody asked to keep anything: what was in operation and left is zeros, on the file itself. */

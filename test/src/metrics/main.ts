@@ -4,4 +4,4 @@ import { repositoryFolder } from "../repository-folder.js";
 import { metricsPage } from "./page.js";
 
 mkdirSync(join(repositoryFolder, "docs"), { recursive: true });
-writeFileSync(join(repositoryFolder, "docs/metrics.md"), metricsPage());
+writeFileSync(join(repositoryFolder, "docs/reference/metrics.md"), metricsPage());

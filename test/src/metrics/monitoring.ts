@@ -20,7 +20,7 @@ export function alertsIn(): readonly Alert[] {
 
 /** The commands of each alert's paragraph in the runbook. */
 export function runbookSections(): ReadonlyMap<string, readonly string[]> {
-  const text = readFileSync(join(repositoryFolder, "docs/runbook.md"), "utf8");
+  const text = readFileSync(join(repositoryFolder, "docs/operate/runbook.md"), "utf8");
   return new Map(
     text
       .split(/^## /m)

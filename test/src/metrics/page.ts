@@ -23,22 +23,22 @@ export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Ma
 
 const ALERTS_HEAD = `## Alerts
 
-promtool runs every rule of \`deploy/monitoring/alerts.yml\` on synthetic series. Beside that, tests make faults on a mesh of real
-processes, scrape all of them, and have Prometheus's code evaluate the rules on what they told, by a clock that is
+promtool runs every rule of \`deploy/monitoring/alerts.yml\` on synthetic series. Tests also make faults on a mesh of real
+processes, scrape all of them, and have Prometheus's code evaluate the rules on the samples, by a clock that is
 ${FASTER.toLocaleString("en")} times as fast: exactly these alerts fire, and no other is about to.
 `;
 
 const HEAD = `# Metrics
 
-Made from the code by \`npm run metrics\`; do not edit it. README.md ("Metrics and traces") says how to read them, and
+Made from the code by \`npm run metrics\`; do not edit it. [monitoring](../operate/monitoring.md) says how to read them, and
 \`deploy/monitoring/\` has alert rules, their runbook and a dashboard.
 
-Names are as Prometheus has them; an OTLP receiver gets OpenTelemetry's name, which stands behind in brackets. Histograms are
-in \`_bucket\`, \`_sum\` and \`_count\`. No label takes whatever somebody writes: its values are listed, or bounded as said; an
-instrument keeps 2,000 combinations of them at most.
+Names are Prometheus's. The name in brackets is OpenTelemetry's, which an OTLP receiver gets. Histograms have \`_bucket\`, \`_sum\`
+and \`_count\`. No label takes free text: its values are listed, or bounded as stated. An instrument keeps 2,000 combinations of
+label values at most.
 `;
 
-/** docs/metrics.md */
+/** docs/reference/metrics.md */
 export function metricsPage(): string {
   return [...sections(), alertsSection()].join("\n");
 }

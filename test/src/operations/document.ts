@@ -13,12 +13,18 @@ export interface Step {
 const FENCE = /^( *)```(\w*)$/;
 const ON = /^# on (.+)$/;
 
-/**
- * The steps of a Markdown document. Each part of a block begins with `# on MACHINE...`, and a block of `text` that follows
- * a block of `sh` is what that prints.
- */
-export function stepsOf(markdown: string): readonly Step[] {
-  const steps: Step[] = [];
+/** A block of `sh`, with the block of `text` right behind it. */
+export interface TypedBlock {
+  /** The line where the block begins. */
+  readonly line: number;
+  readonly section: string;
+  readonly content: string;
+  readonly expected: string | undefined;
+}
+
+/** The blocks of `sh` of a Markdown document; a block of `text` that follows one is what that prints. */
+export function typedBlocks(markdown: string): readonly TypedBlock[] {
+  const blocks: TypedBlock[] = [];
   const lines = markdown.split("\n");
   let section = "";
   let mayBeExpected = false;
@@ -32,16 +38,22 @@ export function stepsOf(markdown: string): readonly Step[] {
     }
     const end = lines.findIndex((line, at) => at > index && line === `${indent}\`\`\``);
     if (end < 0) throw new Error(`line ${index + 1}: this block has no end`);
-    const content = lines.slice(index + 1, end).map((line) => line.slice(indent.length));
-    const last = steps.at(-1);
-    if (language === "sh")
-      steps.push({ line: index + 2, section, parts: partsOf(content, index + 2), expected: undefined });
-    else if (language === "text" && mayBeExpected && last)
-      steps[steps.length - 1] = { ...last, expected: content.join("\n") };
+    const inside = lines.slice(index + 1, end).map((line) => line.slice(indent.length));
+    const content = inside.join("\n");
+    const last = blocks.at(-1);
+    if (language === "sh") blocks.push({ line: index + 2, section, content, expected: undefined });
+    else if (language === "text" && mayBeExpected && last) blocks[blocks.length - 1] = { ...last, expected: content };
     mayBeExpected = language === "sh";
     index = end;
   }
-  return steps;
+  return blocks;
+}
+
+/** The steps of a Markdown document, each part of which begins with `# on MACHINE...`. */
+export function stepsOf(markdown: string): readonly Step[] {
+  return typedBlocks(markdown).map(({ line, section, content, expected }) => {
+    return { line, section, parts: partsOf(content.split("\n"), line), expected };
+  });
 }
 
 function partsOf(lines: readonly string[], firstLine: number): Step["parts"] {

@@ -1,4 +1,4 @@
-/** Puts up the machines of docs/operations.md in a network of its own, and does there what it is asked: see cut-off.ts. */
+/** Puts up the machines of docs/operate in a network of its own, and does there what it is asked: see cut-off.ts. */
 import { answerQuestions } from "../namespaces/asked-program.js";
 import { Network } from "../namespaces/network.js";
 import { AwayScene } from "./away-scene.js";

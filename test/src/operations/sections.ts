@@ -12,8 +12,23 @@ import type { DocumentedMesh } from "./documented-mesh.js";
 import type { Machine } from "./machine.js";
 import { isLetIn, shownSerial } from "./tls-asked.js";
 
-/** docs/operations.md. */
-export const document = readFileSync(join(repositoryFolder, "docs/operations.md"), "utf8");
+/** The pages of docs/operate that are typed, in their order: each stands on those before it. */
+const PAGES = [
+  "install",
+  "services",
+  "first-disk",
+  "backup-and-restore",
+  "certificates",
+  "hosts-and-drives",
+  "processes",
+  "monitoring",
+  "when-a-part-is-away",
+];
+
+/** The text of these pages. */
+export const document = PAGES.map((name) =>
+  readFileSync(join(repositoryFolder, `docs/operate/${name}.md`), "utf8"),
+).join("\n");
 
 /** The steps by section, in the document's order. */
 const steps = new Map<string, Step[]>();
@@ -38,7 +53,7 @@ const AFTERWARDS: Readonly<Record<string, (mesh: DocumentedMesh) => Promise<void
     for (const other of ["disk-agent-host-1", "director"])
       expect(await isLetIn(asked, pkiFiles(mesh, other)), `${other} as a server of the cluster`).to.equal(false);
   },
-  "Certificates: renewing, revoking, replacing the authority": async (mesh) => {
+  "Replace the authority": async (mesh) => {
     const servers = [
       ["control-1", 4222, "nats-control-1"],
       ["control-2", 7010, "director"],
@@ -53,7 +68,7 @@ const AFTERWARDS: Readonly<Record<string, (mesh: DocumentedMesh) => Promise<void
       await eventually(async () => expect(await shownSerial(asked, files), holder).to.equal(wanted));
     }
   },
-  "Adding a host": (mesh) => plugIn(mesh.machine("host-4"), 3),
+  "Add a host": (mesh) => plugIn(mesh.machine("host-4"), 3),
 };
 
 /** The TLS files of a holder, as `admin` keeps them. */

@@ -50,6 +50,27 @@ describe("vendor passthru, a call", () => {
       expect(long.status).to.equal(413);
     });
 
+    it("a version or an answer that it does not have -> 406, with the versions that it has", async () => {
+      const status = async (headers: Record<string, string>): Promise<number> =>
+        (await scene.send("GET", `${B}/str`, undefined, headers)).status;
+      const VERSION = "x-openstack-ironic-api-version";
+      for (const version of ["1.116", "1.0", "2.1", "1", "new"])
+        expect(await status({ [VERSION]: version }), version).to.equal(406);
+      for (const version of ["1.1", "1.115", "latest"])
+        expect(await status({ [VERSION]: version }), version).to.equal(200);
+      for (const accept of ["text/html", "application/json;q=0", "text/*, image/png"])
+        expect(await status({ accept }), accept).to.equal(406);
+      for (const accept of ["*/*", "text/html, application/*;q=0.1", "application/json; charset=utf-8"])
+        expect(await status({ accept }), accept).to.equal(200);
+      const refused = await scene.send("GET", "/v1/nodes", undefined, { [VERSION]: "1.116" });
+      expect(refused.status).to.equal(406);
+      expect(refused.headers).to.include({
+        "x-openstack-ironic-api-minimum-version": "1.1",
+        "x-openstack-ironic-api-maximum-version": "1.115",
+      });
+      expect((await scene.send("GET", "/v1", undefined, { [VERSION]: "1.116" })).status).to.equal(200);
+    });
+
     it("the listing -> methods by name, with schemas, a driver's without locks", async () => {
       const ofNode = JSON.parse((await scene.send("GET", `${B}/methods`)).body);
       expect(ofNode.second_method).to.deep.include({
@@ -62,6 +83,9 @@ describe("vendor passthru, a call", () => {
         scope: "call",
       });
       expect(ofNode.login.args_schema.properties.password).to.deep.equal({ type: "string", writeOnly: true });
+      expect(ofNode)
+        .to.include.keys("sample.shared_name", "misbehaving.shared_name")
+        .and.not.have.property("shared_name");
       expect(ofNode.lower.http_methods).to.deep.equal(["GET", "HEAD"]);
       const ofDriver = JSON.parse((await scene.send("GET", `${C}/methods`)).body);
       expect(ofDriver).to.have.property("d_echo");
@@ -113,6 +137,14 @@ describe("vendor passthru, a call", () => {
         const { lastError: told, holder } = await scene.vendors.getNode({ nodeId: NODE });
         expect([told, holder]).to.deep.equal([lastError ?? "", undefined]);
       });
+
+    it("arguments that HTTPS does not take -> not taken either", async () => {
+      let deep: JsonObject = {};
+      for (let depth = 0; depth < 25; depth++) deep = { a: deep };
+      await rejection(call("echo", deep), InvalidArgumentError, "nested too deeply: the limit is 25");
+      await rejection(call("echo", { a: "x".repeat(1_100_000) }), InvalidArgumentError, "limit of 1048576 bytes");
+      await rejection(call("echo", { a: Number.NaN }), InvalidArgumentError, "a is NaN");
+    });
 
     it("what the method of a task answered -> its result", async () => {
       const outcome = await call("second_method", { bar: "x" }, { wait: true });

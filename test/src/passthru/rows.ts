@@ -126,6 +126,21 @@ export const ROWS: readonly Row[] = [
       json: echoed("POST", { [name]: "z" }),
     }),
   ),
+  row("a name that two drivers have", ["POST", `${B}/shared_name`], 400, {
+    error: E("Several drivers have a method shared_name: call sample.shared_name or misbehaving.shared_name"),
+  }),
+  row("a name that two drivers have, of one of them", ["POST", `${B}/misbehaving.shared_name`], 200, {
+    json: "misbehaving",
+  }),
+  row("a name that one driver has, of another one", ["POST", `${B}?method=misbehaving.echo`], 400, {
+    error: E('No handler for method "misbehaving.echo"'),
+  }),
+  row("an integer that has lost digits", ["POST", `${B}/echo`, '{"a":[9007199254740993]}'], 400, {
+    ...HTTP,
+    error: E(
+      "The arguments cannot be passed on: a.0 is an integer of 2^53 or more, which may have lost digits: give it as a text",
+    ),
+  }),
   row("a slash at the end", ["POST", `${B}/?method=echo`, KW], 200, { ...HTTP, json: echoed("POST", KW) }),
   row("a node that nobody knows", ["POST", "/v1/nodes/nobody/vendor_passthru/echo"], 404, {
     error: E("Node nobody could not be found."),

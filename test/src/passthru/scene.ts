@@ -33,6 +33,10 @@ export interface PassthruOptions {
   readonly agentDrivers: readonly DriverEntry[];
   /** The methods of each node, once its drivers are there. */
   readonly methods: readonly string[];
+  /** The director's limit for a request; long by default, since a busy machine answers late. */
+  readonly requestTimeoutMs?: number;
+  /** The limit of each driver of the agents. */
+  readonly maxConcurrentCalls?: number;
 }
 
 /** A mesh whose hosts are nodes with drivers, for the tests of a `describe`, and the ways to call their methods. */
@@ -51,10 +55,24 @@ export class PassthruScene {
     return scene;
   }
 
-  async #start({ hosts, directorDrivers, agentDrivers, methods }: PassthruOptions): Promise<void> {
+  async #start(options: PassthruOptions): Promise<void> {
+    const {
+      hosts,
+      directorDrivers,
+      agentDrivers,
+      methods,
+      requestTimeoutMs = 120_000,
+      maxConcurrentCalls = 64,
+    } = options;
     this.#port = await freePort();
     const http = { listen: { port: this.#port }, users: await httpUsers(USERS) };
-    const limits = { ...DRIVER_LIMITS, maxTurnProcessorMs: 300, syncTimeoutMs: 100_000, restart: RESTART };
+    const limits = {
+      ...DRIVER_LIMITS,
+      maxConcurrentCalls,
+      maxTurnProcessorMs: 300,
+      syncTimeoutMs: 100_000,
+      restart: RESTART,
+    };
     this.mesh = await TestMesh.start(
       wholeFleet({
         hosts,
@@ -62,7 +80,7 @@ export class PassthruScene {
         deviceSizeBytes: MIB_BYTES,
         overrides: {
           "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
-          director: { http, drivers: directorDrivers, tuning: { http: { requestTimeoutMs: 120_000 } } },
+          director: { http, drivers: directorDrivers, tuning: { http: { requestTimeoutMs } } },
           "disk-agent": { drivers: agentDrivers, tuning: { drivers: limits } },
         },
       }),

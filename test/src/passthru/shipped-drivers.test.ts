@@ -66,7 +66,7 @@ describe("vendor passthru, drivers for any host", () => {
     );
   });
 
-  it("the stock client -> lists and calls methods of nodes and drivers as README shows", async function () {
+  it("the stock client -> lists and calls methods of nodes and drivers as docs/guides/drivers.md shows", async function () {
     if (!programs().has("baremetal")) skipBecause(this, "baremetal (PyPI python-ironicclient) is not on PATH");
     const env = {
       PATH: process.env.PATH,
@@ -76,7 +76,7 @@ describe("vendor passthru, drivers for any host", () => {
       OS_ENDPOINT: `https://127.0.0.1:${scene.http("admin").port}`,
       OS_CACERT: scene.mesh.certificates.files("operator").caFile,
     };
-    const shown = shownCommands(readFileSync(join(repositoryFolder, "README.md"), "utf8"));
+    const shown = shownCommands(readFileSync(join(repositoryFolder, "docs/guides/drivers.md"), "utf8"));
     expect(shown.map(({ command }) => command.split(" ").slice(0, 3).join(" "))).to.include.members([
       "node passthru list",
       "node passthru call",
@@ -87,7 +87,7 @@ describe("vendor passthru, drivers for any host", () => {
       const words = command.replaceAll("host-1-d1", "host-1-device-1").split(" ");
       const { stdout, stderr } = await promisify(execFile)("baremetal", words, { env }).catch((error) => error);
       const said = linesOf(`${stdout}${stderr}`);
-      // The node under test has more methods than README shows.
+      // The node under test has more methods than the page shows.
       for (const line of linesOf(output)) expect(said, command).to.include(line);
       // Python may have warnings of its own.
       if (output === "") expect(linesOf(stdout), command).to.deep.equal([]);

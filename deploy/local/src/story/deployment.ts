@@ -22,7 +22,7 @@ instance_groups:
   azs: [${AZS.join(", ")}]
 `;
 
-/** The cloud config that the deployment needs. */
+/** Updates the cloud config that the deployment needs. */
 export async function updateCloudConfig(scene: Scene): Promise<string> {
   const config = await waitFor(scene, "the director to take the cloud config", async () => {
     return (await scene.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG })).config;
@@ -30,7 +30,7 @@ export async function updateCloudConfig(scene: Scene): Promise<string> {
   return `version ${config.configId}: azs ${AZS.join(", ")}, disk type ${DISK_POOL}`;
 }
 
-/** Two instances, each on a host of its own. */
+/** Deploys two instances, each on a host of its own. */
 export async function deploy(scene: Scene): Promise<[Instance, Instance]> {
   await runTask(scene, `deployment ${DEPLOYMENT}`, () =>
     scene.clients.deployments.deploy({ manifest: MANIFEST, wait: true }),
@@ -46,7 +46,7 @@ export async function deploy(scene: Scene): Promise<[Instance, Instance]> {
   return [first, second];
 }
 
-/** How the story calls an instance. The fleet CPI's agents carry their host's id. */
+/** Describes an instance in the story. The fleet CPI's agents have their host's id. */
 export function describeInstance(instance: Instance): string {
   return `${instance.group}/${instance.index} on ${instance.agentId}`;
 }

@@ -22,7 +22,7 @@ const DISK_SIZE_BYTES = 64 * MIB_BYTES;
 const CHUNK_BYTES = MIB_BYTES;
 const NBD_TIMEOUT_MS = 20_000;
 
-/** The disk as the director knows it; undefined when there is none. */
+/** Returns the disk as the director knows it; undefined when there is none. */
 export async function findDisk(scene: Scene): Promise<DynamicDisk | undefined> {
   const { disk } = await waitFor(scene, `disk ${DISK_NAME}`, async () => {
     try {
@@ -35,7 +35,7 @@ export async function findDisk(scene: Scene): Promise<DynamicDisk | undefined> {
   return disk;
 }
 
-/** Makes the disk if there is none, and attaches it to the instance's VM. */
+/** Creates the disk if there is none, and attaches it to the instance's VM. */
 export async function provideDisk(scene: Scene, instance: Instance): Promise<DynamicDisk> {
   const request = {
     diskName: DISK_NAME,
@@ -53,28 +53,25 @@ export async function provideDisk(scene: Scene, instance: Instance): Promise<Dyn
   return disk;
 }
 
-/** Takes the disk away from whatever VM has it. */
+/** Detaches the disk from its VM, if any. */
 export async function detachDisk(scene: Scene): Promise<void> {
   await runTask(scene, `detach ${DISK_NAME}`, () =>
     scene.clients.disks.detachDisk({ diskName: DISK_NAME, wait: true }),
   );
 }
 
-/** Where an instance's programs find the disk: the link that its agent made. */
+/** Returns the link by which an instance's programs find the disk; its agent makes it. */
 export function linkOf(layout: MeshLayout, agentId: string, diskCid: string): string {
   return join(layout.dataFolder(agentName(agentId)), "data/dynamic_disks", diskCid);
 }
 
-/** What was written, and the connection by which it was. */
+/** Checksum of the written data, and the connection that wrote it. */
 export interface Written {
   readonly checksum: string;
   readonly client: NbdClient;
 }
 
-/**
- * Writes bytes that nobody can guess, as a program of the instance would, and puts them onto the devices. The caller
- * disconnects.
- */
+/** Writes random bytes like a program of the instance, and flushes them to the devices. The caller disconnects. */
 export function writeData(scene: Scene, link: string): Promise<Written> {
   const data = randomData(DATA_BYTES);
   return overNbd(scene, link, async (client) => {
@@ -85,7 +82,7 @@ export function writeData(scene: Scene, link: string): Promise<Written> {
   });
 }
 
-/** Checksum of what the disk holds now where `writeData` wrote. */
+/** Returns the checksum of the disk's contents where `writeData` wrote. */
 export function checksumOf(scene: Scene, link: string): Promise<string> {
   return overNbd(scene, link, async (client) => {
     const hash = createHash("sha256");
@@ -96,13 +93,12 @@ export function checksumOf(scene: Scene, link: string): Promise<string> {
   });
 }
 
-/** Ends a connection, also one whose server is gone or does not answer. */
+/** Ends a connection, even when its server is gone or does not answer. */
 export async function disconnectNbd(client: NbdClient): Promise<void> {
   await withinTime("an NBD disconnect", client.disconnect()).catch(() => {});
 }
 
-// From the start again when the connection breaks: an agent that was started again serves the disk as soon as the
-// registry has given it a session.
+// Starts again when the connection breaks: a restarted agent serves the disk once the registry has given it a session.
 function overNbd<T>(scene: Scene, link: string, work: (client: NbdClient) => Promise<T>): Promise<T> {
   return waitFor(scene, `the disk at ${link}`, async () => {
     let client: NbdClient | undefined;
@@ -121,7 +117,7 @@ async function withinTime<T>(what: string, work: Promise<T>): Promise<T> {
   const late = sleep(NBD_TIMEOUT_MS, undefined, { signal: done.signal }).then(() => {
     throw new TimeoutError(`${what} took longer than ${NBD_TIMEOUT_MS / 1000} s`);
   });
-  // Its rejection when the work is faster is of no interest.
+  // The rejection does not matter when the work was faster.
   late.catch(() => {});
   try {
     return await Promise.race([work, late]);

@@ -6,14 +6,14 @@ import { type Scene, waitFor } from "./scene.js";
 
 const PAGE_SIZE = 100;
 
-/** AddHost for every host. */
+/** Calls AddHost for every host. */
 export async function addHosts(scene: Scene): Promise<string> {
   const told: string[] = [];
   for (const { hostId } of HOSTS) {
     const code = await waitFor(scene, `${hostId} to register`, async () => {
       const { result } = await scene.clients.registry.addHost({ hostId });
       if (result?.code === ActionCode.S_OK || result?.code === ActionCode.S_ALREADY) return result.code;
-      // Its agent has not registered yet, or not since an earlier run.
+      // The host's agent has not registered yet, or not since an earlier run.
       if (result?.code === ActionCode.E_NOT_FOUND || result?.code === ActionCode.E_TRY_AGAIN) return undefined;
       throw new InvalidStateError(`AddHost ${hostId}: ${result?.code} ${result?.message}`);
     });
@@ -22,7 +22,7 @@ export async function addHosts(scene: Scene): Promise<string> {
   return told.join(", ");
 }
 
-/** Until the agents hold every device. */
+/** Waits until the agents hold every device. */
 export async function devicesAttached(scene: Scene): Promise<string> {
   let missing: Device[] = [];
   const what = () => `all devices to be ATTACHED: ${missing.map(describeState).join("; ")}`;
@@ -39,7 +39,7 @@ export async function devicesAttached(scene: Scene): Promise<string> {
   return `${devices.length} devices; tablet generation ${first?.tabletGeneration}, device generations ${perHost.join(", ")}`;
 }
 
-/** Until no device holds unknown bytes: only then disks are made of them. */
+/** Waits until no device holds unknown bytes, because disks are created only on such devices. */
 export async function devicesErased(scene: Scene): Promise<string> {
   const devices = await waitFor(scene, "free devices to be erased", async () => {
     const found = await listDevices(scene);

@@ -9,7 +9,7 @@ import { type Scene, waitFor } from "./scene.js";
 const BLOCK = Buffer.alloc(4096, "late");
 const REFUSAL_TIMEOUT_MS = 10_000;
 
-/** What a host held while a disk was published to it: all it needs to write to the disk's first device. */
+/** Data of a host that a disk is published to, sufficient to write to the disk's first device. */
 export interface Session {
   readonly diskId: string;
   readonly sessionNumber: number;
@@ -18,7 +18,7 @@ export interface Session {
   readonly deviceHostId: string;
 }
 
-/** The session in which a disk is published now. */
+/** Returns the disk's present session. */
 export function currentSession(scene: Scene, diskId: string): Promise<Session> {
   return waitFor(scene, `the session of disk ${diskId}`, async () => {
     const { disk } = await scene.clients.registry.getDisk({ diskId });
@@ -30,7 +30,7 @@ export function currentSession(scene: Scene, diskId: string): Promise<Session> {
   });
 }
 
-/** A program that kept its connection open writes once more; answers how that was refused. */
+/** Writes once more on a connection that was kept open; returns the refusal. */
 export async function writeLateByNbd(client: NbdClient): Promise<string> {
   const write = client.write(0, BLOCK).then(
     () => undefined,
@@ -43,7 +43,10 @@ export async function writeLateByNbd(client: NbdClient): Promise<string> {
   return refusal;
 }
 
-/** The host's agent itself writes in the session that it had; answers why the device refused. Throws when it did not. */
+/**
+ * Writes from the host's agent in its former session; returns the device's refusal. Throws when the write was not
+ * refused.
+ */
 export async function writeLateBySession(layout: MeshLayout, session: Session): Promise<string> {
   const client = createClient(DiskAgentServiceDefinition, {
     address: layout.agentAddress(session.deviceHostId),

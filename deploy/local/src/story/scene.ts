@@ -7,19 +7,19 @@ import type { MeshLayout } from "../layout.js";
 const POLL_MS = 50;
 const WAIT_TIMEOUT_MS = 60_000;
 
-/** What the steps of the story work with. */
+/** Dependencies of the story's steps. */
 export interface Scene {
   readonly layout: MeshLayout;
   readonly clients: OperatorClients;
-  /** The launcher is stopping. */
+  /** Aborts when the launcher is stopping. */
   readonly signal: AbortSignal;
-  /** How often a process of the mesh was started again so far. */
+  /** Returns the number of restarts of the mesh's processes so far. */
   readonly restarts: () => number;
 }
 
 /**
- * Asks until there is an answer. Errors that may pass are met by asking again, until `timeoutMs`; `what` names what is
- * waited for, as it is when the time is over.
+ * Repeats a query until it returns a result, and retries errors that may pass, until `timeoutMs`. `what` names the
+ * awaited state for the timeout's message.
  */
 export async function waitFor<T>(
   scene: Scene,
@@ -47,8 +47,8 @@ export async function waitFor<T>(
 }
 
 /**
- * Starts a task and waits for its end. A task that failed while a process of the mesh was down is started again: every
- * task of the story converges.
+ * Runs a task to its end. Restarts a task that failed while a process of the mesh was down, because every task of the
+ * story is idempotent.
  */
 export async function runTask(
   scene: Scene,

@@ -15,8 +15,8 @@ import { type Scene, waitFor } from "./scene.js";
 export type Tell = <T>(title: string, step: () => Promise<T>, describe: (result: T) => string) => Promise<T>;
 
 /**
- * A disk is provided for an instance on one host, written, taken away, and found again, unharmed, by an instance on
- * another host. Runs again on the state of an earlier run. Answers the instance that has no disk in the end.
+ * Provides a disk for an instance on one host, writes it, detaches it, and finds its data unchanged from an instance on
+ * another host. Can run again on the state of an earlier run. Returns the instance without a disk at the end.
  */
 export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
   const same = (text: string) => text;
@@ -37,7 +37,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
     (made) => `${made.diskName} for ${describeInstance(one)}`,
   );
   const link = linkOf(scene.layout, one.agentId, disk.diskCid);
-  // Until the new bytes are all there, nobody knows what the disk holds.
+  // The checksum is unknown until all new bytes are written.
   await rm(checksumFile(scene.layout), { force: true });
   const { client, checksum } = await tell(
     "16 MiB written",
@@ -74,7 +74,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
   }
 }
 
-// What an earlier run left is neither lost nor in the way.
+// Keeps an earlier run's disk, and moves it out of the way.
 async function findEarlierDisk(scene: Scene, tell: Tell, instances: readonly Instance[]): Promise<void> {
   const disk = await findDisk(scene);
   if (!disk || disk.instanceId === "") return;

@@ -32,6 +32,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   cancel: async () => (await import("./director/cancel.js")).cancel,
   resume: async () => (await import("./director/resume.js")).resume,
   passthru: async () => (await import("./passthru.js")).passthru,
+  driver: async () => (await import("./driver.js")).driver,
   backup: async () => (await import("./backup.js")).backup,
   restore: async () => (await import("./restore.js")).restore,
   verify: async () => (await import("./verify.js")).verify,

@@ -7,11 +7,11 @@ import { UsageError } from "../exit-codes.js";
 import { type Columns, short } from "../output.js";
 import { followTask } from "../task-run.js";
 
-const COLUMNS: Columns<PublishedMethod> = {
+export const METHOD_COLUMNS: Columns<Omit<PublishedMethod, "argsSchema" | "exclusiveLock">> = {
   method: ({ name }) => name,
   verbs: ({ httpMethods }) => httpMethods.join(" "),
   "": ({ async }) => (async ? "a task" : ""),
-  scope: ({ scope }) => short(scope),
+  scope: ({ scope }) => short(scope).toLowerCase(),
   driver: ({ driver }) => driver,
   description: ({ description }) => description,
 };
@@ -32,10 +32,10 @@ export const passthru: Action = {
     const target = targetOf(typed);
     if (method === "") {
       const { methods } = await mesh.passthru.listMethods({ target });
-      output.list(COLUMNS, methods, "no methods");
+      output.list(METHOD_COLUMNS, methods, "no methods");
       return;
     }
-    const args = await argsOf(call);
+    const args = await argumentsOf(call);
     const httpMethod = textOption(options, "verb").toUpperCase();
     const wait = options.wait !== false;
     const { outcome } = await mesh.passthru.callMethod(
@@ -54,17 +54,22 @@ function targetOf(typed: string): MethodTarget {
   throw new UsageError(`${quoted(typed)} is neither node/HOST-ID nor driver/NAME`);
 }
 
-async function argsOf({ options }: ActionCall): Promise<JsonObject> {
+/** Returns the JSON object of `--args` or `--args-file`. */
+export async function argumentsOf({ options }: ActionCall): Promise<JsonObject> {
   const [json, file] = [textOption(options, "args"), textOption(options, "argsFile")];
   if (json !== "" && file !== "") throw new UsageError("give --args or --args-file, not both");
-  const source = file === "" ? json || "{}" : await read(file);
+  return objectOf("arguments", file === "" ? json : await read(file));
+}
+
+/** Returns the JSON object that a text is; an empty text is an empty one. */
+export function objectOf(what: string, source: string): JsonObject {
   try {
-    const args: unknown = JSON.parse(source);
-    if (isJsonObject(args)) return args;
+    const value: unknown = JSON.parse(source || "{}");
+    if (isJsonObject(value)) return value;
   } catch {
     // The value is not shown, because it may be a secret.
   }
-  throw new UsageError('the arguments are no JSON object, such as {"seconds": 30}');
+  throw new UsageError(`the ${what} are no JSON object, such as {"seconds": 30}`);
 }
 
 async function read(file: string): Promise<string> {

@@ -48,6 +48,10 @@ export class MemoryCloud {
   readonly brokenCpis = new Set<string>();
   /** createVm and createDisk find what they made before. */
   findsByToken = true;
+  /** The VM near which each disk was to be made; empty for none. */
+  readonly nearVms: string[] = [];
+  /** CIDs that the next calls give, by method, also where another thing has them. */
+  readonly cidsToGive = new Map<keyof Cpi, string>();
   /** createVm takes nothing less than a stemcell, cloud properties and networks. */
   needsVmSpec = false;
   /** Written to the log of each call. */

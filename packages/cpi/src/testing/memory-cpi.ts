@@ -51,7 +51,7 @@ export class MemoryCpi implements Cpi {
   }
 
   createVm(vm: NewVm, call: CpiCall): Promise<Vm> {
-    const vmCid = `vm-${vm.agentId}${this.#another()}`;
+    const vmCid = this.cloud.cidsToGive.get("createVm") ?? `vm-${vm.agentId}${this.#another()}`;
     return this.#act("createVm", vmCid, call, () => {
       const agentId = this.cloud.vms.get(vmCid)?.agentId ?? this.#freeAgent(vm);
       this.cloud.vms.set(vmCid, { vmCid, agentId, cpi: this.name, request: vm, metadata: {} });
@@ -91,8 +91,9 @@ export class MemoryCpi implements Cpi {
   }
 
   createDisk({ sizeMib, cloudProperties, vmCid: near, token }: NewDisk, call: CpiCall): Promise<string> {
-    const diskCid = `disk-${token || randomUUID()}${this.#another()}`;
+    const diskCid = this.cloud.cidsToGive.get("createDisk") ?? `disk-${token || randomUUID()}${this.#another()}`;
     return this.#act("createDisk", diskCid, call, () => {
+      this.cloud.nearVms.push(near);
       if (near !== "") this.#vm(near);
       if (!(sizeMib > 0 && sizeMib <= MAX_SIZE_MIB)) throw new InvalidArgumentError("size_mib is out of range");
       if (this.cloud.disks.has(diskCid)) return diskCid;
@@ -158,7 +159,8 @@ export class MemoryCpi implements Cpi {
   updateDisk(diskCid: string, sizeMib: number, cloudProperties: JsonObject, call: CpiCall): Promise<string> {
     return this.#act("updateDisk", diskCid, call, () => {
       const disk = this.#detachedDisk(diskCid);
-      const updated = { ...disk, diskCid: `${diskCid}u`, sizeMib, cloudProperties };
+      const updatedCid = this.cloud.cidsToGive.get("updateDisk") ?? `${diskCid}u`;
+      const updated = { ...disk, diskCid: updatedCid, sizeMib, cloudProperties };
       this.cloud.disks.delete(diskCid);
       this.cloud.disks.set(updated.diskCid, updated);
       return updated.diskCid;
@@ -185,7 +187,7 @@ export class MemoryCpi implements Cpi {
   snapshotDisk(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<string> {
     return this.#act("snapshotDisk", diskCid, call, () => {
       this.#disk(diskCid);
-      const snapshotCid = `snap-${randomUUID()}`;
+      const snapshotCid = this.cloud.cidsToGive.get("snapshotDisk") ?? `snap-${randomUUID()}`;
       this.cloud.snapshots.set(snapshotCid, { diskCid, metadata });
       return snapshotCid;
     });

@@ -5,7 +5,7 @@ interface Timer {
   readonly action: () => void;
 }
 
-/** A clock that stands still until it is told to advance, for tests. */
+/** A clock for tests that advances only on request. */
 export class ManualClock implements Clock {
   #elapsedMs = 0;
   readonly #timers = new Set<Timer>();
@@ -27,7 +27,7 @@ export class ManualClock implements Clock {
   }
 
   afterTurn(action: () => void): void {
-    // A tick that is queued among microtasks comes after all of them.
+    // A tick queued from a microtask runs after all microtasks.
     queueMicrotask(() => process.nextTick(action));
   }
 
@@ -35,16 +35,16 @@ export class ManualClock implements Clock {
     return sleep(this, ms, signal);
   }
 
-  /** How many sleep now, or wait to be called back. */
+  /** Number of pending sleeps and callbacks. */
   get sleepers(): number {
     return this.#timers.size;
   }
 
-  /** Lets time pass, waking sleepers in the order of their times; what they start runs between the steps. */
+  /** Advances the time and wakes sleepers in the order of their times. Code that they start runs between the steps. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.#elapsedMs + ms;
     for (;;) {
-      // Setting a macrotask apart lets everything that was woken run to its next wait.
+      // A macrotask lets all woken code run to its next wait.
       await new Promise((resolve) => setImmediate(resolve));
       const [next] = [...this.#timers].sort((a, b) => a.atMs - b.atMs);
       if (!next || next.atMs > untilMs) break;
@@ -55,12 +55,14 @@ export class ManualClock implements Clock {
     this.#elapsedMs = untilMs;
   }
 
-  /** Advances by milliseconds, so that answers that take several turns of the event loop come in between. */
+  /**
+   * Advances in steps of a millisecond, so that answers that take several turns of the event loop arrive in between.
+   */
   async passTo(atMs: number): Promise<void> {
     while (this.#elapsedMs < atMs) await this.advance(1);
   }
 
-  /** Passes as much time as it takes. */
+  /** Advances until the condition holds. */
   async passUntil(happened: () => boolean, withinMs: number): Promise<void> {
     const untilMs = this.#elapsedMs + withinMs;
     while (!happened()) {

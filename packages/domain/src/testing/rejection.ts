@@ -1,9 +1,9 @@
-/** What tests may ask of an error whose class they do not say. */
+/** Fields that tests may read of an error without a given class. */
 type AnyError = Error & Readonly<Record<string, unknown>>;
 
 /**
- * The error that a promise is rejected with, or that a function throws or rejects with. It must be of class `kind`, and
- * its message must contain or match `says`; else the test fails, and hears what came instead.
+ * Returns the error that a promise is rejected with, or that a function throws or rejects with. The error must be of
+ * class `kind`, and its message must contain or match `says`; otherwise the test fails with the actual result.
  */
 export async function rejection<E extends Error = AnyError>(
   work: Promise<unknown> | (() => unknown),

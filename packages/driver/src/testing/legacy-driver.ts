@@ -1,7 +1,8 @@
 import type { JsonObject } from "@diskmesh/domain";
 
 /**
- * As drivers were before methods were declared.
+ * A driver of the former kind, before methods were declared.
+ *
  * @public loaded by its path
  */
 export default class LegacyDriver {

@@ -47,6 +47,10 @@ export default class SampleDriver extends BaseDriver {
     (kw, { httpMethod }) => ({ http_method: httpMethod, kw }),
   );
   lower = nodeMethod({ httpMethods: ["get", "head"], async: false, description: "in small letters" }, () => "lower");
+  shared_name = nodeMethod(
+    { httpMethods: ["POST"], async: false, description: "has the name of another driver's method" },
+    () => "sample",
+  );
   none = nodeMethod({ httpMethods: ["POST"], async: false, description: "answers nothing" }, () => undefined);
   str = nodeMethod({ httpMethods: ["GET"], async: false, description: "a text", scope: "read" }, () => "hello");
   empty = nodeMethod({ httpMethods: ["GET"], async: false, description: "an empty text" }, () => "");

@@ -1,4 +1,6 @@
-/** A process for tests: takes a folder, starts a program that outlives it, says so, and waits to be killed. */
+/**
+ * A process for tests: takes a folder's lock, starts a program that outlives it, reports that, and waits to be killed.
+ */
 import { spawn } from "node:child_process";
 import { FolderLock } from "../folder-lock.js";
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 
-/** How another program locks a file: all of it, or one byte, with each of the kinds of locks that Linux has. */
+/** Kinds of locks on Linux: "ofd byte" locks one byte, the others the whole file. */
 export type OutsiderLock = "flock" | "posix" | "ofd" | "ofd byte";
 
 const SCRIPT = `
@@ -21,11 +21,11 @@ except OSError as error:
 sys.stdin.read()
 `;
 
-/** Another program with a lock on a file, or one that did not get it, until it is let go. */
+/** Another program that holds a lock on a file, or failed to get it, until it is released. */
 export class Outsider implements AsyncDisposable {
   private constructor(
     private readonly process: ChildProcess,
-    /** "locked", or why not. */
+    /** Contains "locked", or the reason of the failure. */
     readonly said: string,
   ) {}
 

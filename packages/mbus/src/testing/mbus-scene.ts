@@ -7,31 +7,31 @@ import { type AgentMethod, AgentServer } from "../agent-server.js";
 import type { NatsConnection } from "../connection.js";
 import { TestServer } from "./test-server.js";
 
-/** Long beside what a busy machine makes a request wait: what is to fail at once fails in less than half of it. */
+/** Generous, because a busy machine delays requests: tests expect immediate failures in less than half of it. */
 export const timing = { requestTimeoutMs: 30_000, callTimeoutMs: 60_000, taskPollIntervalMs: 20 };
-/** Of the requests that the agent runs at once. */
+/** Limit of the bytes of requests that the agent runs at the same time. */
 export const RUNNING_SIZE_BYTES = 1024 * 1024;
-/** What the agent's method "trace" tells of its context. */
+/** Context key whose value the agent's method "trace" returns. */
 export const TRACE = createContextKey("trace of the test");
 
 export const until = (condition: () => boolean): Promise<boolean> => eventually(condition);
 
-/** A director and the agent of host-1, connected to a real nats-server that knows one more agent, host-2. */
+/** A director and the agent of host-1, connected to a real nats-server that has a second agent user, host-2. */
 export class MbusScene {
   server!: TestServer;
   director!: NatsConnection;
   agent!: NatsConnection;
   agentServer!: AgentServer;
   client!: AgentClient;
-  /** Arguments of the methods that refuse. */
+  /** Arguments passed to the failing methods. */
   readonly received: unknown[] = [];
   /** Methods whose call was cancelled. */
   aborted: string[] = [];
   #hangs = 0;
-  /** Ends the call that hangs. */
+  /** Ends the hanging call. */
   release = (): void => {};
 
-  /** One nats-server for all tests of a suite, an agent and a client for each. */
+  /** Shares one nats-server among all tests of a suite, with a new agent and client for each test. */
   static forAllTests(): MbusScene {
     const scene = new MbusScene();
     before(() => scene.#connect());
@@ -53,7 +53,7 @@ export class MbusScene {
     });
   }
 
-  /** What one connection subscribes to is not yet there for what another publishes. */
+  /** Waits until the agent's subscription has reached the server, so that requests of the other connection find it. */
   async agentReady(): Promise<void> {
     await eventually(() => this.client.call("host-1", "ping", [], { timeoutMs: 100 }));
   }
@@ -62,7 +62,7 @@ export class MbusScene {
     return until(() => this.#hangs > 0);
   }
 
-  /** Until the agent is asked how a long request goes: by then the client has heard that it runs. */
+  /** Waits until the agent is polled for a long request; by then the client knows that it runs. */
   async polled(): Promise<void> {
     let polls = 0;
     const spy = this.agent.subscribe("agent.host-1", ({ data }) => {
@@ -94,7 +94,7 @@ export class MbusScene {
   }
 
   #methods(): Record<string, AgentMethod> {
-    // As talkative as an agent can be.
+    // Repeats all arguments in its error.
     const refuse: AgentMethod["run"] = async (args) => {
       this.received.push(args);
       throw new Error(`cannot do it with ${JSON.stringify(args)}`);

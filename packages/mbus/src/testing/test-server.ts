@@ -18,7 +18,7 @@ export class TestServer {
     readonly certs: TestCertificates,
   ) {}
 
-  /** `certificate` is the server's own. */
+  /** Starts a server with the named certificate. */
   static async start(hostIds: readonly string[], certificate = "nats"): Promise<TestServer> {
     const certs = await testCertificates({ hostIds });
     const identities: Identity[] = [
@@ -30,7 +30,7 @@ export class TestServer {
     return new TestServer(await startNats({ folder: temporaryFolder(), certs: own, users }), certs);
   }
 
-  /** Connects as the holder of one of the certificates; closed with the server. */
+  /** Connects as the holder of the named certificate. The connection is closed with the server. */
   async connect(name: string): Promise<NatsConnection> {
     const connection = await connectNats({
       servers: [this.nats.address],

@@ -1,21 +1,23 @@
 import { type Identity, TimeoutError } from "@diskmesh/domain";
 import type { Guest, Share } from "./room.js";
 
-/** What a handler knows of the call it serves. */
+/** Facts about a call for its handler. */
 export interface CallContext {
-  /** Aborts when the client cancels, when the deadline passes, and when the server stops. Its reason is a DomainError. */
+  /**
+   * Aborts when the client cancels, when the deadline passes, and when the server stops. The reason is a DomainError.
+   */
   readonly signal: AbortSignal;
-  /** When the call must have ended, in milliseconds since 1970. Infinity only for streams. */
+  /** Deadline of the call, in milliseconds since 1970. Infinity only for streams. */
   readonly deadlineAtMs: number;
-  /** Who calls, as the client certificate says. */
+  /** Identity in the caller's certificate. */
   readonly identity: Identity;
-  /** Names this call in logs; the client's own when it gave a well-formed one. */
+  /** Id of this call in logs; the client's own when it sent a well-formed one. */
   readonly requestId: string;
-  /** How the caller has shown who it is; absent: by its certificate. */
+  /** Proof of the caller's identity; absent when it is the certificate. */
   readonly authentication?: "password" | "token" | "session" | undefined;
-  /** Of the trace that it is a part of; absent where nobody traces. */
+  /** Id of the trace that the call is part of; absent without tracing. */
   readonly traceId?: string | undefined;
-  /** By which the caller finds again what several of its calls began; absent for none. */
+  /** Id by which the caller finds everything that a group of its calls started; absent for none. */
   readonly contextId?: string | undefined;
 }
 
@@ -25,11 +27,11 @@ export interface ActiveCallOptions extends Pick<Guest, "share" | "peer"> {
   readonly traceId: string | undefined;
   readonly deadlineAtMs: number;
   readonly streams: boolean;
-  /** Sends the failure to the client; called at most once, and only while the call is unanswered. */
+  /** Sends the failure to the client. Called at most once, and only while the call is unanswered. */
   readonly sendFailure: (error: unknown) => void;
 }
 
-/** A call from its admission until its handler has ended, which may be after its answer was sent. */
+/** A call from its admission until its handler has ended, which may be after the answer was sent. */
 export class ActiveCall implements CallContext, Guest {
   readonly identity: Identity;
   readonly requestId: string;
@@ -38,10 +40,10 @@ export class ActiveCall implements CallContext, Guest {
   readonly share: Share;
   readonly peer: string | undefined;
   idleSinceMs: number | undefined;
-  /** Once it was decoded; undefined of one that comes as a stream. */
+  /** Decoded request. Undefined until then, and always for a stream of requests. */
   request: unknown;
   readonly #sendFailure: (error: unknown) => void;
-  /** True once an answer was sent or none can be sent any more. */
+  /** True once an answer was sent or can no longer be sent. */
   answered = false;
   #controller: AbortController | undefined;
   #abortReason: Error | undefined;
@@ -58,12 +60,13 @@ export class ActiveCall implements CallContext, Guest {
     this.#sendFailure = options.sendFailure;
   }
 
-  /** Of a stream: a message came or went. */
+  /** Marks a stream as active: a message was sent or received. */
   touch(): void {
     if (this.idleSinceMs !== undefined) this.idleSinceMs = performance.now();
   }
 
-  // Made on demand: most handlers of short calls never look at it, and an AbortController per call is measurable.
+  // Created on demand, because most handlers of short calls never use the signal and an AbortController per call is a
+  // measurable cost.
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController();
@@ -82,7 +85,7 @@ export class ActiveCall implements CallContext, Guest {
     }, timeoutMs);
   }
 
-  /** Tells the handler to stop and answers the client at once, so that a handler that does not listen delays nobody. */
+  /** Aborts the handler and answers the client at once, so that a handler that ignores its signal delays nobody. */
   abort(reason: Error): void {
     if (this.#abortReason) return;
     this.#abortReason = reason;
@@ -97,7 +100,7 @@ export class ActiveCall implements CallContext, Guest {
     this.#sendFailure(error);
   }
 
-  /** True when the caller may send the answer; false when one was sent before. */
+  /** Returns true when the caller may send the answer; false when an answer was sent before. */
   takeAnswer(): boolean {
     if (this.answered) return false;
     this.answered = true;

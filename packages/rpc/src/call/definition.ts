@@ -2,12 +2,13 @@ import type { BinaryReader } from "@bufbuild/protobuf/wire";
 import type { CallContext } from "./call-context.js";
 import { decodeRequest } from "./integer-range.js";
 
-/** What makes, encodes and decodes the messages of one type, in the shape that ts-proto generates. */
+/** Codec of one message type, in the shape that ts-proto generates. */
 interface MessageType {
-  // Written as methods, whose parameters TypeScript compares both ways: a type of concrete messages is also one of unknown ones.
+  // Methods rather than function properties: TypeScript compares method parameters bivariantly, so a type of concrete
+  // messages is assignable to MessageType.
   encode(message: unknown): { finish(): Uint8Array };
   decode(bytes: Uint8Array | BinaryReader): unknown;
-  /** Completes a message with the defaults of the fields that it leaves out. */
+  /** Completes a message with the defaults of missing fields. */
   fromPartial(partial: unknown): unknown;
 }
 
@@ -19,13 +20,13 @@ interface MethodType {
   readonly responseStream: boolean;
 }
 
-/** A service as ts-proto describes it: its methods by the name that handlers and clients have. */
+/** Description of a service as ts-proto generates it: methods by the name that handlers and clients use. */
 export interface ServiceDefinition {
   readonly fullName: string;
   readonly methods: Readonly<Record<string, MethodType>>;
 }
 
-/** One method as it is called and served: the shape of grpc-js. A request may leave fields out, a response none. */
+/** One method in the shape of grpc-js. A request may lack fields, a response may not. */
 export interface MethodDefinition {
   readonly path: string;
   readonly requestStream: boolean;
@@ -36,7 +37,7 @@ export interface MethodDefinition {
   readonly responseDeserialize: (bytes: Buffer) => unknown;
 }
 
-/** The methods of a service, with the names that its handlers and clients have. */
+/** Returns the methods of a service with the names that handlers and clients use. */
 export function methodsOf({ fullName, methods }: ServiceDefinition): [string, MethodDefinition][] {
   return Object.entries(methods).map(([key, { name, requestType, requestStream, responseType, responseStream }]) => [
     key,
@@ -58,10 +59,10 @@ function encoded(type: MessageType, message: unknown): Buffer {
 }
 
 type MessageOf<Type> = Type extends { decode(bytes: Uint8Array): infer Message } ? Message : never;
-/** A message of a type, e.g. `PartialOf<typeof BlockIoRequest>`, without the fields that keep their defaults. */
+/** A message of a type, e.g. `PartialOf<typeof BlockIoRequest>`, with all fields optional. */
 export type PartialOf<Type> = Type extends { fromPartial(partial: infer Partial): unknown } ? Partial : never;
 
-/** A function for a method. Messages that stream are given and returned as an AsyncIterable. */
+/** Function of a method. Streams of messages are AsyncIterables. */
 type Call<Method extends MethodType, Request, Response, More extends unknown[]> = (
   request: Method["requestStream"] extends true ? AsyncIterable<Request> : Request,
   ...more: More
@@ -69,7 +70,7 @@ type Call<Method extends MethodType, Request, Response, More extends unknown[]> 
 
 type Methods = Pick<ServiceDefinition, "methods">;
 
-/** One handler for every method of a service. */
+/** Handlers for every method of a service. */
 export type Handlers<Definition extends Methods> = {
   readonly [Name in keyof Definition["methods"]]: Call<
     Definition["methods"][Name],
@@ -79,7 +80,7 @@ export type Handlers<Definition extends Methods> = {
   >;
 };
 
-/** Handlers of some methods of a service, whose answers may leave fields out: what a fake is made of. */
+/** Handlers of some methods of a service, whose answers may lack fields; used for fakes. */
 export type PartialHandlers<Definition extends Methods> = {
   readonly [Name in keyof Definition["methods"]]?: Call<
     Definition["methods"][Name],
@@ -90,15 +91,15 @@ export type PartialHandlers<Definition extends Methods> = {
 };
 
 export interface CallOptions {
-  /** Cancels the call. What the server did by then is not known. */
+  /** Cancels the call. Its effect on the server is then unknown. */
   readonly signal?: AbortSignal;
-  /** Time the call may take, in milliseconds from now. Streams without it have no deadline. */
+  /** Time limit of the call, in milliseconds from now. Streams without one have no deadline. */
   readonly deadlineMs?: number;
-  /** Carried to the server, so that its log lines can be found from here. A malformed one is left out. */
+  /** Sent to the server to correlate its log lines. A malformed id is ignored. */
   readonly requestId?: string;
 }
 
-/** A client of one service, which completes requests that leave fields out. Every failure is thrown as a DomainError. */
+/** Client of one service; it completes requests that lack fields. Every failure is thrown as a DomainError. */
 export type Client<Definition extends Methods> = {
   readonly [Name in keyof Definition["methods"]]: Call<
     Definition["methods"][Name],
@@ -107,6 +108,6 @@ export type Client<Definition extends Methods> = {
     [options?: CallOptions]
   >;
 } & {
-  /** Ends the connection; calls under way fail. */
+  /** Closes the connection; calls under way fail. */
   close(): void;
 };

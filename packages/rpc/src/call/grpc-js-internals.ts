@@ -8,7 +8,7 @@ export interface StreamGuard {
   onBroken(error: unknown): void;
 }
 
-// Everything that diskmesh takes from grpc-js beside its public API is in this file.
+// All use of grpc-js beyond its public API is in this file.
 
 /**
  * Returns the HTTP/2 stream of a call. The public way, getAuthContext (https://github.com/grpc/grpc-node/issues/2730),
@@ -19,15 +19,15 @@ export function streamOfCall(call: object): ServerHttp2Stream | undefined {
 }
 
 /**
- * Stands before all that grpc-js does with a new stream. Node can tell of a stream after its client has reset it. The
- * mending of https://github.com/grpc/grpc-node/issues/1871 left two places out: grpc-js 1.14 answers unregistered methods
- * and wrong content types without looking whether it still can. That throws where nobody catches, and ends the process.
- * Call it before the server accepts connections.
+ * Wraps grpc-js's handler of new streams. Node can report a stream after its client has reset it. The fix of
+ * https://github.com/grpc/grpc-node/issues/1871 missed two places: grpc-js 1.14 answers unregistered methods and wrong
+ * content types without checking the stream, which throws uncaught and ends the process. Must be called before the
+ * server accepts connections.
  */
 export function guardStreams(server: Server, guard: StreamGuard): void {
   const inner = server as unknown as { _streamHandler?: StreamHandler };
   const serve = inner._streamHandler;
-  // A version of grpc-js that names it otherwise must not leave the server unguarded unnoticed.
+  // A grpc-js release that renames the field must not leave the server unguarded without notice.
   if (typeof serve !== "function") throw new Error("grpc-js has no _streamHandler to guard any more");
   inner._streamHandler = (interceptors, stream, headers) => {
     stream.on("error", ignore);
@@ -38,15 +38,16 @@ export function guardStreams(server: Server, guard: StreamGuard): void {
       serve.call(server, interceptors, stream, headers);
     } catch (error) {
       guard.onBroken(error);
-      // In a turn of its own: Node, in the middle of receiving, uses a stream after it has freed it.
+      // Deferred to its own turn, because Node uses a stream after freeing it when the stream is closed during a
+      // receive.
       setImmediate(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR));
     }
   };
 }
 
 /**
- * Once answered, a client that goes on sending is told to stop; grpc-js would keep its stream for as long as it likes. The
- * answer has left only when its trailers have: the end of its body says nothing of them.
+ * Tells a client that keeps sending after its answer to stop; grpc-js would keep the stream open for as long as the
+ * client likes. The close waits for the trailers, because the end of the body does not imply that they were sent.
  */
 function closeWhenAnswered(stream: ServerHttp2Stream): void {
   const close = (): void => {
@@ -63,5 +64,5 @@ function closeWhenAnswered(stream: ServerHttp2Stream): void {
   };
 }
 
-// An error that nobody listens to would end the process; whoever serves the stream learns of its end by "close".
+// An error without a listener would end the process. The code that serves the stream learns of the end by "close".
 function ignore(): void {}

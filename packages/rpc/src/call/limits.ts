@@ -1,42 +1,45 @@
 /** Limits of one gRPC server. */
 export interface RpcServerLimits {
-  /** Longest message that is received or sent, in bytes. */
+  /** Maximum size of a message sent or received, in bytes. */
   readonly maxMessageBytes: number;
   /**
-   * Calls served at once, streams aside; more are refused with RESOURCE_EXHAUSTED. A tenth is kept for a registry's
-   * orders, a tenth for what agents report, and a tenth for operators who look.
+   * Concurrent calls other than streams; further ones are refused with RESOURCE_EXHAUSTED. A tenth is reserved for a
+   * registry's orders, a tenth for reports of agents, and a tenth for reads by operators.
    */
   readonly maxConcurrentCalls: number;
-  /** Of them, calls of one operator or agent. */
+  /** Concurrent calls of one operator or agent. */
   readonly maxCallsPerPeer: number;
-  /** Streams served at once. When there is no room the one that idles longest ends; 32 are kept for each as above. */
+  /**
+   * Concurrent streams. A new stream beyond the limit ends the one that is idle longest; 32 are reserved for each of
+   * the groups above.
+   */
   readonly maxConcurrentStreams: number;
-  /** Of them, streams of one operator or agent. */
+  /** Concurrent streams of one operator or agent. */
   readonly maxStreamsPerPeer: number;
-  /** A stream on which nothing came or went for so long may be ended for another, in milliseconds. */
+  /** Time without a message after which a stream may be ended for another one, in milliseconds. */
   readonly minStreamIdleMs: number;
-  /** Time until the first message of a call or stream must have come whole, in milliseconds. */
+  /** Time in which the first message of a call or stream must have arrived completely, in milliseconds. */
   readonly firstMessageTimeoutMs: number;
-  /** Calls and streams of one peer whose first message has not come; the oldest ends for a further one. */
+  /** Calls and streams of one peer whose first message has not arrived; a further one ends the oldest. */
   readonly maxSilentStreamsPerPeer: number;
-  /** Connections at once; more are cut at once. */
+  /** Concurrent connections; further ones are closed at once. */
   readonly maxConnections: number;
-  /** Of them, connections from one address. */
+  /** Concurrent connections from one address. */
   readonly maxConnectionsPerAddress: number;
-  /** TLS handshakes under way at once, and of them from one address; more wait for their turn. */
+  /** Concurrent TLS handshakes, in all and from one address; further ones are queued. */
   readonly maxHandshakes: number;
   readonly maxHandshakesPerAddress: number;
-  /** Time for a whole TLS handshake, in milliseconds in which the process was not too busy to answer. */
+  /** TLS handshake timeout, in milliseconds, not counting event-loop stalls. */
   readonly handshakeTimeoutMs: number;
-  /** A connection that is older is ended after its calls, in milliseconds; a tenth earlier or later, at random. */
+  /** Age after which a connection is closed once its calls have ended, in milliseconds, plus or minus a random 10 %. */
   readonly maxConnectionAgeMs: number;
-  /** How long streams may then go on, in milliseconds. */
+  /** Further time that streams get on such a connection, in milliseconds. */
   readonly connectionAgeGraceMs: number;
-  /** Time for a call whose client set no deadline, in milliseconds. Streams may last until their client ends them. */
+  /** Deadline of calls whose client set none, in milliseconds. Streams last until their client ends them. */
   readonly defaultDeadlineMs: number;
-  /** Longest deadline that a client may set for a call that is no stream, in milliseconds. */
+  /** Longest deadline that a client may set for a call other than a stream, in milliseconds. */
   readonly maxDeadlineMs: number;
-  /** How long a stop waits for calls under way, in milliseconds. */
+  /** Time that a stop waits for calls under way, in milliseconds. */
   readonly drainTimeoutMs: number;
 }
 
@@ -62,9 +65,9 @@ export const DEFAULT_RPC_SERVER_LIMITS: RpcServerLimits = {
 };
 
 /**
- * A dead peer is noticed after at most keepalive time plus timeout, 30 s, on both ends and without calls too, because
- * a registry must learn that an agent is gone before it has an order for it. The timeout is longer than any server is
- * busy with one storm of calls: cutting connections that only wait would turn it into a storm of handshakes.
+ * Keepalive detects a dead peer within time plus timeout, 30 s, on both ends and without calls, because a registry must
+ * know that an agent is gone before it has an order for it. The timeout exceeds the time that a storm of calls keeps a
+ * server busy: closing connections that merely wait would turn it into a storm of handshakes.
  */
 export const KEEPALIVE_OPTIONS = {
   "grpc.keepalive_time_ms": 10_000,
@@ -72,7 +75,7 @@ export const KEEPALIVE_OPTIONS = {
   "grpc.keepalive_permit_without_calls": 1,
 };
 
-/** A restarted peer is found again within about 2 s, however long it was away. */
+/** A client finds a restarted peer within about 2 s, regardless of the length of the outage. */
 export const RECONNECT_OPTIONS = {
   "grpc.initial_reconnect_backoff_ms": 200,
   "grpc.max_reconnect_backoff_ms": 2_000,

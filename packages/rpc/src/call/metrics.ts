@@ -6,7 +6,7 @@ const labels = {
   "rpc.response.status_code": Object.keys(status).filter((name) => Number.isNaN(Number(name))),
 };
 
-/** Calls, as OpenTelemetry names them. */
+/** Call metrics with OpenTelemetry's names. */
 export const rpcMetrics = {
   server: metric({
     kind: "histogram",
@@ -28,10 +28,10 @@ export const rpcMetrics = {
 
 type Side = keyof typeof rpcMetrics;
 
-// Made once: as many as methods and statuses.
+// Cells are cached; their number is bounded by methods times statuses.
 const cells: { readonly [Name in Side]: Map<string, Cell[]> } = { server: new Map(), client: new Map() };
 
-/** Counts a call of `/service/method` that has ended. */
+/** Records an ended call of `/service/method`. */
 export function recordCall(side: Side, path: string, code: status, durationMs: number): void {
   let byCode = cells[side].get(path);
   if (byCode === undefined) {

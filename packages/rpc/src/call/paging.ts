@@ -9,48 +9,51 @@ interface PageLimits {
 }
 
 export interface ListLimits extends PageLimits {
-  /** Lists of all callers that were begun and not read to their end. */
+  /** Limit of unfinished lists of all callers. */
   readonly maxKeptLists: number;
-  /** Documents that may change while a list is read: so many former ones stay in memory, whatever the number of lists. */
+  /**
+   * Document changes for which a snapshot is kept while its list is read. It bounds the former documents in memory,
+   * whatever the number of lists.
+   */
   readonly maxKeptChanges: number;
 }
 
 export const LIST_LIMITS: ListLimits = {
   defaultPageSize: 100,
-  // A page of the longest descriptions stays within a message.
+  // A page of the longest descriptions fits into a message.
   maxPageSize: 1_000,
-  // Tens of milliseconds of work; a page that finds less may be short, or empty, and have a next one.
+  // A scan of this length takes tens of milliseconds. A page that reaches it may be short or empty and still have a
+  // next page.
   maxScannedPerPage: 100_000,
   maxKeptLists: 1_000,
-  // Some 200 MiB of documents of 1 KiB.
+  // About 200 MiB of documents of 1 KiB.
   maxKeptChanges: 200_000,
 };
 
-/** What a list shows, as it was when the list began. */
+/** Content of a table at the moment when the list began. */
 interface Snapshot<Item> {
   entries(options: { readonly after?: string | undefined }): Iterable<Item>;
 }
 
-/** A tablet, as lists need it. */
+/** Part of a tablet that lists use. */
 interface ListedTablet<Tables> {
   read<T>(fn: (tables: Tables) => T): Promise<T>;
-  /** Calls back with what each commit changed. */
   watch(listener: (changes: readonly unknown[]) => void): () => void;
 }
 
-/** Every other field of the request is a filter. */
+/** A list request; every other field is a filter. */
 interface ListRequest {
   readonly pageSize: number;
   readonly pageToken: string;
 }
 
 export interface List<Tables, Item, Message> {
-  /** For messages, and to tell lists apart: "hosts". */
+  /** Plural noun such as "hosts", for messages and to tell lists apart. */
   readonly what: string;
   readonly begin: (tables: Tables) => Snapshot<Item>;
   readonly keyOf: (item: Item) => string;
   readonly matches?: (item: Item) => boolean;
-  /** Is given the tables of now: what is worked out from them is of the moment of the page. */
+  /** Describes an item from the current tables, so derived fields are as of the page. */
   readonly describe: (tables: Tables, item: Item) => Message;
 }
 
@@ -59,31 +62,30 @@ export interface Page<Message> {
   readonly nextPageToken: string;
 }
 
-/** A list that was begun. */
+/** An unfinished list. */
 interface KeptList {
   readonly snapshot: Snapshot<unknown>;
-  /** What is listed, and by which filters. */
+  /** Kind of the list and its filters. */
   readonly asked: string;
   readonly caller: string;
-  /** How many documents had changed when it began. */
+  /** Number of document changes when the list began. */
   readonly begunAt: number;
 }
 
 /**
- * Lists that are answered page by page, each of one moment: that of its first page. Keys that only go up would show what
- * was there all the time once; but of two things that change together, as a disk that moves between hosts, one page would
- * show the one as it was and a later page the other as it is, or neither.
- *
- * So a list that needs a second page keeps its snapshot, whose copy-on-write costs memory for what changes and nothing
- * else, and its page tokens name it. It is kept for a number of changes rather than for a time: on a fleet at rest a
- * person may take an hour between pages, and on a busy one the memory is bounded. Whoever begins the most lists loses
- * the oldest first. A list that is not kept any more, or was begun under another leader, is ABORTED, to be begun again;
- * none is ever shorter than it was.
+ * Answers lists page by page from one snapshot, taken with the first page. Paging by ascending key alone shows each
+ * unchanged item once, but tears items that change together: when a disk moves between hosts, one page shows the old
+ * state of one host and a later page the new state of the other.
+ * A list that needs a second page therefore keeps its snapshot, named by its page tokens. Copy-on-write makes a
+ * snapshot cost memory only for changed documents. Snapshots are kept for a number of changes rather than a time: on an
+ * idle fleet a person may take an hour between pages, and on a busy one the memory is bounded. The caller with the most
+ * lists loses its oldest first. A page token of a dropped list, or of another leader, fails with ABORTED, and the
+ * caller begins again; a list is never silently shortened.
  */
 export class KeptLists<Tables> {
-  /** In the order in which they began. */
+  /** Lists in the order in which they began. */
   readonly #kept = new Map<string, KeptList>();
-  /** Other leaders' tokens are told by it. */
+  /** Random id of this leader, by which tokens of other leaders are recognized. */
   readonly #leader = randomBytes(6).toString("hex");
   readonly #unwatch: () => void;
   #begun = 0;
@@ -170,7 +172,7 @@ export function parsePageSize(
   return Math.min(value === 0 ? defaultPageSize : value, maxPageSize);
 }
 
-/** Opaque to callers: the list, and the last thing of the page before. */
+/** Encodes a token that is opaque to callers: the list and the last item of the previous page. */
 function tokenOf(id: string, lastKey: string): string {
   return Buffer.from(`${id} ${lastKey}`, "utf8").toString("base64url");
 }
@@ -184,7 +186,7 @@ function parseToken(token: string): { readonly id: string; readonly after: strin
   throw malformed();
 }
 
-/** Without quoting what the caller never wrote. */
+/** Does not quote the token, because the caller did not write it. */
 function malformed(): InvalidArgumentError {
   return new InvalidArgumentError("page_token is malformed: give the next_page_token of the previous page, unchanged", {
     about: { field: "page_token" },
@@ -192,8 +194,8 @@ function malformed(): InvalidArgumentError {
 }
 
 /**
- * The token of a list whose things never change their places, so that a page needs to know no more than where the one before
- * ended, and by which filters.
+ * Encodes the token of a list whose items never move: the place where the previous page ended, and a digest of the
+ * filters.
  */
 export function placeToken(place: string, filters: object): string {
   return tokenOf(digestOf(filters), place);
@@ -218,7 +220,7 @@ function otherList(): InvalidArgumentError {
   );
 }
 
-/** The first page of what matches. It ends early when too much had to be looked at for it. */
+/** Returns the first page of matching items. The page ends early when the scan limit is reached. */
 function takePage<Item>(
   candidates: Iterable<Item>,
   { keyOf, matches = () => true }: Pick<List<never, Item, never>, "keyOf" | "matches">,
@@ -229,7 +231,7 @@ function takePage<Item>(
   let scanned = 0;
   let lastKey = "";
   for (const item of candidates) {
-    // Only now is it known that there is more.
+    // The next candidate proves that there is more, so the check comes here.
     if (items.length === pageSize || scanned === maxScanned) return { items, lastKey };
     scanned++;
     lastKey = keyOf(item);

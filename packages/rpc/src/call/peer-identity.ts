@@ -3,12 +3,12 @@ import type { TLSSocket } from "node:tls";
 import { formatIdentity, type Identity, UnavailableError } from "@diskmesh/domain";
 import { identityOfAlternativeNames } from "@diskmesh/tls";
 
-/** Who is at the other end of a connection. */
+/** Identity at the other end of a connection. */
 export interface Caller {
   readonly identity: Identity;
-  /** The identity in one text, e.g. `disk-agent host-1`. */
+  /** The identity as one text, e.g. `disk-agent host-1`. */
   readonly name: string;
-  /** Of its certificate, in hex. */
+  /** Serial number of the certificate, in hex. */
   readonly serialNumber: string;
 }
 
@@ -19,11 +19,12 @@ interface Identified {
 }
 
 /**
- * Reads who is at the other end of a connection from its certificate, and keeps that with the connection. Undefined when the
+ * Reads the caller of a connection from its certificate and stores it with the connection. Undefined when the
  * certificate names no identity of diskmesh.
  */
 export function identify(socket: TLSSocket & Identified): Caller | undefined {
-  // Not getPeerCertificate, which takes all fields apart: that took a good part of each handshake.
+  // getPeerX509Certificate rather than getPeerCertificate, which parses all fields and took a large part of each
+  // handshake.
   const certificate = socket.getPeerX509Certificate();
   const identity = identityOfAlternativeNames(certificate?.subjectAltName);
   if (certificate === undefined || identity === undefined) return undefined;
@@ -33,12 +34,12 @@ export function identify(socket: TLSSocket & Identified): Caller | undefined {
 }
 
 /**
- * Who opened a stream: what `identify` found when its connection was made. Throws UnavailableError when the connection is
+ * Returns the caller that `identify` found for the stream's connection. Throws UnavailableError when the connection is
  * gone.
  */
 export function callerOfStream(stream: ServerHttp2Stream | undefined): Caller {
   const session = stream?.session as (Http2Session & Identified) | undefined;
-  // Kept with the session, too: Node reads the connection's properties through a proxy, which takes its time.
+  // Cached on the session as well, because Node reads the connection's properties through a slow proxy.
   if (session && !session.destroyed) session[CALLER] ??= (session.socket as Identified)[CALLER];
   const caller = session?.[CALLER];
   if (!caller) throw new UnavailableError("the connection was lost before the call was looked at; nothing was done");

@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 
 export const REQUEST_ID_HEADER = "x-request-id";
 
-// It goes into log lines, so a caller's own is taken only when it can be nothing but a name.
+// Request ids are logged, so a caller's own is accepted only when it has the form of a name.
 export const REQUEST_ID_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 
-/** Names calls: as their callers do, or by numbers of this process. */
+/** Returns ids for calls: the caller's own, or a number of this process. */
 export class RequestIds {
   readonly #prefix = randomBytes(4).toString("hex");
   #count = 0;

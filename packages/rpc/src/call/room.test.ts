@@ -17,8 +17,8 @@ function fill(room: Room<Named>, count: number, over: Partial<Guest> = {}): Name
   return calls;
 }
 
-describe("room for calls", () => {
-  it("others that fill what is common -> refused, while each reserved share still has its places", () => {
+describe("admission of calls", () => {
+  it("refuses others when the shared places are full, while each reserved share still has its places", () => {
     const room = new Room<Named>(LIMITS);
     fill(room, 4);
     expect(room.enter(call("one too many"), 0)).to.deep.equal({ full: "room" });
@@ -28,7 +28,7 @@ describe("room for calls", () => {
       expect(room.enter(call(share, { share }), 0), share).to.deep.equal({ full: "room" });
   });
 
-  it("a share that needs more than is reserved -> takes of what is common, and no more", () => {
+  it("lets a share use shared places beyond its reserve, and no more", () => {
     const room = new Room<Named>(LIMITS);
     fill(room, 6, { share: "orders" });
     expect(room.enter(call("an order too many", { share: "orders" }), 0)).to.deep.equal({ full: "room" });
@@ -36,7 +36,7 @@ describe("room for calls", () => {
     fill(room, 2, { share: "reports" });
   });
 
-  it("one peer -> no more than its places, whatever is free; another has its own", () => {
+  it("limits each peer to its own places, however many are free", () => {
     const room = new Room<Named>({ ...LIMITS, capacity: 100 });
     const [first] = fill(room, 4, { peer: "operator a" });
     expect(room.enter(call("fifth", { peer: "operator a" }), 0)).to.deep.equal({ full: "peer" });
@@ -45,7 +45,7 @@ describe("room for calls", () => {
     fill(room, 1, { peer: "operator a" });
   });
 
-  it("the one that idles longest -> gives its place, unless it idled too short or has a deadline", () => {
+  it("evicts the longest idle stream unless it was idle too briefly or has a deadline", () => {
     const room = new Room<Named>(LIMITS);
     const calls = [call("busy"), call("30", { idleSinceMs: 30 }), call("20", { idleSinceMs: 20 }), call("busy too")];
     for (const one of calls) room.enter(one, 0);
@@ -56,7 +56,7 @@ describe("room for calls", () => {
     expect(room.size).to.equal(4);
   });
 
-  it("idle ones in their reserved places -> stay; a peer at its own limit -> loses its own, not another's", () => {
+  it("keeps idle streams in reserved places; a peer at its own limit loses its own stream, not another's", () => {
     const room = new Room<Named>(LIMITS);
     fill(room, 2, { share: "operator reads", idleSinceMs: 1 });
     fill(room, 4, { peer: "agent a", idleSinceMs: 5 });
@@ -68,7 +68,7 @@ describe("room for calls", () => {
     expect(own.enter(call("more", { peer: "agent a" }), 100)).to.have.nested.property("evicted.peer", "agent a");
   });
 
-  it("one that left twice -> counts once", () => {
+  it("counts a call that leaves twice once", () => {
     const room = new Room<Named>(LIMITS);
     const [first] = fill(room, 4, { peer: "x" });
     for (let times = 0; times < 2; times++) if (first) room.leave(first);

@@ -1,32 +1,33 @@
 /**
- * Whose calls have places of their own, so that no flood of others keeps them out: a registry's orders to agents, what
- * agents report to a registry, and operators who look at what is going on.
+ * Shares of calls. All but "others" have reserved places, so that no flood keeps them out: orders of a registry to
+ * agents, reports of agents to a registry, and reads by operators.
  */
 export type Share = "orders" | "reports" | "operator reads" | "others";
 
 export interface RoomLimits {
-  /** All places. */
   readonly capacity: number;
-  /** Places kept for each share but "others". */
+  /** Places reserved for each share but "others". */
   readonly reserve: number;
-  /** Places that one peer may take at most. */
+  /** Maximum number of places for one peer. */
   readonly perPeer: number;
 }
 
 export interface Guest {
   readonly share: Share;
-  /** Who calls; undefined for a peer that may take all the places there are, such as the one director. */
+  /** Calling peer; undefined for a peer without a limit, such as the one director. */
   readonly peer: string | undefined;
-  /** Since when nothing came or went, on a monotonic clock; undefined for what has a deadline and may not be ended. */
+  /**
+   * Time of the last message, on a monotonic clock; undefined for a call that has a deadline and must not be evicted.
+   */
   readonly idleSinceMs: number | undefined;
 }
 
-/** `evicted` must be ended: it has given its place to the one that entered. */
+/** The caller must end `evicted`, whose place was given to the new call. */
 export type Entry<Call extends Guest> = { readonly evicted: Call | undefined } | { readonly full: "peer" | "room" };
 
 const RESERVED = ["orders", "reports", "operator reads"] as const;
 
-/** Decides which calls are served at once. It knows nothing of calls but who makes them and how long they idled. */
+/** Admission control: decides which calls are served concurrently. */
 export class Room<Call extends Guest> {
   readonly #guests = new Set<Call>();
   readonly #byShare: Record<Share, number> = { orders: 0, reports: 0, "operator reads": 0, others: 0 };
@@ -38,7 +39,7 @@ export class Room<Call extends Guest> {
     return this.#guests.size;
   }
 
-  /** Lets a call in, if need be in the place of the one that idles longest and did so since `idleBeforeMs` at least. */
+  /** Admits a call, if necessary by evicting the longest idle stream that has been idle since before `idleBeforeMs`. */
   enter(call: Call, idleBeforeMs: number): Entry<Call> {
     const { share, peer } = call;
     let evicted: Call | undefined;

@@ -28,7 +28,7 @@ interface SeenSpan {
   failed: boolean;
 }
 
-/** The least that the API accepts as an SDK: spans go into a list, the context follows async calls. */
+/** Minimal SDK for the API: spans go into a list, and the context follows async calls. */
 class SmallSdk implements ContextManager, TextMapPropagator {
   readonly spans: SeenSpan[] = [];
   readonly #storage = new AsyncLocalStorage<Context>();
@@ -132,7 +132,7 @@ describe("tracing", () => {
 
   const active = () => trace.getActiveSpan()?.spanContext().spanId;
 
-  it("makes a client and a server span of one trace, and runs the handler within the latter", async () => {
+  it("makes a client and a server span of one trace, and runs the handler within the server span", async () => {
     const within: unknown[] = [];
     await bench.serve({
       get: async (request) => {
@@ -157,7 +157,7 @@ describe("tracing", () => {
     expect(server?.attributes).to.include({ "rpc.service": "test.v1.NoteService", "rpc.method": "Get" });
   });
 
-  it("makes a call within a handler a child of it", async () => {
+  it("makes a call within a handler a child of the handler's span", async () => {
     await bench.serve({
       get: async (request) => (request.count === 0 ? request : bench.client().get({ text: "", count: 0 })),
     });
@@ -167,7 +167,7 @@ describe("tracing", () => {
     expect(new Set(sdk.spans.map((span) => span.traceId)).size).to.equal(1);
   });
 
-  it("tells of a failure of the server in both spans, and of none where a standby says who leads", async () => {
+  it("marks both spans failed for a server failure, and neither when a standby names the leader", async () => {
     const errors = [new UnavailableError("its database is away"), servedElsewhere("it stands by", "127.0.0.1:1")];
     await bench.serve({
       get: async ({ count }) => {
@@ -176,7 +176,7 @@ describe("tracing", () => {
     });
     await rejection(bench.client().get({ text: "", count: 0 }));
     expect(sdk.spans.map(({ failed }) => failed)).to.deep.equal([true, true]);
-    // On a busy machine the time may be over before the client has connected.
+    // On a busy machine the deadline may pass before the client has connected.
     await eventually(async () => {
       sdk.spans.length = 0;
       await rejection(bench.client().get({ text: "", count: 1 }, { deadlineMs: 500 }));
@@ -187,13 +187,13 @@ describe("tracing", () => {
     });
   });
 
-  it("says in the server's span which call it is", async () => {
+  it("names the request id and subject in the server's span", async () => {
     await bench.serve();
     await bench.client().get({ text: "", count: 0 }, { requestId: "story-7" });
     for (const { attributes } of sdk.spans) expect(attributes).to.include({ "diskmesh.request_id": "story-7" });
   });
 
-  it("ends both spans, once, with the status, however a call fails", async () => {
+  it("ends both spans once, with the status, however a call fails", async () => {
     await bench.serve({
       get: async () => {
         throw new NotFoundError("none");
@@ -207,12 +207,12 @@ describe("tracing", () => {
     await rejection(collect(bench.client().list({ text: "", count: 0 })));
     await rejection(bench.client({ tls: bench.files("disk-agent-host-1") }).get({ text: "", count: 0 }));
     expect(sdk.spans).to.have.length(6);
-    // What a caller asked for wrongly is no failure of the server.
+    // A wrong request is no failure of the server.
     for (const span of sdk.spans) expect(span).to.include({ ended: 1, failed: span.kind === SpanKind.CLIENT });
     expect(sdk.spans.map((span) => span.attributes["rpc.grpc.status_code"])).to.deep.equal([5, 5, 5, 5, 7, 7]);
   });
 
-  it("ends the spans of a stream that its reader leaves, and takes that for no failure", async () => {
+  it("ends the spans of a stream that its reader leaves, without marking them failed", async () => {
     await bench.serve();
     for await (const _note of bench.client().list({ text: "", count: 100 })) break;
     await eventually(async () => expect(sdk.spans.map(({ ended }) => ended)).to.deep.equal([1, 1]));

@@ -13,7 +13,7 @@ import {
 } from "@opentelemetry/api";
 import { recordCall } from "./metrics.js";
 
-// Asked for with each span: a tracer that is kept stays with the SDK that it was first used under.
+// The tracer is looked up for each span, because a cached one stays with the SDK under which it was first used.
 const tracer = () => trace.getTracer("@diskmesh/rpc");
 
 const GETTER = {
@@ -24,7 +24,7 @@ const SETTER = {
   set: (metadata: Metadata, key: string, value: string): void => metadata.set(key, value),
 };
 
-/** A call whose span and duration are kept until it ends. */
+/** Span and start time of a call, kept until it ends. */
 export interface TracedCall {
   readonly span: Span;
   readonly context: Context;
@@ -33,7 +33,7 @@ export interface TracedCall {
   readonly startedMs: number;
 }
 
-/** Starts the span of a call that is served here, below the caller's span when it sent one. */
+/** Starts the span of a call served here, as a child of the caller's span when it sent one. */
 export function startServerSpan(path: string, metadata: Metadata): TracedCall {
   const parent = propagation.extract(ROOT_CONTEXT, metadata, GETTER);
   const { name, attributes } = methodSpanOf(path);
@@ -51,16 +51,16 @@ export function startClientSpan(path: string, metadata: Metadata): TracedCall {
   return { span, context: traced, side: "client", path, startedMs: performance.now() };
 }
 
-/** Undefined where nobody traces. */
+/** Returns the trace id; undefined without tracing. */
 export function traceIdOf({ span }: TracedCall): string | undefined {
   const spanContext = span.spanContext();
   return isSpanContextValid(spanContext) ? spanContext.traceId : undefined;
 }
 
-/** Ended spans wait in memory to be sent, and what an error says may be long. */
+/** Limit of an error's text in a span, because ended spans wait in memory to be exported. */
 const MAX_STATUS_MESSAGE_LENGTH = 2_048;
 
-/** A server's own failures; what a caller asked for wrongly is none of them. */
+/** Statuses that mean a failure of the server rather than a wrong request. */
 const SERVER_FAILURES: ReadonlySet<status> = new Set([
   status.UNKNOWN,
   status.DEADLINE_EXCEEDED,
@@ -70,7 +70,10 @@ const SERVER_FAILURES: ReadonlySet<status> = new Set([
   status.DATA_LOSS,
 ]);
 
-/** Whether a call ended otherwise than it should: not when its caller had enough, nor when a standby says who leads. */
+/**
+ * Returns true for a failed call. A call that its caller cancelled, or that a standby answered with the leader's
+ * address, is none.
+ */
 function isFailure(side: TracedCall["side"], code: status, error: Error | undefined): boolean {
   if (code === status.OK || code === status.CANCELLED) return false;
   if (error instanceof DomainError && LEADER_ADDRESS in error.about) return false;
@@ -87,7 +90,7 @@ export function endCall({ span, side, path, startedMs }: TracedCall, code: statu
   span.end();
 }
 
-/** What a request is about, by the names that its messages have for it. */
+/** Request fields that name the subject of a call, with their span attributes. */
 const SUBJECTS = {
   taskId: "diskmesh.task_id",
   diskId: "diskmesh.disk_id",
@@ -99,7 +102,7 @@ const SUBJECTS = {
   deviceId: "diskmesh.device_id",
 } as const;
 
-/** Says in the span what the call is about. */
+/** Adds the subject of the call to its span. */
 export function describeCall({ span }: TracedCall, request: unknown, requestId?: string): void {
   if (!span.isRecording()) return;
   if (requestId !== undefined) span.setAttribute("diskmesh.request_id", requestId);
@@ -115,7 +118,7 @@ interface MethodSpan {
   readonly attributes: Readonly<Record<string, string>>;
 }
 
-// Taking a path apart costs a hundredth of a small call, and there are only as many as methods.
+// Parsed paths are cached: parsing takes 1 % of a small call, and the number of methods is bounded.
 const methodSpans = new Map<string, MethodSpan>();
 
 function methodSpanOf(path: string): MethodSpan {

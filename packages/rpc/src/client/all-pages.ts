@@ -1,10 +1,12 @@
 import { AbortedError } from "@diskmesh/domain";
 import type { Page } from "../call/paging.js";
 
-/** A list that was overtaken so often is on a fleet that changes faster than its pages come. */
+/** Limit of restarts. Beyond it the fleet changes faster than its pages can be read. */
 const MAX_BEGINNINGS = 5;
 
-/** The whole list of one moment: read page by page, and begun again when its pages are not kept any more. */
+/**
+ * Returns a whole list as of one moment. Reads it page by page, and begins again when its snapshot is no longer kept.
+ */
 export async function allPages<Message>(pageOf: (pageToken: string) => Promise<Page<Message>>): Promise<Message[]> {
   for (let begun = 1; ; begun++) {
     try {

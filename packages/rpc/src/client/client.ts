@@ -18,18 +18,18 @@ import { errorOfStatus, ServedElsewhereError } from "../errors/error-of-status.j
 import { Link, type LinkedCall } from "./link.js";
 
 export interface ClientOptions {
-  /** `host:port` of the server, or of several of which one leads: the client finds that one and follows it. */
+  /** `host:port` of the server, or of several of which one leads; the client finds the leader and follows it. */
   readonly address: string | readonly string[];
   readonly tls: TlsFiles;
-  /** The role that the server's certificate must carry; host names in it do not matter. */
+  /** Role that the server's certificate must have; host names in the certificate are ignored. */
   readonly serverRole: Role;
-  /** The name that must follow the role, e.g. the host id of an agent. */
+  /** Name that must follow the role, e.g. the host id of an agent. */
   readonly serverName?: string;
-  /** Deadline of calls that give none, in milliseconds; streams have none unless they give one. */
+  /** Deadline of calls that set none, in milliseconds; streams that set none have none. */
   readonly defaultDeadlineMs: number;
   readonly maxMessageBytes?: number;
   /**
-   * Called when a server cannot be reached, with why, at each try: a call that goes on to look for another one may take
+   * Called with the error at each failed connection attempt. A call that goes on to look for another server may take
    * until its deadline to fail.
    */
   readonly onUnreached?: (address: string, error: Error) => void;
@@ -42,12 +42,12 @@ export interface ChannelOptions extends ClientOptions {
 
 const pass = (bytes: Buffer): Buffer => bytes;
 
-/** Of a call that was not sent any more. */
+/** Returns the error of a call that was not sent because the client is closed. */
 export function closedError(address: string): UnavailableError {
   return new UnavailableError(`${address} was not asked: the client is closed`, { about: { address } });
 }
 
-/** The connection to one server, and the calls on it. */
+/** Connection to one server, and the calls on it. */
 export class ClientChannel {
   readonly #maxMessageBytes: number;
   readonly #tls: CurrentTls;
@@ -67,17 +67,19 @@ export class ClientChannel {
     this.#tls.close();
   }
 
-  /** Throws ServedElsewhereError when no connection comes about in that time. An aborted signal ends the wait early. */
+  /**
+   * Throws ServedElsewhereError when the connection is not established in time. An aborted signal ends the wait early.
+   */
   async connect(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     const untilMs = Date.now() + timeoutMs;
     for (;;) {
-      // Asked to connect, a channel of grpc-js that was closed would open again.
+      // A closed channel of grpc-js would reopen when asked to connect.
       if (this.#isClosed) throw closedError(this.options.address);
-      // The call itself says that it was cancelled.
+      // The call itself then fails as cancelled.
       if (signal?.aborted) return;
       const channel = this.#current().client.getChannel();
       const state = channel.getConnectivityState(true);
-      // A call on a connection that failed says why.
+      // After a failed attempt the call on the connection fails with the reason.
       if (state !== connectivityState.IDLE && state !== connectivityState.CONNECTING) return;
       let unlisten: () => void = nothing;
       const changed = await new Promise<boolean>((resolve) => {
@@ -125,7 +127,7 @@ export class ClientChannel {
         return call;
       });
     } catch (error) {
-      // When the requests could not be sent, that is why the call was cancelled.
+      // A failure of the caller's iterable cancelled the call, so that failure is the cause to throw.
       throw failure ?? error;
     }
   }
@@ -162,7 +164,7 @@ export class ClientChannel {
     }
   }
 
-  /** With what the TLS files say now: calls under way on the former link end there. */
+  /** Returns the link with the current TLS files; calls under way on the former link end there. */
   #current(): Link {
     if (!this.#link.isCurrent && !this.#isClosed) {
       this.#link.retire();
@@ -231,13 +233,16 @@ export class ClientChannel {
       throw failure;
     } finally {
       unlisten();
-      // Also reached when the caller stops reading early: then the server should stop too.
+      // Also runs when the caller stops reading early; the cancel then stops the server.
       if (!ended) endCall(traced, status.CANCELLED);
       call.cancel();
     }
   }
 
-  /** Sends what the caller's iterable yields, no faster than the server reads. A failure of it cancels the call. */
+  /**
+   * Sends the items of the caller's iterable, no faster than the server reads. A failure of the iterable cancels the
+   * call.
+   */
   async #pump(method: MethodDefinition, requests: AsyncIterable<unknown>, call: RequestSink): Promise<void> {
     let over = false;
     call.once("status", () => {
@@ -287,7 +292,7 @@ export class ClientChannel {
   #errorOf(method: MethodDefinition, error: ServiceError, call: LinkedCall, signal?: AbortSignal): DomainError {
     if (error.code === status.CANCELLED && signal?.aborted) return cancelled(method, signal);
     const { code = status.UNKNOWN, details = messageOf(error), metadata = new Metadata() } = error;
-    // A call that ended by itself without ever having had a connection has no authentication context.
+    // grpc-js has no authentication context for a call that ended without ever having a connection.
     const sent = code !== status.UNAVAILABLE || call.getAuthContext() !== null;
     return errorOfStatus({ ...this.#where(method), code, details, metadata, sent });
   }

@@ -20,7 +20,7 @@ describe("a client of several servers", () => {
   afterEach(() => bench.closeAll());
   after(() => bench.remove());
 
-  /** Starts one that does what `act` says, which may throw; returns its address. */
+  /** Starts a server that runs `act`, which may throw, for each call; returns its address. */
   async function serve(name: string, act: () => void = () => {}): Promise<{ address: string; server: RpcServer }> {
     const said = (): void => {
       calls.push(name);
@@ -44,14 +44,14 @@ describe("a client of several servers", () => {
       throw servedElsewhere("this one stands by", leaderAddress);
     };
 
-  it("a standby says in its status who leads and when to try again", () => {
+  it("gets the leader and the retry time from a standby's status", () => {
     const { metadata } = statusOfError(servedElsewhere("this one stands by", "127.0.0.1:7"), "r-1");
     const details = decodeStatusDetails(metadata.get("grpc-status-details-bin")[0] as Buffer);
     expect(details.errorInfo?.metadata).to.deep.equal({ leader_address: "127.0.0.1:7" });
     expect(details.retryAfterMs).to.equal(200);
   });
 
-  it("none can be reached -> whoever asks is told of each and why at once, long before the call fails", async () => {
+  it("reports each unreachable server with the reason at once, long before the call fails", async () => {
     const told: string[] = [];
     const onUnreached = (address: string, { message }: Error) => told.push(`${address} ${message}`);
     const client = bench.client({ address: [NOBODY, "127.0.0.1:2"], onUnreached });
@@ -64,14 +64,14 @@ describe("a client of several servers", () => {
       expect(told[index]).to.match(new RegExp(`^${address} .*: nobody listens there`));
   });
 
-  it("the first cannot be reached -> the next serves, and is asked first from then on", async () => {
+  it("uses the next server when the first is unreachable, and starts there from then on", async () => {
     const { address } = await serve("b");
     const client = bench.client({ address: [NOBODY, address] });
     expect((await client.get(note)).text).to.equal("b");
     expect((await collect(client.list(note))).map(({ text }) => text)).to.deep.equal(["b"]);
   });
 
-  it("a standby that names the leader -> called there, streams too, also by one that knew only the standby", async () => {
+  it("follows a standby to the leader that it names, also with streams and when only the standby is configured", async () => {
     const leader = await serve("leader");
     const standby = await serve("standby", elsewhere(leader.address));
     for (const address of [standby.address, [standby.address, NOBODY]]) {
@@ -84,7 +84,7 @@ describe("a client of several servers", () => {
     }
   });
 
-  it("nobody leads yet, then one does -> the call succeeds, later", async () => {
+  it("retries until a leader exists", async () => {
     let leads = false;
     const act = (): void => {
       if (!leads) elsewhere(NOBODY)();
@@ -98,11 +98,11 @@ describe("a client of several servers", () => {
     expect(calls.length).to.be.above(1).and.below(10);
   });
 
-  it("nobody leads until the deadline -> UNAVAILABLE, not done, within the deadline", async () => {
+  it("fails as UNAVAILABLE and not done, within the deadline, when no leader exists", async () => {
     const a = await serve("a", elsewhere());
     const client = bench.client({ address: [a.address, NOBODY] });
     let startMs = 0;
-    // On a busy machine the last try may not be answered within what is left, of which nobody knows what was done.
+    // On a busy machine the last try may not be answered in the time left, so its outcome is unknown.
     const error = await eventually(() => {
       startMs = performance.now();
       return rejection(client.get(note, { deadlineMs: 3_000 }), UnavailableError);
@@ -112,7 +112,7 @@ describe("a client of several servers", () => {
     expect(performance.now() - startMs).to.be.below(30_000);
   });
 
-  it("a server that was fenced, or is stopping -> called at the next", async () => {
+  it("calls the next server when one is fenced or stopping", async () => {
     const fenced = await serve("fenced", () => {
       throw new FencedError("another process leads");
     });
@@ -130,11 +130,11 @@ describe("a client of several servers", () => {
   const final: readonly [string, Error][] = [
     ["may have done something", new UnavailableError("lost", { outcome: "unknown" })],
     ["ran out of time", new TimeoutError("too slow")],
-    ["leads, and cannot do it now", new UnavailableError("a host is away")],
+    ["leads but cannot serve the call now", new UnavailableError("a host is away")],
     ["refuses", new InvalidStateError("no")],
   ];
   for (const [what, thrown] of final)
-    it(`a server that ${what} -> called once, and the caller hears of it`, async () => {
+    it(`calls a server that ${what} once, and reports the error to the caller`, async () => {
       const a = await serve("a", () => {
         throw thrown;
       });
@@ -146,27 +146,27 @@ describe("a client of several servers", () => {
       expect(calls).to.deep.equal(["a"]);
     });
 
-  it("a server that hangs -> the call times out, the next call goes elsewhere", async () => {
+  it("times out at a server that hangs, and sends the next call elsewhere", async () => {
     const get = (request: Note) =>
       request.text === "connect" ? Promise.resolve(request) : new Promise<Note>(() => {});
     await bench.serve({ get }, { limits: { drainTimeoutMs: 10 } });
     const address = `127.0.0.1:${bench.port}`;
     const b = await serve("b");
     const client = bench.client({ address: [address, b.address] });
-    // To connect takes longer than the call may on a busy machine, and is no reason to time out.
+    // Connecting first, because on a busy machine that takes longer than the call's deadline.
     expect((await client.get({ text: "connect" })).text).to.equal("connect");
     await rejection(client.get(note, { deadlineMs: 200 }), TimeoutError);
     expect((await client.get(note)).text).to.equal("b");
   });
 
-  it("an address that is none -> not followed", async () => {
+  it("does not follow a malformed leader address", async () => {
     const a = await serve("a", elsewhere("unix:/run/other.sock"));
     const error = await rejection(bench.client({ address: a.address }).get(note));
     expect(error.message).to.equal("this one stands by");
     expect(calls).to.deep.equal(["a"]);
   });
 
-  it("cancelled while it looks for the leader -> ends at once", async () => {
+  it("ends at once when cancelled while it looks for the leader", async () => {
     const a = await serve("a", elsewhere());
     const cancel = new AbortController();
     const answer = rejection(bench.client({ address: [a.address, NOBODY] }).get(note, { signal: cancel.signal }));
@@ -177,7 +177,7 @@ describe("a client of several servers", () => {
     expect(performance.now() - cancelledMs).to.be.below(30_000);
   });
 
-  it("closed while it looks for the leader -> the call ends, not done, and nobody is asked any more", async () => {
+  it("ends the call as not done when closed while it looks for the leader, and makes no further tries", async () => {
     const a = await serve("a", elsewhere());
     const client = bench.client({ address: [a.address, NOBODY] });
     const calling = rejection(client.get(note, { deadlineMs: 10_000 }));
@@ -189,7 +189,7 @@ describe("a client of several servers", () => {
     expect(await rejection(client.get(note))).to.include({ name: "UnavailableError", outcome: "not_done" });
   });
 
-  it("calls under way when a server stops leading -> unknown, and new ones are served", async () => {
+  it("reports calls under way as unknown when a server stops leading, and serves new ones", async () => {
     let reached: () => void = () => {};
     const isReached = new Promise<void>((resolve) => {
       reached = resolve;

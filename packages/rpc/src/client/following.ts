@@ -11,8 +11,8 @@ import { ServedElsewhereError, StreamRefusedError } from "../errors/error-of-sta
 import { ClientChannel, type ClientOptions, closedError } from "./client.js";
 
 /**
- * Makes a client. It connects with the first call, and again by itself whenever the connection was lost. Of several
- * servers it finds the one that leads: a call that certainly did nothing is sent to another, until its deadline.
+ * Makes a client. It connects with the first call and reconnects by itself. Among several servers it finds the leader:
+ * a call that certainly had no effect is sent to another server, until its deadline.
  */
 export function createClient<Definition extends ServiceDefinition>(
   definition: Definition,
@@ -24,22 +24,22 @@ export function createClient<Definition extends ServiceDefinition>(
   return methods as Client<Definition>;
 }
 
-/** No try begins with less time than that left. */
+/** Minimum time left for a further try. */
 const SHORTEST_TRY_MS = 50;
-/** A server that takes longer to let a connection in is passed over, where there is another. */
+/** Time after which a server that has not accepted the connection is passed over for another one. */
 const CONNECT_TIMEOUT_MS = 2_000;
 
-/** When all have been asked and none leads. Short enough to be no more than a delay, long enough for thousands of callers. */
+/** Wait after all servers were tried and none leads. Short enough as a delay, long enough for thousands of callers. */
 const ROUND_BACKOFF = { minDelayMs: 100, maxDelayMs: 500 };
 
-/** Leaders that were told of, beside the addresses that were configured. */
+/** Limit of learned leader addresses beside the configured ones. */
 const TOLD_MAX = 8;
 
 class FollowingClient {
   readonly #options: ClientOptions;
   readonly #addresses: readonly string[];
   readonly #channels = new Map<string, ClientChannel>();
-  /** Whoever served last. */
+  /** Address that served last. */
   #current: string;
   #isClosed = false;
 
@@ -47,11 +47,11 @@ class FollowingClient {
     this.#options = options;
     this.#addresses = typeof options.address === "string" ? [options.address] : [...new Set(options.address)];
     this.#current = this.#addresses[0] ?? "";
-    // Now rather than with the first call, so that TLS files that cannot be read are told of at the start.
+    // Opened now rather than with the first call, so that unreadable TLS files are reported at the start.
     this.#channelOf(this.#current);
   }
 
-  /** Calls that look for the leader end then; those that were sent end as their connections do. */
+  /** Ends calls that look for the leader; calls that were sent end with their connections. */
   close(): void {
     this.#isClosed = true;
     for (const channel of this.#channels.values()) channel.close();
@@ -95,14 +95,14 @@ class FollowingClient {
         }
         return;
       } catch (error) {
-        // What was read already would come a second time.
+        // A retry would repeat items that were already read.
         if (begun) throw error;
         address = await this.#next(address, error, search, call.signal);
       }
     }
   }
 
-  /** Requests that stream are read only once, so such a call is not sent again; the next one goes elsewhere. */
+  /** A stream of requests can be read only once, so a failed call is not retried; the next call goes elsewhere. */
   async #clientStream(method: MethodDefinition, requests: AsyncIterable<unknown>, call?: CallOptions) {
     const address = this.#current;
     try {
@@ -127,7 +127,10 @@ class FollowingClient {
     }
   }
 
-  /** Where to send a call again that failed at `address`; throws the error when there is no use in it or no time. */
+  /**
+   * Returns the address for a retry of a call that failed at `address`; throws the error when a retry cannot help or no
+   * time is left.
+   */
   async #next(address: string, error: unknown, search: Search, signal: AbortSignal | undefined): Promise<string> {
     if (error instanceof StreamRefusedError && search.refusals++ < MAX_REFUSALS && search.leftMs() > 0) return address;
     this.#leave(address, error);
@@ -137,30 +140,33 @@ class FollowingClient {
     const leader = leaderIn(error);
     const next = [leader, ...this.#addresses].find((other) => other !== undefined && !search.tried.has(other));
     if (next !== undefined && search.leftMs() > 0) return next;
-    // The only one there is, and it is away: that is for the caller to hear.
+    // A single server that is unreachable is an error for the caller.
     if (this.#addresses.length === 1 && leader === undefined) throw error;
     const pauseMs = backoffMs(search.rounds++, ROUND_BACKOFF, Math.random());
-    // One that has no time to be answered would leave open whether it did something.
+    // A try without enough time for an answer would leave its outcome unknown.
     if (pauseMs + SHORTEST_TRY_MS >= search.leftMs()) throw error;
     search.tried.clear();
     await delay(pauseMs, undefined, signal ? { signal } : {}).catch(() => {});
-    // When it was cancelled, the call itself says so.
+    // After a cancellation the call itself reports it.
     return leader ?? (this.#addresses[0] as string);
   }
 
-  /** Later calls need not meet the same trouble. */
+  /** Moves later calls away from a failing server. */
   #leave(address: string, error: unknown): void {
     if (this.#current !== address) return;
     if (error instanceof ServedElsewhereError && leaderIn(error) !== undefined) {
       this.#current = leaderIn(error) as string;
     } else if (error instanceof ServedElsewhereError || (error instanceof DomainError && error.outcome === "unknown")) {
-      // A server that hangs says nothing; if it was only slow, another one sends the caller back to it.
+      // A server that hangs names no leader, so the next address is used; if the server was only slow, another one
+      // redirects the caller to it.
       const index = this.#addresses.indexOf(address);
       this.#current = this.#addresses[(index + 1) % this.#addresses.length] as string;
     }
   }
 
-  /** `stream` is a call that may have no deadline of its own: the connection it waits for has. */
+  /**
+   * Connects to a server. `stream` is a call that may have no deadline of its own; the wait for its connection has one.
+   */
   async #connected(address: string, search: Search, stream?: CallOptions): Promise<ClientChannel> {
     const channel = this.#channelOf(address);
     const isOneOfSeveral = this.#addresses.length > 1 || address !== this.#addresses[0];
@@ -189,12 +195,12 @@ class FollowingClient {
   }
 }
 
-/** Once is usual, when a connection has come of age; a server that goes on refusing is in trouble. */
+/** One refusal is normal at the end of a connection's maximum age; a server that keeps refusing is in trouble. */
 const MAX_REFUSALS = 3;
 
-/** One call on its way to the server that leads. */
+/** One call on its way to the leader. */
 class Search {
-  /** Addresses asked in this round. */
+  /** Addresses tried in this round. */
   readonly tried = new Set<string>();
   rounds = 0;
   refusals = 0;
@@ -209,7 +215,10 @@ class Search {
   }
 }
 
-/** An address comes from outside: anything else than host and port could name another transport. */
+/**
+ * Returns the leader's address only in the form host:port, because it comes from outside and could otherwise name
+ * another transport.
+ */
 function leaderIn(error: ServedElsewhereError): string | undefined {
   return hostPortOf(error.leaderAddress) && error.leaderAddress;
 }

@@ -8,9 +8,9 @@ import { createClient } from "./following.js";
 export interface WaitForHealthOptions extends Omit<ClientOptions, "address" | "defaultDeadlineMs"> {
   /** `host:port` of the server. */
   readonly address: string;
-  /** Name of one service; empty, the default, for the server as a whole. */
+  /** Name of one service; empty, the default, means the whole server. */
   readonly service?: string;
-  /** Whether any answer will do, as of a standby that listens but does not serve. */
+  /** "any" accepts every answer, as from a standby that listens but does not serve. */
   readonly accept?: "serving" | "any";
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
@@ -19,7 +19,7 @@ export interface WaitForHealthOptions extends Omit<ClientOptions, "address" | "d
 const TRY_TIMEOUT_MS = 1_000;
 const TRY_EVERY_MS = 50;
 
-/** Resolves when a server's health check says SERVING. Throws TimeoutError with what it said last. */
+/** Resolves when a server's health check reports SERVING. Throws TimeoutError with the last answer. */
 export async function waitForHealth(options: WaitForHealthOptions): Promise<void> {
   const client = createClient(HealthDefinition, { ...options, defaultDeadlineMs: TRY_TIMEOUT_MS });
   const untilMs = performance.now() + options.timeoutMs;
@@ -44,10 +44,12 @@ export async function waitForHealth(options: WaitForHealthOptions): Promise<void
   });
 }
 
-/** They say how it is with the whole process. */
+/** Entries that describe the whole process rather than a dependency. */
 const NO_NEEDS: ReadonlySet<string> = new Set(["", "ready", "standby"]);
 
-/** What a server that does not serve lacks, as it says itself; services are known by the dots in their names. */
+/**
+ * Returns the missing dependencies of a server that does not serve, from its own report. Names with dots are services.
+ */
 async function missingParts(client: Client<typeof HealthDefinition>): Promise<string> {
   const { statuses } = await client.list({});
   const isMissing = ([part, health]: [string, { status: string }]) =>

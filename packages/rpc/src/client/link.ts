@@ -20,12 +20,12 @@ export interface LinkedCall {
   once(event: "status", listener: (status: StatusObject) => void): unknown;
 }
 
-/** A client of grpc-js with what the TLS files said when it was made, which connects again by itself with the same. */
+/** A client of grpc-js with the TLS files as of its creation; it reconnects by itself with the same content. */
 export class Link {
   readonly client: GrpcClient;
   readonly #made: TlsMaterial;
   readonly #calls = new Set<LinkedCall>();
-  /** The serial number of the certificate that the server showed last, in hex. */
+  /** Serial number of the server's last certificate, in hex. */
   #serverSerial = "";
   #isRevoked = false;
   #isRetired = false;
@@ -43,27 +43,29 @@ export class Link {
       "grpc.max_receive_message_length": options.maxMessageBytes,
       "grpc.max_send_message_length": options.maxMessageBytes,
       "grpc.enable_channelz": 0,
-      // Only what certainly never reached a handler is sent twice; all else is the caller's decision.
+      // grpc-js must not retry: FollowingClient repeats calls that certainly never reached a handler, and all other
+      // retries are the caller's decision.
       "grpc.enable_retries": 0,
       "grpc.service_config_disable_resolution": 1,
-      // A pool shared by all clients of a process would also share the check of the server's identity.
+      // A pool shared by all clients of a process would share the check of the server's identity.
       "grpc.use_local_subchannel_pool": 1,
       "grpc.enable_http_proxy": 0,
-      // The name asked for in the handshake. It is not what is checked; the default, an IP address, may not be one.
+      // Name sent in the handshake. It is not checked, but the default may be an IP address, which is not allowed
+      // there.
       "grpc.ssl_target_name_override": options.serverRole,
       ...KEEPALIVE_OPTIONS,
       ...RECONNECT_OPTIONS,
     });
   }
 
-  /** Whether new calls may go here: the files say the same, and the server is not known to be revoked. */
+  /** True when new calls may use this link: the files are unchanged, and the server is not known to be revoked. */
   get isCurrent(): boolean {
     const { ca, cert, key } = this.tls.material;
     const made = this.#made;
     return !this.#isRevoked && ca === made.ca && cert === made.cert && key === made.key;
   }
 
-  /** Notes a call until it ends. Returns it. */
+  /** Tracks a call until it ends, and returns it. */
   begun<Call extends LinkedCall>(call: Call): Call {
     this.#calls.add(call);
     call.once("status", () => {
@@ -73,7 +75,7 @@ export class Link {
     return call;
   }
 
-  /** Ends the connection, and calls that are under way, if its server's certificate is revoked by now. */
+  /** Closes the connection and fails its calls when the server's certificate has been revoked. */
   endIfRevoked(): void {
     if (this.#isRevoked || !this.tls.isRevoked(this.#serverSerial)) return;
     this.#isRevoked = true;
@@ -82,7 +84,7 @@ export class Link {
     this.retire();
   }
 
-  /** Closes once the calls under way have ended. */
+  /** Closes the link once its calls have ended. */
   retire(): void {
     this.#isRetired = true;
     this.#closeIfIdle();

@@ -28,9 +28,9 @@ export interface FailedCall {
   readonly code: status;
   readonly details: string;
   readonly metadata: Metadata;
-  /** False only when it is certain that no byte of the request left this process. */
+  /** False only when certainly no byte of the request left this process. */
   readonly sent: boolean;
-  /** Path of the method and address of the server, for the message. */
+  /** Path of the method, for the message. */
   readonly method: string;
   readonly address: string;
 }
@@ -48,7 +48,7 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   PERMISSION_DENIED: PermissionDeniedError,
   UNAUTHENTICATED: UnauthenticatedError,
   RESOURCE_EXHAUSTED: ResourceExhaustedError,
-  // FENCED is missing on purpose: that the server was fenced says nothing of this process, which must not step down.
+  // FENCED is missing on purpose: fencing of the server says nothing about this process, which must not step down.
   ABORTED: AbortedError,
   TIMEOUT: TimeoutError,
   CANCELLED: CancelledError,
@@ -58,24 +58,24 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
 };
 
 /**
- * grpc-js refuses a message that is too long with the same status on both sides; when it was the answer, the work was
- * done. Errors that servers of diskmesh send carry a reason and are not this one.
+ * grpc-js refuses an oversized message with the same status on both sides; if it was the answer, the work was done.
+ * Errors sent by diskmesh servers have a reason and are not of this class.
  */
 class MessageTooLongError extends ResourceExhaustedError {
   override readonly name = "ResourceExhaustedError";
   override readonly outcome = "unknown" as const;
 }
 
-/** Nothing was done, because the server cannot be reached or another one leads: that one may be called instead. */
+/** Nothing was done, because the server is unreachable or another one leads. Another server may be called instead. */
 export class ServedElsewhereError extends UnavailableError {
   override readonly name = "UnavailableError";
 
   constructor(
     message: string,
     details: ErrorDetails,
-    /** Empty when the server did not say, or none was reached. */
+    /** Address of the leader; empty when the server did not name one or was not reached. */
     readonly leaderAddress: string,
-    /** Whether there was a server that said so. */
+    /** True when a server answered. */
     readonly answered: boolean,
   ) {
     super(message, details);
@@ -83,20 +83,20 @@ export class ServedElsewhereError extends UnavailableError {
 }
 
 /**
- * grpc-js reports a stream that the server refused (e.g. because the connection is beyond its age) in one of two ways;
- * since Node 26 the pending write may fail before the stream closes.
+ * grpc-js reports a stream that the server refused (e.g. because of the connection's age) in one of two ways. Since
+ * Node 26 the pending write may fail before the stream closes.
  */
 const STREAM_REFUSED = [
   "Stream refused by server",
   "Write error: Stream closed with error code NGHTTP2_REFUSED_STREAM",
 ];
 
-/** HTTP/2 promises that nothing was done, and that the same call may be made again. */
+/** HTTP/2 guarantees that nothing was done and that the same call may be repeated. */
 export class StreamRefusedError extends UnavailableError {
   override readonly name = "UnavailableError";
 }
 
-/** For answers that carry no reason of ours: from grpc-js itself, a proxy, or another implementation. */
+/** Classes for answers without a reason of ours: from grpc-js, a proxy, or another implementation. */
 const CLASSES_BY_CODE: Partial<Record<status, ErrorClass>> = {
   [status.INVALID_ARGUMENT]: InvalidArgumentError,
   [status.OUT_OF_RANGE]: InvalidArgumentError,
@@ -112,7 +112,7 @@ const CLASSES_BY_CODE: Partial<Record<status, ErrorClass>> = {
   [status.UNIMPLEMENTED]: NotImplementedError,
 };
 
-/** What a caller is thrown for a call that failed; its `outcome` says what is known of the effect. */
+/** Returns the error to throw for a failed call. Its `outcome` states the known effect. */
 export function errorOfStatus(failed: FailedCall): DomainError {
   const answer = answerOf(failed.metadata);
   if (answer?.errorInfo) return errorOfAnswer(failed, answer, answer.errorInfo.reason, answer.errorInfo.metadata);
@@ -121,8 +121,8 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   const text = `${failed.method} at ${failed.address}: ${said}`;
   const known = CLASSES_BY_CODE[failed.code];
   if (known) return new known(text, at);
-  // UNAVAILABLE: the connection was never made, or was lost with the request on it. INTERNAL, UNKNOWN and DATA_LOSS: a
-  // bug or a broken stream, where all may have happened.
+  // UNAVAILABLE: the connection was never established, or was lost with the request on it. INTERNAL, UNKNOWN and
+  // DATA_LOSS: a bug or a broken stream, after which anything may have happened.
   if (STREAM_REFUSED.includes(failed.details)) return new StreamRefusedError(text, at);
   if (!failed.sent) return new ServedElsewhereError(text, at, "", false);
   return new UnavailableError(text, { ...at, outcome: "unknown" });
@@ -134,7 +134,7 @@ function errorOfAnswer(
   reason: string,
   metadata: Readonly<Record<string, string>>,
 ): DomainError {
-  // Where this server's leader is means nothing to the callers of its caller.
+  // The address of this server's leader is dropped, because it is meaningless to the callers of its caller.
   const { [OUTCOME_KEY]: outcome, [LEADER_ADDRESS]: leaderAddress, ...about } = metadata;
   const details: ErrorDetails = {
     about,
@@ -142,10 +142,10 @@ function errorOfAnswer(
   };
   const known = CLASSES[reason];
   if (known) return new known(failed.details, details);
-  // A special case of a general error, e.g. VM_NOT_FOUND of NOT_FOUND: the reason stays readable, and is passed on.
+  // A special case of a general error, e.g. VM_NOT_FOUND of NOT_FOUND, keeps its reason and passes it on.
   const general = failed.code === status.RESOURCE_EXHAUSTED ? ResourceExhaustedError : CLASSES_BY_CODE[failed.code];
   if (general) return Object.defineProperty(new general(failed.details, details), "reason", { value: reason });
-  // UNAVAILABLE and FENCED by the server's own words, which says when it does not know what it did.
+  // The server itself reported UNAVAILABLE or FENCED, and it states when its outcome is unknown.
   const said = failed.code === status.UNAVAILABLE && outcome !== "unknown";
   if (said && (leaderAddress !== undefined || reason === FENCED))
     return new ServedElsewhereError(failed.details, details, leaderAddress ?? "", true);
@@ -159,7 +159,7 @@ function answerOf(metadata: Metadata): StatusDetails | undefined {
     const answer = decodeStatusDetails(bytes);
     return answer.errorInfo?.domain === ERROR_DOMAIN ? answer : undefined;
   } catch {
-    // Another implementation's details: the code and text still say enough.
+    // Another implementation's details are ignored; the code and text suffice.
     return undefined;
   }
 }

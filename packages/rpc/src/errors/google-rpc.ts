@@ -1,6 +1,6 @@
 import { BadRequest, type BadRequest_FieldViolation, ErrorInfo, RetryInfo, Status } from "@diskmesh/api/google-rpc";
 
-/** What `grpc-status-details-bin` carries, of the details that diskmesh knows. */
+/** Details of `grpc-status-details-bin` that diskmesh uses. */
 export interface StatusDetails {
   readonly code: number;
   readonly message: string;
@@ -31,7 +31,7 @@ export function encodeStatusDetails(
   return Status.encode({ code, message, details }).finish();
 }
 
-/** Decodes google.rpc.Status; details of other types are skipped. Throws when the bytes are no such message. */
+/** Decodes google.rpc.Status and skips details of other types. Throws when the bytes are no such message. */
 export function decodeStatusDetails(bytes: Uint8Array): StatusDetails {
   const { code, message, details } = Status.decode(bytes);
   const bytesOf = (url: string): Uint8Array | undefined => details.find(({ typeUrl }) => typeUrl === url)?.value;

@@ -1,6 +1,6 @@
 import { CancelledError, DiskFullError, type DomainError, UnavailableError } from "@diskmesh/domain";
 
-/** Errors of the operating system that pass by themselves, or once an operator has acted, and what they say to callers. */
+/** System errors that pass by themselves or after an operator has acted, with the text for callers. */
 const OF_THE_SYSTEM: Readonly<Record<string, string>> = {
   EMFILE: "the process has no descriptors left",
   ENFILE: "the machine has no descriptors left",
@@ -24,7 +24,7 @@ const NO_ROOM: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 const DATABASE = "the database cannot be reached, or refuses for now";
 const NATS = "NATS cannot be reached, or does not answer";
 
-/** Errors of the drivers of MongoDB and NATS that are nobody's mistake, by their names. */
+/** Errors of the MongoDB and NATS drivers that are no bugs, by name, with the text for callers. */
 const OF_DRIVERS: Readonly<Record<string, string>> = {
   MongoNetworkError: DATABASE,
   MongoNetworkTimeoutError: DATABASE,
@@ -47,9 +47,10 @@ const OF_DRIVERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * What to tell of an error that is not of the domain, and yet no bug: a shortage, or something else that is away. Code that
- * knows more says more, before it comes here; this is so that none of them is ever INTERNAL, which would keep callers from
- * trying again. Undefined for everything else. The text is ours alone: that of the error may hold anything.
+ * Returns the error to report for a thrown value that is neither of the domain nor a bug: a shortage, or an unreachable
+ * dependency. Undefined for everything else. It is the fallback for errors that no code handled more precisely, and
+ * keeps them from becoming INTERNAL, which would stop callers from retrying. The text is our own, because that of the
+ * thrown error may hold anything.
  */
 export function passingCause(thrown: unknown, requestId: string): DomainError | undefined {
   if (!(thrown instanceof Error)) return undefined;

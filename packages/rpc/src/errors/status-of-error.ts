@@ -24,10 +24,10 @@ import { passingCause } from "./passing-causes.js";
 /** The `domain` of every ErrorInfo that diskmesh sends. */
 export const ERROR_DOMAIN = "diskmesh";
 
-/** Key in ErrorInfo.metadata that says what an UnavailableError is known to have done, when it is not the usual. */
+/** Key in ErrorInfo.metadata for the outcome of an UnavailableError when it is not the default. */
 export const OUTCOME_KEY = "outcome";
 
-// Trailers travel in HTTP/2 headers, which peers limit to 8 to 64 KiB in all.
+// Trailers are sent as HTTP/2 headers, which peers limit to 8 to 64 KiB in all.
 const MAX_MESSAGE_LENGTH = 2048;
 const MAX_ABOUT_ENTRIES = 16;
 const MAX_ABOUT_LENGTH = 256;
@@ -42,13 +42,13 @@ const CODES: readonly (readonly [abstract new (...args: never[]) => DomainError,
   [UnauthenticatedError, status.UNAUTHENTICATED],
   [ResourceExhaustedError, status.RESOURCE_EXHAUSTED],
   [UnavailableError, status.UNAVAILABLE],
-  // The caller's request is fine and a newer leader can serve it.
+  // The caller's request is valid, and a newer leader can serve it.
   [FencedError, status.UNAVAILABLE],
   [AbortedError, status.ABORTED],
   [TimeoutError, status.DEADLINE_EXCEEDED],
   [CancelledError, status.CANCELLED],
   [NotImplementedError, status.UNIMPLEMENTED],
-  // No code means "hardware failed" or "a vendor's driver failed"; the reason tells it from a bug.
+  // gRPC has no code for failed hardware or a failed vendor driver; the reason tells them from a bug.
   [DeviceIoError, status.INTERNAL],
   [DriverError, status.INTERNAL],
 ];
@@ -60,9 +60,9 @@ export interface GrpcStatus {
 }
 
 /**
- * What a client is told of anything that was thrown. Errors that are not of the domain are shortages and the like, or else
- * bugs: their text may hold anything, so the client gets only the request id, by which the log has the rest. Nothing that
- * passes is ever INTERNAL or UNKNOWN.
+ * Returns the status to send for anything that was thrown. A value that is not of the domain is a shortage or a bug.
+ * The text of a bug may hold anything, so the client gets only the request id, under which the log has the rest. Errors
+ * that pass never become INTERNAL or UNKNOWN.
  */
 export function statusOfError(raised: unknown, requestId: string): GrpcStatus {
   const thrown = raised instanceof DomainError ? raised : passingCause(raised, requestId);

@@ -11,7 +11,7 @@ import protobuf, { type ReflectionObject, type Root } from "protobufjs";
 
 const { Enum, Namespace, Service, Type } = protobuf;
 
-/** The comments of all that stands in .proto files which were read with their comments, by full name. */
+/** Returns the comments of all elements of .proto files that were parsed with comments, by full name. */
 export function commentsOf(root: Root): ReadonlyMap<string, string> {
   const comments = new Map<string, string>();
   const note = (name: string, comment: string | null | undefined): void => {
@@ -29,18 +29,18 @@ export function commentsOf(root: Root): ReadonlyMap<string, string> {
   return comments;
 }
 
-/** Where a part stands in its parent's descriptor: field numbers of descriptor.proto. */
+/** Paths of elements within their parent's descriptor: field numbers of descriptor.proto. */
 const IN_FILE = { messageType: 4, enumType: 5, service: 6 };
 const IN_MESSAGE = { field: 2, nestedType: 3, enumType: 4, oneofDecl: 8 };
 const IN_ENUM = { value: 2 };
 const IN_SERVICE = { method: 2 };
 
-/** What makes tools show the comments of a file, and its parts in the order in which they stand there. */
+/** Returns the source info from which tools show the comments of a file, and its elements in source order. */
 export function sourceCodeInfo(file: FileDescriptorProto, comments: ReadonlyMap<string, string>): SourceCodeInfo {
   const location: SourceCodeInfo["location"] = [];
   const say = (path: number[], name: string): void => {
     const comment = comments.get(name);
-    // As protoc has it: with what stands between the slashes and the text, and the line's end.
+    // protoc's format: each line keeps the space after the slashes, and the text ends with a newline.
     const leadingComments = comment?.replace(/^.*$/gm, (line) => (line === "" ? "" : ` ${line}`)).concat("\n");
     const span = [location.length, 0, 0];
     location.push(create(SourceCodeInfo_LocationSchema, { path, span, ...(leadingComments && { leadingComments }) }));

@@ -4,7 +4,7 @@ import protobuf from "protobufjs";
 import { commentsOf } from "./descriptor-comments.js";
 import { completeDescriptors } from "./descriptors.js";
 
-/** What the thread is given. */
+/** Input of the thread. */
 export interface DescriptorsWork {
   /** Absolute paths. */
   readonly files: readonly string[];
@@ -16,7 +16,7 @@ const { files, includeDirs } = workerData as DescriptorsWork;
 const loaded = await load([...files], { includeDirs: [...includeDirs], keepCase: true });
 parentPort?.postMessage(completeDescriptors(loaded, readComments()));
 
-/** proto-loader forgets them: the files are read once more by its own parser. */
+/** Parses the files a second time with protobufjs, because proto-loader drops comments. */
 function readComments(): ReadonlyMap<string, string> {
   const root = new protobuf.Root();
   root.resolvePath = (_origin, target) => files.find((file) => file.endsWith(`/${target}`)) ?? target;

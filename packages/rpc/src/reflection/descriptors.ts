@@ -9,8 +9,8 @@ import type { PackageDefinition } from "@grpc/proto-loader";
 import { sourceCodeInfo } from "./descriptor-comments.js";
 
 /**
- * The file descriptors of what proto-loader has loaded, made complete: it leaves names of types relative and the list of
- * imports empty, which protoc's own tools accept and others (grpcurl, buf) do not, and knows no comments.
+ * Returns complete file descriptors of files loaded by proto-loader. It leaves type names relative and the import list
+ * empty, which protoc's tools accept but others (grpcurl, buf) do not, and it has no comments.
  */
 export function completeDescriptors(loaded: PackageDefinition, comments: ReadonlyMap<string, string>): Buffer[] {
   const files = new Map<string, FileDescriptorProto>();
@@ -29,7 +29,7 @@ export function completeDescriptors(loaded: PackageDefinition, comments: Readonl
   return [...files.values()].map((file) => Buffer.from(toBinary(FileDescriptorProtoSchema, file)));
 }
 
-/** The message behind a map field must be named after it, `labels_by_id` and `LabelsByIdEntry`. */
+/** Names the message of a map field after the field, as required: `labels_by_id` and `LabelsByIdEntry`. */
 function nameMapEntries(message: DescriptorProto): void {
   for (const nested of message.nestedType) {
     nameMapEntries(nested);
@@ -64,16 +64,16 @@ function complete(file: FileDescriptorProto, fileOfType: ReadonlyMap<string, str
   };
   const completeFields = (scope: string, fields: readonly FieldDescriptorProto[]): void => {
     for (const field of fields) {
-      // As protoc derives it; proto-loader repeats the field's own name.
+      // protoc's derivation of the name; proto-loader repeats the field's own name.
       field.jsonName = field.name.replace(/_+(.)?/g, (_match, next: string | undefined) => next?.toUpperCase() ?? "");
-      // Only where there is a name: assigning an empty one makes the field present, which is refused.
+      // Assigned only when there is a name: an empty one would make the field present, which tools refuse.
       if (field.typeName) field.typeName = absolute(scope, field.typeName);
       if (field.extendee) field.extendee = absolute(scope, field.extendee);
     }
   };
   const completeMessage = (scope: string, message: DescriptorProto): void => {
     const name = `${scope}.${message.name}`;
-    // An optional field has a oneof of its own, which tools are not to show.
+    // An optional field has a synthetic oneof, which tools must not show.
     const oneofs = new Set(message.oneofDecl.map((oneof) => oneof.name));
     for (const field of message.field) if (oneofs.has(`_${field.name}`)) field.proto3Optional = true;
     completeFields(name, message.field);
@@ -90,7 +90,7 @@ function complete(file: FileDescriptorProto, fileOfType: ReadonlyMap<string, str
   file.dependency = [...imports].sort();
 }
 
-/** Protobuf's rule: the innermost scope that has the name. */
+/** Resolves a type name by Protobuf's rule: the innermost scope that has the name. */
 function lookUp(scope: string, name: string, fileOfType: ReadonlyMap<string, string>): string {
   for (let at = scope; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf("."))))
     if (fileOfType.has(`${at}.${name}`)) return `${at}.${name}`;

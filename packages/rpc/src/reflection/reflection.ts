@@ -20,12 +20,12 @@ const PATHS = [
 ];
 
 type RawCall = ServerDuplexStream<Buffer, Buffer>;
-/** Its handlers, by path, of messages instead of bytes. */
+/** Handlers of the reflection library by path; they take messages instead of bytes. */
 type Methods = ReadonlyMap<string, MethodDefinition<unknown, unknown> & { handle(call: EventEmitter): void }>;
 
 /**
- * Server reflection of some services, from the .proto files of a folder. These are read at the first call: to parse and
- * complete them takes as long as the rest of a service's start, and most processes are never asked.
+ * Server reflection of some services, from the .proto files of a folder. The files are read at the first call, because
+ * parsing and completing them takes as long as the rest of a service's start and most processes are never asked.
  */
 export class Reflection {
   #methods: Promise<Methods> | undefined;
@@ -69,7 +69,7 @@ export class Reflection {
         try {
           messages.emit("data", method.requestDeserialize(bytes));
         } catch (error) {
-          // The library itself throws nothing: it answers what it does not know.
+          // The library itself never throws; it answers unknown names.
           const text = `the request of ${path} cannot be decoded: ${messageOf(error)}`;
           call.emit("error", statusOfError(new InvalidArgumentError(text, { about: { method: path } }), "none"));
         }
@@ -86,7 +86,7 @@ export class Reflection {
     ]);
     const described = { files: { fileDescriptorProtos } } as unknown as PackageDefinition;
     const methods = new Map<string, MethodDefinition<unknown, unknown> & { handle(call: EventEmitter): void }>();
-    // The library knows only how to add itself to a server: this one takes down what it would serve.
+    // The library can only add itself to a server, so this stand-in for a server records its handlers.
     const addService: Server["addService"] = (definition, implementation: UntypedServiceImplementation) => {
       for (const [name, method] of Object.entries(definition))
         methods.set(method.path, {
@@ -99,7 +99,7 @@ export class Reflection {
   }
 }
 
-/** In a thread: it takes half a second of processor time, in which nobody else would be answered. */
+/** Runs in a worker thread, because the half second of processor time would block all other calls. */
 async function loadDescriptors(work: DescriptorsWork): Promise<Buffer[]> {
   const thread = new Worker(new URL("./descriptors-thread.js", import.meta.url), { workerData: work });
   const [descriptors] = (await once(thread, "message")) as [Uint8Array[]];

@@ -25,21 +25,20 @@ import { endCall, startServerSpan, type TracedCall, traceIdOf } from "../call/tr
 import { passingCause } from "../errors/passing-causes.js";
 import { type GrpcStatus, statusOfError } from "../errors/status-of-error.js";
 
-/** A call of a method that may change something, and was answered, for the log. */
+/** Log record of an answered call whose method may change something. */
 export interface RpcChange {
   /** Full path, e.g. `/diskmesh.registry.v1.DiskRegistryService/AddHost`. */
   readonly method: string;
   readonly identity: Identity;
   readonly durationMs: number;
   readonly requestId: string;
-  /** Undefined for one that came as a stream. */
+  /** Undefined for a stream of requests. */
   readonly request: unknown;
   readonly response: unknown;
 }
 
-/** A call that failed, for the log. */
+/** Log record of a failed call. */
 export interface RpcFailure {
-  /** Full path, e.g. `/diskmesh.registry.v1.DiskRegistryService/AddHost`. */
   readonly method: string;
   /** Undefined when the connection was lost before the caller could be identified. */
   readonly identity: Identity | undefined;
@@ -47,17 +46,17 @@ export interface RpcFailure {
   readonly status: string;
   readonly durationMs: number;
   readonly requestId: string;
-  /** Whether its method may change something. */
+  /** True when the method may change something. */
   readonly changes: boolean;
-  /** Undefined for one that came as a stream, or was not decoded. */
+  /** Undefined for a stream of requests, or when the request was not decoded. */
   readonly request: unknown;
-  /** What was thrown. For INTERNAL the client was told nothing of it. */
+  /** The thrown value. With INTERNAL the client got nothing of it. */
   readonly error: unknown;
-  /** True when this is a bug rather than something the caller was told. */
+  /** True for a bug, false for an error that the caller was told. */
   readonly unexpected: boolean;
 }
 
-/** What the gate knows of a method before anybody calls it. */
+/** Facts about a method that admission needs. */
 export interface GatedMethod {
   readonly path: string;
   readonly roles: ReadonlySet<Role>;
@@ -70,30 +69,36 @@ interface IncomingCall {
   getDeadline(): Date | number;
 }
 
-/** A call that was let in, and how to end it. */
+/** An admitted call, and the functions that end it. */
 export interface AdmittedCall {
   readonly active: ActiveCall;
   readonly traced: TracedCall;
-  /** Call with what the caller is told, if that is no failure. */
+  /** Must be called with the response when the call is answered without a failure. */
   succeed(response: unknown): void;
-  /** Call when the handler has ended, whether or not the client was answered before. */
+  /** Must be called when the handler has ended, whether or not the client was answered before. */
   release(): void;
 }
 
 const RETRY_WHEN_FULL_MS = 200;
 
-/** Of the event loop: grpc-js ends an answer, with its trailers, in the turn after the one in which it begins it. */
+/**
+ * Turns of the event loop until an answer is sent: grpc-js ends an answer, with its trailers, in the turn after the one
+ * in which it begins it.
+ */
 const TURNS_UNTIL_ANSWERED = 2;
 
-/** Streams kept for each share of those who must always get through. */
+/** Streams reserved for each share that must always be served. */
 const RESERVED_STREAMS = 32;
 
-/** Roles of which there are many peers. Each of the others is one service, which may do as much as there is room for. */
+/** Roles with many peers. Each other role is one service without a limit of its own. */
 const BOUNDED_ROLES: ReadonlySet<Role> = new Set([...OPERATOR_ROLES, "disk-agent", "vm-agent", "nats"]);
 
 const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
 
-/** A registry calls agents to order them; what agents call and is no stream of data is what they report. */
+/**
+ * Returns the share of a call. Calls of a registry to agents are orders; calls of agents other than data streams are
+ * reports.
+ */
 function shareOf({ role }: Identity, method: GatedMethod): Share {
   if (role === "disk-registry") return "orders";
   if (role === "disk-agent" && !method.streams) return "reports";
@@ -105,7 +110,7 @@ function limitName(method: GatedMethod, full: "peer" | "room") {
   return full === "peer" ? "maxCallsPerPeer" : "maxConcurrentCalls";
 }
 
-/** Lets calls in or refuses them: by identity and role, deadline, number at once, and whether the server is stopping. */
+/** Admits or refuses calls by identity, role, deadline and concurrency, and refuses all while the server stops. */
 export class CallGate {
   #draining = false;
   readonly #active = new Map<ActiveCall, GatedMethod>();
@@ -133,7 +138,7 @@ export class CallGate {
     });
   }
 
-  /** Undefined when the call was refused, in which case `fail` has sent the refusal. */
+  /** Returns undefined when the call was refused; `fail` has then sent the refusal. */
   admit(method: GatedMethod, call: IncomingCall, fail: (status: GrpcStatus) => void): AdmittedCall | undefined {
     const startedMs = performance.now();
     const requestId = this.#requestIds.of(call.metadata.get(REQUEST_ID_HEADER)[0]);
@@ -153,7 +158,7 @@ export class CallGate {
         error,
         unexpected: !(error instanceof DomainError) && passingCause(error, requestId) === undefined,
       };
-      // Its line in the log names the trace.
+      // Runs in the call's context, so that the log line names the trace.
       context.with(traced.context, () => report(() => this.onError(failure)));
       endCall(traced, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
       fail(answer);
@@ -177,7 +182,7 @@ export class CallGate {
         sendFailure,
       });
       this.#enter(active, method);
-      // grpc-js itself watches a deadline that the client sent.
+      // grpc-js itself enforces a deadline that the client sent.
       if (deadlineAtMs !== deadlineSentBy(call) && deadlineAtMs !== Number.POSITIVE_INFINITY)
         active.startTimer(deadlineAtMs - nowMs);
       this.#active.set(active, method);
@@ -194,23 +199,23 @@ export class CallGate {
   }
 
   /**
-   * Refuses new calls, tells streams to end, and waits for the calls under way. After the time allowed it fails them and
-   * returns without waiting for handlers that do not listen to their signal.
+   * Refuses new calls, ends streams, and waits for the calls under way. After the drain timeout it fails the remaining
+   * calls and returns without waiting for handlers that ignore their signal.
    */
   async drain(): Promise<void> {
     this.#draining = true;
     const stopping = new UnavailableError("the server is stopping; whether the call took effect is not known", {
       outcome: "unknown",
     });
-    // Streams such as watches have no end of their own, so waiting for them would only make every stop slow.
+    // Streams such as watches never end by themselves, so waiting for them would only slow every stop.
     for (const [active, method] of this.#active) if (method.streams) active.abort(stopping);
     await this.#empty(this.limits.drainTimeoutMs);
     for (const active of this.#active.keys()) active.abort(stopping);
-    // Then all changes are told.
+    // All changes are logged by then.
     for (let turn = 0; turn < TURNS_UNTIL_ANSWERED; turn++) await nextTurn();
   }
 
-  /** Answers all calls under way with the reason, and tells their handlers to stop. New calls are let in as before. */
+  /** Fails all calls under way with the reason and aborts their handlers. New calls are still admitted. */
   abortCalls(reason: DomainError): void {
     for (const active of this.#active.keys()) active.abort(reason);
   }
@@ -274,8 +279,8 @@ export class CallGate {
     const durationMs = performance.now() - traced.startedMs;
     const change = { method: path, identity, durationMs, requestId, request, response };
     const tell = (): void => context.with(traced.context, () => report(() => this.onChange(change)));
-    // Behind the answer: its caller need not wait while a line of the log is written, which takes a third as long as a
-    // bare call.
+    // Runs after the answer, because writing a log line takes a third as long as a minimal call and the caller need not
+    // wait for it.
     afterTurns(TURNS_UNTIL_ANSWERED, tell);
   }
 }
@@ -289,7 +294,7 @@ function report(tell: () => void): void {
   try {
     tell();
   } catch {
-    // A log that fails must not fail the call as well.
+    // A failing log must not fail the call.
   }
 }
 

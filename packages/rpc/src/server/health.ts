@@ -18,14 +18,14 @@ type Watch = Call & {
   once(event: "cancelled", listener: () => void): void;
 };
 
-/** Undefined: nobody has looked, or can look now. */
+/** Undefined means unknown: not checked yet, or not checkable now. */
 export type Healthy = boolean | undefined;
 
-/** The trailer in which the answer to a check says why a part does not serve. */
+/** Trailer of a health answer with the reason why a part does not serve. */
 const WHY_TRAILER = "diskmesh-why";
 const MAX_WHY_LENGTH = 500;
 
-/** gRPC's health service: says of the server, which has the empty name, and of its parts what it was told of them. */
+/** gRPC health service. Reports the stored health of the server, under the empty name, and of its parts. */
 export class Health {
   readonly #statuses = new Map<string, ServingStatus>();
   readonly #whys = new Map<string, string>();
@@ -70,7 +70,7 @@ function statusOf(healthy: Healthy): ServingStatus {
   return healthy ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
 }
 
-/** Only printable ASCII may travel as a trailer. */
+/** Replaces all but printable ASCII, which is all that a trailer may hold. */
 function trailerOf(why: string | undefined): Metadata {
   const trailer = new Metadata();
   if (why) trailer.set(WHY_TRAILER, why.replace(/[^ -~]/g, "?").slice(0, MAX_WHY_LENGTH));

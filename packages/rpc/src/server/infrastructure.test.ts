@@ -18,10 +18,10 @@ import { RpcServer } from "./server.js";
 
 const run = promisify(execFile);
 
-/** Long beside what a busy machine takes. */
+/** Generous, because the machine may be busy. */
 const PATIENCE_MS = 60_000;
 
-/** Every method says what it was asked for, so that one can be told from another. */
+/** Every method refuses with its own name in the text, so that tests can tell methods apart. */
 function refusingHandlers<Definition extends ServiceDefinition>(definition: Definition): Handlers<Definition> {
   const names = Object.keys(definition.methods);
   return Object.fromEntries(
@@ -43,7 +43,7 @@ describe("health and reflection", () => {
   function grpcurl(...args: string[]): Promise<{ stdout: string; stderr: string }> {
     const { caFile, certFile, keyFile } = files("operator");
     const tls = ["-cacert", caFile, "-cert", certFile, "-key", keyFile];
-    // The server's name is not a host name: grpcurl, which checks one, is told one that the certificate has.
+    // The server's name is not a host name. grpcurl checks host names, so it is given one that the certificate has.
     const options = args.filter((arg) => arg.startsWith("-") || arg.startsWith("{"));
     const words = args.filter((arg) => !options.includes(arg));
     return run("grpcurl", [...tls, "-authority", "localhost", ...options, address(), ...words], {
@@ -72,12 +72,12 @@ describe("health and reflection", () => {
     bench.remove();
   });
 
-  it("say NOT_SERVING until told otherwise, for the server and each service", async () => {
+  it("report NOT_SERVING until set otherwise, for the server and each service", async () => {
     const names = ["", "diskmesh.registry.v1.DiskRegistryService"];
     const options = { address: address(), tls: files("operator"), serverRole: "disk-registry" as const };
     for (const service of names) {
       server.setServing(false);
-      // A busy machine may not even have connected by then.
+      // On a busy machine the client may not have connected by then.
       await eventually(() =>
         rejection(waitForHealth({ ...options, service, timeoutMs: 150 }), TimeoutError, "NOT_SERVING"),
       );
@@ -87,7 +87,7 @@ describe("health and reflection", () => {
     }
   });
 
-  it("tell of all parts at once, of each change to who watches one, and of none that is not there", async () => {
+  it("list all parts at once, report each change to watchers, and refuse unknown parts", async () => {
     const client = createClient(HealthDefinition, {
       address: address(),
       tls: files("operator"),
@@ -120,7 +120,7 @@ describe("health and reflection", () => {
     client.close();
   });
 
-  it("answer grpcurl: health of the server and of a service", async function () {
+  it("answer grpcurl's health check of the server and of a service", async function () {
     skipWithout(this, "grpcurl");
     server.setServing(true);
     const health = await grpcurl("grpc.health.v1.Health/Check");
@@ -133,14 +133,14 @@ describe("health and reflection", () => {
     expect(JSON.parse(one.stdout)).to.deep.equal({ status: "SERVING" });
   });
 
-  it("answer grpcurl: what a server that is not ready lacks, and why, while its services serve", async function () {
+  it("answer grpcurl with the missing dependency and the reason when the server is not ready, while its services serve", async function () {
     skipWithout(this, "grpcurl");
     server.setServing(true, false, "nats: it is\naway");
     server.setHealth("nats", false, "it is away");
     const health = await grpcurl("-v", "grpc.health.v1.Health/Check");
     expect(health.stdout).to.contain('"status": "NOT_SERVING"').and.to.contain("diskmesh-why: nats: it is?away");
     const options = { address: address(), tls: files("operator"), serverRole: "disk-registry" as const };
-    // A busy machine may not even have connected by then.
+    // On a busy machine the client may not have connected by then.
     await eventually(() =>
       rejection(waitForHealth({ ...options, timeoutMs: 300 }), TimeoutError, /NOT_SERVING, for want of: .*nats/),
     );
@@ -148,7 +148,7 @@ describe("health and reflection", () => {
     server.setServing(true);
   });
 
-  it("answer grpcurl: the services that were added, whole, and no others", async function () {
+  it("describe exactly the added services to grpcurl, completely", async function () {
     skipWithout(this, "grpcurl");
     const { stdout } = await grpcurl("list");
     expect(stdout.trim().split("\n")).to.include.members([
@@ -161,7 +161,7 @@ describe("health and reflection", () => {
       expect(described.stdout).to.contain(`rpc ${method.name} `);
   });
 
-  it("tell grpcurl what the protos say of methods, messages, fields, choices and values", async function () {
+  it("give grpcurl the proto comments of methods, messages, fields, oneofs and enum values", async function () {
     skipWithout(this, "grpcurl");
     const files = ["registry/v1/disk_registry_service", "registry/v1/types", "director/v1/config_service"];
     const protoFiles = files.flatMap((name) => ["-proto", `diskmesh/${name}.proto`]);
@@ -169,7 +169,7 @@ describe("health and reflection", () => {
     for (const name of [...names, "director.v1.UpdateConfigRequest"]) {
       const symbol = `diskmesh.${name}`;
       const args = ["-import-path", findProtoFolder(), ...protoFiles, "describe", symbol];
-      // What grpcurl makes of the files themselves is what it must make of reflection.
+      // grpcurl must print the same from reflection as from the files themselves.
       const [fromFiles, reflected] = await Promise.all([run("grpcurl", args), grpcurl("describe", symbol)]);
       expect(reflected.stdout).to.match(/^ +\/\/ \w/m);
       expect(reflected.stdout).to.equal(fromFiles.stdout);
@@ -202,7 +202,7 @@ describe("health and reflection", () => {
     expect(JSON.parse(String(error.stderr))).to.include({ code: "not_found", message: "nothing for listHosts" });
   });
 
-  it("refuse bytes that are no reflection request, in both versions, and go on", async function () {
+  it("refuse bytes that are no reflection request, in both versions, and keep working", async function () {
     skipWithout(this, "grpcurl");
     const client = rawClient(bench, "operator");
     for (const version of ["v1", "v1alpha"]) {
@@ -213,7 +213,7 @@ describe("health and reflection", () => {
     expect((await grpcurl("list")).stdout).to.contain("DiskRegistryService");
   });
 
-  it("do not hold up a stop", async function () {
+  it("do not delay a stop", async function () {
     skipWithout(this, "grpcurl");
     const other = new RpcServer({
       tls: files("disk-registry"),

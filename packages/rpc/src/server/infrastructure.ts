@@ -12,13 +12,13 @@ import { HEALTH_SERVICE, Health, type Healthy } from "./health.js";
 import type { OnHeard } from "./serve.js";
 
 /**
- * Health and reflection: open to every caller, and exempt from the limit on calls at once, so that a server that has no
- * room can say so. Of the streams of one caller the oldest ends for one too many.
+ * Health and reflection. Open to every caller and exempt from the limit of concurrent calls, so that a full server can
+ * report that. A caller with one stream too many loses its oldest.
  */
 export class Infrastructure {
   readonly #health = new Health();
   readonly #services = new Set<string>();
-  /** Each with its caller's name, the oldest first. */
+  /** Open streams with their callers' names, oldest first. */
   readonly #openStreams = new Map<OpenStream, string>();
 
   constructor(
@@ -36,24 +36,23 @@ export class Infrastructure {
     this.#health.set(name, false);
   }
 
-  /** Sets the health of every service, and of the server as a whole, which has the empty name. */
+  /** Sets the health of every service, and of the whole server, which has the empty name. */
   setServing(serving: boolean, ready = serving, why = ""): void {
     for (const name of this.#services) this.#health.set(name, serving, why);
     this.#health.set("", ready, why);
   }
 
-  /** Sets the health of one part of the process, which a health check asks for by its name. */
+  /** Sets the health of one part of the process, which health checks request by name. */
   setHealth(part: string, healthy: Healthy, why?: string): void {
     this.#health.set(part, healthy, why);
   }
 
-  /** Describes the services that were added, from the .proto files of a folder. */
   async addReflection(server: Server, protoFolder: string): Promise<void> {
     const services = [HEALTH_SERVICE, ...this.#services];
     (await Reflection.of(protoFolder, services)).addToServer(this.#tracked(server));
   }
 
-  /** Ends health watches and reflection streams, which otherwise hold their connections open during a stop. */
+  /** Ends health watches and reflection streams, which would keep their connections open during a stop. */
   endStreams(): void {
     const stopping = statusOfError(new UnavailableError("the server is stopping"), "none");
     for (const stream of this.#openStreams.keys()) stream.emit("error", stopping);
@@ -100,7 +99,10 @@ interface OpenStream {
 
 type LooseHandler = (call: OpenStream, callback?: (error: unknown) => void) => void;
 
-/** The repository's `proto` folder, searched upwards from this package: it is beside `packages` and `node_modules`. */
+/**
+ * Returns the repository's `proto` folder, searched upwards from this package; it is beside `packages` and
+ * `node_modules`.
+ */
 export function findProtoFolder(): string {
   const start = dirname(fileURLToPath(import.meta.url));
   for (let folder = start; folder !== dirname(folder); folder = dirname(folder))

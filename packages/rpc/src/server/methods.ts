@@ -2,32 +2,32 @@ import type { Role } from "@diskmesh/domain";
 import type { Handlers, ServiceDefinition } from "../call/definition.js";
 import type { RpcServer } from "./server.js";
 
-/** What serves a method, with what its service shares. */
+/** Handler of a method that also receives its service's context. */
 export type Serve<Context, Handler> = Handler extends (...args: infer Args) => infer Answer
   ? (context: Context, ...args: Args) => Answer
   : never;
 
-/** A method of a service: who may call it, and what serves it. */
+/** A method of a service: the roles that may call it, and its handler. */
 export interface OfferedMethod<Serving> {
   readonly roles: readonly Role[];
-  /** Whether it may change something: each of its calls is a line of the log then. */
+  /** True when the method may change something; each of its calls is then logged. */
   readonly changes: boolean;
   readonly serve: Serving;
 }
 
-/** A method that only looks. */
+/** Offers a method that only reads. */
 export function allow<Serving>(roles: readonly Role[], serve: Serving): OfferedMethod<Serving> {
   return { roles, changes: false, serve };
 }
 
-/** A method that may change something. */
+/** Offers a method that may change something. */
 export function allowChange<Serving>(roles: readonly Role[], serve: Serving): OfferedMethod<Serving> {
   return { roles, changes: true, serve };
 }
 
 /**
- * Adds a service of which each method is in one list. `current` is asked with each call, and throws while this process
- * does not serve: another time of leading has another context.
+ * Adds a service from one list of its methods. `current` is called with each call and throws while this process does
+ * not serve, because each term of leadership has another context.
  */
 export function offer<Context, Definition extends ServiceDefinition>(
   server: Pick<RpcServer, "addService">,

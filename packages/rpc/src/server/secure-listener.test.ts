@@ -19,7 +19,7 @@ describe("connections", () => {
   afterEach(() => bench.closeAll());
   after(() => bench.remove());
 
-  it("give all their calls the identity of their certificate, and none another's", async () => {
+  it("give all their calls the identity of their own certificate", async () => {
     await bench.serve(
       { get: async (_request, call) => ({ text: `${call.identity.role} ${call.identity.name}`, count: 0 }) },
       { roles: ["operator", "disk-agent"] },
@@ -32,7 +32,7 @@ describe("connections", () => {
     }
   });
 
-  it("whose certificate names no identity never get as far as HTTP/2, and are told to the log", async () => {
+  it("whose certificate names no identity never reach HTTP/2, and are logged", async () => {
     await bench.serve();
     expect(await firstBytes(bench, "operator")).to.be.greaterThan(0);
     expect(await firstBytes(bench, "stranger")).to.equal(0);
@@ -43,7 +43,7 @@ describe("connections", () => {
     expect(bench.failures).to.deep.equal([]);
   });
 
-  it("that are still shaking hands do not hold up a stop", async () => {
+  it("that are still in the handshake do not delay a stop", async () => {
     const server = await bench.serve();
     const halfOpen = bench.connectAs("operator", { manualHandshake: true });
     await new Promise((resolve) => halfOpen.once("connect", resolve));
@@ -53,7 +53,7 @@ describe("connections", () => {
   });
 });
 
-/** How many bytes of HTTP/2 a server sends to a client that says nothing, until the first ones or the end. */
+/** Returns the number of HTTP/2 bytes that a server sends to a silent client, up to the first ones or the end. */
 async function firstBytes(bench: Bench, name: string): Promise<number> {
   const socket = bench.connectAs(name);
   const length = await new Promise<number>((resolve) => {

@@ -8,75 +8,77 @@ import { type ConnectionLimits, ConnectionRoom } from "./connection-room.js";
 
 export interface ListenAddress {
   readonly host: string;
-  /** 0 lets the system choose. */
+  /** Port to bind; 0 lets the system choose. */
   readonly port: number;
 }
 
-/** A connection that was cut before it could make a call, for the log. */
+/** Log record of a connection that was closed before it could make a call. */
 export interface RefusedConnection {
   readonly remoteAddress: string;
   readonly reason: string;
-  /** Whom its certificate names, whoever made that; absent where there is none, or it names nobody. */
+  /** Identity that the certificate names, whichever authority issued it; absent without a certificate or identity. */
   readonly claimed?: Identity;
-  /** Its TLS handshake failed: one that is wrongly set up tries again and again, and is told of once. */
+  /** Set when the TLS handshake failed. A misconfigured client retries endlessly, so its failures are logged once. */
   readonly isHandshake?: true;
 }
 
 export interface SecureListenerOptions {
-  /** What it is known by and trusts, at each handshake anew. */
+  /** TLS files of the server, read anew at each handshake. */
   readonly tls: CurrentTls;
   readonly limits: ConnectionLimits & Pick<RpcServerLimits, "handshakeTimeoutMs">;
   /** Takes over a connection whose peer has an identity of ours. */
   readonly onConnection: (socket: TLSSocket) => void;
   readonly onRefused: (refused: RefusedConnection) => void;
-  /** Says why no connection may be taken now, if so. */
+  /** Returns the reason when no connection may be accepted now. */
   readonly shortage: () => string | undefined;
 }
 
-/** A connection that was accepted, until its handshake has ended. */
+/** An accepted connection until its handshake has ended. */
 interface Handshake {
   readonly address: string;
   readonly endpoints: string;
-  /** How many looks there had been. */
+  /** Value of `#looks` at the start. */
   readonly look: number;
 }
 
 const LOOK_INTERVAL_MS = 500;
-/** A handshake that took so long may be cut for one that waits: it takes milliseconds where both ends want it. */
+/**
+ * Age in looks after which a handshake may be closed for a waiting one; between willing peers it takes milliseconds.
+ */
 const MIN_HANGING_LOOKS = 10;
-/** Cut at one look for those that wait: both ends may want them all, and be busy with thousands. */
+/** Limit of handshakes closed per look for waiting ones, because all may be genuine and merely slow among thousands. */
 const MAX_CUT_PER_LOOK = 50;
 
 /**
- * Accepts TLS connections and lets only those through whose certificate is of our authority and names an identity of
- * diskmesh: nobody else gets as far as HTTP/2, which is much more code. Handshakes beyond what may be under way wait in
- * line, by address in turns: when thousands connect at once, those begun are soon over, and none is begun in vain.
+ * Accepts TLS connections and passes on only those whose certificate is of our authority and names an identity of
+ * diskmesh, because HTTP/2 is much more code to expose. Handshakes beyond the limit are queued, round robin by address:
+ * when thousands connect at once, the ones begun finish soon and none is wasted.
  */
 export class SecureListener {
   readonly #acceptor: Server;
   readonly #tls: TlsServer;
   readonly #room: ConnectionRoom;
-  /** By address; whose turn comes first is first. */
+  /** Waiting sockets by address; the next address is first. */
   readonly #waiting = new Map<string, Set<Socket>>();
-  /** The oldest first. */
+  /** Handshakes under way, oldest first. */
   readonly #handshakes = new Map<Socket, Handshake>();
-  /** Of endpoints that were used again before the last connection's end was told, the later connection. */
+  /** Later connections by endpoints that were reused before the end of the earlier connection was reported. */
   readonly #byEndpoints = new Map<string, Socket>();
   readonly #admitted = new Map<TLSSocket, Caller>();
-  /** Time is counted in looks, which a process that is too busy to answer does not take. */
+  /** Time is counted in looks, so that stalls of a busy process do not count. */
   #looks = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: SecureListenerOptions) {
     const { ca, cert, key } = options.tls.material;
     this.#room = new ConnectionRoom(options.limits);
-    // Whose certificate is not of our authority is refused in `#admit`, where it can be told by its name.
+    // A certificate of another authority is refused in `#admit`, where its name can be logged.
     const asked = { requestCert: true, rejectUnauthorized: false, ALPNProtocols: ["h2"] };
     this.#tls = createTlsServer({ ca, cert, key, ...asked });
     this.#tls.on("secureConnection", (socket) => this.#admit(socket));
     this.#tls.on("tlsClientError", (error, socket) => this.#handshakeFailed(error, socket));
     options.tls.onChange(() => this.#takeUp());
-    // What waits is not read: it stays with the system.
+    // Waiting connections are not read; their data stays in the kernel.
     this.#acceptor = createServer({ pauseOnConnect: true }, (socket) => this.#accept(socket));
   }
 
@@ -87,12 +89,12 @@ export class SecureListener {
       this.#acceptor.once("error", (error) => reject(cannotListen(host, port, error)));
       this.#acceptor.listen({ host, port }, resolve);
     });
-    // A connection that cannot be accepted, e.g. for want of kernel memory, is no reason to end.
+    // Failing to accept a connection, e.g. for lack of kernel memory, must not end the process.
     this.#acceptor.on("error", (error) => this.options.onRefused({ remoteAddress: "", reason: messageOf(error) }));
     return (this.#acceptor.address() as AddressInfo).port;
   }
 
-  /** Accepts no more connections and drops those whose handshake is under way. Those that were let through stay. */
+  /** Stops accepting, and closes connections in the handshake. Admitted connections stay. */
   close(): void {
     this.#acceptor.close();
     clearInterval(this.#timer);
@@ -103,7 +105,7 @@ export class SecureListener {
   #accept(socket: Socket): void {
     const address = socket.remoteAddress;
     if (address === undefined) {
-      // Its peer is gone already.
+      // The peer is already gone.
       socket.destroy();
       return;
     }
@@ -139,14 +141,13 @@ export class SecureListener {
     if (line?.delete(socket) && line.size === 0) this.#waiting.delete(address);
   }
 
-  /** Begins what waits and may. */
   #beginWaiting(): void {
     for (const [address, line] of this.#waiting) {
       const limit = this.#room.handshakeLimit(address);
       if (limit === "maxHandshakes") return;
       const [socket] = line;
       if (limit !== undefined || socket === undefined) continue;
-      // To the end of the line of addresses.
+      // Moves the address to the end of the queue.
       this.#waiting.delete(address);
       line.delete(socket);
       if (line.size > 0) this.#waiting.set(address, line);
@@ -154,7 +155,7 @@ export class SecureListener {
     }
   }
 
-  /** Cuts handshakes that hang, as many as others wait for their places. */
+  /** Closes hanging handshakes, as many as others wait for places. */
   #cutForWaiting(): void {
     const inLine = [...this.#waiting.values()].reduce((sum, line) => sum + line.size, 0);
     let waiting = Math.min(MAX_CUT_PER_LOOK, inLine);
@@ -172,7 +173,7 @@ export class SecureListener {
     socket.destroy();
   }
 
-  /** From now on; connections that stand stay, but those of whom is revoked. */
+  /** Applies the new TLS files to further handshakes. Open connections stay unless their peer is revoked. */
   #takeUp(): void {
     const { ca, cert, key } = this.options.tls.material;
     this.#tls.setSecureContext({ ca, cert, key });
@@ -182,7 +183,8 @@ export class SecureListener {
   #admit(socket: TLSSocket): void {
     const accepted = this.#byEndpoints.get(endpointsOf(socket));
     if (accepted) this.#handshakeEnded(accepted);
-    // Errors of a connection end it; until HTTP/2 listens to it nobody else does.
+    // Errors of a connection end it. Until HTTP/2 takes over there is no other listener, and an unhandled error ends
+    // the process.
     socket.on("error", () => {});
     if (!socket.authorized) {
       this.#refuseCertificate(socket);
@@ -209,7 +211,8 @@ export class SecureListener {
   }
 
   #handshakeFailed(error: NodeJS.ErrnoException, socket: TLSSocket): void {
-    // Those that were cut here have been told of, and those that leave again are nobody's trouble.
+    // Other errors are not logged: connections closed here were logged already, and clients that disconnect are
+    // harmless.
     if (!error.code?.startsWith("ERR_SSL_")) return;
     const reason = `the handshake failed: ${transportWords(messageOf(error))}`;
     this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason, isHandshake: true });
@@ -234,7 +237,7 @@ export class SecureListener {
     if (this.#waiting.size > 0) this.#beginWaiting();
   }
 
-  /** Cuts handshakes that take too long, also of those who send a byte from time to time. */
+  /** Closes handshakes that exceed the timeout, also those whose peer sends a byte now and then. */
   #look(): void {
     this.#looks += 1;
     const allowed = Math.ceil(this.options.limits.handshakeTimeoutMs / LOOK_INTERVAL_MS);
@@ -249,7 +252,7 @@ export class SecureListener {
   }
 }
 
-/** What a connection and the TLS around it have in common: Node keeps no public link from one to the other. */
+/** Key that links a connection to the TLS socket around it; Node has no public link between them. */
 function endpointsOf(socket: Socket): string {
   return `${socket.localAddress} ${socket.remoteAddress} ${socket.remotePort}`;
 }

@@ -18,12 +18,12 @@ type ServerStreamHandler = (request: unknown, call: CallContext) => AsyncIterabl
 type ClientStreamHandler = (requests: AsyncIterable<unknown>, call: CallContext) => Promise<unknown>;
 type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
 
-/** Stands for a request that could not be decoded, until it is known that the caller may hear why. */
+/** Placeholder for an undecodable request until the caller is known to have permission to see the reason. */
 class Undecodable {
   constructor(readonly error: unknown) {}
 }
 
-/** Wraps a generated decoder, whose throw grpc-js would report as INTERNAL. */
+/** Wraps a generated decoder, whose exceptions grpc-js would report as INTERNAL. */
 export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buffer) => unknown {
   return (bytes) => {
     try {
@@ -34,7 +34,7 @@ export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buf
   };
 }
 
-/** The one request of a call, told of in its span. */
+/** Returns the only request of a call, and adds its subject to the span. */
 function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
   const only = decoded(request, path);
   active.request = only;
@@ -42,7 +42,7 @@ function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: s
   return only;
 }
 
-/** Throws InvalidArgumentError for what could not be decoded. */
+/** Throws InvalidArgumentError for an undecodable request. */
 function decoded(request: unknown, path: string): unknown {
   if (!(request instanceof Undecodable)) return request;
   const { error } = request;
@@ -54,14 +54,14 @@ function decoded(request: unknown, path: string): unknown {
 interface ServedMethod extends GatedMethod {
   readonly requestStream: boolean;
   readonly responseStream: boolean;
-  /** Called here rather than by grpc-js, whose report of an answer that cannot be encoded would reach no log. */
+  /** Called here rather than by grpc-js, which would not log an answer that cannot be encoded. */
   readonly encode: (response: unknown) => Buffer;
 }
 
-/** Is told of a call of grpc-js whose first message has come. */
+/** Called when the first message of a grpc-js call has arrived. */
 export type OnHeard = (call: object) => void;
 
-/** Makes of a handler what grpc-js calls. `handler` is of the kind that the two flags say. */
+/** Converts a handler to a grpc-js handler. The kind of `handler` must match the two flags. */
 export function serveMethod(
   gate: CallGate,
   method: ServedMethod,
@@ -109,7 +109,7 @@ function serveClientStream(
   };
 }
 
-/** Runs a handler of an admitted call, and calls back with its encoded answer, unless that has failed before. */
+/** Runs the handler of an admitted call and calls back with the encoded answer, unless the call has failed before. */
 async function answerOnce(
   admitted: AdmittedCall,
   method: ServedMethod,
@@ -178,7 +178,8 @@ async function answerStream(
 ): Promise<void> {
   const { active, traced } = admitted;
   try {
-    // The whole loop runs within the span: a generator's body runs in the context of whoever asks it for the next item.
+    // The whole loop runs within the span, because a generator's body runs in the context of the caller that requests
+    // the next item.
     await context.with(traced.context, async () => {
       for await (const response of run()) {
         if (active.answered) return;
@@ -198,7 +199,7 @@ async function answerStream(
   }
 }
 
-/** Resolves when more may be written, or nothing can be any more. */
+/** Resolves when the stream accepts further writes, or none are possible any more. */
 function writable(stream: ResponseStream): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -224,23 +225,24 @@ async function* requestsOf(
   onHeard: OnHeard,
 ): AsyncGenerator<unknown> {
   try {
-    // Not destroyed on return: on a bidirectional call that would take the responses with it.
+    // destroyOnReturn is false because destroying a bidirectional call would end its responses, too.
     for await (const request of stream.iterator({ destroyOnReturn: false })) {
       onHeard(stream);
       active.touch();
       yield decoded(request, method.path);
     }
-    // Node ends a stream before it resets it, so the requests of a cancelled call end first and the cancellation is known
-    // two turns of the event loop later. Without the wait a handler would take half of the requests for all of them.
+    // Node ends a stream before it resets it, so the requests of a cancelled call end first and the cancellation is
+    // known two turns of the event loop later. Without the wait a handler would take half of the requests for all of
+    // them.
     for (let turn = 0; turn < TURNS_UNTIL_CANCELLED; turn++) await nextTurn();
     if (active.aborted) throw active.aborted;
   } catch (error) {
-    // A cancelled call destroys its stream; the handler is told why rather than that a stream closed early.
+    // A cancelled call destroys its stream; the handler gets the abort reason instead of the error of an early close.
     throw active.aborted ?? error;
   }
 }
 
-// grpc-js emits "cancelled" after every call, also one that was answered; then there is nothing left to tell.
+// grpc-js emits "cancelled" after every call, also after an answered one, which needs no abort.
 function watchCancel(call: { once(event: "cancelled", listener: () => void): unknown }, active: ActiveCall): void {
   call.once("cancelled", () => {
     if (active.answered) return;

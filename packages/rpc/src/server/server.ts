@@ -16,26 +16,26 @@ import { SilentStreams } from "./silent-streams.js";
 export interface RpcServerOptions {
   readonly tls: TlsFiles;
   readonly limits: RpcServerLimits;
-  /** Folder of the .proto files for reflection; the repository's own by default. */
+  /** Folder of the .proto files for reflection; defaults to the repository's own. */
   readonly protoFolder?: string;
-  /** Called for every call that failed, for the log. */
+  /** Called for every failed call, for the log. */
   readonly onError?: (failure: RpcFailure) => void;
-  /** Called for every call that was answered of a method that may change something, for the log. */
+  /** Called for every answered call of a method that may change something, for the log. */
   readonly onChange?: (change: RpcChange) => void;
-  /** Called for every connection that was not let in, for the log. */
+  /** Called for every refused connection, for the log. */
   readonly onRefused?: (refused: RefusedConnection) => void;
-  /** Says why no further connection may be taken now, if so, e.g. that descriptors run out. */
+  /** Returns the reason when no further connection may be accepted now, e.g. a shortage of descriptors. */
   readonly shortage?: () => string | undefined;
-  /** Called when a stream broke the code that serves streams, for the log; the process goes on. */
+  /** Called when a stream broke the code that serves streams, for the log; the process continues. */
   readonly onBrokenStream?: (error: unknown) => void;
 }
 
-/** Which roles may call a service: for all of its methods, or by method. */
+/** Roles that may call a service: for all methods, or by method. */
 export type AllowedRoles<Definition extends ServiceDefinition> =
   | readonly Role[]
   | { readonly [Name in keyof Definition["methods"]]: readonly Role[] };
 
-// After failing the calls that outlasted a stop, time for their answers to leave before connections are cut.
+// Time for the failures of calls that outlasted the drain to be sent before connections are closed.
 const LAST_ANSWERS_MS = 200;
 
 /**
@@ -57,8 +57,8 @@ export class RpcServer {
     this.#server = new Server({
       "grpc.max_receive_message_length": limits.maxMessageBytes,
       "grpc.max_send_message_length": limits.maxMessageBytes,
-      // Above the limit on calls, so that it is the limit that answers, yet bounded: a stream holds memory before its
-      // request is complete.
+      // Above the limit of calls, so that the admission control answers, yet bounded, because a stream uses memory
+      // before its request is complete.
       "grpc.max_concurrent_streams": limits.maxConcurrentCalls * 2 + 100,
       "grpc.enable_channelz": 0,
       "grpc.max_connection_age_ms": limits.maxConnectionAgeMs,
@@ -69,7 +69,7 @@ export class RpcServer {
       onOpened: (stream) => this.#silent.opened(stream, callerOfStream(stream).name),
       onBroken: options.onBrokenStream ?? (() => {}),
     });
-    // The listener has done TLS before grpc-js gets a connection.
+    // TLS ends in the listener, before grpc-js gets a connection.
     this.#connections = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
     this.#silent = new SilentStreams(limits);
     this.#gate = new CallGate(limits, options.onError ?? (() => {}), options.onChange ?? (() => {}));
@@ -83,7 +83,7 @@ export class RpcServer {
     options: {
       readonly roles: AllowedRoles<Definition>;
       readonly handlers: Handlers<Definition>;
-      /** The names of the methods that may change something. */
+      /** Names of the methods that may change something. */
       readonly changing?: ReadonlySet<string>;
     },
   ): void {
@@ -113,7 +113,7 @@ export class RpcServer {
     this.#infrastructure.addService(definition.fullName);
   }
 
-  /** Starts to accept calls, and returns the port. Health says NOT_SERVING until `setServing(true)`. */
+  /** Starts to accept calls and returns the port. Health reports NOT_SERVING until `setServing(true)`. */
   async listen(address: ListenAddress): Promise<number> {
     readServerTlsFiles(this.options.tls, Date.now());
     await this.#infrastructure.addReflection(this.#server, this.options.protoFolder ?? findProtoFolder());
@@ -131,26 +131,26 @@ export class RpcServer {
   }
 
   /**
-   * What health checks are told: of each service whether its calls are answered here; of the server as a whole whether
-   * it is ready, that is has all that it needs; and why not. Once the server stops it stays at no.
+   * Sets the health: `serving` for each service, `ready` for the whole server (all its dependencies are met), and the
+   * reason. Stays NOT_SERVING once the server stops.
    */
   setServing(serving: boolean, ready = serving, why?: string): void {
     if (this.#drained === undefined) this.#infrastructure.setServing(serving, ready, why);
   }
 
-  /** What a health check is told that names a part of the process, beside its services; undefined: nobody can say. */
+  /** Sets the health of a named part of the process beside its services; undefined means unknown. */
   setHealth(part: string, healthy: Healthy, why?: string): void {
     this.#infrastructure.setHealth(part, healthy, why);
   }
 
-  /** Answers all calls under way with the reason; new ones are served as before. */
+  /** Fails all calls under way with the reason; new calls are still served. */
   abortCalls(reason: DomainError): void {
     this.#gate.abortCalls(reason);
   }
 
   /**
-   * Stops: accepts no new connections or calls, tells streams to end, waits up to `limits.drainTimeoutMs` for other
-   * calls under way, then fails what is left and closes every connection.
+   * Stops the server: refuses new connections and calls, ends streams, waits up to `limits.drainTimeoutMs` for other
+   * calls, then fails the remaining ones and closes every connection.
    */
   drain(): Promise<void> {
     this.#drained ??= this.#drain();

@@ -9,12 +9,11 @@ export interface SilenceLimits {
 }
 
 /**
- * Streams that were opened and have not said their first word, which is the first whole message. Until then no handler
- * knows of them and no limit on calls counts them, yet each holds memory. Time is counted in looks, which a process that
- * is too busy to read does not take: nobody is cut off because it was not heard.
+ * Open streams whose first message has not arrived completely. Until then no handler and no limit on calls counts them,
+ * yet each uses memory. Time is counted in looks, so that stalls of a busy process do not count against a stream.
  */
 export class SilentStreams {
-  /** The oldest first. */
+  /** Streams in the order in which they were opened. */
   readonly #streams = new Map<ServerHttp2Stream, Opened>();
   readonly #countByPeer = new Map<string, number>();
   readonly #looksAllowed: number;
@@ -25,7 +24,6 @@ export class SilentStreams {
     this.#looksAllowed = Math.ceil(limits.firstMessageTimeoutMs / LOOK_INTERVAL_MS) + 1;
   }
 
-  /** A peer opened a stream. */
   opened(stream: ServerHttp2Stream, peer: string): void {
     const count = this.#countByPeer.get(peer) ?? 0;
     this.#countByPeer.set(peer, count + 1);
@@ -34,7 +32,7 @@ export class SilentStreams {
     this.#timer ??= setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
   }
 
-  /** Its first message has come. */
+  /** Forgets a stream whose first message has arrived. */
   heard(stream: ServerHttp2Stream): void {
     const opened = this.#streams.get(stream);
     if (!opened) return;
@@ -44,7 +42,10 @@ export class SilentStreams {
     else this.#countByPeer.delete(opened.peer);
   }
 
-  /** Streams that came since the last look are spared: many calls at once are ordinary, and heard within the turn. */
+  /**
+   * Ends the peer's oldest silent stream, but none that was opened since the last look: many calls at once are normal,
+   * and their messages arrive within the turn.
+   */
   #makeRoom(peer: string): void {
     for (const [stream, opened] of this.#streams) {
       if (opened.look === this.#looks) return;
@@ -71,11 +72,11 @@ export class SilentStreams {
 
 interface Opened {
   readonly peer: string;
-  /** How many looks there had been. */
+  /** Value of `#looks` when the stream was opened. */
   readonly look: number;
 }
 
-/** The message must need no percent-encoding. */
+/** Answers a stream with a status. The message must need no percent-encoding. */
 function refuse(stream: ServerHttp2Stream, code: status, message: string): void {
   if (stream.destroyed || stream.closed) return;
   if (!stream.headersSent)

@@ -15,7 +15,7 @@ import type { RpcFailure } from "../server/call-gate.js";
 import type { RefusedConnection } from "../server/secure-listener.js";
 import { type AllowedRoles, RpcServer } from "../server/server.js";
 
-/** What the tests of this package share: certificates, and a service with a method of each kind. */
+/** Shared test setup of this package: certificates, and a service with a method of each kind. */
 
 export interface Note {
   text: string;
@@ -65,7 +65,7 @@ export const NoteService = {
 
 export type NoteHandlers = Handlers<typeof NoteService>;
 
-/** Answers with what it was asked: once, `count` times, joined, and one by one. */
+/** Echoes requests: once, `count` times, joined, and one by one. */
 const echoHandlers: NoteHandlers = {
   get: async (request) => request,
   async *list(request) {
@@ -87,7 +87,7 @@ const echoHandlers: NoteHandlers = {
 export class Bench {
   readonly folder = mkdtempSync(join(tmpdir(), "dm-rpc-"));
   readonly failures: RpcFailure[] = [];
-  /** The texts of requests that may have changed something, in the order in which their answers were told. */
+  /** Texts of requests that may have changed something, in the order in which they were reported. */
   readonly changes: string[] = [];
   readonly refused: RefusedConnection[] = [];
   readonly #closers: (() => unknown)[] = [];
@@ -101,7 +101,7 @@ export class Bench {
     return certificateFiles(folder, name);
   }
 
-  /** A connection with the certificate `name` on which nothing was said yet. */
+  /** Opens a silent connection with the certificate `name`. */
   connectAs(name: string, options: { manualHandshake?: boolean } = {}): TLSSocket {
     const { caFile, certFile, keyFile } = this.files(name);
     return connect({
@@ -116,7 +116,7 @@ export class Bench {
     }).on("error", () => {});
   }
 
-  /** Starts a server of the registry's identity. */
+  /** Starts a server with the registry's identity. */
   async serve(
     handlers: Partial<NoteHandlers> = {},
     options: {
@@ -165,7 +165,7 @@ export class Bench {
     return client;
   }
 
-  /** Closes what was started since, clients first. */
+  /** Closes everything started since the last call, clients first. */
   async closeAll(): Promise<void> {
     for (const close of this.#closers.splice(0).reverse()) await close();
     this.failures.length = 0;
@@ -197,7 +197,7 @@ export interface RawAnswer {
   readonly message: string;
 }
 
-/** A client that knows nothing of grpc-js: it can send what grpc-js would not. */
+/** A client without grpc-js, which can send data that grpc-js would not. */
 export function rawClient(bench: Bench, name: string) {
   const files = bench.files(name);
   const session = connectHttp2(`https://127.0.0.1:${bench.port}`, {
@@ -236,7 +236,7 @@ function framed(message: Buffer): Buffer {
   return Buffer.concat([head, message]);
 }
 
-/** Tries until nothing is thrown; what was answered then. */
+/** Repeats the attempt until it does not throw, and returns its result. */
 export async function eventually<Result>(attempt: () => Promise<Result>, withinMs = 120_000): Promise<Result> {
   const untilMs = performance.now() + withinMs;
   for (;;) {
@@ -249,7 +249,7 @@ export async function eventually<Result>(attempt: () => Promise<Result>, withinM
   }
 }
 
-/** A promise, and what resolves it. */
+/** Returns a promise and its resolve function. */
 export function deferred(): { promise: Promise<void>; resolve: () => void } {
   let resolve = (): void => {};
   const promise = new Promise<void>((done) => {

@@ -44,7 +44,7 @@ describe("a config and the files that it names", () => {
     return checkConfig(schema, source);
   }
 
-  it("that are good -> nothing is wrong", () => {
+  it("have no problems when correct", () => {
     for (const tls of [
       { certFile, keyFile },
       { certFile, keyFile, caFile },
@@ -52,7 +52,7 @@ describe("a config and the files that it names", () => {
       expect(check({ http: { tls } })).to.deep.include({ problems: [], warnings: [] });
   });
 
-  it("several things wrong -> all are told of, in the config and in the files", () => {
+  it("have all their problems reported", () => {
     const { problems } = check({
       listen: { host: "a", port: 70_000 },
       tls: { ...TLS, caFile: "nowhere.pem", keyFile: certificateFiles("", "disk-registry").keyFile },
@@ -72,7 +72,7 @@ describe("a config and the files that it names", () => {
       expect(all).to.match(part);
   });
 
-  it("secrets in files of their own -> are taken from there, without the line break at the end", () => {
+  it("have secrets replaced by their files' contents, without the line break at the end", () => {
     write("hash", `${SECRET}\n`);
     write("properties.yaml", `password: ${SECRET}\n`);
     write("storage", `mongodb://ann:${SECRET}@db/state\n`);
@@ -91,7 +91,7 @@ describe("a config and the files that it names", () => {
     expect(config.tablet.storage).to.equal(`mongodb://ann:${SECRET}@db/state`);
   });
 
-  it("secrets that everybody may read -> a warning each, and nothing is wrong", () => {
+  it("have a warning for each world-readable secret, and no problem", () => {
     write("hash", SECRET, 0o644);
     write("key.pem", "", 0o600);
     const shared = check({ users: [{ name: "ann", passwordHashFile: "hash" }] }, 0o644);
@@ -107,7 +107,7 @@ describe("a config and the files that it names", () => {
     const places = inFile.warnings.map((warning) => warning.split(":")[0]).sort();
     expect(places).to.deep.equal(["tablet.storage", "tls.keyFile", "users.0.passwordHash"]);
     expect(inFile.warnings.join()).not.to.contain(SECRET);
-    // Nothing in it is a secret.
+    // The address contains no secret.
     expect(check({ tablet: { storage: "mongodb://db/state" } }, 0o644).warnings).to.deep.equal([]);
   });
 
@@ -126,7 +126,7 @@ describe("a config and the files that it names", () => {
     ["none", { users: [{ name: "ann" }] }, /^users\.0\.passwordHash: this key is missing.*or give passwordHashFile/],
   ];
   for (const [what, change, says] of wrong)
-    it(`a secret with ${what} -> ${says.source}, and nobody sees it`, () => {
+    it(`a secret with ${what} is refused: ${says.source}, and never shown`, () => {
       write("hash", SECRET);
       write("empty", "\n");
       write("broken", `password: [${SECRET}`);

@@ -8,7 +8,7 @@ import { EXIT_CODES } from "./exit-codes.js";
 import { plainType } from "./keys.js";
 import { pathText } from "./schema.js";
 
-/** What a service was started for. */
+/** Action that the command line requests. */
 export type Command =
   | { readonly does: "run"; readonly file: string }
   | { readonly does: "check"; readonly file: string }
@@ -25,8 +25,8 @@ const OPTIONS = {
 const USAGE = "give --config FILE, --check-config FILE, --version or --help";
 
 /**
- * What the command line asks for. `argv` is without the program's own name, as in `process.argv.slice(2)`. Throws
- * ConfigError for a wrong one.
+ * Parses the command line. `argv` excludes the program's own name, like `process.argv.slice(2)`. Throws ConfigError
+ * when it is wrong.
  */
 export function commandOf(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Command {
   const given = argumentsOf(argv);
@@ -35,7 +35,7 @@ export function commandOf(argv: readonly string[], env: Readonly<Record<string, 
   const checked = given["check-config"];
   if (checked !== undefined) {
     if (given.config !== undefined) throw new ConfigError(`both --config and --check-config: ${USAGE}`);
-    // As of a variable that nobody has set.
+    // An unset shell variable gives an empty name.
     if (checked === "") throw new ConfigError(`--check-config names no file: ${USAGE}`);
     return { does: "check", file: resolve(checked) };
   }
@@ -52,7 +52,7 @@ function argumentsOf(argv: readonly string[]) {
   }
 }
 
-/** What `--help` says. */
+/** Returns the text of `--help`. */
 export function helpOf(service: string, schema: z.core.$ZodType): string {
   const variables = variablesOf(service, schema).map(({ name, key, path }) => {
     const isFile = path !== key.path;
@@ -66,8 +66,8 @@ export function helpOf(service: string, schema: z.core.$ZodType): string {
   --version            says the version, and exits
   --help               says this, and exits
 
-SIGHUP has a running process read its config again. docs/configuration.md says what each key means, and README.md what the
-exit codes do ("Health, signals and exit codes").
+SIGHUP has a running process read its config again. docs/reference/configuration.md has every key, and
+docs/operate/health.md every exit code.
 
 A variable of the environment counts more than the config file. Its value is what would stand in the file, lists and
 mappings as in [a, b]:

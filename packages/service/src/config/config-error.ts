@@ -1,9 +1,9 @@
 import { DomainError } from "@diskmesh/domain";
 
-/** The config file is missing, unreadable or wrong. The message names the file, each key and what is expected there. */
+/** The config file is missing, unreadable or wrong. The message names the file, each key and the expected value. */
 export class ConfigError extends DomainError {
   override readonly reason = "CONFIG";
-  /** What is wrong, each for itself: "listen.port: 70000 is too much: give 65535 at most". */
+  /** Single problems: "listen.port: 70000 is too much: give 65535 at most". */
   readonly problems: readonly string[];
 
   constructor(message: string, options: ErrorOptions & { readonly problems?: readonly string[] } = {}) {

@@ -31,7 +31,7 @@ describe("the environment, beside a config", () => {
     return loadConfig(schema, { service: "disk-agent", file, env }).config;
   }
 
-  it("counts more than the file, typed as each key is", () => {
+  it("overrides the file, with each key's type", () => {
     const config = load({
       DISKMESH_DISK_AGENT_LISTEN_PORT: "7040",
       DISKMESH_DISK_AGENT_LOG_LEVEL: "warn",
@@ -53,12 +53,12 @@ describe("the environment, beside a config", () => {
     expect(load({ DISKMESH_DISK_AGENT_ADDRESS: "a:1" }).address).to.equal("a:1");
   });
 
-  it("is enough, where the file says nothing", () => {
+  it("suffices where the file has no value", () => {
     const env = { DISKMESH_DISK_AGENT_LISTEN_HOST: "b", DISKMESH_DISK_AGENT_LISTEN_PORT: "2" };
     expect(load(env, "").listen).to.deep.equal({ host: "b", port: 2 });
   });
 
-  it("gives a secret in one form in the place of the other one in the file", () => {
+  it("replaces the other form of a secret in the file", () => {
     writeFileSync(join(folder, "secret"), "of a file\n", { mode: 0o600 });
     expect(load({ DISKMESH_DISK_AGENT_PASSWORD_FILE: "secret" }).password).to.equal("of a file");
     const inFile = "listen: { host: a, port: 1 }\npasswordFile: secret\n";
@@ -68,7 +68,7 @@ describe("the environment, beside a config", () => {
     );
   });
 
-  it("of others, and of Kubernetes about a Service of our name, is left alone", () => {
+  it("is ignored where it is another program's, or Kubernetes's about a Service of the same name", () => {
     load({
       DISKMESH_DIRECTOR_NONSENSE: "1",
       DISKMESH_DISK: "x",
@@ -107,11 +107,11 @@ describe("the environment, beside a config", () => {
     ],
   ];
   for (const [what, env, says] of wrong)
-    it(`${what} -> refused: ${says.source}`, () => {
+    it(`with ${what} is refused: ${says.source}`, () => {
       expect(() => load(env)).to.throw(ConfigError, says);
     });
 
-  it("has a variable of its own for each key, none of which Kubernetes could make", () => {
+  it("has a separate variable for each key, and none that Kubernetes sets", () => {
     const names = variablesOf("disk-agent", schema).map(({ name }) => name);
     expect(names).to.include.members(["DISKMESH_DISK_AGENT_PASSWORD", "DISKMESH_DISK_AGENT_PASSWORD_FILE"]);
     expect(new Set(names).size).to.equal(names.length);

@@ -7,18 +7,18 @@ import { fileKeyOf, pathText, peel } from "./schema.js";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A variable of the environment that stands for a key. */
+/** An environment variable that sets a key. */
 export interface Variable {
   readonly name: string;
   readonly key: ConfigKey;
-  /** Where its value goes. Of a secret's file this is another place than the key's. */
+  /** Key that the value is stored under. The variable for a secret's file has another path than its key. */
   readonly path: readonly string[];
 }
 
-/** "DISKMESH_DISK_AGENT_" */
+/** Returns e.g. "DISKMESH_DISK_AGENT_". */
 const prefixOf = (service: string): string => `DISKMESH_${service.replaceAll("-", "_").toUpperCase()}_`;
 
-/** The variables of a service: one for each key that has a value and is in no list. */
+/** Returns the variables of a service: one for each key that has a value and is in no list. */
 export function variablesOf(service: string, schema: z.core.$ZodType): Variable[] {
   const keys = keysOf(schema).filter(({ path, isGroup }) => !isGroup && !path.some((part) => part.endsWith("[]")));
   return keys.flatMap((key) =>
@@ -30,17 +30,17 @@ export function variablesOf(service: string, schema: z.core.$ZodType): Variable[
 
 const upperCase = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toUpperCase();
 
-/** What Kubernetes gives every container in the namespace of a Service that is called as ours is. */
+/** Variables that Kubernetes sets in every container of a namespace with a Service of the same name. */
 const OF_KUBERNETES = /^(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
 
 export interface Overridden {
   readonly content: unknown;
-  /** The variables that were heeded, by where their values went. */
+  /** Applied variables, by the path of their values. */
   readonly origins: ReadonlyMap<string, string>;
   readonly problems: readonly string[];
 }
 
-/** The config with what the environment says in place of what the file does. */
+/** Returns the config in which environment variables replace values of the file. */
 export function overridden(content: unknown, service: string, schema: z.core.$ZodType, env: Environment): Overridden {
   const prefix = prefixOf(service);
   const variables = new Map(variablesOf(service, schema).map((variable) => [variable.name, variable]));
@@ -51,7 +51,7 @@ export function overridden(content: unknown, service: string, schema: z.core.$Zo
     if (text === undefined || !name.startsWith(prefix) || OF_KUBERNETES.test(name.slice(prefix.length))) continue;
     const variable = variables.get(name);
     if (variable === undefined) {
-      // All have the prefix, which makes none of them likelier.
+      // The common prefix is removed, because it makes all names look similar.
       const known = [...variables.keys()].map((each) => each.slice(prefix.length));
       const nearest = nearestOf(name.slice(prefix.length, 200), known);
       problems.push(`${name}: no key has this variable; ${nearest ? `did you mean ${prefix}${nearest}?` : "unset it"}`);
@@ -67,7 +67,7 @@ export function overridden(content: unknown, service: string, schema: z.core.$Zo
   return { content: changed, origins, problems };
 }
 
-/** What the text of a variable means: a text for keys that take one, YAML for all others. */
+/** Parses a variable's text: as text for keys that take text, as YAML for all others. */
 function meantBy({ name, key, path }: Variable, text: string): unknown {
   if (path !== key.path) return text;
   const { schema } = peel(key.schema);
@@ -77,11 +77,11 @@ function meantBy({ name, key, path }: Variable, text: string): unknown {
 }
 
 function put(content: unknown, [first = "", ...rest]: readonly string[], value: unknown): unknown {
-  // Whatever else stands there is told of as it is.
+  // Any other value stays, and is reported by the schema.
   if (content !== undefined && content !== null && !isMapping(content)) return content;
   const within = { ...content };
   if (rest.length > 0) return { ...within, [first]: put(within[first], rest, value) };
-  // The one form of a secret in the environment counts, not the other one in the file.
+  // A secret's form in the environment replaces the other form in the file.
   delete within[fileKeyOf(first)];
   if (first.endsWith("File")) delete within[first.slice(0, -"File".length)];
   return { ...within, [first]: value };

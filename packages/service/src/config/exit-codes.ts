@@ -1,13 +1,21 @@
-/** Why a service process ended, for whoever decides whether to start it again. Shells add 128 and the signal's number. */
+/**
+ * Exit codes of a service process, for a supervisor that decides on a restart. Shells add 128 and the signal's number.
+ */
 export const EXIT_CODES = {
-  /** It was told to stop, and has stopped cleanly. */
+  /** The process was told to stop, and stopped cleanly. */
   stopped: 0,
-  /** It cannot start or go on: what it needs is away, in use, torn or gone. Its last line says which; a restart may help. */
+  /**
+   * The process cannot start or continue: a dependency is unreachable, in use, corrupt or missing. The last log line
+   * names it; a restart may help.
+   */
   failed: 1,
-  /** It was told to stop and was cut short, because the stop took too long or by a second signal. Nothing that is durable is lost. */
+  /**
+   * The process was told to stop and was terminated early, because the stop took too long or a second signal arrived.
+   * No durable data is lost.
+   */
   cutShort: 3,
-  /** A bug that nobody caught; its last line has the stack. A restart goes on from what is durable. */
+  /** An uncaught bug; the last log line has the stack. A restart continues from the durable state. */
   bug: 70,
-  /** Its config, or what it was called with, is wrong: no restart helps before somebody mends it. */
+  /** The config or the command line is wrong: a restart does not help before somebody corrects it. */
   config: 78,
 } as const;

@@ -3,10 +3,10 @@ import { messageOf } from "@diskmesh/domain";
 import { type Document, isMap, isScalar, parseDocument, visit } from "yaml";
 import { ConfigError } from "./config-error.js";
 
-/** Room for an agent's 4,096 devices; another file, given by mistake, must not keep a start waiting. */
+/** Maximum size: fits an agent's 4,096 devices, and bounds the start's delay when another file is given by mistake. */
 const MAX_CONFIG_BYTES = 2 * 1024 * 1024;
 
-/** What a config file says. Throws ConfigError, which never quotes the file. */
+/** Parses a config file. Throws ConfigError, which never quotes the file. */
 export function readConfigFile(file: string): unknown {
   let bytes: Buffer;
   try {
@@ -19,7 +19,7 @@ export function readConfigFile(file: string): unknown {
   return parseYaml(textOf(bytes, file), `config ${file}`) ?? {};
 }
 
-/** One byte more than a config may have: a device has no end. */
+/** Reads one byte more than the maximum, because a device file has no end. */
 function readBeginning(file: string): Buffer {
   const bytes = Buffer.alloc(MAX_CONFIG_BYTES + 1);
   const descriptor = openSync(file, "r");
@@ -41,10 +41,10 @@ function textOf(bytes: Buffer, file: string): string {
   }
 }
 
-/** Throws ConfigError, which never quotes the text: it may hold secrets. */
+/** Throws ConfigError, which never quotes the text, because it may contain secrets. */
 export function parseYaml(text: string, what: string): unknown {
-  // Neither pretty errors nor warnings: both quote the text, and take time for each error.
-  // Its own check for doubled keys compares each with each.
+  // Pretty errors and warnings are off, because they quote the text and take time for each error. The parser's own
+  // check for duplicate keys is quadratic.
   const document = parseDocument(text, { prettyErrors: false, logLevel: "error", uniqueKeys: false });
   const [error] = document.errors;
   if (error?.code === "RESOURCE_EXHAUSTION") throw new ConfigError(`${what} is nested deeper than any config`);
@@ -55,14 +55,14 @@ export function parseYaml(text: string, what: string): unknown {
   try {
     return document.toJS();
   } catch {
-    // What was thrown quotes the alias, which may be a password that begins with a star.
+    // The error quotes the alias, which may be a password that begins with a star.
     throw new ConfigError(
       `${what} has an alias that nothing is named by, or far too many: put values that begin with * in quotes`,
     );
   }
 }
 
-/** Where a mapping has a key for the second time; undefined where none does. */
+/** Returns the position of the first duplicate key; undefined when there is none. */
 function doubledKey(document: Document): number | undefined {
   let doubledAt: number | undefined;
   visit(document, {

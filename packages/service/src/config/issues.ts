@@ -6,10 +6,10 @@ import { isSecretAt, schemasTo } from "./places.js";
 import { fileKeyOf, pathText, peel, shapeOf } from "./schema.js";
 import { UNREADABLE } from "./secret-files.js";
 
-/** Beyond it a config is no config, and looking for what was meant would take time. */
+/** Maximum problems reported. More mean that the file is no config, and suggestions for each would take time. */
 const MAX_PROBLEMS = 50;
 
-/** What is wrong with a config, in words, a problem each; no value that may be secret is among them. */
+/** Describes each problem of a config; the texts contain no value that may be secret. */
 export function problemsOf(
   issues: readonly z.core.$ZodIssue[],
   schema: z.core.$ZodType,
@@ -53,7 +53,7 @@ class Described {
       return `this key is missing; it takes: ${type}${orFile}`;
     }
     if (issue.code === "custom") return issue.message;
-    // A text that is no config at all may be a key's file, given by mistake.
+    // A text in place of a config may be a key file given by mistake.
     const isHidden = (path.length === 0 && typeof issue.input === "string") || isSecretAt(this.schema, path);
     const given = isHidden ? "this" : shown(issue.input);
     if (issue.code === "invalid_type" || issue.code === "invalid_union" || issue.code === "invalid_value")
@@ -72,7 +72,7 @@ class Described {
     return `${place.slice(0, 200)}: this key is not known; ${nearest ? `did you mean ${nearest}?` : "remove it"}`;
   }
 
-  /** It may have been moved, or stand one level too high or too low. */
+  /** The key may have been moved, or is one level too high or too low. */
   #elsewhere(name: string): string | undefined {
     const keys = new Map(keysOf(this.schema).map(({ path }) => [path.at(-1) ?? "", path]));
     const found = keys.get(nearestOf(name, keys.keys()) ?? "");
@@ -83,7 +83,7 @@ class Described {
 const isMissing = (issue: z.core.$ZodIssue): boolean =>
   issue.input === undefined && ["invalid_type", "invalid_union", "invalid_value"].includes(issue.code);
 
-/** Of several forms that a value may have, the one that it fails at least, if it has one of them at all. */
+/** Returns the issues of the union's branch that matches best, if any branch matches at all. */
 function likeliestBranch(branches: readonly (readonly z.core.$ZodIssue[])[]): readonly z.core.$ZodIssue[] | undefined {
   const within = branches.filter((issues) =>
     issues.some(({ path, code }) => path.length > 0 || code !== "invalid_type"),

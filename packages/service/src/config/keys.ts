@@ -1,25 +1,25 @@
 import * as z from "zod";
 import { elementOf, fileKeyOf, type KeyFacts, peel, shapeOf } from "./schema.js";
 
-/** A key of a config, as documents and `--help` tell of it. */
+/** A key of a config, for documents and `--help`. */
 export interface ConfigKey {
   /** `[]` stands for each entry of a list: ["http", "users[]", "name"]. */
   readonly path: readonly string[];
-  /** In words: "whole number from 1 to 65535". */
+  /** Description for people: "whole number from 1 to 65535". */
   readonly type: string;
-  /** Empty for none. */
+  /** Empty when there is none. */
   readonly unit: string;
-  /** It has to be given, wherever what it is part of is given. */
+  /** The key is required wherever its parent is given. */
   readonly isRequired: boolean;
-  /** Undefined for none. */
+  /** Undefined when there is none. */
   readonly defaultValue: unknown;
-  /** It holds further keys, and has no value of its own. */
+  /** The key contains further keys, and has no value of its own. */
   readonly isGroup: boolean;
   readonly facts: KeyFacts;
   readonly schema: z.core.$ZodType;
 }
 
-/** All keys that a config may have, each after what it is part of. */
+/** Returns all keys of a config, each after its parent. */
 export function keysOf(schema: z.core.$ZodType, above: readonly string[] = []): ConfigKey[] {
   const shape = shapeOf(peel(schema).schema) ?? new Map<string, z.core.$ZodType>();
   return [...shape].flatMap(([name, given]) => {
@@ -35,7 +35,7 @@ export function keysOf(schema: z.core.$ZodType, above: readonly string[] = []): 
   });
 }
 
-/** Where the value of a secret key may come from instead. */
+/** Returns the path of the key that names a secret's file. */
 export function fileKey({ path, facts }: ConfigKey): readonly string[] | undefined {
   return facts.secret && [...path.slice(0, -1), fileKeyOf(path.at(-1) ?? "")];
 }
@@ -53,7 +53,7 @@ function unitOf(name: string): string {
   return UNITS.find(([pattern]) => pattern.test(name))?.[1] ?? "";
 }
 
-/** What may stand there, in words. */
+/** Describes the allowed values, for people. */
 export function typeOf(schema: z.core.$ZodType, facts: KeyFacts = {}): string {
   if (facts.kind !== undefined) return facts.kind;
   if (schema instanceof z.ZodBoolean) return "true or false";
@@ -77,10 +77,10 @@ export function typeOf(schema: z.core.$ZodType, facts: KeyFacts = {}): string {
   return "anything";
 }
 
-/** For those who see no Markdown. */
+/** Returns the type as plain text without Markdown. */
 export const plainType = (type: string): string => type.replaceAll("`", "");
 
-/** Beyond it are limits of the machine, not of the key. */
+/** Larger limits are the machine's, not the key's. */
 const LARGEST_TIMER_MS = 2_147_483_647;
 
 function numberType(schema: z.ZodNumber): string {

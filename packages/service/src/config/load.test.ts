@@ -49,7 +49,7 @@ describe("loadConfig", () => {
     expect(load(`${GOOD}rpc: { maxConnectionsPerAddress: 5 }`).rpc.maxConnectionsPerAddress).to.equal(5);
   });
 
-  it("takes paths from the folder of the file, defaults too", () => {
+  it("resolves paths from the folder of the file, defaults too", () => {
     expect(load(GOOD).tls).to.deep.equal({
       caFile: join(folder, "etc", "certs", "ca.pem"),
       certFile: join(folder, "cert.pem"),
@@ -58,7 +58,7 @@ describe("loadConfig", () => {
     expect(load(GOOD).dataFolder).to.equal(join(folder, "etc", "data"));
   });
 
-  it("takes the storage of a tablet as a folder beside the file, or as a database's address as it is", () => {
+  it("accepts a tablet's storage as a folder beside the file, or as a database's address", () => {
     const withTablet = z.strictObject({ tablet: tabletConfig("registry") });
     const tabletOf = (text: string) => {
       writeFileSync(file, `tablet: ${text}`);
@@ -86,7 +86,7 @@ describe("loadConfig", () => {
       .that.does.not.contain("secret");
   });
 
-  it("wants an address that standbys can send callers to, where there are standbys", () => {
+  it("requires an address that standbys can redirect callers to", () => {
     const leader = reachableLeader(
       z.strictObject({
         listen: listenConfig,

@@ -11,7 +11,7 @@ import { pathText, peel } from "./schema.js";
 import { type Findings, tooOpen, withSecretFiles } from "./secret-files.js";
 
 export interface ConfigSource {
-  /** "disk-agent" */
+  /** E.g. "disk-agent". */
   readonly service: string;
   readonly file: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -19,13 +19,13 @@ export interface ConfigSource {
 
 export interface LoadedConfig<Config> {
   readonly config: Config;
-  /** What somebody should mend, though nothing fails for it. */
+  /** Problems that somebody should fix, although nothing fails because of them. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Reads a config: its file, what the environment says in the place of that, and the secrets in files of their own. Keys
- * and variables that the schema does not know are refused. Throws ConfigError with all that is wrong.
+ * Loads a config from its file, the environment, which takes precedence, and the secrets' files. Refuses keys and
+ * variables that the schema does not know. Throws ConfigError with all problems.
  */
 export function loadConfig<Schema extends z.ZodType>(
   schema: Schema,
@@ -36,7 +36,7 @@ export function loadConfig<Schema extends z.ZodType>(
   return { config: config as z.output<Schema>, warnings };
 }
 
-/** All that is wrong with a config, the files that it names included. */
+/** Returns all problems of a config, including the files that it names. */
 export function checkConfig(schema: z.ZodType, source: ConfigSource): Findings {
   try {
     return examined(schema, source, { looksAtFiles: true });
@@ -82,7 +82,7 @@ function openSecrets(
   return warnings;
 }
 
-/** Looks into the files of each part of the config that is right in itself, whatever is wrong elsewhere. */
+/** Checks the files of each valid part of the config, whatever is wrong elsewhere. */
 function wrongFiles(schema: z.ZodType, content: unknown): string[] {
   const problems: string[] = [];
   for (const { path, schema: given, value } of placesIn(schema, content)) {

@@ -1,4 +1,4 @@
-/** The one of the names that somebody most likely meant: a slip of the pen, or the same words in other order. */
+/** Returns the name that was most likely meant: a typing error, or the same words in another order. */
 export function nearestOf(name: string, names: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestScore = 0;
@@ -9,7 +9,7 @@ export function nearestOf(name: string, names: Iterable<string>): string | undef
   return best;
 }
 
-/** From 0, nothing in common, to 1, the same. */
+/** Returns the similarity from 0, nothing in common, to 1, equal. */
 function likeness(one: string, other: string): number {
   const [a, b] = [one.toLowerCase(), other.toLowerCase()];
   const byLetters = 1 - distance(a, b) / Math.max(a.length, b.length, 1);
@@ -17,7 +17,7 @@ function likeness(one: string, other: string): number {
   const otherWords = new Set(wordsOf(other));
   const shared = [...words].filter((word) => otherWords.has(word)).length;
   const byWords = shared / Math.max(words.size, otherWords.size, 1);
-  // A word of two in common is mostly chance, as "size" or "timeout" is.
+  // One common word of two is mostly chance, such as "size" or "timeout".
   return Math.max(byLetters >= 0.7 ? byLetters : 0, byWords > 0.5 ? byWords : 0);
 }
 
@@ -27,7 +27,7 @@ const wordsOf = (name: string): string[] =>
     .filter((word) => word !== "")
     .map((word) => word.toLowerCase());
 
-/** Letters to put in, leave out, change or swap with their neighbour. */
+/** Returns the number of letters to insert, delete, change or swap with their neighbour. */
 function distance(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, index) => index)];
   for (let i = 1; i <= a.length; i++) {

@@ -2,12 +2,12 @@ import { resolve } from "node:path";
 import * as z from "zod";
 import { withFacts } from "./schema.js";
 
-// zod has no parse context, and parsing is synchronous: while it runs, this is the folder of the file being read.
+// Folder of the file being parsed. A module variable, because zod has no parse context; parsing is synchronous.
 let configFolder: string | undefined;
 
 /**
- * A path in a config file, made absolute against the file's folder. For a default write `.prefault("data")`: what
- * `.default` gives is not resolved.
+ * A path in a config file, resolved against the file's folder. A default must be `.prefault("data")`, because
+ * `.default` values are not resolved.
  */
 export const pathConfig = withFacts(
   z
@@ -19,7 +19,7 @@ export const pathConfig = withFacts(
 
 export const fromConfigFolder = (path: string): string => resolve(configFolder ?? process.cwd(), path);
 
-/** Runs what parses a config whose file lies in a folder. */
+/** Runs a parser for a config file in the given folder. */
 export function withConfigFolder<T>(folder: string, parse: () => T): T {
   const previous = configFolder;
   configFolder = folder;

@@ -4,44 +4,47 @@ import * as z from "zod";
 import { pathConfig } from "./path.js";
 import { partlySecretConfig, withFacts } from "./schema.js";
 
-/** A time limit in milliseconds, as long as Node's timers can wait. */
+/** A time limit in milliseconds, up to the maximum of Node's timers. */
 export const durationMsConfig = z.int().min(1).max(2_147_483_647);
 
-/** Keys that belong together, all of which may be left out. */
+/** Returns a group of keys that may be left out as a whole. */
 export function groupConfig<Shape extends Readonly<Record<string, z.ZodType>>>(meaning: string, shape: Shape) {
   const group = z.strictObject(shape);
   return group.prefault({} as z.input<typeof group>).describe(meaning);
 }
 
-/** The path of a file with a private key. */
+/** Path of a file with a private key. */
 export const privateFileConfig = withFacts(pathConfig, { isPrivateFile: true });
 
-/** Where a server is reached. */
+/** Address of a server. */
 export const hostPortConfig = withFacts(
   z.string().refine((text) => hostPortOf(text) !== undefined, 'give "host:port"'),
   { kind: "`host:port`" },
 );
 
-/** `host:port` of a server, or a list of those of which one leads at a time. */
+/** `host:port` of a server, or a list of servers of which one leads at a time. */
 export const addressesConfig = z.union([hostPortConfig, z.array(hostPortConfig).min(1).max(16)]);
 
-/** Where a server listens. */
+/** Listen address of a server. */
 export const listenConfig = z
   .strictObject({
-    host: z.string().min(1).describe("An address of this machine: 0.0.0.0 or :: for all, 127.0.0.1 for none but this."),
+    host: z
+      .string()
+      .min(1)
+      .describe("An address of this machine: 0.0.0.0 or :: for all, 127.0.0.1 for local clients only."),
     port: z.int().min(0).max(65_535).describe("0 lets the system choose."),
   })
-  .describe("Where the gRPC server listens.");
+  .describe("Listen address of the gRPC server.");
 
-/** Where something listens that has no port of its own by default. */
+/** Listen address without a default port. */
 const localListenConfig = z
   .strictObject({
     host: z.string().min(1).default("127.0.0.1").describe("An address of this machine."),
     port: z.int().min(1).max(65_535).describe("The port at that address."),
   })
-  .describe("Where it listens.");
+  .describe("Listen address.");
 
-/** PEM files of the authority, and of the process's own certificate and key. All are read again when they change. */
+/** PEM files of the authority, and of the process's own certificate and key. All are reloaded when they change. */
 export const tlsConfig = withFacts(
   z
     .strictObject({
@@ -52,20 +55,20 @@ export const tlsConfig = withFacts(
       keyFile: privateFileConfig.describe("PEM: the certificate's private key, without a passphrase."),
       revokedFile: pathConfig
         .optional()
-        .describe("Serial numbers in hex, one a line, of certificates that are refused whoever signed them."),
+        .describe("Serial numbers in hex, one a line, of revoked certificates, which are refused from any authority."),
     })
-    .describe("Who this process is and whom it trusts. The files are read again whenever they change."),
+    .describe("Identity of this process, and the authorities that it trusts. The files are reloaded when they change."),
   { checkFiles: (files: TlsFiles) => problemsOfTlsFiles(files, Date.now()) },
 );
 
-/** A certificate and its private key, and who knows it by what, where that is not what `tls` says. */
+/** A certificate and its private key, for callers that need another one than that of `tls`. */
 export const keyPairConfig = withFacts(
   z.strictObject({
     certFile: pathConfig.describe("PEM: the certificate."),
     keyFile: privateFileConfig.describe("PEM: its private key, without a passphrase."),
     caFile: pathConfig
       .optional()
-      .describe("PEM: the authorities that sign it, where these are neither public ones nor those of `tls`."),
+      .describe("PEM: the authorities that sign it, unless they are public or those of `tls`."),
   }),
   {
     checkFiles: (files: Pick<TlsFiles, "certFile" | "keyFile"> & { caFile?: string | undefined }) =>
@@ -73,47 +76,47 @@ export const keyPairConfig = withFacts(
   },
 );
 
-/** The NATS servers that director and agents talk over. */
+/** The NATS servers that director and agents communicate over. */
 export const natsConfig = z
   .strictObject({
-    servers: z.array(z.string().min(1)).min(1).max(100).describe('Each as "host:port"; they are tried in turn.'),
-    tls: tlsConfig.optional().describe("Who this process is for NATS; by default what `tls` says."),
+    servers: z.array(z.string().min(1)).min(1).max(100).describe('Servers as "host:port", tried in turn.'),
+    tls: tlsConfig.optional().describe("Identity of this process for NATS; `tls` by default."),
   })
-  .describe("The servers over which director and agents talk.");
+  .describe("NATS servers that director and agents communicate over.");
 
-/** The state of a service of which one process leads and others may stand by. */
+/** Storage of a service's state. One process leads; others may stand by. */
 export function tabletConfig(defaultName: string) {
   const storage = z
     .union([z.string().regex(/^[a-z][a-z0-9+.-]*:\/\//i), pathConfig])
-    .describe("A folder, which one process at a time uses; or a database, `mongodb://db-1:27017/diskmesh`.");
+    .describe("A folder for one process at a time, or a database, `mongodb://db-1:27017/diskmesh`.");
   const leaseTimeMs = durationMsConfig
     .min(1_000)
     .default(5_000)
     .describe(
-      "A standby takes over when the leader has not renewed its lease for so long, on a database; in a folder nobody else can lead. The leader renews it five times as often, and acts for four fifths of it.",
+      "Time without a renewal of the leader's lease after which a standby takes over, on a database; a folder has no standbys. The leader renews the lease five times as often, and acts for four fifths of it.",
     );
   const name = z
     .string()
     .min(1)
     .default(defaultName)
-    .describe("Of this service's state: processes with the same storage and name stand by for each other.");
+    .describe("Name of this service's state: processes with the same storage and name stand by for each other.");
   const noDatabase =
     "name the database, as in mongodb://db-1:27017/diskmesh, which is the one that an address without a name used to mean";
   return z
     .strictObject({ storage: withFacts(partlySecretConfig(storage), { kind: "path, or URL" }), name, leaseTimeMs })
     .refine((tablet) => namesDatabase(tablet.storage), { path: ["storage"], message: noDatabase })
-    .describe("Where all state is kept.");
+    .describe("Storage of all state.");
 }
 
 /**
- * A leader acts for less than its lease lasts, because no two clocks run alike, and may miss three renewals in a row
- * before it stops.
+ * Derives a leader's times from its lease. It acts for less than the lease lasts, because clocks differ, and may miss
+ * three renewals in a row before it stops.
  */
 export function leaseTimes({ leaseTimeMs }: { readonly leaseTimeMs: number }) {
   return { safeTimeMs: 0.8 * leaseTimeMs, renewIntervalMs: 0.2 * leaseTimeMs };
 }
 
-/** An address without a database would share one with whoever forgets to name theirs. */
+/** A default database name would be shared with every other service that names none. */
 function namesDatabase(storage: string): boolean {
   if (!/^mongodb(\+srv)?:\/\//i.test(storage)) return true;
   const [beforeOptions = ""] = storage.split("?");
@@ -127,7 +130,7 @@ interface LeaderConfig {
   readonly tablet: { readonly storage: string };
 }
 
-/** Refuses a config with which standbys would send callers to an address such as 0.0.0.0, where nobody is. */
+/** Refuses a config whose standbys would redirect callers to an unreachable address such as 0.0.0.0. */
 export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: Schema): Schema {
   return schema.refine(
     ({ listen, advertisedAddress, tablet }) =>
@@ -147,7 +150,9 @@ export const metricsConfig = z
     listen: localListenConfig,
     tls: tlsConfig
       .optional()
-      .describe("Whoever has a certificate of this authority may read the metrics: one of its own for those who do."),
+      .describe(
+        "Clients with a certificate of this authority may read the metrics; use a separate authority for them.",
+      ),
   })
   .refine(({ listen, tls }) => tls !== undefined || isLoopback(listen.host), {
     path: ["tls"],
@@ -156,11 +161,11 @@ export const metricsConfig = z
   .optional()
   .describe("Metrics for Prometheus at /metrics; off unless it is given.");
 
-/** Health for those who have no gRPC. */
+/** Health checks for clients without gRPC. */
 export const healthConfig = z
   .strictObject({
     listen: localListenConfig.describe(
-      "Whoever can connect there is answered: an address other than loopback is for a probe that needs one.",
+      "Listen address. Every client that can connect is answered; use an address other than loopback only for a remote probe.",
     ),
   })
   .optional()

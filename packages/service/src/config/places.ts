@@ -4,7 +4,7 @@ import { elementOf, type KeyFacts, peel, shapeOf } from "./schema.js";
 export const isMapping = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** A value that a config gives, and what the schema says of it. */
+/** A value of a config and its schema. */
 export interface Place {
   readonly path: readonly PropertyKey[];
   readonly schema: z.core.$ZodType;
@@ -12,7 +12,7 @@ export interface Place {
   readonly value: unknown;
 }
 
-/** All values of a config that the schema knows, whatever is wrong with them, each after what it is part of. */
+/** Yields all values of a config that the schema knows, valid or not, each after its parent. */
 export function* placesIn(
   schema: z.core.$ZodType,
   value: unknown,
@@ -29,7 +29,7 @@ export function* placesIn(
       if (Object.hasOwn(value, name)) yield* placesIn(within, value[name], [...path, name]);
 }
 
-/** The schemas on the way to a place, as far as there are any. */
+/** Yields the schemas along a path, as far as they exist. */
 export function* schemasTo(schema: z.core.$ZodType, path: readonly PropertyKey[]): Generator<z.core.$ZodType> {
   yield schema;
   let current: z.core.$ZodType | undefined = schema;
@@ -41,13 +41,13 @@ export function* schemasTo(schema: z.core.$ZodType, path: readonly PropertyKey[]
   }
 }
 
-/** Whether the value there, or what it is part of, may hold a secret. */
+/** Returns whether the value, or its parent, may contain a secret. */
 export function isSecretAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): boolean {
   for (const one of schemasTo(schema, path)) if (peel(one).facts.secret !== undefined) return true;
   return false;
 }
 
-/** The values that nobody may see. */
+/** Returns the secret values. */
 export function secretsOf(schema: z.core.$ZodType, config: unknown): unknown[] {
   return [...placesIn(schema, config)].filter(({ facts }) => facts.secret === "wholly").map(({ value }) => value);
 }

@@ -1,44 +1,44 @@
 import * as z from "zod";
 
-/** What a key's schema says of the key beside its values. `.describe` says what it means. */
+/** Facts about a key beside its allowed values; `.describe` adds its meaning. */
 export interface KeyFacts {
   readonly description?: string;
-  /** What stands there, where the kind of the value alone does not say it: "path", "host:port". */
+  /** Kind of the value where the type does not say it: "path", "host:port". */
   readonly kind?: string;
   /**
-   * A value that is never shown, and that a file may hold in its place: the key with `File` behind names the file.
-   * "partly" is one that holds a secret at times, as a database's address does.
+   * A secret is never shown and may be in a file: the key with the suffix `File` names the file. "partly" marks a value
+   * that may contain a secret, such as a database's address.
    */
   readonly secret?: "wholly" | "partly";
-  /** Taken up by a running process on SIGHUP. */
+  /** A running process reloads the key on SIGHUP. */
   readonly reloads?: boolean;
-  /** The version that had it first, where that is not 0.1.0. */
+  /** First version with the key, if later than 0.1.0. */
   readonly since?: string;
-  /** It names a file that holds a secret, such as a private key. */
+  /** The value names a file that contains a secret, such as a private key. */
   readonly isPrivateFile?: boolean;
-  /** What is wrong with the files that the value names. It gets what the schema makes of the value. */
+  /** Returns the problems of the files that the parsed value names. */
   readonly checkFiles?: (value: never) => readonly string[];
 }
 
-/** Gives a schema further facts. */
+/** Adds facts to a schema. */
 export function withFacts<Schema extends z.ZodType>(schema: Schema, facts: KeyFacts): Schema {
   return schema.meta({ ...facts });
 }
 
-/** A key whose value nobody may see. */
+/** Marks a key's value as secret. */
 export const secretConfig = <Schema extends z.ZodType>(schema: Schema): Schema =>
   withFacts(schema, { secret: "wholly" });
 
-/** A key whose value may hold a secret among other things. */
+/** Marks a key's value as one that may contain a secret. */
 export const partlySecretConfig = <Schema extends z.ZodType>(schema: Schema): Schema =>
   withFacts(schema, { secret: "partly" });
 
-/** A schema without what only says that it may be left out. */
+/** A schema without its optional and default wrappers. */
 export interface Peeled {
   readonly schema: z.core.$ZodType;
   readonly facts: KeyFacts;
   readonly isOptional: boolean;
-  /** Undefined for none. */
+  /** Undefined when there is none. */
   readonly defaultValue: unknown;
 }
 
@@ -61,7 +61,7 @@ export function peel(given: z.core.$ZodType): Peeled {
   }
 }
 
-/** The keys of a mapping, or of all mappings that may stand there; undefined where none may. */
+/** Returns the keys of a mapping, or of all mappings of a union; undefined when the schema allows none. */
 export function shapeOf(schema: z.core.$ZodType): ReadonlyMap<string, z.core.$ZodType> | undefined {
   if (schema instanceof z.ZodObject) return new Map(Object.entries(schema.def.shape));
   if (!(schema instanceof z.ZodUnion)) return undefined;
@@ -71,15 +71,15 @@ export function shapeOf(schema: z.core.$ZodType): ReadonlyMap<string, z.core.$Zo
   return shapes.length === 0 ? undefined : new Map(shapes.flatMap((shape) => [...shape]));
 }
 
-/** What the entries of a list are; undefined where no list may stand. */
+/** Returns the schema of a list's entries; undefined when the schema allows no list. */
 export function elementOf(schema: z.core.$ZodType): z.core.$ZodType | undefined {
   if (schema instanceof z.ZodArray) return schema.def.element;
   if (!(schema instanceof z.ZodUnion)) return undefined;
   return schema.def.options.map((option) => elementOf(peel(option).schema)).find((element) => element !== undefined);
 }
 
-/** The key that names a file in place of a value. */
+/** Returns the key that names the file of a secret. */
 export const fileKeyOf = (name: string): string => `${name}File`;
 
-/** "http.users.0.name", as messages and documents name a place in a config. */
+/** Formats a path in a config for messages and documents, e.g. "http.users.0.name". */
 export const pathText = (path: readonly PropertyKey[]): string => path.map(String).join(".");

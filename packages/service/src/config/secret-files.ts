@@ -8,13 +8,13 @@ import { elementOf, fileKeyOf, pathText, peel, shapeOf } from "./schema.js";
 
 const MAX_SECRET_LENGTH = 64 * 1024;
 
-/** What was found on the way. */
+/** Problems found while loading. */
 export interface Findings {
   readonly problems: string[];
   readonly warnings: string[];
 }
 
-/** The config with each secret that is in a file of its own in the place of the key that names the file. */
+/** Returns the config with each secret from a file in place of the key that names the file. */
 export function withSecretFiles(
   content: unknown,
   schema: z.core.$ZodType,
@@ -45,7 +45,7 @@ export function withSecretFiles(
   return resolved;
 }
 
-/** Stands for a secret that could not be read, which is told of already. */
+/** Stands for a secret that could not be read; its problem is reported already. */
 export const UNREADABLE = Symbol("unreadable");
 
 function secretIn(given: unknown, schema: z.core.$ZodType, place: string, { problems, warnings }: Findings): unknown {
@@ -70,7 +70,7 @@ function secretIn(given: unknown, schema: z.core.$ZodType, place: string, { prob
   }
 }
 
-/** A text that is one of several kinds of text, as an address or a path. */
+/** Returns whether the schema is a union of texts, such as an address or a path. */
 function isTextOrPath(schema: z.core.$ZodType): boolean {
   const { schema: peeled } = peel(schema);
   return (
@@ -79,7 +79,7 @@ function isTextOrPath(schema: z.core.$ZodType): boolean {
   );
 }
 
-/** Why a file that holds a secret is no safe place for one; undefined if it is, or cannot be looked at. */
+/** Returns why a file is unsafe for a secret; undefined when it is safe, or cannot be checked. */
 export function tooOpen(file: string): string | undefined {
   const { mode } = statSync(file, { throwIfNoEntry: false }) ?? { mode: 0 };
   if ((mode & 0o004) === 0) return undefined;

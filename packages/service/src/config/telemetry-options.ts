@@ -2,11 +2,11 @@ import type { Logger, Redactor } from "@diskmesh/domain";
 import type { TlsFiles } from "@diskmesh/tls";
 import type { HttpListen } from "../health/brief-http.js";
 
-/** Variables of the process's environment. */
+/** Environment variables of the process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface SamplingConfig {
-  /** The part of traces that is made, from 0 to 1, where the caller has not decided already. */
+  /** Fraction of traces that are recorded, from 0 to 1, when the caller has not decided. */
   readonly sampleRatio?: number | undefined;
 }
 
@@ -15,19 +15,19 @@ export interface TelemetryConfig extends SamplingConfig {
   readonly otlpEndpoint?: string | undefined;
 }
 
-/** The `metrics` section of a config: where Prometheus asks. */
+/** The `metrics` section of a config: the address for Prometheus. */
 export interface MetricsConfig {
   readonly listen: HttpListen;
-  /** Whoever has a certificate of that authority may read the metrics, and nobody else. */
+  /** Restricts the metrics to clients with a certificate of that authority. */
   readonly tls?: TlsFiles | undefined;
 }
 
 export interface TelemetryOptions extends TelemetryConfig {
   readonly service: string;
   readonly metrics?: MetricsConfig | undefined;
-  /** Hides the secrets that the process was started with. */
+  /** Redacts the secrets that the process was started with. */
   readonly redactor: Redactor;
   readonly log: Logger;
-  /** Of OTEL_*. */
+  /** Source of the OTEL_* variables. */
   readonly env: Environment;
 }

@@ -4,13 +4,13 @@ import type { AddressInfo } from "node:net";
 import { InvalidStateError, messageOf } from "@diskmesh/domain";
 import type { CurrentTls } from "@diskmesh/tls";
 
-/** An address that a config gives. */
+/** A listen address from a config. */
 export interface HttpListen {
   readonly host: string;
   readonly port: number;
 }
 
-/** Who asks after a health or metrics is nearby and brief; anybody else is cut off. */
+/** Maximum connections; clients of health and metrics are near and brief, and any others are disconnected. */
 const MAX_CONNECTIONS = 64;
 const REQUEST_TIMEOUT_MS = 5_000;
 const LIMITS = {
@@ -21,11 +21,11 @@ const LIMITS = {
   connectionsCheckingInterval: 1_000,
 };
 
-/** A small HTTP server for machines that look after this one. With `tls` it is for those alone who have a certificate. */
+/** A small HTTP server for monitoring. With `tls`, accepts only clients with a certificate. */
 export class BriefHttp {
   readonly #server: Server;
 
-  /** `key` of the config gives the address. */
+  /** `key` is the config key of the address, for errors. */
   constructor(
     private readonly key: string,
     answer: RequestListener,

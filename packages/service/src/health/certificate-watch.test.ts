@@ -7,9 +7,9 @@ import { Readiness } from "./readiness.js";
 const DAY_MS = 86_400_000;
 
 describe("CertificateWatch", () => {
-  it("tells of the end once a day from 30 days before, and at the end the process is not ready and is told", async () => {
+  it("logs the end once a day from 30 days before, and reports the process not ready at the end", async () => {
     const nowMs = Date.now();
-    // Not whole days: a look may come at the very moment at which 30 are left.
+    // Not a whole number of days, because a check may run exactly when 30 are left.
     const tls = { endsAtMs: nowMs + 33 * DAY_MS - 1_000 };
     const lines: string[] = [];
     const note = (_fields: object, text: string) => lines.push(text);

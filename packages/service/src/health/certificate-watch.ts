@@ -6,13 +6,13 @@ import { processMetrics } from "./process-metrics.js";
 import type { Readiness } from "./readiness.js";
 
 const DAY_MS = 86_400_000;
-/** So long before its end a certificate is told of, once a day. */
+/** Remaining time from which the certificate's end is logged once a day. */
 const TELL_BEFORE_MS = 30 * DAY_MS;
 const LOOK_INTERVAL_MS = 30_000;
 const RENEWED_INTERVAL_MS = 1_000;
 
 export interface CertificateWatchOptions {
-  /** What the process identifies itself with, and where from. */
+  /** The process's own certificate. */
   readonly tls: Pick<CurrentTls, "endsAtMs">;
   readonly certFile: string;
   readonly readiness: Pick<Readiness, "met" | "missing">;
@@ -22,13 +22,13 @@ export interface CertificateWatchOptions {
   readonly onEnded: (error: InvalidStateError) => void;
 }
 
-/** Watches when the process's own certificate ends: from then on nobody talks to it, whatever else it can do. */
+/** Watches the end of the process's own certificate, after which no client accepts the process. */
 export class CertificateWatch {
   readonly #options: CertificateWatchOptions;
   readonly #stop = new AbortController();
   readonly #endObserving: () => void;
   #toldAtMs = Number.NEGATIVE_INFINITY;
-  /** The end that was told. */
+  /** The end that was reported. */
   #endedAtMs: number | undefined;
 
   constructor(options: CertificateWatchOptions) {
@@ -48,12 +48,12 @@ export class CertificateWatch {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       const leftMs = this.#look();
-      // One that has ended may be renewed at any time.
+      // An ended certificate may be renewed at any time.
       await clock.sleep(leftMs > 0 ? Math.min(LOOK_INTERVAL_MS, leftMs) : RENEWED_INTERVAL_MS, signal).catch(() => {});
     }
   }
 
-  /** Returns what is left of it in milliseconds. */
+  /** Returns the remaining time in milliseconds. */
   #look(): number {
     const { tls, clock } = this.#options;
     const { endsAtMs } = tls;

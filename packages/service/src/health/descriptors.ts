@@ -2,20 +2,26 @@ import { readdirSync, readFileSync } from "node:fs";
 import type { Logger } from "@diskmesh/domain";
 
 const LOOK_INTERVAL_MS = 1_000;
-/** Between two counts, however many connections come: a count reads a folder with an entry for each descriptor. */
+/**
+ * Minimum time between two counts, at any rate of connections, because a count reads a folder with an entry for each
+ * descriptor.
+ */
 const MIN_COUNT_INTERVAL_MS = 100;
 
 export interface DescriptorsOptions {
-  /** Kept for all that is not a new connection: device files, CPIs, databases. At most a quarter of all there are. */
+  /**
+   * Descriptors reserved for everything but new connections: device files, CPIs, databases. At most a quarter of the
+   * limit.
+   */
   readonly reserved: number;
   readonly log: Logger;
-  /** Is told when descriptors run short and when they do no more. */
+  /** Called when descriptors become short, and when they no longer are. */
   readonly onChange: (short: boolean) => void;
 }
 
 /**
- * Watches how many descriptors the process has left. A process without any cannot open a device or start a CPI, so new
- * connections, which anybody can make, are refused before that.
+ * Watches the process's free descriptors. A process without any cannot open a device or start a CPI, so it refuses new
+ * connections, which anybody can make, before that.
  */
 export class Descriptors {
   #limit = Number.POSITIVE_INFINITY;
@@ -30,10 +36,10 @@ export class Descriptors {
     if (Number.isFinite(this.#limit)) this.#timer = setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
   }
 
-  /** Asked before each new connection is taken; says why it may not be. */
+  /** Called before each new connection; returns why it must be refused. */
   shortage(): string | undefined {
     if (!Number.isFinite(this.#limit)) return undefined;
-    // An upper bound, from the connections taken since the last count, spares most counts.
+    // An upper bound of connections since the last count avoids most counts.
     this.#used += 1;
     if (this.#used > this.#allowed && performance.now() - this.#countedAtMs >= MIN_COUNT_INTERVAL_MS) this.#look();
     return this.#used > this.#allowed
@@ -48,11 +54,11 @@ export class Descriptors {
   #look(): void {
     this.#countedAtMs = performance.now();
     try {
-      // Read each time: an operator can raise it while the process runs.
+      // Read each time, because an operator can raise the limit while the process runs.
       this.#limit = softLimit();
       this.#used = readdirSync("/proc/self/fd").length;
     } catch (error) {
-      // With none left to look with, all are in use. Elsewhere than on Linux there is nothing to look at.
+      // When no descriptor is left for counting, all are in use. Only Linux has the folder.
       if (!["EMFILE", "ENFILE"].includes((error as NodeJS.ErrnoException).code ?? "")) return;
       this.#used = this.#limit;
     }

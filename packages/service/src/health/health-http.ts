@@ -2,8 +2,9 @@ import { BriefHttp } from "./brief-http.js";
 import type { Readiness, ReadinessReport } from "./readiness.js";
 
 /**
- * Health over plain HTTP, for those who have no gRPC: `/healthz` answers 200 while the process answers at all, `/readyz`
- * 200 when it is ready and 503 when not, with what it lacks. It tells nothing else, and takes nothing.
+ * Serves health checks over plain HTTP, for clients without gRPC. `/healthz` answers 200 while the process answers at
+ * all. `/readyz` answers 200 when the process is ready, and otherwise 503 with the missing needs. No other path exists,
+ * and no request has input.
  */
 export class HealthHttp extends BriefHttp {
   constructor(readiness: Readiness) {
@@ -29,7 +30,7 @@ function answerTo(url: string, report: ReadinessReport): { status: number; body:
   }
 }
 
-/** As /readyz answers. */
+/** Returns the body of /readyz. */
 function readinessBody({ ready, standsByFor, needs }: ReadinessReport): object {
   const told = [...needs].map(([need, { met, why }]) => [
     need,

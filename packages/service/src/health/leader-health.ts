@@ -5,24 +5,30 @@ import type { Readiness } from "./readiness.js";
 export interface LeaderHealthOptions {
   readonly readiness: Readiness;
   readonly clock: Clock;
-  /** One that has not answered for so long is away; undefined where the state is in a folder. */
+  /**
+   * Database, and the time without an answer after which it counts as unreachable; undefined when the state is in a
+   * folder.
+   */
   readonly database: { readonly name: string; readonly silentMs: number } | undefined;
 }
 
 const LOOK_INTERVAL_MS = 250;
 
-/** Tells health checks whether a process leads, with its lease, or for whom it stands by, and of its database. */
+/**
+ * Reports to health checks whether the process leads, with its lease, or which leader it stands by for, and the state
+ * of its database.
+ */
 export class LeaderHealth {
   readonly #options: LeaderHealthOptions;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
-  /** While a term lasts. */
+  /** Set during a term. */
   #checkMayAct: (() => void) | undefined;
 
   constructor(options: LeaderHealthOptions) {
     this.#options = options;
   }
 
-  /** The database has answered a question of the lease; a standby may take that over in so long. */
+  /** Notes an answer of the database about the lease. A standby may take the lease over after `takesOverInMs`. */
   answered(takesOverInMs?: number): void {
     const { clock, readiness } = this.#options;
     if (takesOverInMs !== undefined) readiness.takesOverIn(takesOverInMs);
@@ -37,7 +43,7 @@ export class LeaderHealth {
     readiness.missing("leader", `this process stands by: the one at ${leaderAddress} leads`);
   }
 
-  /** A term has begun: the process leads for as long as `checkMayAct` does not throw. */
+  /** Begins a term: the process leads while `checkMayAct` does not throw. */
   leads(checkMayAct: () => void): void {
     const { readiness } = this.#options;
     this.#checkMayAct = checkMayAct;
@@ -46,7 +52,7 @@ export class LeaderHealth {
     this.#look();
   }
 
-  /** The term is over, or none has come about. */
+  /** Ends the term, or notes that none began. */
   endsLeading(why: string): void {
     const { readiness } = this.#options;
     this.#checkMayAct = undefined;
@@ -55,13 +61,13 @@ export class LeaderHealth {
     readiness.missing("leader", why);
   }
 
-  /** The state cannot be read or written. */
+  /** Notes that the state cannot be read or written. */
   databaseFails(why: string): void {
     this.#answeredAtMs = Number.NEGATIVE_INFINITY;
     this.#options.readiness.missing("database", why);
   }
 
-  /** Looks at the lease and the database from time to time, until the signal aborts. */
+  /** Checks the lease and the database periodically until the signal aborts. */
   async watch(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       this.#look();

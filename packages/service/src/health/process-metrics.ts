@@ -4,7 +4,7 @@ import type { Need, Readiness } from "./readiness.js";
 
 const NEEDS: readonly Need[] = ["certificate", "leader", "database", "nats", "dispatcher", "registered"];
 
-/** What every process tells of itself. */
+/** Metrics of every process. */
 export const processMetrics = {
   cpuTime: metric({
     kind: "observed counter",
@@ -60,7 +60,7 @@ const LOOK_MS = 20;
 const NANOSECONDS = 1e9;
 const MICROSECONDS = 1e6;
 
-/** Tells of processor, memory and event loop; returns what ends that. */
+/** Reports CPU, memory and event loop; returns a function that stops this. */
 export function observeProcess(): () => void {
   const delay = monitorEventLoopDelay({ resolution: LOOK_MS });
   delay.enable();
@@ -73,7 +73,7 @@ export function observeProcess(): () => void {
     }),
     observe(processMetrics.memoryUsage, (say) => say(process.memoryUsage.rss())),
     observe(processMetrics.eventLoopDelay, (say) => {
-      // Node measures from look to look, so that a loop that is never late says LOOK_MS.
+      // Node measures the time between two samples, so a loop without delay reports LOOK_MS.
       const late = (nanoseconds: number): number => Math.max(0, nanoseconds / NANOSECONDS - LOOK_MS / 1_000);
       say(late(delay.percentile(99)), { quantile: "0.99" });
       say(late(delay.max), { quantile: "1" });
@@ -82,7 +82,7 @@ export function observeProcess(): () => void {
   ]);
 }
 
-/** Tells whether the process is ready, and what it lacks; returns what ends that. */
+/** Reports whether the process is ready, and the missing needs; returns a function that stops this. */
 export function observeReadiness(readiness: Pick<Readiness, "report">): () => void {
   return allEnded([
     observe(processMetrics.ready, (say) => say(Number(readiness.report().ready))),

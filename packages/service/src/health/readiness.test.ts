@@ -7,7 +7,7 @@ import { LeaderHealth } from "./leader-health.js";
 import { Readiness } from "./readiness.js";
 
 describe("Readiness", () => {
-  it("needs that the process serves and that nothing is missing, and says of each need why it is", () => {
+  it("requires that the process serves and no need is missing, and has a reason for each need", () => {
     const readiness = new Readiness({ needs: ["leader", "nats"], log: silentLogger });
     const steps: [() => void, boolean, string][] = [
       [() => {}, false, "leader: not yet; nats: not yet"],
@@ -28,7 +28,7 @@ describe("Readiness", () => {
     expect([...readiness.report().needs.keys()]).to.deep.equal(["leader", "nats"]);
   });
 
-  it("tells of each change at once, and the log of each loss and its end once", () => {
+  it("notifies of each change at once, and logs each loss and its end once", () => {
     const lines: string[] = [];
     const note = (_fields: object, message: string) => lines.push(message);
     const log = { ...silentLogger, info: note, warn: note } as Logger;
@@ -58,7 +58,7 @@ describe("LeaderHealth", () => {
     return { clock, readiness, health, stop };
   }
 
-  it("a leader whose lease ran out neither serves nor is ready, until it has it again", async () => {
+  it("of a leader whose lease ran out is not serving and not ready, until it has the lease again", async () => {
     const { clock, readiness, health, stop } = scene();
     let lost: Error | undefined;
     health.leads(() => {
@@ -74,7 +74,7 @@ describe("LeaderHealth", () => {
     stop.abort();
   });
 
-  it("a database that is silent is missing, for a leader and a standby, and there again when it answers", async () => {
+  it("reports a silent database as missing, for a leader and a standby, until it answers", async () => {
     for (const begin of ["leads", "standsBy"] as const) {
       const { clock, readiness, health, stop } = scene();
       if (begin === "leads") health.leads(() => {});
@@ -93,7 +93,7 @@ describe("LeaderHealth", () => {
     }
   });
 
-  it("a state in a folder is there for as long as the term lasts, however long nothing is heard", async () => {
+  it("reports a state in a folder as present during the whole term", async () => {
     const { clock, readiness, health, stop } = scene({ isFolder: true });
     health.leads(() => {});
     await clock.advance(3_600_000);
@@ -104,7 +104,7 @@ describe("LeaderHealth", () => {
     stop.abort();
   });
 
-  it("a standby is not ready, and says that it stands by and for whom, until it leads", () => {
+  it("of a standby is not ready, and names the leader, until it leads itself", () => {
     const { readiness, health, stop } = scene();
     health.standsBy("10.0.0.1:7000");
     expect(readiness.report()).to.include({ ready: false, standsByFor: "10.0.0.1:7000" });
@@ -133,7 +133,7 @@ describe("health over HTTP", () => {
     return [response.status, body === "" ? "" : JSON.parse(body)];
   }
 
-  it("/healthz answers while the process does, /readyz says what is missing, and for whom it stands by", async () => {
+  it("/healthz answers while the process does, /readyz has the missing needs, and the leader of a standby", async () => {
     readiness.standsBy("10.0.0.1:7000");
     readiness.missing("leader", "this process stands by");
     readiness.forget("nats");
@@ -150,7 +150,7 @@ describe("health over HTTP", () => {
     expect((await get("/readyz", "POST"))[0]).to.equal(405);
   });
 
-  it("says which key names an address that is taken", async () => {
+  it("an address in use is an error that names its key", async () => {
     const taken = createServer();
     const port = await new Promise<number>((resolve) =>
       taken.listen(0, "127.0.0.1", () => resolve((taken.address() as { port: number }).port)),

@@ -1,28 +1,28 @@
 import type { Logger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/domain";
 
-/** What a process may need to do its work: the name that health checks ask for. */
+/** A dependency of a process, by the name that health checks use. */
 export type Need = "certificate" | "leader" | "database" | "nats" | "dispatcher" | "registered";
 
 interface NeedState {
-  /** Undefined: nobody looks at it, as at a standby's connections. */
+  /** Undefined when nothing checks it, as for a standby's connections. */
   readonly met: boolean | undefined;
   readonly why: string;
-  /** Since when it is met, or is not; by the wall clock. */
+  /** Wall clock time of the last change. */
   readonly sinceMs: number;
 }
 
-/** What is told of a process, over gRPC and HTTP alike. */
+/** State of a process as reported over gRPC and HTTP. */
 export interface ReadinessReport {
-  /** Whether it does all its work: it serves, and has all that it needs. */
+  /** The process serves, and has all its needs. */
   readonly ready: boolean;
-  /** Whether its own services are answered, with all or without some of what they need. */
+  /** The process answers its own services, possibly without some of its needs. */
   readonly serving: boolean;
-  /** What it lacks, each with why; empty when it is ready. */
+  /** Missing needs with reasons; empty when ready. */
   readonly why: string;
-  /** Where the leader is that this process stands by for; undefined when it does not stand by. */
+  /** Address of the leader that this process stands by for; undefined when it does not stand by. */
   readonly standsByFor: string | undefined;
-  /** When it takes over, unless the leader's lease is renewed before. */
+  /** Time of the takeover, unless the leader's lease is renewed before. */
   readonly takesOverAtMs: number | undefined;
   readonly needs: ReadonlyMap<Need, NeedState>;
 }
@@ -35,12 +35,12 @@ export interface ReadinessOptions {
 const NOT_YET = { met: false, why: "not yet" } as const;
 const NOBODY_LOOKS = { met: undefined, why: "" } as const;
 
-/** Whether a process has what it needs. Each loss is one line in the log, and so is its end. */
+/** Tracks whether a process has its needs. Each loss is one log line, and so is its end. */
 export class Readiness {
   readonly #log: Logger;
   readonly #needs: Map<Need, NeedState>;
   readonly #listeners: ((report: ReadinessReport) => void)[] = [];
-  /** Those whose loss the log was told of: a process that has just started lacks everything. */
+  /** Losses in the log. A process that has just started lacks everything, which is not logged. */
   readonly #lost = new Set<Need>();
   #serving = false;
   #standsByFor: string | undefined;
@@ -51,7 +51,7 @@ export class Readiness {
     this.#needs = new Map(needs.map((need) => [need, { ...NOT_YET, sinceMs: systemClock.nowMs() }]));
   }
 
-  /** Calls back now, and whenever something changes. */
+  /** Calls back now, and on every change. */
   onChange(listener: (report: ReadinessReport) => void): void {
     this.#listeners.push(listener);
     listener(this.report());
@@ -63,25 +63,25 @@ export class Readiness {
     this.#tell();
   }
 
-  /** The process has it. */
+  /** Marks a need as met. */
   met(need: Need): void {
     this.#set(need, { met: true, why: "" });
     if (this.#lost.delete(need)) this.#log.info({ need }, `${need}: there again`);
   }
 
-  /** The process lacks it; `why` says what an operator can look at. */
+  /** Marks a need as missing; `why` points an operator to the cause. */
   missing(need: Need, why: string): void {
     if (!this.#set(need, { met: false, why })) return;
     this.#lost.add(need);
     this.#log.warn({ need, why }, `not ready for want of ${need}: ${why}`);
   }
 
-  /** Nobody looks at it any more. */
+  /** Forgets a need that nothing checks any more. */
   forget(need: Need): void {
     this.#set(need, NOBODY_LOOKS);
   }
 
-  /** The process stands by for a leader, or no more. */
+  /** Sets the leader that the process stands by for; undefined ends standing by. */
   standsBy(leaderAddress: string | undefined): void {
     this.#takesOverAtMs = undefined;
     if (this.#standsByFor === leaderAddress) return;
@@ -89,7 +89,7 @@ export class Readiness {
     this.#tell();
   }
 
-  /** Standing by, it has seen for how long the leader's lease may still go without being renewed. */
+  /** Sets the time for which the observed lease of the leader may still go without renewal. */
   takesOverIn(leftMs: number): void {
     this.#takesOverAtMs = systemClock.nowMs() + leftMs;
   }
@@ -109,7 +109,7 @@ export class Readiness {
     };
   }
 
-  /** Returns whether it was met before, and is no more. What the process does not need is not kept. */
+  /** Returns whether the need was met before and is no longer. Needs that the process does not have are ignored. */
   #set(need: Need, state: Omit<NeedState, "sinceMs">): boolean {
     const before = this.#needs.get(need);
     if (before === undefined || (before.met === state.met && before.why === state.why)) return false;

@@ -5,13 +5,13 @@ import { LeaderHealth } from "../health/leader-health.js";
 import { Readiness } from "../health/readiness.js";
 import { Leadership, type Term } from "./leadership.js";
 
-/** A service on a folder, whose terms begin and end as the test says. */
+/** A service on a folder, whose terms the test begins and ends. */
 class Scene {
   readonly clock = new ManualClock();
   readonly aborted: string[] = [];
   readonly failures: unknown[] = [];
   readonly readiness = new Readiness({ needs: ["leader", "database"], log: silentLogger });
-  /** Where there is none, a term begins. */
+  /** A term begins when this is undefined. */
   refusal: DomainError | undefined;
   endTerm: (reason: Error) => void = () => {};
   readonly leadership = new Leadership<string>({
@@ -44,7 +44,7 @@ class Scene {
 const FULL = new DiskFullError("cannot write to the tablet: the disk that holds /state is full");
 
 describe("Leadership of a service on a folder", () => {
-  it("serves nothing while its disk is full, says why, and leads again once there is room", async () => {
+  it("serves nothing while its disk is full, names the reason, and leads again once there is space", async () => {
     const scene = new Scene();
     await scene.leadership.start();
     expect(scene.served()).to.equal("state");
@@ -65,7 +65,7 @@ describe("Leadership of a service on a folder", () => {
     await scene.leadership.close();
   });
 
-  it("fails when its term ends otherwise, since nobody else can lead", async () => {
+  it("fails when its term ends otherwise, because nobody else can lead", async () => {
     const scene = new Scene();
     const gone = new UnavailableError("the storage is gone");
     await scene.leadership.start();
@@ -74,7 +74,7 @@ describe("Leadership of a service on a folder", () => {
     expect(scene.failures).to.deep.equal([gone]);
   });
 
-  it("does not start on a full disk: an operator is there to be told", async () => {
+  it("fails to start on a full disk", async () => {
     const scene = new Scene();
     scene.refusal = FULL;
     expect(await rejection(scene.leadership.start())).to.equal(FULL);

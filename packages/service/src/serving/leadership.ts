@@ -13,41 +13,46 @@ import {
 import type { LeaderHealth } from "../health/leader-health.js";
 import { Lifecycle } from "./lifecycle.js";
 
-/** What a process has while it leads. */
+/** Resources of a process while it leads. */
 export interface Term<Context> {
   readonly context: Context;
   /** Resolves with the reason when this process may no longer lead. */
   readonly lost: Promise<Error>;
-  /** Throws while another process may lead already, for all that this one knows. */
+  /** Throws while another process may already lead, as far as this one knows. */
   readonly checkMayAct: () => void;
 }
 
-/** While another process leads. */
+/** Callbacks while another process leads. */
 export interface Waiting {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
   readonly onStandby: (leaderAddress: string) => void;
-  /** The database has answered a question of the lease: it is there; and in how long this process may take that over. */
+  /**
+   * Called when the database has answered about the lease. The process may take the lease over after `takesOverInMs`.
+   */
   readonly onAnswer: (takesOverInMs?: number) => void;
-  /** The other process's state has been read and is followed. */
+  /** Called when the other process's state was read and is followed. */
   readonly onFollowing: () => void;
-  /** What an operator should look at; undefined: it is over. */
+  /** Called with a problem that an operator should check; undefined when it is over. */
   readonly onTrouble: (trouble: string | undefined) => void;
-  /** What an operator may want to put in order; nothing is in danger. */
+  /** Called with a problem that an operator may want to fix; no data is in danger. */
   readonly onWarning: (warning: string) => void;
-  /** Somebody edited what is stored for reading. */
+  /** Called when somebody edited the human-readable copies in the store. */
   readonly onEdited: (text: string, documents: number) => void;
 }
 
 export interface LeadershipOptions<Context> {
-  /** For messages, e.g. "disk-registry". */
+  /** Name in messages, e.g. "disk-registry". */
   readonly service: string;
   /**
-   * Whether another process can lead meanwhile. If not, there is nothing to wait for but room on the disk: the service
-   * fails instead.
+   * True when another process can lead meanwhile. If false, the service fails instead of waiting, except for free space
+   * on the disk.
    */
   readonly standsBy: boolean;
-  /** Waits until this process may lead, then builds what serves; what it adds to the scope is stopped with the term. */
+  /**
+   * Waits until this process may lead, then builds the serving context. Resources added to the scope are stopped with
+   * the term.
+   */
   readonly lead: (scope: Lifecycle, waiting: Waiting) => Promise<Term<Context>>;
   readonly server: { abortCalls(reason: DomainError): void };
   readonly health: LeaderHealth;
@@ -61,26 +66,29 @@ export interface LeadershipOptions<Context> {
 const BACKOFF = { minDelayMs: 200, maxDelayMs: 5_000 };
 
 /**
- * Leads whenever this process may; when that is over it drops everything it had and stands by again. One that has no
- * room to write serves nothing, and leads again once there is some.
+ * Leads whenever this process may. At the end of a term, drops all its state and stands by again. Without space to
+ * write it serves nothing, and leads again once there is some.
  */
 export class Leadership<Context> {
   readonly #options: LeadershipOptions<Context>;
   readonly #stop = new AbortController();
   #context: Context | undefined;
-  /** Undefined before another leader was heard of, and again while this process is to take over. */
+  /** Undefined before another leader is known, and again while this process takes over. */
   #leaderAddress: string | undefined;
-  /** Why this process serves nothing while nobody else can; it tries again. */
+  /** Reason why this process serves nothing while no other can; it retries. */
   #trouble: DiskFullError | undefined;
   #running: Promise<void> | undefined;
-  /** Of the term that goes on or ends now. */
+  /** Scope of the running or ending term. */
   #scope: Lifecycle | undefined;
 
   constructor(options: LeadershipOptions<Context>) {
     this.#options = options;
   }
 
-  /** What handlers work with. Throws UnavailableError with the leader's address while this process does not lead. */
+  /**
+   * Returns the context of handlers. Throws UnavailableError with the leader's address while this process does not
+   * lead.
+   */
   current(): Context {
     if (this.#context !== undefined) return this.#context;
     const { service } = this.#options;
@@ -94,7 +102,7 @@ export class Leadership<Context> {
         );
   }
 
-  /** Resolves once this process leads or stands by, and goes on from there; rejects when it can do neither. */
+  /** Resolves once this process leads or stands by, and continues from there; rejects when it can do neither. */
   start(): Promise<void> {
     return new Promise((resolve, reject) => {
       let started = false;
@@ -109,12 +117,12 @@ export class Leadership<Context> {
     });
   }
 
-  /** What `close` waits for. */
+  /** Cause of `close`'s wait. */
   get waitsFor(): string {
     return this.#scope?.waitsFor ?? "";
   }
 
-  /** Hands over, if this process leads. */
+  /** Hands the lease over if this process leads. */
   async close(): Promise<void> {
     this.#stop.abort(new UnavailableError(`the ${this.#options.service} is stopping`));
     await this.#running;
@@ -149,14 +157,14 @@ export class Leadership<Context> {
     }
   }
 
-  /** Before it has once stood by or led, an operator is there to be told what is wrong. */
+  /** Before the first term or standby an operator is present, so errors are reported instead of retried. */
   #mayTryAgain(error: unknown, started: boolean): boolean {
     if (error instanceof DiskFullError) return started;
     const passes = error instanceof DomainError && error.retryable;
     return this.#options.standsBy && passes && (started || error instanceof FencedError);
   }
 
-  /** Resolves when the term is over, with the reason. */
+  /** Resolves with the reason when the term is over. */
   async #lead(onStarted: () => void): Promise<unknown> {
     const { lead, health, log } = this.#options;
     const scope = new Lifecycle(log);
@@ -199,7 +207,7 @@ export class Leadership<Context> {
     this.#context = undefined;
     this.#leaderAddress = undefined;
     health.endsLeading(reason === undefined ? "the process stops" : `it leads no more: ${messageOf(reason)}`);
-    // They may have had an effect already, and what they wait for will not come.
+    // The calls may have had an effect already, and will not complete.
     const why = reason instanceof DiskFullError ? ` (${reason.message})` : "";
     server.abortCalls(
       new UnavailableError(`this ${service} leads no more${why}; whether the call took effect is not known`, {

@@ -9,31 +9,31 @@ import { createRpcServer, type RpcServerConfig } from "./rpc-server.js";
 
 export interface LeadingServiceConfig extends RpcServerConfig {
   readonly listen: { readonly host: string; readonly port: number };
-  /** Where others reach this process; `listen` by default. */
+  /** Address at which others reach this process; `listen` by default. */
   readonly advertisedAddress?: string | undefined;
   readonly tablet: { readonly leaseTimeMs: number };
 }
 
 export interface LeadingService<Context> {
-  /** For messages, e.g. "disk-registry". */
+  /** Name in messages, e.g. "disk-registry". */
   readonly service: string;
-  /** What people call the database of its state, in which another process can lead meanwhile; undefined for a folder. */
+  /** Name of the state's database for messages, in which another process can lead meanwhile; undefined for a folder. */
   readonly databaseName: string | undefined;
   /** `current` throws UnavailableError while this process does not lead. */
   readonly addServices: (server: RpcServer, current: () => Context, readiness: Readiness) => void;
-  /** Waits until this process may lead, then builds what serves at `address`. */
+  /** Waits until this process may lead, then builds the context that serves at `address`. */
   readonly lead: (scope: Lifecycle, waiting: Waiting, address: string, readiness: Readiness) => Promise<Term<Context>>;
-  /** Opens further faces beside gRPC, before this process leads or stands by; what it adds is stopped first. */
+  /** Opens further APIs beside gRPC, before this process leads or stands by. Resources added here are stopped first. */
   readonly openFaces?: () => Promise<void>;
-  /** Is told of every connection that was not let in, beside the log. */
+  /** Called for every refused connection, in addition to the log. */
   readonly onRefused?: (refused: RefusedConnection) => void;
-  /** What a leader needs beside its lease and its database. */
+  /** Needs of a leader beside its lease and its database. */
   readonly needs?: readonly Need[];
   /** Limits of its gRPC server; the defaults of all services when absent. */
   readonly rpcLimits?: RpcServerLimits;
 }
 
-/** Starts a service that has a tablet: it listens at once, and serves whenever it leads. */
+/** Starts a service with a tablet. It listens at once, and serves whenever it leads. */
 export async function startLeadingService<Context>(
   lifecycle: Lifecycle,
   config: LeadingServiceConfig,
@@ -41,7 +41,8 @@ export async function startLeadingService<Context>(
   { service, databaseName, addServices, lead, openFaces, onRefused, needs = [], rpcLimits }: LeadingService<Context>,
 ): Promise<void> {
   const readiness = new Readiness({ needs: ["certificate", "leader", "database", ...needs], log });
-  // One to whom nobody talks must not lead: another one can, and takes the lease as soon as it is given back.
+  // A process whose clients reject its certificate must not lead: another process can take the lease as soon as it is
+  // released.
   const onCertificateEnded = (error: Error): void => lifecycle.fail(error);
   const server = await createRpcServer(lifecycle, config, log, readiness, {
     onCertificateEnded,
@@ -65,10 +66,10 @@ export async function startLeadingService<Context>(
   addServices(server, () => leadership.current(), readiness);
   const port = await server.listen(config.listen);
   address = config.advertisedAddress ?? formatHostPort({ host: config.listen.host, port });
-  // Also when loading fails, so that the port is free again.
+  // Runs also when loading fails, so that the port is free again.
   lifecycle.use("gRPC server", () => server.drain());
   lifecycle.use("leadership", leadership);
-  // Added last, so stopped first: calls under way end while everything that they need still runs.
+  // Added last and therefore stopped first, so that running calls end while their dependencies still run.
   lifecycle.use("calls under way", () => server.drain());
   await openFaces?.();
   await leadership.start();

@@ -6,7 +6,7 @@ describe("Lifecycle", () => {
   const lines: string[] = [];
   const log = createLogger({ service: "test", level: "info", destination: { write: (line) => lines.push(line) } });
 
-  it("stops what was added last first, by whatever way it has, and goes on when one fails", async () => {
+  it("stops in reverse order, by each kind of method, and continues after a failure", async () => {
     const stopped: string[] = [];
     const lifecycle = new Lifecycle(log);
     lifecycle.use("function", () => stopped.push("function"));

@@ -1,9 +1,9 @@
 import type { Logger } from "@diskmesh/domain";
 
-/** Anything that can be stopped; the first of these that it has is called. */
+/** A resource that can be stopped, by the first of these methods that it has. */
 export type Stoppable = (() => unknown) | AsyncDisposable | { close(): unknown } | { stop(): unknown };
 
-/** What a service has started and must stop again, last started first. */
+/** Resources of a service, stopped in reverse order of their start. */
 export class Lifecycle {
   readonly #resources: { readonly name: string; readonly resource: Stoppable }[] = [];
   readonly #stopping = new AbortController();
@@ -17,7 +17,7 @@ export class Lifecycle {
     return this.#stopping.signal;
   }
 
-  /** What a stop waits for now, and what that waits for itself, if it says so. */
+  /** Resource that a stop waits for now, and its own cause for waiting if it has one. */
   get waitsFor(): string {
     if (this.#waitsFor === undefined) return "what it was starting";
     const { name, resource } = this.#waitsFor;
@@ -25,18 +25,18 @@ export class Lifecycle {
     return inner ? `${name} (${inner})` : name;
   }
 
-  /** What `fail` was called with first. */
+  /** First argument of `fail`. */
   get failure(): { readonly error: unknown } | undefined {
     return this.#failure;
   }
 
-  /** Has the resource stopped when the service stops, before everything that was added earlier. Returns it. */
+  /** Adds a resource that stops with the service, before everything added earlier. Returns it. */
   use<Resource extends Stoppable>(name: string, resource: Resource): Resource {
     this.#resources.push({ name, resource });
     return resource;
   }
 
-  /** Stops the service with exit code 1, because it cannot go on: its tablet was fenced, its storage is gone. */
+  /** Stops the service with exit code 1, because it cannot continue: its tablet was fenced, or its storage is gone. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     this.beginStop();
@@ -46,7 +46,7 @@ export class Lifecycle {
     this.#stopping.abort(new Error("the service is stopping"));
   }
 
-  /** Stops everything in reverse order. One that fails to stop is logged and does not keep the others running. */
+  /** Stops everything in reverse order. A failed stop is logged and does not prevent the others. */
   async stopAll(): Promise<void> {
     for (let last = this.#resources.pop(); last; last = this.#resources.pop()) {
       this.#waitsFor = last;

@@ -7,8 +7,8 @@ import type { ServiceConfig } from "../config/service-config.js";
 import type { ServiceLogger } from "../telemetry/log.js";
 
 /**
- * Reads the config of a running process again, and applies what can change while it runs: the log's level. The files of
- * TLS are looked at, too.
+ * Reloads the config of a running process and applies the keys that can change, such as the log level. Also checks the
+ * TLS files.
  */
 export class Reload {
   #config: ServiceConfig;
@@ -21,7 +21,7 @@ export class Reload {
     this.#config = config;
   }
 
-  /** A config that is wrong changes nothing. What needs a restart is named. */
+  /** A wrong config changes nothing. Changed keys that need a restart are logged. */
   run(): void {
     WatchedFiles.lookAtAll();
     let config: ServiceConfig;
@@ -42,7 +42,7 @@ export class Reload {
   }
 }
 
-/** Names alone: values may be secrets. */
+/** Returns names only, because values may be secrets. */
 function changedKeys(before: unknown, after: unknown, path = ""): string[] {
   if (isDeepStrictEqual(before, after)) return [];
   if (!isMapping(before) || !isMapping(after)) return [path];

@@ -5,7 +5,7 @@ import { shownRequest } from "./shown-request.js";
 
 const REFUSALS_INTERVAL_MS = 1_000;
 
-/** What an RpcServer tells the log: `new RpcServer({ ..., ...rpcLogging(log) })`. */
+/** Returns the log callbacks of an RpcServer: `new RpcServer({ ..., ...rpcLogging(log) })`. */
 export function rpcLogging(
   log: Logger,
 ): Required<Pick<RpcServerOptions, "onChange" | "onError" | "onRefused" | "onBrokenStream">> {
@@ -20,16 +20,16 @@ export function rpcLogging(
   };
 }
 
-/** What each line of a call has that may have changed something: by it an auditor finds them all. */
+/** Marks each line of a call that may have changed something, so that an auditor can select them. */
 const AUDIT = { audit: "call" } as const;
 
 function logChange(log: Logger, { method, identity, requestId, durationMs, request, response }: RpcChange): void {
   const { result, task } = (response ?? {}) as { readonly result?: unknown; readonly task?: unknown };
-  // What an answer says beside being one: the code of a CMS action, the task that was started.
+  // Result within a successful answer: the code of a CMS action, or the started task.
   const code = fieldOf(result, "code");
   const taskId = fieldOf(task, "taskId");
-  // Always the same fields, of which those that are undefined are not written: an object spread together of some took
-  // as long as the rest of the line.
+  // The fields are constant and undefined ones are not written, because building the object by spreads took as long as
+  // the rest of the line.
   const fields = {
     audit: AUDIT.audit,
     method,
@@ -51,8 +51,8 @@ function fieldOf(message: unknown, name: string): unknown {
 const rounded = (durationMs: number): number => Math.round(durationMs * 10) / 10;
 
 /**
- * Bugs are errors with their stack, troubles of this server are warnings, the rest is info. Lines are limited per caller,
- * unless the call may have changed something.
+ * Logs bugs as errors with their stack, problems of this server as warnings, and everything else as info. Lines are
+ * limited per caller, unless the call may have changed something.
  */
 function logFailure(log: Logger, limit: LineLimit, failure: RpcFailure): void {
   const { error, identity, durationMs, unexpected, changes, request, ...rest } = failure;
@@ -64,7 +64,7 @@ function logFailure(log: Logger, limit: LineLimit, failure: RpcFailure): void {
   const fields = { ...aboutFields(error), ...rest, ...ofChange, caller, durationMs: rounded(durationMs) };
   const text = `${failure.method} failed with ${failure.status}`;
   if (unexpected) log.error({ ...fields, error }, text);
-  // Of a standby, by thousands of callers that look for the leader.
+  // Thousands of callers that look for the leader cause these errors at a standby.
   else if (isOfStandby) log.debug(fields, text);
   else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
     log.warn({ ...fields, error: (error as Error).message }, text);
@@ -75,18 +75,21 @@ function reasonOf(error: unknown): string {
   return error instanceof DomainError ? error.reason : "INTERNAL";
 }
 
-/** What the error is about, under the names that log lines have for it: `disk_id` on the wire is `diskId` here. */
+/** Returns the things that an error is about under their log field names: `disk_id` on the wire is `diskId` here. */
 function aboutFields(error: unknown): Record<string, string> {
   if (!(error instanceof DomainError)) return {};
   const camelCase = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
   return Object.fromEntries(Object.entries(error.about).map(([name, value]) => [camelCase(name), value]));
 }
 
-/** A handshake that fails for the same reason is told again after so long. */
+/** A repeated failure of a handshake for the same reason is logged again after this time. */
 const SAME_HANDSHAKE_MS = 600_000;
 const MAX_HANDSHAKES_REMEMBERED = 1_000;
 
-/** One line a second at most: whoever is refused can come again as often as it likes, and must not fill the disk. */
+/**
+ * Writes at most one line a second, because refused clients can return as often as they like and must not fill the
+ * disk.
+ */
 function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
   let loggedAtMs = Number.NEGATIVE_INFINITY;
   let notLogged = 0;
@@ -100,7 +103,7 @@ function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
       return;
     }
     if (isHandshake) {
-      // Of those alone that the log has: one that was crowded out is told of when it comes again.
+      // Only logged handshakes are remembered; a suppressed one is logged when it comes again.
       if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
       handshakes.set(key, nowMs);
     }

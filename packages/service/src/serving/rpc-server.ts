@@ -17,15 +17,18 @@ export interface RpcServerConfig {
   readonly health?: { readonly listen: HttpListen } | undefined;
 }
 
-/** Descriptors that no new connection may take: stores, files and connections to others go on when thousands connect. */
+/**
+ * Descriptors that new connections must not use, so that stores, files and outgoing connections keep working under
+ * thousands of connections.
+ */
 const RESERVED_DESCRIPTORS = 64;
 
-/** What a health check asks for to hear whether a process has descriptors left. */
+/** Name of the health check for free descriptors. */
 const DESCRIPTORS_HEALTH = "descriptors";
 
 /**
- * Makes a service's gRPC server: it tells the log of what fails, refuses connections while descriptors run out, and says
- * in health checks whether the process is ready, and what it lacks. With `health` in the config HTTP says so too.
+ * Creates a service's gRPC server. It logs failures, refuses connections while descriptors are short, and reports
+ * readiness in health checks. With `health` in the config, HTTP reports it too.
  */
 export async function createRpcServer(
   lifecycle: Lifecycle,
@@ -38,7 +41,7 @@ export async function createRpcServer(
     limits = DEFAULT_RPC_SERVER_LIMITS,
   }: {
     readonly onCertificateEnded?: (error: Error) => void;
-    /** Is told beside the log. */
+    /** Called in addition to the log. */
     readonly onRefused?: ((refused: RefusedConnection) => void) | undefined;
     readonly limits?: RpcServerLimits | undefined;
   } = {},
@@ -82,7 +85,7 @@ export async function createRpcServer(
   return server;
 }
 
-/** The server as a whole and "ready" are the same; a standby is healthy as such. */
+/** The server as a whole has the same status as "ready"; a standby is healthy. */
 function tellHealth(server: RpcServer, { ready, serving, why, standsByFor, needs }: ReadinessReport): void {
   server.setServing(serving, ready, why);
   server.setHealth("ready", ready, why);

@@ -48,7 +48,7 @@ describe("runService", () => {
     readonly message: string;
     readonly error?: { readonly stack: string };
   }
-  // Each is a line of the log: nothing else is written to standard error.
+  // Every line is a log line: nothing else is written to standard error.
   const linesOf = (err: string[]): Line[] =>
     err
       .join("")
@@ -80,21 +80,21 @@ describe("runService", () => {
     expect(out.join("")).to.contain("stopped second\nstopped first");
   });
 
-  it("says why it cannot start in one line, stops what had started, and exits with 1", async () => {
+  it("logs why it cannot start in one line, stops what had started, and exits with 1", async () => {
     const { out, err, ended } = start({ behaviour: "refuse" });
     expect(await ended).to.deep.equal([1, null]);
     expect(messages(err)).to.deep.equal(["sample cannot start: there is no such thing"]);
     expect(out.join("")).to.equal("stopped second\nstopped first\n");
   });
 
-  it("says what is wrong with its config in one line", async () => {
+  it("logs the problem of its config in one line", async () => {
     const { err, ended } = start({ behaviour: "run", colour: "red" });
     expect(await ended).to.deep.equal([78, null]);
     expect(messages(err)).to.have.length(1);
     expect(messages(err)[0]).to.match(/^sample cannot start: config .*sample\.yaml: colour: /);
   });
 
-  it("names the file of metrics.tls that is torn, in one line", async () => {
+  it("logs the name of a corrupt file of metrics.tls in one line", async () => {
     const files = ["ca.pem", "cert.pem", "key.pem"].map((name) => join(folder, name));
     const [caFile, certFile, keyFile] = files as [string, string, string];
     const { certPem, keyPem } = await createAuthority({ commonName: "any", validDays: 1 });
@@ -125,7 +125,7 @@ describe("runService", () => {
   });
 
   for (const behaviour of ["throw-later", "reject-later"])
-    it(`exits with 70 on a bug that nobody caught: ${behaviour}`, async () => {
+    it(`exits with 70 on an uncaught bug: ${behaviour}`, async () => {
       const { err, ended } = start({ behaviour, log: { level: "silent" } });
       expect(await ended).to.deep.equal([70, null]);
       expect(messages(err)[0]).to.match(/^sample has failed: TypeError: (later|rejected)$/);
@@ -149,7 +149,7 @@ describe("runService", () => {
     expect(messages(twice.err).at(-1)).to.match(/a second time and exits at once; it waited for stuck \(its valve\)$/);
   });
 
-  it("reloads its log's level on SIGHUP, names what needs a restart, and keeps what it had when the config is wrong", async () => {
+  it("reloads its log level on SIGHUP, names keys that need a restart, and keeps its config when the new one is wrong", async () => {
     const { child, out, err, ended } = start({ behaviour: "run", log: { level: "error" } });
     await until(out, "started");
     const file = join(folder, "sample.yaml");
@@ -177,7 +177,7 @@ describe("runService", () => {
     expect(messages(err).at(-1)).to.equal("sample has stopped");
   });
 
-  it("hides a secret that stands in a file of its own, and warns when everybody may read that", async () => {
+  it("redacts a secret from a file, and warns when the file is world-readable", async () => {
     const secret = join(folder, "secret");
     writeFileSync(secret, "hunter2-hunter2\n");
     chmodSync(secret, 0o644);
@@ -190,15 +190,15 @@ describe("runService", () => {
     expect(err.join("")).not.to.contain("hunter2");
   });
 
-  it("says in README.md what each exit code means", () => {
-    const readme = readFileSync(fileURLToPath(new URL("../../../../README.md", import.meta.url)), "utf8");
-    const [, table = ""] = /^\| Exit code \| It ended because(.*?)\n\n/ms.exec(readme) ?? [];
+  it("documents each exit code in docs/operate/health.md", () => {
+    const page = readFileSync(fileURLToPath(new URL("../../../../docs/operate/health.md", import.meta.url)), "utf8");
+    const [, table = ""] = /^\| Exit code \| It ended because(.*?)\n\n/ms.exec(page) ?? [];
     const listed = [...table.matchAll(/^\| +(\d+) +\| .+ \|$/gm)].map(([, code]) => Number(code));
     expect(listed).to.deep.equal(Object.values(EXIT_CODES));
   });
 
   describe("with its log on a full disk", () => {
-    // Every write to it fails as on a full disk.
+    // Every write to the log fails as on a full disk.
     function startWithFullLog(config: object): ReturnType<typeof start> {
       const full = openSync("/dev/full", "w");
       try {
@@ -208,7 +208,7 @@ describe("runService", () => {
       }
     }
 
-    it("runs on, and stops cleanly", async () => {
+    it("keeps running, and stops cleanly", async () => {
       const { child, out, ended } = startWithFullLog({ behaviour: "log" });
       await until(out, "started");
       child.kill("SIGTERM");
@@ -220,16 +220,16 @@ describe("runService", () => {
       ["bug", 70],
       ["throw-later", 70],
     ] as const)
-      it(`ends with exit code ${code} on ${behaviour}, as it would have`, async function () {
+      it(`exits with code ${code} on ${behaviour}, as with space`, async function () {
         leaveToVerify(this);
         expect(await startWithFullLog({ behaviour }).ended).to.deep.equal([code, null]);
       });
 
-    it("keeps whole lines, and says how many are missing once there is room", async () => {
+    it("keeps whole lines, and logs the number of lost ones once there is space", async () => {
       const file = join(folder, "sample.log");
       const config = join(folder, "sample.yaml");
       writeFileSync(config, JSON.stringify({ behaviour: "log" }));
-      // The file may have 50 KiB; to empty it makes room again.
+      // The file is limited to 50 KiB; truncating it frees space again.
       const script = `trap '' XFSZ; ulimit -f 100; exec "$0" "$@" 2>> ${file}`;
       const child = spawn("/bin/sh", ["-c", script, process.execPath, SAMPLE, "--config", config]);
       children.add(child);
@@ -240,7 +240,7 @@ describe("runService", () => {
       const before = readFileSync(file, "utf8");
       truncateSync(file);
       await until(out, "logged 170\n");
-      // By then it may not have found out that there is room.
+      // The process may not have noticed the free space yet.
       await eventually(() => expect(readFileSync(file, "utf8")).to.contain("lines of this log are lost"));
       child.kill("SIGTERM");
       expect(await ended).to.deep.equal([0, null]);

@@ -11,17 +11,17 @@ import { startTelemetry } from "../telemetry/telemetry.js";
 import { Lifecycle } from "./lifecycle.js";
 import { Reload } from "./reload.js";
 
-/** Builds and starts a service. What it adds to the lifecycle is stopped in reverse order, also when it throws. */
+/** Builds and starts a service. Resources added to the lifecycle are stopped in reverse order, also when it throws. */
 export type StartService<Config> = (lifecycle: Lifecycle, config: Config, log: Logger) => Promise<void>;
 
-/** Above all limits of the parts that stop in turn, and below the 10 s after which Docker kills a container. */
+/** Exceeds the limits of all parts that stop in turn, and is below the 10 s after which Docker kills a container. */
 const STOP_TIMEOUT_MS = 4_500;
-/** A stop that takes longer says what it waits for. */
+/** A longer stop logs its cause. */
 const TELL_AFTER_MS = 1_000;
 
 /**
- * Runs a service process until it is told to stop: SIGTERM or SIGINT stop it cleanly, a second one at once; SIGHUP has it
- * read its config again. Never returns: it exits the process, with one of EXIT_CODES.
+ * Runs a service process until it is told to stop. SIGTERM or SIGINT stops it cleanly, a second signal at once; SIGHUP
+ * reloads its config. Never returns: it exits the process with one of EXIT_CODES.
  */
 export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   name: string,
@@ -55,9 +55,9 @@ function load<Schema extends z.ZodType>(name: string, schema: Schema, file: stri
   return loadConfig(schema, { service: name, file, env: process.env });
 }
 
-/** What is only asked for: nothing is started for it. */
+/** Answers a query of the command line without starting the service. */
 function answer(name: string, schema: z.ZodType, command: Exclude<Command, { readonly does: "run" }>): never {
-  // Whoever reads it may have read enough.
+  // The reader may close the pipe early.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   if (command.does === "check") process.exit(tellWhatIsWrong(name, schema, command.file));
   process.stdout.write(command.does === "help" ? helpOf(name, schema) : `diskmesh-${name} ${VERSION}\n`);
@@ -97,7 +97,7 @@ async function runWith<Config extends ServiceConfig>(
   });
   const started = start(lifecycle, config, log).then(
     () => undefined,
-    // What a start throws because it was interrupted is no failure.
+    // An error of an interrupted start is no failure.
     (error: unknown) => (lifecycle.stopping.aborted ? undefined : { error }),
   );
   const failure = await Promise.race([started, stopRequested.then(() => undefined)]);
@@ -121,7 +121,7 @@ async function runWith<Config extends ServiceConfig>(
   process.exit(EXIT_CODES.stopped);
 }
 
-/** A start that was interrupted may add more on its way out, which is stopped as well. */
+/** An interrupted start may add resources while it ends, which are stopped as well. */
 async function stopEverything(lifecycle: Lifecycle, started: Promise<unknown>): Promise<void> {
   await lifecycle.stopAll();
   await started;
@@ -140,7 +140,7 @@ function watchProcess(name: string, lifecycle: Lifecycle, log: ServiceLogger, re
       lifecycle.beginStop();
     });
   process.on("SIGHUP", () => reload.run());
-  // A bug that nobody caught: what is in memory can no longer be trusted, what is durable can.
+  // After an uncaught bug the memory cannot be trusted, but the durable state can.
   process.on("uncaughtException", (error) => exitWith(name, log, "has failed", error));
   process.on("unhandledRejection", (error) => exitWith(name, log, "has failed", error));
 }
@@ -157,7 +157,7 @@ async function withinMs(limitMs: number, work: Promise<void>): Promise<boolean> 
   }
 }
 
-/** What the operator can mend is said in words; a bug with its stack. */
+/** An operator's problem is logged as a message, a bug with its stack. */
 function exitWith(name: string, log: ServiceLogger, what: string, error: unknown): never {
   const isKnown = error instanceof DomainError;
   const code = error instanceof ConfigError ? EXIT_CODES.config : isKnown ? EXIT_CODES.failed : EXIT_CODES.bug;

@@ -9,7 +9,7 @@ import { Readiness } from "../health/readiness.js";
 import { createRpcServer } from "./rpc-server.js";
 import { runService, type StartService } from "./run-service.js";
 
-/** A process for tests of what starts and ends processes. `behaviour` is what it is to do. */
+/** A process for tests of starting and stopping. `behaviour` selects its actions. */
 const schema = z.strictObject({
   ...serviceConfig,
   behaviour: z.string(),

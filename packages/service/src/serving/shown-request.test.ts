@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { shownRequest } from "./shown-request.js";
 
-describe("what a line of the log tells of a request", () => {
+describe("the logged parts of a request", () => {
   const cases: readonly [cause: string, request: unknown, shown: object | undefined][] = [
     [
       "ids and names -> told",

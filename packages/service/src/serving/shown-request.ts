@@ -1,12 +1,12 @@
-/** Texts that say which things are meant, or which of a few choices; any other text may be, or hold, a secret. */
+/** Fields that name things, or one of a few choices. Any other text may be, or contain, a secret. */
 const NAMES =
   /(?:Id|Ids|Cid|Name)$|^(?:name|type|deployment|group|instance|az|rack|pool|state|health|verdict|queue|method|httpMethod|driver|version|path|reason)$/;
-/** Messages that have such fields. What is in others, and in maps, callers name as they like. */
+/** Messages that contain such fields. Callers choose the field names in other messages and in maps. */
 const PARTS = /^(?:selection|options|target|wanted|stamp)$/;
 const MAX_TEXT_LENGTH = 200;
 const MAX_ITEMS = 16;
 
-/** What a line of the log tells of the request of a call: numbers, choices, and which things are meant; no contents. */
+/** Returns the parts of a request for a log line: numbers, choices, and the named things, without contents. */
 export function shownRequest(request: unknown): Readonly<Record<string, unknown>> | undefined {
   if (typeof request !== "object" || request === null) return undefined;
   const shown: Record<string, unknown> = {};
@@ -29,12 +29,12 @@ function shownValue(name: string, value: unknown): unknown {
   return PARTS.test(name) ? shownRequest(value) : undefined;
 }
 
-/** A oneof, as generated code has it. */
+/** Detects a oneof in its generated form. */
 function isChoice(value: unknown): value is { readonly $case: string; readonly value: unknown } {
   return typeof value === "object" && value !== null && "$case" in value && typeof value.$case === "string";
 }
 
-/** Of messages what names them. */
+/** Reduces messages to the fields that name things. */
 function shownItems(name: string, items: readonly unknown[]): unknown[] | undefined {
   const named = items.flatMap((item) => {
     const text = typeof item === "string" && NAMES.test(name) ? item : idOf(item);

@@ -3,7 +3,7 @@ import { ValueType } from "@opentelemetry/api";
 import { emptyResource } from "@opentelemetry/resources";
 import type { MetricData, MetricProducer } from "@opentelemetry/sdk-metrics";
 
-/** Gives the process's histograms to OpenTelemetry's readers, summed up since now; `stop` ends the measuring. */
+/** Exports the process's histograms to OpenTelemetry's readers, cumulated from now; `stop` ends the measuring. */
 export function histogramProducer({
   AggregationTemporality,
   DataPointType,
@@ -17,7 +17,7 @@ export function histogramProducer({
       aggregationTemporality: AggregationTemporality.CUMULATIVE,
       dataPointType: DataPointType.HISTOGRAM,
       dataPoints: series.map(({ labels, bounds, counts, count, sum }) => {
-        // As they are now: a reader may look at them later.
+        // Copied, because a reader may use the numbers later.
         const buckets = { boundaries: [...bounds], counts: [...counts] };
         return { startTime, endTime, attributes: labels, value: { buckets, count, sum } };
       }),
@@ -30,7 +30,7 @@ export function histogramProducer({
   return { collect, stop };
 }
 
-/** As OpenTelemetry has it: seconds, and the nanoseconds beyond them. */
+/** Converts to OpenTelemetry's form: seconds, and the remaining nanoseconds. */
 function hrTimeOf(timeMs: number): [number, number] {
   return [Math.floor(timeMs / 1_000), (timeMs % 1_000) * 1e6];
 }

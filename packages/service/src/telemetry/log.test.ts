@@ -25,7 +25,7 @@ describe("createLogger", () => {
     expect(Date.parse(String(lines[0]?.time))).to.be.closeTo(Date.now(), 5000);
   });
 
-  it("writes format characters, which turn the text around them, as escapes", () => {
+  it("escapes format characters, which change the direction of text", () => {
     const raw: string[] = [];
     const seen = createLogger({ service: "s", level: "info", destination: { write: (line) => raw.push(line) } });
     seen.info({ stateMessage: "dis\u202ek \u009b2J" }, "a\u2028b");
@@ -33,7 +33,7 @@ describe("createLogger", () => {
     expect(JSON.parse(raw[0] ?? "")).to.include({ stateMessage: "dis\u202ek \u009b2J", message: "a\u2028b" });
   });
 
-  it("blanks secrets by name, at any depth, in lists and in errors, whatever they are", () => {
+  it("redacts secrets by name, at any depth, in lists and in errors", () => {
     const error = Object.assign(new Error("x"), { about: { env: { key: "p6" } } });
     log.info(
       {
@@ -51,13 +51,13 @@ describe("createLogger", () => {
     expect(lines[0]?.error).to.deep.include({ message: "x", about: { env: "<redacted>" } });
   });
 
-  it("leaves texts that only speak of a secret's name as they are", () => {
+  it("keeps texts that only mention a secret's name", () => {
     const said = '{"password":"p"}';
     log.info({ said, tokens: 3, passwords: 1 }, 'the "token": none');
     expect(lines[0]).to.include({ said, tokens: 3, passwords: 1, message: 'the "token": none' });
   });
 
-  it("hides the secrets that it is told of, wherever they appear, and stays JSON", () => {
+  it("redacts the given secrets everywhere, and stays JSON", () => {
     const redactor = new Redactor(['pass"word', 4_711_471]);
     const careful = createLogger({ service: "s", level: "info", destination, redactor });
     careful.info({ port: 4_711_471, said: 'login pass"word', error: new Error('pass"word') }, 'a "pass"word"');
@@ -67,7 +67,7 @@ describe("createLogger", () => {
     expect(JSON.stringify(lines)).to.not.include("pass");
   });
 
-  it("tells calls that failed by a bug, by trouble here, and by the caller", () => {
+  it("distinguishes calls that failed by a bug, by a problem here, and by the caller", () => {
     const { onError: report } = rpcLogging(log);
     const failure = {
       method: "/a.B/C",
@@ -92,7 +92,7 @@ describe("createLogger", () => {
     expect(lines[2]?.error).to.include({ type: "TypeError", message: "bug" });
   });
 
-  it("limits the lines of calls that a caller is refused, never those of calls that may have changed something", () => {
+  it("limits lines of refused calls per caller, never those of calls that may have changed something", () => {
     const { onError: report } = rpcLogging(log);
     const call = { durationMs: 1, requestId: "r", changes: true, request: undefined, unexpected: false };
     const of = (name: string) => ({ ...call, method: "/a.B/C", identity: { role: "disk-agent" as const, name } });
@@ -106,14 +106,14 @@ describe("createLogger", () => {
     expect(lines).to.have.length(1_121);
   });
 
-  it("tells connections that were refused, at most a line a second", () => {
+  it("logs refused connections, at most a line a second", () => {
     const { onRefused } = rpcLogging(log);
     for (let count = 0; count < 1000; count++) onRefused({ remoteAddress: "127.0.0.1", reason: "no identity" });
     expect(lines.length).to.be.within(1, 60);
     expect(lines[0]).to.include({ level: "warn", remoteAddress: "127.0.0.1", reason: "no identity" });
   });
 
-  it("tells of a peer's handshake whose line others took, when it comes again", async () => {
+  it("logs a peer's suppressed handshake failure when it comes again", async () => {
     const { onRefused } = rpcLogging(log);
     onRefused({ remoteAddress: "127.0.0.1", reason: "no identity" });
     const other = { remoteAddress: "127.0.0.2", reason: "ended", isHandshake: true } as const;

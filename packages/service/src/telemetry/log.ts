@@ -13,15 +13,15 @@ import type { LogLevel } from "../config/service-config.js";
 
 const BACKLOG_SIZE_BYTES = 1024 * 1024;
 
-// A second net below the rule that nobody logs secrets. In JSON a quote and a colon end nothing but a name.
+// A second safeguard below the rule that no code logs secrets. In JSON, a quote and a colon follow only a name.
 const SECRET_FIELD = new RegExp(`"(?:${SECRET_NAMES.join("|")})":`);
 
 export interface LoggerOptions {
   readonly service: string;
   readonly level: LogLevel;
-  /** What may wait for room on the disk that standard error goes to; beyond it lines are lost, and counted. */
+  /** Maximum bytes waiting for space on standard error's disk; further lines are dropped and counted. */
   readonly maxBacklogBytes?: number;
-  /** Hides the secrets that the process was started with. */
+  /** Redacts the secrets that the process was started with. */
   readonly redactor?: Redactor;
   /** Standard error by default. */
   readonly destination?: DestinationStream;
@@ -29,13 +29,16 @@ export interface LoggerOptions {
 
 /** The log of a process. */
 export interface ServiceLogger extends Logger {
-  /** Lines below it are not written from now on. */
+  /** Suppresses lines below the level from now on. */
   setLevel(level: LogLevel): void;
-  /** Writes a line whatever the level is: the last one before an exit that nobody wanted. */
+  /** Writes a line at any level: the last one before an unwanted exit. */
   last(fields: object, message: string): void;
 }
 
-/** A logger of JSON lines. Lines written during a traced call carry its trace id; secrets are blanked by name. */
+/**
+ * Creates a logger of JSON lines. Lines written during a traced call contain its trace id; secrets are redacted by
+ * name.
+ */
 export function createLogger(options: LoggerOptions): ServiceLogger {
   if (options.destination !== undefined) return loggerTo(options.destination, options);
   const output = new StandardError(options.maxBacklogBytes ?? BACKLOG_SIZE_BYTES);
@@ -44,9 +47,9 @@ export function createLogger(options: LoggerOptions): ServiceLogger {
   return log;
 }
 
-/** Where a log goes. One that has no room must not end the service: its lines wait for the next one to be written. */
+/** Destination of a log. A full disk must not end the service: lines wait for the next write. */
 class StandardError implements DestinationStream {
-  /** Called with the number of lines that were lost, once lines can be written again. */
+  /** Called with the number of lost lines, once lines can be written again. */
   onRoom: (lines: number) => void = () => {};
   // Synchronous, so that the last lines before an exit are never lost.
   readonly #output = destination({ fd: 2, sync: true });
@@ -64,7 +67,7 @@ class StandardError implements DestinationStream {
     const fits = this.#waitingBytes === 0 || this.#waitingBytes + line.length <= this.maxBacklogBytes;
     if (!fits) this.#lost++;
     this.#failed = false;
-    // Whatever is written, what waits is tried first.
+    // Every write first retries the waiting lines.
     this.#output.write(fits ? line : "");
     if (!this.#failed) this.#waitingBytes = 0;
     else if (fits) this.#waitingBytes += line.length;
@@ -98,7 +101,7 @@ function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
       timestamp: stdTimeFunctions.isoTime,
       messageKey: "message",
       errorKey: "error",
-      // A text, or an error with its stack.
+      // Accepts a text, or an error with its stack.
       serializers: { error: (error: unknown) => (error instanceof Error ? stdSerializers.err(error) : error) },
       formatters: { level: (label) => ({ level: label }) },
       mixin: traceIds,
@@ -110,8 +113,9 @@ function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
 }
 
 /**
- * Looks for them in the whole line, and hides them within its values, so that it stays JSON. Hardly any line has one: to
- * look for each at each depth, as pino's own redaction does, took most of the time of a line, and so of a small call.
+ * Searches the whole line for secret names, and redacts within its values, so that it stays JSON. Hardly any line has
+ * one. pino's own redaction searches each name at each depth, which took most of the time of a line, and so of a small
+ * call.
  */
 function withoutSecrets(line: string, redactor: Redactor | undefined): string {
   if (!SECRET_FIELD.test(line) && (redactor === undefined || redactor.text(line) === line)) return line;

@@ -76,7 +76,7 @@ describe("metrics of a process", () => {
 
   const samplesOf = (text: string): string[] => text.split("\n").filter((line) => /^test_|^process_/.test(line));
 
-  it("are answered at /metrics with units in their names, and nothing else is", async () => {
+  it("are served at /metrics only, with units in their names", async () => {
     const port = await freePort();
     await start({ metrics: { listen: { host: "127.0.0.1", port } } });
     counterOf(ended).add(2, { how: "well" });
@@ -98,7 +98,7 @@ describe("metrics of a process", () => {
     expect((await fetch(`${url}/metrics`, { method: "POST" })).status).to.equal(405);
   });
 
-  it("histograms are what OpenTelemetry's own would be, and begin anew with each start", async () => {
+  it("contain histograms equal to OpenTelemetry's own, and start again with each start", async () => {
     const port = await freePort();
     const read = async (): Promise<string[]> => {
       const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
@@ -125,13 +125,13 @@ describe("metrics of a process", () => {
       const oracles = samples.filter((sample) => sample.startsWith("test_oracle"));
       expect(ours.sort()).to.deep.equal(oracles.map((sample) => sample.replace("oracle", "waited")).sort());
       await telemetry?.stop();
-      // While nobody asks.
+      // Nobody reads the metrics yet.
       histogramOf(waited).record(1, { who: "c", how: "badly" });
       metrics.disable();
     }
   });
 
-  it("of a histogram, more sets of labels than there may be -> counted as one", async () => {
+  it("count label sets above a histogram's maximum as one", async () => {
     const port = await freePort();
     await start({ metrics: { listen: { host: "127.0.0.1", port } } });
     for (let who = 0; who < 2_500; who++) histogramOf(crowd).record(1, { who: String(who) });
@@ -143,7 +143,7 @@ describe("metrics of a process", () => {
     expect(total).to.equal(2_500);
   });
 
-  it("are for certificates of the authority alone where there is one", async () => {
+  it("require a certificate of the authority where one is configured", async () => {
     await createDevelopmentCertificates(folder, { hostIds: [] });
     const files = certificateFiles(folder, "operator");
     const port = await freePort();
@@ -161,7 +161,7 @@ describe("metrics of a process", () => {
     await rejection(ask({}));
   });
 
-  it("say once that their receiver is away, and once that it is there again", async () => {
+  it("log once that their receiver is unreachable, and once that it is back", async () => {
     const port = await freePort();
     await start({
       env: { OTEL_METRIC_EXPORT_INTERVAL: "100", OTEL_METRICS_EXPORTER: "otlp", OTEL_TRACES_EXPORTER: "none" },
@@ -176,7 +176,7 @@ describe("metrics of a process", () => {
       incoming.on("end", () => response.end());
     }).listen(port, "127.0.0.1");
     await eventually(() => /service\.name.*test\.ended/s.test(bodies.join("")));
-    // A busy machine may be late with a later one, which is told again.
+    // A busy machine may be late with a later export, which is repeated.
     await eventually(() => told().length > 1);
     expect(lines[0]?.message).to.match(/the receiver of metrics at http:\/\/127.0.0.1:\d+ cannot be reached/);
     expect(lines[1]?.message).to.match(/takes them again/);

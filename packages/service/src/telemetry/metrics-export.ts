@@ -19,7 +19,7 @@ import { endpointOf, exporterOf } from "./otlp.js";
 /** OpenTelemetry's default. */
 const EXPORT_INTERVAL_MS = 60_000;
 
-/** Starts to measure, if somebody asks for metrics or is to be sent them; returns what stops that. */
+/** Starts to measure if metrics are served or exported; returns a function that stops this. */
 export async function startMetrics(options: TelemetryOptions): Promise<() => Promise<void>> {
   const { metrics: scraped, otlpEndpoint, env, log } = options;
   const isSent = endpointOf("metrics", otlpEndpoint, env) !== undefined;
@@ -60,7 +60,10 @@ export async function startMetrics(options: TelemetryOptions): Promise<() => Pro
   };
 }
 
-/** A gauge that is read no more is told no more: a cumulated one would go on for ever, as of a leader that leads no more. */
+/**
+ * Returns delta temporality for gauges, so that one that is no longer read is no longer exported. A cumulative one
+ * would continue forever, e.g. that of a former leader.
+ */
 function temporalityIn({ AggregationTemporality, InstrumentType }: typeof import("@opentelemetry/sdk-metrics")) {
   return (type: InstrumentType): AggregationTemporality =>
     type === InstrumentType.OBSERVABLE_GAUGE ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE;
@@ -80,7 +83,7 @@ async function resourceOf({ service, env }: TelemetryOptions) {
   return defaultResource().merge(detected).merge(named);
 }
 
-/** Answers Prometheus at `/metrics`. */
+/** Serves metrics to Prometheus at `/metrics`. */
 async function serveMetrics(
   { listen, tls }: MetricsConfig,
   log: Logger,
@@ -98,7 +101,7 @@ async function serveMetrics(
     else
       collect().then(
         ({ resourceMetrics }) => say(200, serializer.serialize(withUnitsInNames(resourceMetrics))),
-        // Of a process that stops.
+        // The process is stopping.
         () => say(503, "the metrics cannot be read now\n"),
       );
   };
@@ -107,7 +110,7 @@ async function serveMetrics(
   return server;
 }
 
-/** OpenTelemetry's names are without units, those of Prometheus end with them. */
+/** OpenTelemetry's names have no units; Prometheus's names end with them. */
 function withUnitsInNames(resourceMetrics: ResourceMetrics): ResourceMetrics {
   const renamed = (metric: MetricData): MetricData => ({
     ...metric,

@@ -6,13 +6,13 @@ import type { Environment } from "../config/telemetry-options.js";
 
 type Signal = "traces" | "metrics";
 
-/** How long the last of it may take to be sent when the process stops: a receiver that is away delays no stop. */
+/** Timeout of the last export at a stop: an unreachable receiver must not delay the stop. */
 const LAST_EXPORT_MS = 1_000;
 
 type SpanExporter = tracing.SpanExporter;
 type Options = { readonly url?: string };
 
-/** By OTEL_EXPORTER_OTLP_PROTOCOL; each is loaded when it is needed. */
+/** Exporters by OTEL_EXPORTER_OTLP_PROTOCOL; each is loaded on demand. */
 const PROTOCOLS: Readonly<
   Record<
     string,
@@ -40,7 +40,7 @@ const PROTOCOLS: Readonly<
   },
 };
 
-/** Where a signal goes: the config's endpoint, or what OTEL_EXPORTER_OTLP_* says. Undefined: nowhere. */
+/** Returns the endpoint of a signal: the config's, or that of OTEL_EXPORTER_OTLP_*; undefined when there is none. */
 export function endpointOf(signal: Signal, configured: string | undefined, env: Environment): string | undefined {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
   if (env[`OTEL_${signal.toUpperCase()}_EXPORTER`] === "none") return undefined;
@@ -48,7 +48,7 @@ export function endpointOf(signal: Signal, configured: string | undefined, env: 
   return configured ?? (own || env.OTEL_EXPORTER_OTLP_ENDPOINT || undefined);
 }
 
-/** What sends a signal. Whether its receiver is away is told once, and once when it is there again. */
+/** Returns the exporter of a signal. Logs once when its receiver is unreachable, and once when it is back. */
 export async function exporterOf<S extends Signal>(
   signal: S,
   configured: string | undefined,
@@ -68,7 +68,8 @@ export async function exporterOf(
     throw new ConfigError(
       `OTEL_EXPORTER_OTLP_PROTOCOL is ${JSON.stringify(protocol)}: give one of ${Object.keys(PROTOCOLS).join(", ")}`,
     );
-  // Without a url an exporter reads OTEL_EXPORTER_OTLP_* itself; headers, timeouts and certificates it reads in any case.
+  // Without a url an exporter reads OTEL_EXPORTER_OTLP_* itself; it always reads headers, timeouts and certificates
+  // from there.
   const base = configured?.replace(/\/$/, "");
   const url = base === undefined || protocol === "grpc" ? base : `${base}/v1/${signal}`;
   const exporter = await made[signal](url === undefined ? {} : { url });
@@ -111,7 +112,7 @@ function telling<Exporter extends SpanExporter | PushMetricExporter>(
   return exporter;
 }
 
-/** Waits for the last export, but not for long. */
+/** Waits for the last export for a short time. */
 export async function briefly(work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {

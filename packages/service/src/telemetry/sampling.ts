@@ -6,10 +6,13 @@ import type { Environment, SamplingConfig } from "../config/telemetry-options.js
 
 type Sampler = tracing.Sampler;
 
-/** What happens all the time and tells nobody anything: heartbeats, and those who ask whether a process is healthy. */
+/** Frequent calls without information: heartbeats and health checks. */
 const HEARTBEATS = /(?:\/Heartbeat|Health\/(?:Check|Watch))$/;
 
-/** Which spans are made: what the config says, or OTEL_TRACES_SAMPLER, or all; heartbeats only as part of another trace. */
+/**
+ * Returns the sampler: the config's ratio, or OTEL_TRACES_SAMPLER, or all; heartbeats are sampled only as part of
+ * another trace.
+ */
 export function samplerOf(
   { AlwaysOnSampler, AlwaysOffSampler, ParentBasedSampler, TraceIdRatioBasedSampler, SamplingDecision }: typeof tracing,
   { sampleRatio }: SamplingConfig,

@@ -16,8 +16,7 @@ const optionsOf = (given: Partial<TelemetryOptions>): TelemetryOptions => ({
 });
 
 describe("startTelemetry", () => {
-  // The SDK is large, and a busy machine loads it slowly.
-  // Other tests of this process have their own.
+  // The SDK is large, and a busy machine loads it slowly. Other tests of this process have their own.
   afterEach(() => {
     for (const api of [trace, context, propagation, metrics]) api.disable();
   });

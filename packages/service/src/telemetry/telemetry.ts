@@ -6,17 +6,17 @@ import { briefly, endpointOf, exporterOf } from "./otlp.js";
 import { samplerOf } from "./sampling.js";
 
 export interface Telemetry {
-  /** Sends what is left and stops. */
+  /** Sends the remaining data and stops. */
   stop(): Promise<void>;
 }
 
-/** Ended spans of 4 KiB at most that wait for a receiver: 8 MiB. More are dropped. */
+/** Maximum ended spans that wait for a receiver: 8 MiB at 4 KiB each. More are dropped. */
 const MAX_WAITING_SPANS = 2_048;
 const MAX_SPANS_PER_EXPORT = 512;
 
 /**
- * Starts to export traces and metrics, if somebody wants them. The SDK is loaded only then: it is large. Whatever makes
- * instruments comes after.
+ * Starts to export traces and metrics if configured. Loads the SDK only then, because it is large. Must run before any
+ * code creates instruments.
  */
 export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
   const parts = [await startMetrics(options), await startTraces(options)];
@@ -42,7 +42,7 @@ async function startTraces(options: TelemetryOptions): Promise<() => Promise<voi
         maxExportBatchSize: MAX_SPANS_PER_EXPORT,
       }),
     ],
-    // A span is about 4 KiB at most.
+    // Bounds a span to about 4 KiB.
     spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 12, eventCountLimit: 0, linkCountLimit: 0 },
     instrumentations: [],
     metricReaders: [],
@@ -52,7 +52,7 @@ async function startTraces(options: TelemetryOptions): Promise<() => Promise<voi
   return () => sdk.shutdown();
 }
 
-/** What errors say is the only text from outside that spans have. It comes before the processor that sends them. */
+/** Error texts are the only external text in spans. Must run before the processor that exports. */
 function redacting(redactor: Redactor): tracing.SpanProcessor {
   return {
     onStart: () => {},

@@ -5,7 +5,7 @@ import { Changes, Watch } from "./changes.js";
 describe("changes", () => {
   const state = () => ({ changes: new Changes<string>(), clock: new ManualClock() });
 
-  it("are found when they come, and only those of the same key", async () => {
+  it("are found when they come, only for the same key", async () => {
     const { changes, clock } = state();
     let looks = 0;
     let found: string | undefined;
@@ -24,7 +24,7 @@ describe("changes", () => {
     expect(clock.sleepers, "timers left").to.equal(0);
   });
 
-  it("one that comes while it is looked for is not missed", async () => {
+  it("are not missed during a check", async () => {
     const { changes, clock } = state();
     const answers = [undefined, "second look"];
     const find = async (): Promise<string | undefined> => {
@@ -35,7 +35,7 @@ describe("changes", () => {
     expect(await changes.until("a", find, { timeoutMs: 1_000, clock })).to.equal("second look");
   });
 
-  it("that do not come -> a last look when the time is up, and undefined", async () => {
+  it("are checked a last time at the timeout, which returns undefined", async () => {
     const { changes, clock } = state();
     let looks = 0;
     const waiting = changes.until("a", () => void looks++, { timeoutMs: 1_000, clock });
@@ -44,7 +44,7 @@ describe("changes", () => {
     expect(looks).to.equal(2);
   });
 
-  it("a caller that has left is told why, and waits no more", async () => {
+  it("reject an aborted wait with the reason", async () => {
     const { changes, clock } = state();
     const gone = new AbortController();
     const waiting = changes.until("a", () => undefined, { timeoutMs: 1_000, clock, signal: gone.signal });
@@ -55,7 +55,7 @@ describe("changes", () => {
     expect(await watch.changed(gone.signal).catch((error: Error) => error.message)).to.equal("left");
   });
 
-  it("what looks throws is thrown", async () => {
+  it("reject a wait with the error of its check", async () => {
     const { changes, clock } = state();
     const find = () => {
       throw new Error("broken");
@@ -64,7 +64,7 @@ describe("changes", () => {
     expect(thrown).to.equal("broken");
   });
 
-  it("every watch hears of each change, once", async () => {
+  it("are signalled to every watch, once", async () => {
     const { changes } = state();
     using one = changes.watch("a");
     using other = changes.watch("a");

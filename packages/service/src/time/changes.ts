@@ -1,9 +1,9 @@
 import type { Clock } from "@diskmesh/domain";
 
-/** Why a timer aborts; without one, abort() makes an error with its stack each time. */
+/** Reason of an abort, because abort() without one creates an error with a stack each time. */
 const FOUND = "there is nothing more to wait for";
 
-/** Remembers that something changed until somebody has waited for it: no change between two looks is missed. */
+/** Remembers a change until it was waited for, so that no change between two checks is missed. */
 export class Watch implements Disposable {
   #dirty = false;
   #wake: (() => void) | undefined;
@@ -15,7 +15,9 @@ export class Watch implements Disposable {
     this.#wake?.();
   }
 
-  /** Resolves when something has changed since the last time, at once if it has already; rejects when the signal aborts. */
+  /**
+   * Resolves when something has changed since the last call, at once if it already has; rejects when the signal aborts.
+   */
   async changed(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     if (!this.#dirty) {
@@ -38,11 +40,11 @@ export class Watch implements Disposable {
   }
 }
 
-/** Tells those who wait for one thing, or follow it, to look at it again. */
+/** Wakes those who wait for a key, or watch it, to check it again. */
 export class Changes<Key> {
   readonly #watches = new Map<Key, Set<Watch>>();
 
-  /** Hears of every change of it from now on. */
+  /** Watches all changes of the key from now on. */
   watch(key: Key): Watch {
     const watches = this.#watches.get(key) ?? new Set();
     this.#watches.set(key, watches);
@@ -54,14 +56,14 @@ export class Changes<Key> {
     return watch;
   }
 
-  /** It is not as it was. */
+  /** Signals a change of the key. */
   touch(key: Key): void {
     for (const watch of this.#watches.get(key) ?? []) watch.touch();
   }
 
   /**
-   * Looks now, and again after each change, until there is something to find. Undefined when the time is up first; rejects
-   * with the signal's reason when that aborts, and with what `find` throws.
+   * Calls `find` now, and again after each change, until it returns something. Returns undefined after the timeout;
+   * rejects with the signal's reason when it aborts, and with `find`'s error.
    */
   async until<Found>(
     key: Key,
@@ -69,9 +71,9 @@ export class Changes<Key> {
     options: { readonly timeoutMs: number; readonly clock: Clock; readonly signal?: AbortSignal },
   ): Promise<Found | undefined> {
     const { timeoutMs, clock, signal } = options;
-    // Listening before looking: a change in between would be missed the other way round.
+    // The watch begins before the first check; otherwise a change in between would be missed.
     using watch = this.watch(key);
-    // Mostly it is there, and no timer is made.
+    // The first check mostly succeeds, and then needs no timer.
     const there = await find();
     if (there !== undefined) return there;
     let isOver = false;

@@ -1,6 +1,7 @@
 /**
- * Aborted as soon as one of its sources is, while it is held. Sources that outlive it keep nothing of it: of a signal of
- * AbortSignal.any that has a listener, Node keeps all that the listener reaches for as long as a source lives.
+ * A signal that aborts with the first of its sources, until it is disposed of. Sources that outlive it keep no
+ * reference. AbortSignal.any does: while a source lives, Node keeps everything that a listener of the combined signal
+ * reaches.
  */
 export class EitherSignal implements Disposable {
   readonly #controller = new AbortController();

@@ -1,9 +1,9 @@
 import type { Logger } from "@diskmesh/domain";
 
 const WINDOW_MS = 60_000;
-/** Lines of one caller in a window: at most some 100 MB a day. */
+/** Lines of one caller in a window: at most about 100 MB a day. */
 const LINES_PER_CALLER = 120;
-/** Lines of all callers in a window. Bounds the callers that are remembered, too. */
+/** Lines of all callers in a window. Also bounds the number of remembered callers. */
 const LINES = 1_200;
 
 /** Limits the log lines that refused and failed calls cause per caller, so that no caller can fill a disk. */
@@ -18,7 +18,10 @@ export class LineLimit {
     private readonly windowMs = WINDOW_MS,
   ) {}
 
-  /** Returns whether a line about this caller may be written now. Others are counted; the log gets the counts each minute. */
+  /**
+   * Returns whether a line about this caller may be written now. Suppressed lines are counted; the log gets the counts
+   * each minute.
+   */
   admits(caller: string): boolean {
     this.#timer ??= setTimeout(() => this.#end(), this.windowMs).unref();
     let counts = this.#callers.get(caller);
@@ -46,6 +49,6 @@ export class LineLimit {
   }
 
   #tell(caller: string, leftOut: number): void {
-    if (leftOut > 0) this.log.warn({ caller, leftOut }, "lines about refused and failed calls were left out");
+    if (leftOut > 0) this.log.warn({ caller, leftOut }, "log lines about refused and failed calls suppressed");
   }
 }

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { Slots } from "./slots.js";
 
 describe("slots", () => {
-  it("work on as many at once as there are slots, in the order of asking", async () => {
+  it("run as many at once as there are slots, in the order of the calls", async () => {
     const slots = new Slots(2);
     const order: number[] = [];
     const ends: (() => void)[] = [];
@@ -22,7 +22,7 @@ describe("slots", () => {
     expect([order, slots.inUse]).to.deep.equal([[1, 2, 3, 4], 0]);
   });
 
-  it("a caller gives up -> it waits no longer, and the next one gets the slot, once", async () => {
+  it("skip a caller that aborted, and pass its slot to the next one, once", async () => {
     const slots = new Slots(1);
     const release = await slots.acquire();
     const leaving = new AbortController();

@@ -1,21 +1,21 @@
-/** A concurrency limit whose callers may give up while they wait; slots are given in the order of asking. */
+/** A concurrency limit whose callers may abort while they wait. Slots are given in order of the calls. */
 export class Slots {
   #held = 0;
   readonly #waiting = new Set<() => void>();
 
   constructor(private readonly limit: number) {}
 
-  /** Callers that hold a slot or wait for one. */
+  /** Number of callers that hold a slot or wait for one. */
   get inUse(): number {
     return this.#held + this.#waiting.size;
   }
 
-  /** Callers that wait for a slot. */
+  /** Number of callers that wait for a slot. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  /** Does the work in a slot. Rejects with the signal's reason when that aborts before a slot is free. */
+  /** Runs the work in a slot. Rejects with the signal's reason when it aborts before a slot is free. */
   async run<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
     const release = await this.acquire(signal);
     try {
@@ -25,7 +25,7 @@ export class Slots {
     }
   }
 
-  /** Returns the function that gives the slot back. Rejects with the signal's reason when that aborts before. */
+  /** Returns the function that releases the slot. Rejects with the signal's reason when it aborts before. */
   async acquire(signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted();
     if (this.#held < this.limit) this.#held++;
@@ -53,7 +53,7 @@ export class Slots {
     });
   }
 
-  /** Hands the slot to the next caller, so that nobody who asks now takes it. */
+  /** Passes the slot to the next waiting caller directly, so that no new caller can take it. */
   #pass(): void {
     const [next] = this.#waiting;
     if (next === undefined) this.#held--;
@@ -61,7 +61,7 @@ export class Slots {
   }
 }
 
-/** Returns the slots of each key, as many for each. Keys must be few: they are kept. */
+/** Returns a separate limit for each key. Keys are never removed, so there must be few. */
 export function slotsOfEach(limit: number): (key: string) => Slots {
   const all = new Map<string, Slots>();
   return (key) => {

@@ -17,7 +17,7 @@ describe("WorkQueue", () => {
   let runs: Run[];
   let failures: WorkFailure[];
 
-  /** A queue whose runs the test ends by hand. */
+  /** Creates a queue whose runs the test ends. */
   function makeQueue(options: Partial<WorkQueueOptions> = {}): void {
     clock = new ManualClock();
     runs = [];
@@ -57,7 +57,7 @@ describe("WorkQueue", () => {
     expect(queue.counts).to.deep.equal({ ready: 0, running: 0, waiting: 0 });
   });
 
-  it("works on as many keys as allowed at once, in the order they came", async () => {
+  it("runs as many keys as allowed at once, in the order they came", async () => {
     for (const key of ["a", "b", "c", "d"]) queue.enqueue(key);
     await settle();
     expect(keys()).to.deep.equal(["a", "b"]);
@@ -71,7 +71,7 @@ describe("WorkQueue", () => {
     expect(keys()).to.deep.equal(["a", "b", "c", "d"]);
   });
 
-  it("runs a key again that is enqueued while it runs, after and not beside that run", async () => {
+  it("runs a key again that is enqueued while it runs, after that run", async () => {
     queue.enqueue("a");
     await settle();
     for (let times = 0; times < 3; times++) queue.enqueue("a");
@@ -85,7 +85,7 @@ describe("WorkQueue", () => {
     expect(keys()).to.deep.equal(["a", "a"]);
   });
 
-  it("repeats a run that failed, with delays that grow to the limit and start over after a success", async () => {
+  it("repeats a failed run, with delays that grow to the limit and start over after a success", async () => {
     queue.enqueue("a");
     for (let index = 0; index < 6; index++) {
       await clock.advance(2000);
@@ -117,7 +117,7 @@ describe("WorkQueue", () => {
     expect(runs[1]?.atMs).to.equal(100);
   });
 
-  it("waits longer when the error says so, but never shorter", async () => {
+  it("waits longer when the error asks for it, but never shorter", async () => {
     queue.enqueue("a");
     queue.enqueue("b");
     await settle();
@@ -127,7 +127,7 @@ describe("WorkQueue", () => {
     expect(failures.map((failure) => failure.retryInMs)).to.deep.equal([5000, 100]);
   });
 
-  it("looks again after the time that a run asks for, which ends a row of failures", async () => {
+  it("runs again after the time that a run asks for, which ends a row of failures", async () => {
     queue.enqueue("a");
     await settle();
     runs[0]?.fail(new Error("no"));
@@ -171,7 +171,7 @@ describe("WorkQueue", () => {
     expect(runs).to.have.length(2);
   });
 
-  it("does not let a failing key keep others from running", async () => {
+  it("runs other keys while one keeps failing", async () => {
     makeQueue({ concurrency: 1 });
     queue.enqueue("a");
     queue.enqueue("b");
@@ -181,7 +181,7 @@ describe("WorkQueue", () => {
     expect(keys()).to.deep.equal(["a", "b"]);
   });
 
-  it("goes on when process throws before it returns, and when onFailure throws", async () => {
+  it("continues when process throws before it returns, and when onFailure throws", async () => {
     let thrown = 0;
     makeQueue({
       process: () => {
@@ -197,7 +197,7 @@ describe("WorkQueue", () => {
     expect(thrown).to.equal(3);
   });
 
-  it("when closed aborts its runs, waits for them, and starts nothing more", async () => {
+  it("aborts its runs when closed, waits for them, and starts no more", async () => {
     for (const key of ["a", "b", "c"]) queue.enqueue(key);
     await settle();
     runs[1]?.fail(new Error("no"));

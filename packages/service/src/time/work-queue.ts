@@ -3,7 +3,7 @@ import type { Clock } from "@diskmesh/domain";
 import { type BackoffLimits, backoffMs, CancelledError, DomainError } from "@diskmesh/domain";
 import { type Context, context, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 
-/** What a run found: nothing left to do, or something to look at again by itself after a time. */
+/** Result of a run: nothing left to do, or a time after which the key runs again. */
 export type WorkResult = "done" | { readonly retryAfterMs: number };
 
 export interface WorkFailure {
@@ -16,15 +16,15 @@ export interface WorkFailure {
 }
 
 export interface WorkQueueOptions {
-  /** For log lines. */
+  /** Name in log lines. */
   readonly name: string;
-  /** Keys worked on at once. */
+  /** Maximum keys processed at once. */
   readonly concurrency: number;
   readonly backoff: BackoffLimits;
   readonly clock: Clock;
   /** In [0, 1), for jitter. */
   readonly random: () => number;
-  /** Brings one key from whatever state it is in now nearer to what is wanted. Throws to be tried again. */
+  /** Brings one key from its present state nearer to the wanted one. A throw causes a retry. */
   readonly process: (key: string, signal: AbortSignal) => Promise<WorkResult>;
   readonly onFailure?: (failure: WorkFailure) => void;
 }
@@ -34,7 +34,7 @@ interface RunningEntry {
   attempts: number;
   /** Enqueued since the run began. */
   again: boolean;
-  /** Set by the run when the key is to be looked at again by itself. */
+  /** Set when the run asks for another run after a time. */
   retryInMs: number | undefined;
 }
 
@@ -44,40 +44,41 @@ type Entry =
   | RunningEntry;
 
 /**
- * A level-triggered queue: it holds keys, not events, so whoever works on a key reads its state anew, and enqueueing a
- * key twice is enqueueing it once.
+ * A level-triggered queue. It holds keys, not events: each run reads the key's state anew, and enqueueing a key twice
+ * is enqueueing it once.
  *
  * - One run per key at a time; a key that is enqueued while it runs is run once more after.
- * - A run that throws is repeated after a backoff that grows with each failure in a row, or later if the error says so.
- * - Enqueueing a key that waits runs it at once: something changed. Its count of failures stays.
+ * - A run that throws is repeated after a backoff that grows with each failure in a row, or later if the error says
+ *   so.
+ * - Enqueueing a waiting key runs it at once, because something changed. Its count of failures stays.
  */
 export class WorkQueue {
   readonly #entries = new Map<string, Entry>();
   readonly #ready: string[] = [];
   readonly #runs = new Set<Promise<void>>();
-  /** By key, whose trace its next run is a part of: of the last one that asked for it in a trace. */
+  /** Trace of the next run, by key: that of the last traced call that enqueued the key. */
   readonly #traces = new Map<string, Context>();
   readonly #closing = new AbortController();
 
   constructor(private readonly options: WorkQueueOptions) {
-    // Every run listens to the one signal: as many listeners as runs are meant, not leaked.
+    // Every run listens to this signal, so a listener per run is no leak.
     setMaxListeners(0, this.#closing.signal);
   }
 
-  /** How many keys there are in each state. */
+  /** Number of keys in each state. */
   get counts(): { readonly ready: number; readonly running: number; readonly waiting: number } {
     const { size: running } = this.#runs;
     const ready = this.#ready.length;
     return { ready, running, waiting: this.#entries.size - running - ready };
   }
 
-  /** When a key that waits is run by itself, by the monotonic clock; undefined when it does not wait. */
+  /** Returns the monotonic time of a waiting key's next run; undefined when it does not wait. */
   dueAtMs(key: string): number | undefined {
     const entry = this.#entries.get(key);
     return entry?.state === "waiting" ? entry.dueAtMs : undefined;
   }
 
-  /** Asks for a run of the key, soon. Nothing happens after `close`. */
+  /** Enqueues the key. Has no effect after `close`. */
   enqueue(key: string): void {
     if (this.#closing.signal.aborted) return;
     const asked = context.active();
@@ -92,7 +93,7 @@ export class WorkQueue {
     this.#makeReady(key, entry?.attempts ?? 0);
   }
 
-  /** Aborts the runs under way, waits until they have ended, and forgets all keys. */
+  /** Aborts the running runs, waits until they have ended, and forgets all keys. */
   async close(): Promise<void> {
     this.#closing.abort(new CancelledError(`the queue ${this.options.name} is closing`));
     this.#ready.length = 0;
@@ -126,12 +127,12 @@ export class WorkQueue {
 
   async #run(key: string, entry: RunningEntry): Promise<void> {
     try {
-      // Not within enqueue(): the caller must not see its own call work on the key.
+      // Deferred, so that the caller of enqueue() does not run the key itself.
       await Promise.resolve();
       if (this.#closing.signal.aborted) return;
-      // What was enqueued up to here has not been looked at yet, so this run serves it.
+      // The run has read nothing yet, so it covers everything enqueued up to here.
       entry.again = false;
-      // Else a run would belong to whichever run ended before it.
+      // Otherwise the run would belong to the trace of whichever run ended before it.
       const traced = this.#traces.get(key) ?? ROOT_CONTEXT;
       this.#traces.delete(key);
       const result = await context.with(traced, () => this.options.process(key, this.#closing.signal));
@@ -141,7 +142,7 @@ export class WorkQueue {
       if (this.#closing.signal.aborted) return;
       entry.retryInMs = this.#delayOf(error, entry.attempts);
       entry.attempts += 1;
-      // A run that failed has looked at nothing for sure, so its repetition also serves what was enqueued meanwhile.
+      // A failed run may have read nothing, so its repetition also covers everything enqueued meanwhile.
       entry.again = false;
       this.#report({ queue: this.options.name, key, attempts: entry.attempts, retryInMs: entry.retryInMs, error });
     }
@@ -168,7 +169,7 @@ export class WorkQueue {
       if (wait.signal.aborted) return;
       throw error;
     }
-    // Between the end of the sleep and here somebody may have enqueued the key, or closed the queue.
+    // The key may have been enqueued, or the queue closed, since the sleep ended.
     if (!wait.signal.aborted) this.#makeReady(key, attempts);
   }
 
@@ -176,7 +177,7 @@ export class WorkQueue {
     try {
       this.options.onFailure?.(failure);
     } catch {
-      // A log that fails must not stop the work.
+      // A failing log must not stop the work.
     }
   }
 }

@@ -6,25 +6,25 @@ import type { Versioned } from "../checksums.js";
 import { DocumentRules, problemOfHeader } from "./backup-rules.js";
 
 /**
- * A backup is a text of JSON lines: a header, one line for each document, and an end that has the checksum of all lines
- * before it. So a file that was cut off, or changed, is told from a whole one.
+ * A backup is a text of JSON lines: a header, one line per document, and an end line with the checksum of all lines
+ * before it. The checksum reveals a truncated or changed file.
  */
 const FORMAT = 1;
 const KIND = "diskmesh backup";
-/** What one piece of a stream of them holds, but for a document that is larger alone. */
+/** Length of a piece of the text; a single larger document makes a larger piece. */
 const PIECE_LENGTH = 256 * 1024;
 const READ_SIZE_BYTES = 1024 * 1024;
 
 const headerShape = z.strictObject({
   kind: z.literal(KIND),
   format: z.int().min(1),
-  /** The tablet's, as configured: "registry" or "director", unless the operator gave another one. */
+  /** Name of the tablet in the config: "registry" or "director" unless the operator chose another one. */
   tabletName: z.string(),
   tabletId: z.string(),
   incarnation: z.string(),
   parentIncarnations: z.array(z.string()).readonly(),
   generation: z.int().min(1),
-  /** The number of the last log entry, in a store that numbers them. Absent in backups of the first release. */
+  /** Number of the last log entry, in a store that numbers them. Absent in backups of the first release. */
   logNumber: z.int().min(1).optional(),
   createdAtMs: z.number(),
 });
@@ -36,7 +36,7 @@ const documentShape = z.strictObject({
 });
 const endShape = z.strictObject({ documents: z.int().min(0), sha256: z.string() });
 
-/** What a backup is of. */
+/** Facts about the state that a backup holds. */
 export type BackupHeader = Omit<z.output<typeof headerShape>, "kind" | "format">;
 
 export interface BackupDocument extends Versioned {
@@ -44,7 +44,7 @@ export interface BackupDocument extends Versioned {
   readonly key: string;
 }
 
-/** The text of a backup, in pieces. */
+/** Yields the text of a backup in pieces. */
 export function* backupPieces(header: BackupHeader, documents: Iterable<BackupDocument>): Generator<string> {
   const hash = createHash("sha256");
   let piece = `${JSON.stringify({ kind: KIND, format: FORMAT, ...header })}\n`;
@@ -61,7 +61,7 @@ export function* backupPieces(header: BackupHeader, documents: Iterable<BackupDo
   yield `${piece}${JSON.stringify({ documents: count, sha256: hash.digest("hex") })}\n`;
 }
 
-/** Reads a whole backup and throws InvalidArgumentError unless it is one, to its end. */
+/** Reads a whole backup. Throws InvalidArgumentError unless it is complete and unchanged. */
 export async function checkBackup(path: string): Promise<{ header: BackupHeader; documents: number }> {
   const hash = createHash("sha256");
   let header: BackupHeader | undefined;
@@ -81,7 +81,7 @@ export async function checkBackup(path: string): Promise<{ header: BackupHeader;
   return { header, documents: end.documents };
 }
 
-/** The documents of a backup that was checked. */
+/** Yields the documents of a backup that passed `checkBackup`. */
 export async function* documentsOf(path: string): AsyncGenerator<BackupDocument> {
   const rules = new DocumentRules();
   let last: string | undefined;

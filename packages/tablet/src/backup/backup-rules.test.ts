@@ -30,7 +30,7 @@ const HEADER: BackupHeader = {
 const host = (id: string, n: string) =>
   `{"table":"hosts","key":"${id}","version":1,"document":{"id":"${id}","n":${n}}}`;
 
-/** A backup with a checksum that is right, as whoever forges one makes it. */
+/** Makes a backup with a valid checksum, as a forger would. */
 function backupOf(header: BackupHeader, lines: readonly string[]): string {
   const [first = ""] = [...backupPieces(header, [])].join("").split("\n");
   const text = [first, ...lines, ""].join("\n");
@@ -38,7 +38,7 @@ function backupOf(header: BackupHeader, lines: readonly string[]): string {
   return `${text}${JSON.stringify({ documents: lines.length, sha256 })}\n`;
 }
 
-describe("a backup with what no diskmesh writes", () => {
+describe("a backup with content that no diskmesh writes", () => {
   const restored = (header: BackupHeader, lines: readonly string[]) => {
     const folder = temporaryFolder();
     const file = join(folder, "backup");
@@ -55,7 +55,7 @@ describe("a backup with what no diskmesh writes", () => {
     [{ createdAtMs: 1e300 }, "its createdAtMs 1e+300 is no time"],
   ];
   for (const [part, said] of HEADERS)
-    it(`${visible(JSON.stringify(part))} -> refused: ${said}`, async () => {
+    it(`is refused for the header part ${visible(JSON.stringify(part))}: ${said}`, async () => {
       await rejection(restored({ ...HEADER, ...part }, []), DomainError, said);
     });
 
@@ -70,11 +70,11 @@ describe("a backup with what no diskmesh writes", () => {
     [['{"table":"counters","key":"c","version":1,"document":{"id":"c","n":9007199254740991}}'], "impossible number"],
   ];
   for (const [lines, said] of LINES)
-    it(`${lines.at(-1)} -> refused: ${said}`, async () => {
+    it(`is refused for the line ${lines.at(-1)}: ${said}`, async () => {
       await rejection(restored(HEADER, lines), DomainError, said);
     });
 
-  it("none of these -> restored", async () => {
+  it("is restored without such content", async () => {
     const lines = [host("h1", "9007199254740991"), host("h2", "-0.5"), host("__proto__", "1")];
     expect(await restored(HEADER, lines)).to.include({ documents: 3, tabletId: HEADER.tabletId });
   });

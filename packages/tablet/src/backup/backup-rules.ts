@@ -12,12 +12,12 @@ interface Header {
 
 const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 const TABLE = /^[a-z][A-Za-z0-9]{0,62}$/;
-/** Below it a restore can add its steps. */
+/** Upper bound of a backup's generation; a restore must be able to add its steps. */
 const GENERATION_MAX = 2 ** 52;
-/** The last one that a Date holds. */
+/** Largest time that a Date can hold. */
 const TIME_MAX_MS = 8.64e15;
 
-/** Returns which field of the header holds what no diskmesh writes; undefined for none. */
+/** Returns a description of the header field that no diskmesh writes; undefined when all are valid. */
 export function problemOfHeader(header: Header): string | undefined {
   const { tabletId, incarnation, parentIncarnations, generation, createdAtMs } = header;
   if (!ID.test(tabletId)) return `its tabletId ${quoted(tabletId)} is malformed`;
@@ -34,11 +34,11 @@ interface Document {
   readonly document: object;
 }
 
-/** Finds in the documents of one backup what JSON can say and no diskmesh writes. */
+/** Finds content in the documents of one backup that is valid JSON but that no diskmesh writes. */
 export class DocumentRules {
   readonly #keys = new Set<string>();
 
-  /** Returns what is wrong with a document, or with its line; undefined when nothing is. */
+  /** Returns the problem of a document or its line; undefined when there is none. */
   problemOf(line: string, json: unknown, { table, key, document }: Document): string | undefined {
     if (!TABLE.test(table)) return `it has a table ${quoted(table)}, which is no name of a table`;
     const which = `the document ${quoted(key)} of table ${table}`;
@@ -52,13 +52,16 @@ export class DocumentRules {
     this.#keys.add(id);
     const number = impossibleNumber(document);
     if (number !== undefined) return `${which} has an impossible number: ${number}`;
-    // JSON.parse takes the last of two fields, and rounds numbers.
+    // JSON.parse takes the last of two equal fields and rounds numbers, so the line must equal the document's own text.
     if (JSON.stringify(json) !== line) return `${which} has a field twice, or a number that no program holds`;
     return undefined;
   }
 }
 
-/** The first number, with its place, that is infinite, or an integer above 2^53 - 1: arithmetic on those is wrong. */
+/**
+ * Returns the first number, with its place, that is infinite or an integer above 2^53 - 1, because arithmetic on such
+ * numbers is wrong.
+ */
 export function impossibleNumber(value: unknown, place = ""): string | undefined {
   if (typeof value === "number")
     return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value))

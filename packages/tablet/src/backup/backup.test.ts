@@ -24,7 +24,7 @@ const schema = {
 type TestTablet = Tablet<typeof schema>;
 
 const HOSTS = 2_000;
-/** Long beside what a busy machine makes a renewal wait. */
+/** Generous, because a busy machine delays renewals. */
 const LEASE = { leaseTimeMs: 3_000, safeLeaseTimeMs: 2_500 };
 
 describe("backup and restore", () => {
@@ -92,7 +92,7 @@ describe("backup and restore", () => {
     ["a database", "a database"],
   ];
   for (const [from, to] of ways) {
-    it(`is of one moment while the tablet goes on, from ${from} into ${to}`, async function () {
+    it(`reads one moment while the tablet goes on, from ${from} into ${to}`, async function () {
       if (from !== to || from === "a database") if (database === undefined) return skipBecause(this, "no database");
       const urlOf = (which: string, name: string) => (which === "a folder" ? join(folder, name) : (database as string));
       const tablet = await make(urlOf(from, "from"));
@@ -119,7 +119,7 @@ describe("backup and restore", () => {
     });
   }
 
-  it("keeps what other formats take for the end of a line", async () => {
+  it("keeps characters that other formats take for line ends", async () => {
     const id = "\u0085 \u2028 \u2029 \r \n";
     await using tablet = await open(join(folder, "from"));
     await tablet.transact((tx) => tx.hosts.put({ id, n: 1 }));
@@ -129,7 +129,7 @@ describe("backup and restore", () => {
     expect(await restored.read(({ hosts }) => hosts.get(id))).to.deep.equal({ id, n: 1 });
   });
 
-  it("tells all incarnations that a tablet comes from, the nearest first", async function () {
+  it("lists all parent incarnations of a tablet, nearest first", async function () {
     leaveToVerify(this);
     let tablet = await make(join(folder, "0"));
     const incarnations = [tablet.incarnation];
@@ -144,7 +144,7 @@ describe("backup and restore", () => {
     await tablet.close();
   });
 
-  it("is refused into a storage that is not empty, or in use, unless that is to be replaced and nobody uses it", async () => {
+  it("refuses a storage that is in use, or not empty unless it is to be replaced", async () => {
     for (const url of [join(folder, "to"), ...(database === undefined ? [] : [database])]) {
       const tablet = await make(url);
       await backUp(tablet);
@@ -162,7 +162,7 @@ describe("backup and restore", () => {
     }
   });
 
-  it("leaves a storage as it is when the backup holds what this version cannot use", async () => {
+  it("leaves a storage unchanged when the backup holds content that this version cannot use", async () => {
     const unusable: Record<string, BackupDocument> = {
       "unknown table": { table: "others", key: "o", version: 1, document: {} },
       "newer version": { table: "hosts", key: "h9", version: 2, document: { id: "h9", n: 9 } },
@@ -183,7 +183,7 @@ describe("backup and restore", () => {
     }
   });
 
-  it("leaves nothing that serves when it is cut off", async function () {
+  it("leaves a storage that refuses to serve when it is interrupted", async function () {
     leaveToVerify(this);
     const tablet = await make(join(folder, "from"));
     await backUp(tablet);
@@ -220,7 +220,7 @@ describe("backup and restore", () => {
 
     const edit = (change: (text: string) => string) => writeFileSync(file, change(readFileSync(file, "utf8")));
 
-    it("that was cut off, at any place", async () => {
+    it("that is truncated at any place", async () => {
       const sizeBytes = readFileSync(file).length;
       for (const cut of [sizeBytes - 2, sizeBytes - 200, Math.floor(sizeBytes / 2), 10]) {
         truncateSync(file, cut);
@@ -228,7 +228,7 @@ describe("backup and restore", () => {
       }
     });
 
-    it("that was changed, is none, or is of another tablet", async () => {
+    it("that was changed, is no backup, or is of another tablet", async () => {
       const whole = readFileSync(file, "utf8");
       edit((text) => text.replace('"n":7', '"n":8'));
       await expectRefusal("its checksum is another one", InvalidArgumentError);

@@ -11,31 +11,31 @@ import { GENERATION_STEP } from "./restored-claim.js";
 export interface RestoreOptions {
   readonly file: string;
   readonly schema: Schema;
-  /** Empty, unless `replace`. */
+  /** Must be empty unless `replace` is set. */
   readonly storage: TabletStorage;
-  /** For messages, and to be the one of the backup. */
+  /** Name for messages; must equal the name in the backup. */
   readonly tabletName: string;
-  /** Whatever the storage holds is lost. */
+  /** Permits discarding the content of the storage. */
   readonly replace: boolean;
-  /** How long to wait for a leader that was killed, on a database: longer than its lease. */
+  /** Time to wait for a killed leader of a database; must exceed its lease. */
   readonly leaderWaitMs?: number;
 }
 
 const LEADER_WAIT_MS = 20_000;
 
-/** More than any counter gave out since the backup, and than a log got entries. */
+/** Exceeds the number of values that any counter issued, and of log entries written, since the backup. */
 const COUNTER_STEP = 2 ** 32;
 const NUMBER_STEP = 2 ** 32;
-/** More than a log can get on average. */
+/** Exceeds the average rate of any log. */
 const ENTRIES_PER_MS = 16;
-/** Of the incarnations that a tablet descends from, the nearest are kept. */
+/** Number of parent incarnations kept, nearest first. */
 const PARENTS_MAX = 64;
 const COMMIT_SIZE_BYTES = 4 * 1024 * 1024;
 const READ_AHEAD_DOCUMENTS = 10_000;
 
 /**
- * Restores a backup into a storage: the same tablet in a new incarnation, with numbers above all that were given out
- * since the backup. A restore that does not get to its end leaves a storage that no leader takes.
+ * Restores a backup into a storage: the same tablet in a new incarnation, with counters above every value issued since
+ * the backup. An interrupted restore leaves a storage that no leader accepts.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<Claim & { readonly documents: number }> {
   const { file, storage, tabletName, replace, schema } = options;
@@ -45,7 +45,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
       `the backup ${file} is of the tablet ${header.tabletName}, and ${tabletName} is to be restored: give the config of that service`,
     );
   }
-  // All that can be wrong with the backup is found before the storage is touched.
+  // All problems of the backup are found before the storage is touched.
   for await (const each of documentsOf(file)) restoredChange(schema, each);
   const restored = restoredClaim(header, randomUUID());
   const firstNumber = firstNumberAfter(header.logNumber);
@@ -69,7 +69,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
   }
 }
 
-/** The first claim of what is restored from a backup of that claim's, in an incarnation of its own. */
+/** Returns the first claim after a restore, in a new incarnation. */
 export function restoredClaim(backedUp: Claim, incarnation: string): Claim {
   return {
     tabletId: backedUp.tabletId,
@@ -80,16 +80,16 @@ export function restoredClaim(backedUp: Claim, incarnation: string): Claim {
 }
 
 /**
- * Where the log's numbers begin after a restore: above all that logs of the tablet can have got, also when the database
- * was dropped after another restore of the same backup. The time of day is ahead of any log, unless somebody set it back:
- * then the number is far above the backup's.
+ * Returns the number of the log's first entry after a restore. It exceeds every number that logs of the tablet may have
+ * reached, also when the database was dropped after an earlier restore of the same backup. Time of day times the entry
+ * rate exceeds any log unless the clock was set back; the number then lies far above the backup's.
  */
 export function firstNumberAfter(logNumber = 0, nowMs = Date.now()): number {
   const byClock = nowMs * ENTRIES_PER_MS;
   return logNumber < byClock ? byClock : logNumber + NUMBER_STEP;
 }
 
-/** A document of a table as it is after a restore. */
+/** Returns a document as it must be stored by a restore. */
 export function restoredDocument(definition: Table<object> | undefined, document: object): object {
   return definition?.onRestore?.(document, COUNTER_STEP) ?? document;
 }
@@ -109,7 +109,7 @@ async function commitAll(file: string, schema: Schema, storage: TabletStorage): 
 
 function restoredChange(schema: Schema, backedUp: BackupDocument): StoredChange {
   const { table, key } = backedUp;
-  // Any object has a "constructor".
+  // hasOwn, because every object inherits a "constructor".
   const definition = (Object.hasOwn(schema, table) ? schema[table] : undefined) as Table<object> | undefined;
   try {
     const document = restoredDocument(definition, loadedDocument(table, key, definition, backedUp));

@@ -1,12 +1,12 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { RestoredClaim } from "../storage.js";
 
-/** Of the latest claim in a storage, what decides on the next one. */
+/** Part of the latest claim that decides about the next one. */
 interface LatestClaim {
   readonly isRestore?: true | undefined;
 }
 
-/** Throws InvalidStateError when there is what a restore must not touch, or a restore that never ended. */
+/** Throws InvalidStateError when the storage holds state that a restore must not touch, or an unfinished restore. */
 export function refuseRestore(last: LatestClaim | undefined, restore: RestoredClaim | undefined, where: string): void {
   if (last === undefined) return;
   if (restore !== undefined)
@@ -18,12 +18,12 @@ export function refuseRestore(last: LatestClaim | undefined, restore: RestoredCl
   }
 }
 
-/** More generations than there can have been since a backup. */
+/** Exceeds the number of generations that can have passed since a backup. */
 export const GENERATION_STEP = 2 ** 20;
 
 /**
- * Returns the fields that only the claim of a restore has: a generation above those of the backup and of the
- * storage, whose last one is 0 where it is empty.
+ * Returns the fields that only a restore's claim has. Its generation is above those of the backup and the storage;
+ * `lastGeneration` is 0 for an empty storage.
  */
 export function restoredFields({ replace, firstNumber, generation, ...claim }: RestoredClaim, lastGeneration: number) {
   return { ...claim, generation: Math.max(generation, lastGeneration + GENERATION_STEP), isRestore: true } as const;

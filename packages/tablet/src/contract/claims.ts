@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { claim, contentsOf, put, remove, type StorageClients } from "./storage-clients.js";
 import type { Contents } from "./storage-location.js";
 
-/** Who may write, and under which generation. */
+/** Contract of claims: the right to write, and generations. */
 export function claimContract(clients: StorageClients): void {
   describe("claim", () => {
     it("starts at generation 1 and goes up by one, for the same tablet", async () => {
@@ -19,7 +19,7 @@ export function claimContract(clients: StorageClients): void {
       expect(new Set(claims.map(({ tabletId }) => tabletId)).size).to.equal(1);
     });
 
-    it("tells the incarnation, which is the same from the first claim on, and that it has no parents", async () => {
+    it("returns the incarnation, which is constant from the first claim on, and no parents", async () => {
       const claims = [];
       for (const writer of ["a", "b", "c"]) {
         const storage = clients.open();
@@ -50,7 +50,7 @@ export function claimContract(clients: StorageClients): void {
       for (const { storage, generation } of claimed.filter((each) => each.generation > 0)) {
         const leading = storage.load(() => {}).then(() => storage.commit([put("hosts", "winner", { generation })]));
         const ended = await leading.catch((error: unknown) => error);
-        // Where there is a lease, the highest is fenced too when its claim came after another had taken that.
+        // With a lease the highest claimant is fenced, too, when another one had taken the lease before its claim.
         if (generation !== highest || ended !== undefined) expect(ended).to.be.instanceOf(FencedError);
       }
       const next = clients.open();
@@ -59,7 +59,7 @@ export function claimContract(clients: StorageClients): void {
       if (winners.length > 0) expect(winners).to.deep.equal([{ generation: highest }]);
     });
 
-    it("must come before anything else", async () => {
+    it("must precede everything else", async () => {
       const storage = clients.open();
       await rejection(storage.commit([put("hosts", "h", {})]));
       await rejection(storage.load(() => {}));
@@ -68,7 +68,7 @@ export function claimContract(clients: StorageClients): void {
   });
 
   describe("claiming above a number", () => {
-    it("takes a generation above it and above the own one, and the next claim goes on from there", async () => {
+    it("takes a generation above it and its own, and the next claim continues from there", async () => {
       const storage = await clients.openLoaded();
       expect(await storage.claimAbove(40)).to.equal(41);
       expect(await storage.claimAbove(3)).to.equal(42);
@@ -79,7 +79,7 @@ export function claimContract(clients: StorageClients): void {
       expect(await contentsOf(next)).to.deep.equal(new Map([["hosts/h", { n: 1 }]]));
     });
 
-    it("goes on while commits are under way, of which none is lost", async () => {
+    it("loses none of the commits under way", async () => {
       const storage = await clients.openLoaded();
       const expected: Contents = new Map();
       const claiming: Promise<number>[] = [];
@@ -95,7 +95,7 @@ export function claimContract(clients: StorageClients): void {
       expect(await clients.contentsOfNext()).to.deep.equal(expected);
     });
 
-    it("is refused when a newer leader has claimed", async () => {
+    it("is refused after a newer leader's claim", async () => {
       const older = await clients.openLoaded("older");
       const newer = await clients.openLoaded("newer");
       await rejection(older.claimAbove(100), FencedError);
@@ -103,7 +103,7 @@ export function claimContract(clients: StorageClients): void {
       expect((await claim(clients.open(), "next")).generation).to.equal(3);
     });
 
-    it("is refused when it comes before anything is loaded, or after the end", async () => {
+    it("is refused before a load and after the end", async () => {
       const storage = clients.open();
       await rejection(storage.claimAbove(1));
       await claim(storage, "writer");

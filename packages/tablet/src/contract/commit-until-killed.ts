@@ -1,6 +1,6 @@
 /**
- * A process that the storage contract kills: commits a rising number for as long as it may, and prints each number
- * once it is acknowledged. Exits with 3 when it is fenced.
+ * A process that the storage contract kills: commits a rising number until it is killed, and prints each number once it
+ * is acknowledged. Exits with 3 when it is fenced.
  */
 import { randomUUID } from "node:crypto";
 import { writeSync } from "node:fs";
@@ -26,7 +26,7 @@ try {
       { table: "devices", key: "c", document: { n, text: "x".repeat((n * 997) % 20_000) } },
       { table: "hosts", key: "b", document: { n } },
     ]);
-    // Straight to the pipe: what a stream still buffers when the process is killed was never said.
+    // Writes directly to the pipe, because the buffer of a stream is lost when the process is killed.
     writeSync(1, `${n}\n`);
   }
 } catch (error) {

@@ -5,7 +5,7 @@ import { randomOf } from "./random.js";
 import { claim, contentsOf, put, remove, type StorageClients } from "./storage-clients.js";
 import type { Contents } from "./storage-location.js";
 
-/** That what was committed is loaded, and nothing else. */
+/** Contract of commits: a load returns exactly the committed state. */
 export function commitContract(clients: StorageClients): void {
   describe("commit and load", () => {
     it("loads nothing from a new tablet", async () => {
@@ -18,7 +18,7 @@ export function commitContract(clients: StorageClients): void {
       expect(await reloaded(storage)).to.deep.equal(new Map());
     });
 
-    it("applies the changes of one commit in order, the last one of a key wins", async () => {
+    it("applies the changes of one commit in order; the last change of a key wins", async () => {
       const storage = await clients.openLoaded();
       await storage.commit([
         put("hosts", "a", { n: 1 }),
@@ -48,13 +48,13 @@ export function commitContract(clients: StorageClients): void {
       );
     });
 
-    it("deletes what is not there without complaint, even from a table that never was", async () => {
+    it("deletes a missing document without an error, even from an unknown table", async () => {
       const storage = await clients.openLoaded();
       await storage.commit([remove("hosts", "nobody"), put("devices", "d", {})]);
       expect(await reloaded(storage)).to.deep.equal(new Map([["devices/d", {}]]));
     });
 
-    it("gives back every shape of document", async () => {
+    it("returns every shape of document unchanged", async () => {
       const storage = await clients.openLoaded();
       const document = {
         empty: {},
@@ -101,7 +101,7 @@ export function commitContract(clients: StorageClients): void {
       expect((await reloaded(storage)).size).to.equal(keys.length - 2);
     });
 
-    it("takes a commit of eight mebibytes, and one of many documents", async () => {
+    it("accepts a commit of eight mebibytes, and one of many documents", async () => {
       const storage = await clients.openLoaded();
       const large = Array.from({ length: 8 }, (_, i) => put("hosts", `large-${i}`, { text: "x".repeat(2 ** 20 - 64) }));
       await storage.commit(large);
@@ -114,7 +114,7 @@ export function commitContract(clients: StorageClients): void {
       expect((await reloaded(storage)).size).to.equal(8);
     });
 
-    it("loads exactly the outcome of all commits, whatever they were", async () => {
+    it("loads exactly the result of any sequence of commits", async () => {
       const random = randomOf(20_240_817);
       let storage = await clients.openLoaded();
       const expected: Contents = new Map();
@@ -146,7 +146,7 @@ export function commitContract(clients: StorageClients): void {
       const again = await clients.openClaimed("reader");
       const contents = await contentsOf(again);
       await again.close({ handOver: true });
-      // The test goes on with the storage it has: a closed storage can be claimed again.
+      // A closed storage can be claimed again, so the test continues with the same storage.
       await claim(storage, "writer-again");
       await storage.load(() => {});
       return contents;

@@ -3,13 +3,13 @@ import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { EventLog, RecordRange } from "../storage.js";
 
-/** One event log somewhere. `open` is called again only after the log from before was closed. */
+/** Location of an event log. `open` is called again only after the former log was closed. */
 export interface EventLogLocation {
   open(): EventLog;
   remove(): Promise<void>;
 }
 
-/** What every EventLog must do. Registers a mocha suite. */
+/** Registers a mocha suite with the contract of every EventLog. */
 export function eventLogContract(name: string, makeLocation: () => Promise<EventLogLocation>): void {
   describe(`event log contract: ${name}`, () => {
     let location: EventLogLocation;
@@ -27,7 +27,7 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
 
     const all = { from: 0, limit: 10_000 };
 
-    it("gives back lines in order, also after it was opened again", async () => {
+    it("returns lines in order, also after a reopen", async () => {
       const lines = ["first", "", "Zürich \u{1f4be}", '{"json":true}', "two\nlines", "x".repeat(2 ** 20)];
       expect(await log.append("task-1", lines.slice(0, 2))).to.equal(2);
       expect(await log.append("task-1", lines.slice(2))).to.equal(6);
@@ -46,7 +46,7 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
       expect(await log.read("s", { from: 3, limit: 0 })).to.deep.equal({ lines: [], next: 3 });
     });
 
-    it("keeps streams apart, whose names begin alike", async () => {
+    it("keeps streams apart whose names have a common prefix", async () => {
       const streams = ["a", "a-b", "a.b", "a/b", "aa", "A", "a:b", `a${"x".repeat(199)}`];
       for (const stream of streams) await log.append(stream, [`of ${stream}`, "second"]);
       for (const stream of streams) {
@@ -57,7 +57,7 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
       for (const stream of streams.slice(1)) expect((await log.read(stream, all)).next).to.equal(2);
     });
 
-    it("counts on correctly when many append at once", async () => {
+    it("counts correctly with many concurrent appends", async () => {
       const appends = Array.from({ length: 100 }, (_, i) => log.append("s", [`${i}-a`, `${i}-b`]));
       expect(await Promise.all(appends)).to.deep.equal(Array.from({ length: 100 }, (_, i) => 2 * i + 2));
       const { lines } = await log.read("s", all);
@@ -73,13 +73,13 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
       expect(await log.append("s", ["new"])).to.equal(1);
     });
 
-    it("takes an append of nothing, and a drop or read of an unknown stream", async () => {
+    it("accepts an empty append, and a drop or read of an unknown stream", async () => {
       expect(await log.append("s", [])).to.equal(0);
       await log.drop("unknown");
       expect(await log.read("unknown", { from: 7, limit: 1 })).to.deep.equal({ lines: [], next: 7 });
     });
 
-    it("forgets the first lines of a stream, and the others keep their places", async () => {
+    it("trims the first lines of a stream; the others keep their indexes", async () => {
       expect(await log.bounds("s")).to.deep.equal({ first: 0, next: 0 });
       for (const line of ["a", "b", "c", "d"]) await log.append("s", [line]);
       await log.append("s-2", ["other"]);
@@ -94,7 +94,7 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
       expect((await log.read("s-2", all)).lines).to.deep.equal(["other"]);
     });
 
-    it("keeps records in the order of their keys, also after it was opened again", async () => {
+    it("keeps records in order of key, also after a reopen", async () => {
       const keys = ["b/1", "a/10", "a/2", "a/1", "a", "ab/1", "a/1/x"];
       await log.addRecords(keys.map((key) => ({ key, text: `of ${key}` })));
       await log.addRecords([{ key: "a/2", text: "another" }]);
@@ -122,7 +122,7 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
       await rejection(log.addRecords([{ key: "a b", text: "" }]), InvalidArgumentError);
     });
 
-    it("refuses bad names, ranges and sizes, and nothing of them is appended", async () => {
+    it("refuses bad names, ranges and sizes, and appends nothing of them", async () => {
       for (const stream of ["", "a b", "a\0", "é", "-a", "x".repeat(201)]) {
         expect(await rejection(log.append(stream, ["line"])), stream).to.be.instanceOf(InvalidArgumentError);
       }
@@ -133,7 +133,7 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
       expect(await log.read("s", all)).to.deep.equal({ lines: [], next: 0 });
     });
 
-    it("refuses work after it was closed", async () => {
+    it("refuses work after close", async () => {
       await log.append("s", ["a"]);
       await log.close();
       await rejection(log.append("s", ["b"]));

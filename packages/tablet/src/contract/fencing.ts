@@ -4,10 +4,10 @@ import { expect } from "chai";
 import { contentsOf, put, remove, type StorageClients } from "./storage-clients.js";
 import { expectWholeCommit, startChild } from "./writing-process.js";
 
-/** That nothing of an older leader lands once a newer one has claimed. */
+/** Contract of fencing: no write of an older leader lands after a newer claim. */
 export function fencingContract(clients: StorageClients): void {
   describe("fencing", () => {
-    it("refuses the older leader's commit, and nothing of it is visible", async () => {
+    it("refuses the older leader's commit and shows nothing of it", async () => {
       const older = await clients.openLoaded("older");
       await older.commit([put("hosts", "h1", { by: "older" }), put("hosts", "h2", { by: "older" })]);
       const newer = await clients.openClaimed("newer");
@@ -23,7 +23,7 @@ export function fencingContract(clients: StorageClients): void {
       );
     });
 
-    it("tells the older leader when it renews, and not the current one", async () => {
+    it("reports fencing to the older leader on renewal, and not to the current one", async () => {
       const older = await clients.openClaimed("older");
       await older.renew();
       const newer = await clients.openClaimed("newer");
@@ -41,7 +41,7 @@ export function fencingContract(clients: StorageClients): void {
       expect(await clients.contentsOfNext()).to.deep.equal(new Map([["hosts/h", { i: 2 }]]));
     });
 
-    it("lets no commit of another process become visible after a claim", async () => {
+    it("shows no commit of another process after a claim", async () => {
       const child = startChild(clients.location);
       await child.committed(20);
       const newer = await clients.openClaimed("newer");

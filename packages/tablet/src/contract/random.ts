@@ -1,4 +1,4 @@
-/** A small generator of numbers in [0, 1) that gives the same ones for the same seed (mulberry32). */
+/** Returns a generator of numbers in [0, 1), deterministic by seed (mulberry32). */
 export function randomOf(seed: number): () => number {
   let state = seed;
   return () => {

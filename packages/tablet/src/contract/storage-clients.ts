@@ -5,7 +5,7 @@ import type { Claim } from "../storage.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import type { Contents, StorageLocation } from "./storage-location.js";
 
-/** One tablet's state for each test, and the clients that the test opens of it. */
+/** One tablet's state per test, and the clients that the test opens. */
 export class StorageClients {
   location!: StorageLocation;
   readonly #makeLocation: () => Promise<StorageLocation>;
@@ -15,7 +15,6 @@ export class StorageClients {
     this.#makeLocation = makeLocation;
   }
 
-  /** Before each test: a location of its own. */
   async begin(): Promise<void> {
     this.location = await this.#makeLocation();
     this.#opened = [];
@@ -33,14 +32,13 @@ export class StorageClients {
     return storage;
   }
 
-  /** Ready to commit. */
   async openLoaded(writer?: string): Promise<TrackedStorage> {
     const storage = await this.openClaimed(writer);
     await storage.load(() => {});
     return storage;
   }
 
-  /** What the next leader finds, which is this one from now on. */
+  /** Claims the tablet and returns the contents that this new leader finds. */
   async contentsOfNext(writer?: string): Promise<Contents> {
     return contentsOf(await this.openClaimed(writer));
   }
@@ -51,7 +49,7 @@ export class StorageClients {
   }
 }
 
-/** Tests name their writers for whoever looks; each claim is another one. */
+/** Appends a UUID to the writer's name, because each claim needs a unique writer; the name itself is for readers. */
 export function claim(storage: TrackedStorage, writer: string): Promise<Claim> {
   return storage.claim({ writer: `${writer}-${randomUUID()}`, address: "127.0.0.1:1" });
 }

@@ -6,7 +6,7 @@ import { contentsOf, StorageClients } from "./storage-clients.js";
 import type { StorageLocation } from "./storage-location.js";
 import { expectWholeCommit, startChild } from "./writing-process.js";
 
-/** What every TabletStorage must do. Registers a mocha suite. */
+/** Registers a mocha suite with the contract of every TabletStorage. */
 export function storageContract(name: string, makeLocation: () => Promise<StorageLocation>): void {
   describe(`storage contract: ${name}`, () => {
     const clients = new StorageClients(makeLocation);
@@ -18,7 +18,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
     fencingContract(clients);
     commitContract(clients);
 
-    it("loses nothing that was acknowledged, and shows no half commit, when its process is killed", async () => {
+    it("loses no acknowledged commit and shows no partial one when its process is killed", async () => {
       let atLeast = -1;
       for (let round = 0; round < 4; round++) {
         const child = startChild(clients.location);

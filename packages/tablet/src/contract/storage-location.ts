@@ -1,10 +1,10 @@
 import type { TabletStorage } from "../storage.js";
 
-/** One tablet's state somewhere, as an adapter's tests provide it. */
+/** Location of one tablet's state, provided by the tests of an adapter. */
 export interface StorageLocation {
-  /** A new client of the state, as another process would have it; several may be open at once. */
+  /** Opens a new client of the state, as another process would; several may be open at once. */
   open(): TabletStorage;
-  /** For processes: a module that exports `openLocation(argument): TabletStorage`. */
+  /** Module for child processes; it exports `openLocation(argument): TabletStorage`. */
   readonly moduleUrl: string;
   readonly argument: string;
   remove(): Promise<void>;

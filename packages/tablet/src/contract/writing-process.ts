@@ -6,7 +6,10 @@ import type { Contents, StorageLocation } from "./storage-location.js";
 
 const CHILD = fileURLToPath(new URL("./commit-until-killed.js", import.meta.url));
 
-/** The child writes the same number everywhere and one document named after it. */
+/**
+ * Checks that all documents have the same number, as each commit of the child writes it, together with a document named
+ * after the number.
+ */
 export function expectWholeCommit(contents: Contents, acknowledged: number): void {
   const { n } = contents.get("hosts/a") as { n: number };
   expect(n).to.be.at.least(acknowledged);
@@ -21,16 +24,16 @@ export function expectWholeCommit(contents: Contents, acknowledged: number): voi
 }
 
 interface Child {
-  /** Resolves when so many commits have been acknowledged. */
+  /** Resolves when that many commits were acknowledged. */
   committed(count: number): Promise<void>;
   /** The last acknowledged number. */
   last(): number;
   kill(): void;
-  /** Resolves with "fenced" or how else it ended. */
+  /** Resolves with "fenced", or with the exit code or signal. */
   ended(): Promise<string>;
 }
 
-/** Another process that commits until it is fenced or killed. */
+/** Starts another process that commits until it is fenced or killed. */
 export function startChild({ moduleUrl, argument }: StorageLocation): Child {
   const child: ChildProcess = spawn(process.execPath, [CHILD, moduleUrl, argument], {
     stdio: ["ignore", "pipe", "inherit"],

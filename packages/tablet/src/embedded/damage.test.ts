@@ -16,7 +16,7 @@ const CUTS = 100;
 type Contents = Record<string, { readonly n: number }>;
 
 describe("damage to an embedded store", () => {
-  /** A snapshot, journals behind it, and documents that were changed and deleted in all of them. */
+  /** Makes a store with a snapshot, journals after it, and documents that were changed and deleted in all of them. */
   async function makeStore({ close = true } = {}): Promise<PowerCutFiles> {
     const files = new PowerCutFiles();
     for (let life = 0; life < 3; life++) {
@@ -40,7 +40,7 @@ describe("damage to an embedded store", () => {
     new TrackedStorage(openEmbeddedStorage({ folder: FOLDER, files, exclusive: false, journalsBytesMin }));
   const names = (files: PowerCutFiles) => [...files.contents().keys()].join();
 
-  /** What a leader finds, commits and finds again; its refusal. */
+  /** Returns the documents that a leader finds before and after a commit, or the text of its refusal. */
   async function outcome(files: PowerCutFiles): Promise<Contents | string> {
     try {
       const found = await contents(files, put("new", { n: -1 }));
@@ -68,7 +68,7 @@ describe("damage to an embedded store", () => {
   }
 
   for (const close of [true, false])
-    it(`one flipped bit -> refused with file and byte, or without effect, ${close ? "after a clean stop" : "after a crash"}`, async () => {
+    it(`refuses one flipped bit with file and byte, unless it has no effect, ${close ? "after a clean stop" : "after a crash"}`, async () => {
       const sound = await makeStore({ close });
       const expected = await contents(sound.changed("", Buffer.alloc(0)));
       const random = randomOf(4_711);
@@ -88,7 +88,7 @@ describe("damage to an embedded store", () => {
       }
     });
 
-  it("a file that is cut off after a clean stop -> refused, or without effect", async () => {
+  it("refuses a file truncated after a clean stop, unless it has no effect", async () => {
     const sound = await makeStore();
     const expected = await contents(sound.changed("", Buffer.alloc(0)));
     const random = randomOf(4_712);
@@ -105,7 +105,7 @@ describe("damage to an embedded store", () => {
     ["nothing", 0],
     ["zeros", 4_096],
   ] as const)
-    it(`a last line that a crash tore, with ${what} behind it -> the last whole commit`, async () => {
+    it(`loads the last whole commit when a crash tore the last line, with ${what} behind it`, async () => {
       const sound = await makeStore({ close: false });
       const { name, bytes, lineAt } = lastJournal(sound);
       for (let at = lineAt; at < bytes.length; at += 5) {
@@ -115,7 +115,7 @@ describe("damage to an embedded store", () => {
       }
     });
 
-  it("a sector of the last line that was never written -> the last whole commit", async () => {
+  it("loads the last whole commit when a sector of the last line was never written", async () => {
     const sound = await makeStore({ close: false });
     const { name, bytes, lineAt } = lastJournal(sound);
     for (let at = lineAt; at < bytes.length; at += 64) {
@@ -125,7 +125,7 @@ describe("damage to an embedded store", () => {
     }
   });
 
-  it("one flipped bit in an event log -> what is read is refused with file and byte, or as it was", async () => {
+  it("returns events unchanged or refuses with file and byte when one bit of an event log is flipped", async () => {
     const sound = new PowerCutFiles();
     const lines = Array.from({ length: 60 }, (_, n) => `line ${n} ${"y".repeat(n)}`);
     await withEvents(sound, async (log) => {
@@ -163,7 +163,7 @@ describe("damage to an embedded store", () => {
   }
 });
 
-/** The journal of the last commit, and where that begins. */
+/** Returns the journal of the last commit, and the byte at which its line begins. */
 function lastJournal(files: PowerCutFiles): { name: string; bytes: Buffer; lineAt: number } {
   const all = [...files.contents()].sort(([a], [b]) => (a < b ? -1 : 1));
   const [name, bytes] = all.filter(([each]) => each.startsWith("journal.")).at(-1) as [string, Buffer];

@@ -30,7 +30,7 @@ import { MARK, markFolder } from "./mark.js";
 const CURE = "move the folder away, and the service begins a new history; its state is not in this folder";
 
 export interface EventLogOptions {
-  /** Created when it does not exist. Nothing else may be in it. */
+  /** Created when missing. The folder must hold nothing else. */
   readonly folder: string;
   readonly log?: Logger | undefined;
   readonly exclusive?: boolean;
@@ -43,7 +43,7 @@ interface Opened {
   readonly records: EventRecords;
 }
 
-/** An event log in a folder of its own: files of lines. */
+/** Opens an event log that is stored as files of lines in a folder of its own. */
 export function openEmbeddedEventLog(options: EventLogOptions): EventLog {
   return new EmbeddedEventLog(options);
 }
@@ -158,7 +158,7 @@ class EmbeddedEventLog implements EventLog {
 
   async #openRecords(names: readonly string[]): Promise<EventRecords> {
     const { folder } = this.#options;
-    // A first start that was cut off has left records and no mark.
+    // An interrupted first start leaves the records file without a mark.
     if (!names.includes(MARK)) {
       if (!names.includes(RECORDS)) await EventRecords.create(this.#lines, folder);
       await markFolder(this.#lines, folder);

@@ -75,7 +75,7 @@ describe("the embedded storage", () => {
     await storage.close({ handOver: true });
   }
 
-  it("makes the folder and its files for their owner only, and lines that jq can read", async () => {
+  it("makes its folder and files private to their owner, with lines that jq can read", async () => {
     await makeTablet(1);
     expect(files()).to.deep.equal(["end.1", "holds-data", "journal.1", "owner.lock"]);
     for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).mode & 0o777, name).to.equal(0o600);
@@ -87,7 +87,7 @@ describe("the embedded storage", () => {
     expect(commit).to.equal('[["hosts","h0",1,{"n":0}]]');
   });
 
-  it("keeps a second claim out while the first is open, and names the process", async () => {
+  it("refuses a second claim while the first is open, and names the process", async () => {
     const first = await open();
     const second = new TrackedStorage(openEmbeddedStorage({ folder }));
     const error = await rejection(second.claim(LEADER), UnavailableError);
@@ -116,14 +116,14 @@ describe("the embedded storage", () => {
     expect(files()).not.to.include("journal.1");
     const found = await contents();
     for (let n = 191; n < 200; n++) expect(found[`hosts/h${n % 9}`]).to.deep.include({ n });
-    // Nothing of an old journal comes back behind a snapshot.
+    // Documents of an old journal must not reappear after a snapshot.
     storage = await open(2_000);
     await storage.commit([{ table: "hosts", key: "h3", document: null }]);
     await storage.close({ handOver: true });
     expect(await contents()).not.to.have.property("hosts/h3");
   });
 
-  it("takes a journal that it begins for its own while it renews its claim", async () => {
+  it("recognizes a journal that it begins itself during a renewal", async () => {
     const storage = await open();
     let isOver = false;
     const claims = async () => {
@@ -155,7 +155,7 @@ describe("the embedded storage", () => {
     expect(found).to.have.length(51);
   });
 
-  it("tells the leader when its journal was deleted or replaced", async () => {
+  it("reports to the leader that its journal was deleted or replaced", async () => {
     const storage = await open();
     const bytes = readFileSync(journal(1));
     rmSync(journal(1));
@@ -171,13 +171,13 @@ describe("the embedded storage", () => {
       for (const word of [folder, ...words]) expect(error.message).to.contain(word);
     };
 
-    it("a folder that held a tablet and is empty", async () => {
+    it("an empty folder that has held a tablet", async () => {
       await makeTablet();
       for (const name of readdirSync(folder)) if (name !== "holds-data") rmSync(join(folder, name));
       await refused("its journals are missing", "restore a backup");
     });
 
-    it("a journal, a snapshot or an end that is missing", async () => {
+    it("a missing journal, snapshot or end file", async () => {
       const storage = await open(500);
       for (let n = 0; n < 9; n++) await storage.commit([put(`h${n}`, { text: "x".repeat(100) })]);
       await eventually(async () => expect(files().join()).to.contain("snapshot"));
@@ -192,19 +192,19 @@ describe("the embedded storage", () => {
       await (await open()).close({ handOver: true });
     });
 
-    it("a journal that was cut off after it was closed", async () => {
+    it("a journal that was truncated after it was closed", async () => {
       await makeTablet();
       truncateSync(journal(1), statSync(journal(1)).size - 40);
       await refused("journal.", "is damaged at byte");
     });
 
-    it("a folder of LMDB, naming the commands that lead on", async () => {
+    it("an LMDB folder, naming the commands that migrate it", async () => {
       await makeTablet();
       writeFileSync(join(folder, "data.mdb"), "");
       await refused("data.mdb", "`diskmesh backup SERVICE FILE`", "--replace");
     });
 
-    it("a newer format before it changes anything", async () => {
+    it("a newer format, before any change", async () => {
       await makeTablet();
       writeFileSync(journal(9), lineOf({ format: "diskmesh tablet 4" }));
       const before = files();
@@ -212,7 +212,7 @@ describe("the embedded storage", () => {
       expect(files()).to.deep.equal(before);
     });
 
-    it("a file in the folder's place", async () => {
+    it("a file in place of the folder", async () => {
       folder = join(temporaryFolder(), "file");
       writeFileSync(folder, "hello");
       await refused("EEXIST");

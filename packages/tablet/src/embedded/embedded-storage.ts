@@ -17,17 +17,20 @@ import { setAside } from "./set-aside.js";
 import { Snapshots } from "./snapshots.js";
 
 export interface EmbeddedOptions {
-  /** Created when it does not exist. Nothing else may be in it. */
+  /** Created when missing. The folder must hold nothing else. */
   readonly folder: string;
-  /** False for tests: no lock, so that claims compete as they do on a server. */
+  /** With false (for tests) the folder is not locked, so that claims compete as they do on a server. */
   readonly exclusive?: boolean;
   readonly files?: Files;
   readonly clock?: TabletClock;
-  /** Set by tests: a snapshot is due when the journals are larger than this, and than the last snapshot. */
+  /**
+   * Size of the journals from which a snapshot is due, provided they are also larger than the last snapshot. Set by
+   * tests.
+   */
   readonly journalsBytesMin?: number;
 }
 
-/** A tablet in a folder of one machine: a commit is a line of a journal, synced. */
+/** Opens a tablet in a folder of one machine. A commit is a synced line of a journal. */
 export function openEmbeddedStorage(options: EmbeddedOptions): TabletStorage {
   return new EmbeddedStorage(options);
 }
@@ -35,7 +38,7 @@ export function openEmbeddedStorage(options: EmbeddedOptions): TabletStorage {
 class EmbeddedStorage implements TabletStorage {
   readonly #options: EmbeddedOptions;
   readonly #folder: JournalFolder;
-  /** Commits and what begins a journal. */
+  /** Serializes commits and the beginning of journals. */
   readonly #turns = new OneAtATime();
   #lock: FolderLock | undefined;
   #journal: Journal | undefined;
@@ -43,7 +46,7 @@ class EmbeddedStorage implements TabletStorage {
   #check: AbortController | undefined;
   #onTrouble: (trouble: string | undefined) => void = () => {};
   #isLoaded = false;
-  /** Undefined where nobody lends the documents: during a restore. */
+  /** Undefined during a restore, because no tablet then lends its documents. */
   #snapshots: Snapshots | undefined;
 
   constructor(options: EmbeddedOptions) {
@@ -79,7 +82,7 @@ class EmbeddedStorage implements TabletStorage {
     return { tabletId, incarnation, parentIncarnations, generation };
   }
 
-  /** Sets the folder aside and resolves with a number that none of its generations exceeds. */
+  /** Renames the folder, and resolves with a number that is no lower than any of its generations. */
   async #setAside(): Promise<number> {
     const { folder } = this.#options;
     await this.#folder.lines.files.makeFolder(folder);
@@ -92,7 +95,8 @@ class EmbeddedStorage implements TabletStorage {
   async load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
     const journal = this.#claimed();
     const sizes = await loadJournals(this.#folder, journal, onDocument).catch(async (error: unknown) => {
-      // Each start of a store that does not load would leave one. Nobody else can have named it under the lock.
+      // Each start of a store that fails to load would leave a journal. Under the lock no other journal can refer to
+      // it.
       if (this.#lock !== undefined) await this.#folder.removeUnused(journal).catch(() => {});
       throw this.#openError(error);
     });
@@ -126,14 +130,15 @@ class EmbeddedStorage implements TabletStorage {
       if (rows.length === 0) return;
       const line = lineOf(rows);
       await journal.file.append(line);
-      // A claim that was made meanwhile may have read the journal before this line was in it.
+      // A concurrent claim may have read the journal before this line was in it.
       await this.#folder.refuseFenced(journal);
       this.#snapshots?.onCommit(line.length);
     });
   }
 
   renew(): Promise<void> {
-    // In turn, because a journal that this process begins looks like another one's claim until it is the own.
+    // Serialized, because a journal that this process is beginning looks like another process's claim until it is
+    // registered as its own.
     return this.#turns.run(async () => {
       const journal = this.#claimed();
       await this.#folder.refuseFenced(journal);
@@ -166,7 +171,7 @@ class EmbeddedStorage implements TabletStorage {
       const journal = this.#journal;
       this.#journal = undefined;
       if (journal === undefined) return;
-      // A journal without a noted end is one of a crash, which is whole all the same.
+      // A journal without an end file is taken for that of a crash, and is read completely all the same.
       if (this.#isLoaded) await this.#folder.noteEnd(journal).catch(() => {});
       await journal.file.close().catch(() => {});
     });
@@ -188,7 +193,7 @@ class EmbeddedStorage implements TabletStorage {
     });
   }
 
-  /** Throws InvalidStateError when what is appended would be found by nobody. */
+  /** Throws InvalidStateError when the journal was deleted or replaced, because appends would be lost. */
   async #refuseReplaced({ number, file }: Journal): Promise<void> {
     const path = this.#folder.path("journal", number);
     const [own, found] = await Promise.all([file.handle.stat(), this.#inodeAt(path)]);
@@ -226,7 +231,7 @@ class EmbeddedStorage implements TabletStorage {
     this.#lock = undefined;
   }
 
-  /** Describes what the operating system refused. */
+  /** Describes an error of the operating system. */
   #openError(error: unknown): unknown {
     const { folder } = this.#options;
     if (!(error instanceof Error) || !("code" in error)) return error;

@@ -8,14 +8,14 @@ import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 /** The name of the file. */
 export const RECORDS = "records";
 const FORMAT = "diskmesh event log 3";
-/** The file is written anew when more than this, and more than half of the file, is of removed records. */
+/** The file is rewritten when removed records take more than this and more than half of it. */
 const REMOVED_BYTES_MIN = 4 * 2 ** 20;
 const PIECE_BYTES = 2 ** 18;
 
-/** A record; null: removed. */
+/** A record; null marks its removal. */
 type Row = readonly [key: string, text: string | null];
 
-/** The line of a record. */
+/** Position of a record's line. */
 interface Place {
   readonly at: number;
   readonly sizeBytes: number;
@@ -28,7 +28,7 @@ interface Opened {
   removedBytes: number;
 }
 
-/** The records of an event log: a file with a line for each row. Keys are in memory, texts are read when asked for. */
+/** The records of an event log: a file with a line for each row. Keys are kept in memory; texts are read on demand. */
 export class EventRecords {
   #removedBytesMin = REMOVED_BYTES_MIN;
 
@@ -42,7 +42,6 @@ export class EventRecords {
     return new EventRecords(lines, folder, await openFile(lines, join(folder, RECORDS)));
   }
 
-  /** Makes an empty file. */
   static async create(lines: LineFiles, folder: string): Promise<void> {
     await lines.replace(folder, RECORDS, pieces());
   }
@@ -74,7 +73,7 @@ export class EventRecords {
     await this.opened.reader.close();
   }
 
-  /** Writes the file anew when that is worth it; a failure leaves it as it is. */
+  /** Rewrites the file when enough of it is removed records; a failure leaves it unchanged. */
   async shrink(): Promise<void> {
     const { file, removedBytes } = this.opened;
     if (removedBytes < Math.max(this.#removedBytesMin, file.sizeBytes / 2)) return;
@@ -101,7 +100,7 @@ export class EventRecords {
     return (JSON.parse(json.toString()) as Row)[1] as string;
   }
 
-  /** The lines of all records in the order of the file, which is read in pieces. */
+  /** Yields the lines of all records in file order; the file is read in pieces. */
   async *#keptLines(): AsyncGenerator<Buffer> {
     const { file, places } = this.opened;
     const kept = Array.from(places.entries(), ([, place]) => place).sort((a, b) => a.at - b.at);

@@ -1,26 +1,26 @@
 import { join } from "node:path";
 import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 
-/** A file of a stream takes no more appends beyond this size. */
+/** Size from which a file of a stream takes no more appends. */
 const FILE_BYTES = 2 ** 20;
-/** A large append becomes several lines of the file, each durable before the next. */
+/** Maximum size of a line. A larger append becomes several lines, each durable before the next. */
 const APPEND_BYTES = 4 * 2 ** 20;
 const INDEX_DIGITS = 15;
 const FILE_NAME = /^stream\.(.+)\.([0-9]{15})$/;
 
-/** Where a file of a stream begins: its name says the stream, and the index of its first entry. */
+/** First entry of a stream's file; the file name contains the stream and the index of that entry. */
 export interface StreamFile {
   readonly stream: string;
   readonly first: number;
 }
 
-/** Characters of stream names that file names cannot contain have a replacement of one character each. */
+/** Characters of stream names that are not allowed in file names are replaced one to one. */
 function streamFileName({ stream, first }: StreamFile): string {
   const name = stream.replaceAll("/", "+").replaceAll(":", ",");
   return `stream.${name}.${String(first).padStart(INDEX_DIGITS, "0")}`;
 }
 
-/** Undefined for the name of another file. */
+/** Parses a file name; undefined for any other file. */
 export function streamFileOf(fileName: string): StreamFile | undefined {
   const [, name, first] = FILE_NAME.exec(fileName) ?? [];
   if (name === undefined) return undefined;
@@ -28,15 +28,15 @@ export function streamFileOf(fileName: string): StreamFile | undefined {
 }
 
 /**
- * A stream of an event log: files of lines, each line a JSON array of the entries of one append, so that a crash tears
- * nothing but the last append. Calls take turns. Indexes of files are ascending; an entry counts in the last file that may
- * have it, because a crash during a trim leaves it in two.
+ * A stream of an event log: files of lines, each line a JSON array of the entries of one append, so that a crash can
+ * tear only the last append. Calls must not overlap. Files have ascending indexes; an entry in two files counts in the
+ * last one, because a crash during a trim leaves it in both.
  */
 export class EventStream {
   readonly #lines: LineFiles;
   readonly #folder: string;
   readonly #name: string;
-  /** The indexes of the first entries of its files, ascending. */
+  /** Indexes of the first entries of its files, ascending. */
   readonly #firsts: number[];
   #last: { readonly file: LineFile; next: number } | undefined;
 
@@ -86,7 +86,10 @@ export class EventStream {
     return { lines, next };
   }
 
-  /** Removes whole files, then writes the first one anew without the entries below the index. The last entry stays. */
+  /**
+   * Removes whole files, then rewrites the first remaining one without the entries below the index. Keeps the last
+   * entry.
+   */
   async trim(below: number): Promise<void> {
     const { next } = await this.bounds();
     const to = Math.min(below, next - 1);
@@ -108,7 +111,7 @@ export class EventStream {
     await this.#lines.files.remove(this.#path(first));
   }
 
-  /** From the last file back, so that what a crash leaves half dropped has no gap. */
+  /** Removes files from the last one back, so that a crash leaves no gap. */
   async drop(): Promise<void> {
     await this.close();
     for (let first = this.#firsts.at(-1); first !== undefined; first = this.#firsts.at(-1)) {
@@ -141,7 +144,7 @@ export class EventStream {
     return this.#last;
   }
 
-  /** Counts the entries of the last file, once. */
+  /** Opens the last file, and counts its entries the first time. */
   async #open(): Promise<{ readonly file: LineFile; next: number }> {
     if (this.#last !== undefined) return this.#last;
     const first = this.#firsts.at(-1) as number;

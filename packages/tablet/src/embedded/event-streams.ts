@@ -2,7 +2,7 @@ import { OneAtATime } from "../one-at-a-time.js";
 import { EventStream, streamFileOf } from "./event-stream.js";
 import type { LineFiles } from "./line-file.js";
 
-/** Streams that stay open for the next append; of all others the names of the files are kept. */
+/** Limit of streams kept open for the next append; of the others only the file names are kept. */
 const OPEN_MAX = 64;
 
 interface Opened {
@@ -11,12 +11,12 @@ interface Opened {
   users: number;
 }
 
-/** The streams of an event log, each opened when it is used. */
+/** The streams of an event log, opened on demand. */
 export class EventStreams {
   readonly #lines: LineFiles;
   readonly #folder: string;
   readonly #firsts = new Map<string, readonly number[]>();
-  /** The one that was used last comes last. */
+  /** Open streams, least recently used first. */
   readonly #opened = new Map<string, Opened>();
 
   constructor(lines: LineFiles, folder: string) {
@@ -27,7 +27,7 @@ export class EventStreams {
       this.#firsts.set(stream, [...(this.#firsts.get(stream) ?? []), first]);
   }
 
-  /** Runs work on a stream, after that which was given for it before. */
+  /** Runs work on a stream after all earlier work on it. */
   async use<T>(name: string, work: (stream: EventStream) => Promise<T>): Promise<T> {
     const opened = this.#opened.get(name) ?? {
       stream: new EventStream(this.#lines, this.#folder, name, this.#firsts.get(name) ?? []),
@@ -48,7 +48,7 @@ export class EventStreams {
     }
   }
 
-  /** Waits for the work that was given. */
+  /** Waits for all work, then closes the streams. */
   async close(): Promise<void> {
     await Promise.all(Array.from(this.#opened.values(), ({ turns }) => turns.run(async () => {})));
     await this.#closeUnused(0);

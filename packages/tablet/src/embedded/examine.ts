@@ -16,8 +16,9 @@ const LEFT_OUT = "what is behind it is left out";
 type Documents = Map<string, Map<string, Versioned>>;
 
 /**
- * Reads a tablet's folder without changing it. A damaged snapshot counts up to the damage, and journals up to the first
- * damage in any of them: an earlier whole commit. Rejects with UnavailableError while a process uses the folder.
+ * Reads a tablet's folder without changing it. Takes a damaged snapshot up to the damage, and journals up to the first
+ * damage in any of them, so the result is an earlier whole commit. Rejects with UnavailableError while a process uses
+ * the folder.
  */
 export async function examineEmbedded(folder: string, schema: Schema): Promise<Examined> {
   if (!existsSync(folder)) throw new InvalidStateError(`${folder} holds no tablet: it does not exist`);
@@ -63,7 +64,10 @@ async function examine(folder: JournalFolder, found: Examination): Promise<Exami
   };
 }
 
-/** The journals from the snapshot's on, with the bytes that count of each: those that the next one, or its end, names. */
+/**
+ * Returns the journals since the snapshot, with the number of valid bytes of each as named by the next journal or its
+ * end file.
+ */
 async function chainOf(folder: JournalFolder, snapshot = 0): Promise<{ number: number; end: number | undefined }[]> {
   const chain: { number: number; end: number | undefined }[] = [];
   for (const number of folder.numbers("journal").filter((each) => each >= snapshot)) {

@@ -26,7 +26,7 @@ describe("the files of an embedded store in use", () => {
 
   beforeEach(async () => {
     [folder, clock, found] = [temporaryFolder(), new ManualClock(), []];
-    // A snapshot, the journal behind it, and one of the process that runs.
+    // Makes a snapshot, the journal after it, and the journal of the running process.
     await open(SMALL_BYTES);
     for (let n = 0; n < 40; n++) await put(n);
     await eventually(() => expect(files("snapshot")).to.have.length(1));
@@ -47,7 +47,7 @@ describe("the files of an embedded store in use", () => {
     (tablet as Tablet<typeof schema>).transact(({ hosts }) => {
       hosts.put({ id: `h${n % 7}`, n, text: "x".repeat(100) });
     });
-  /** Lets an hour pass, and waits for the end of the check. */
+  /** Advances an hour and waits for the end of the check. */
   async function check(): Promise<void> {
     await clock.advance(HOUR_MS);
     await eventually(() => expect(clock.sleepers).to.equal(1));
@@ -69,7 +69,7 @@ describe("the files of an embedded store in use", () => {
     ["a snapshot that was deleted", () => pathOf("snapshot", -1), rmSync, /journal\.\d+ is missing/],
   ];
   for (const [what, which, damage, message] of damages)
-    it(`are checked each hour, and replaced from memory: ${what}`, async () => {
+    it(`are checked hourly, and replaced from memory when damaged: ${what}`, async () => {
       await check();
       expect(found).to.deep.equal([]);
       const expected = await documents();
@@ -92,7 +92,7 @@ describe("the files of an embedded store in use", () => {
     expect(found).to.deep.equal([]);
   });
 
-  it("do not grow in number by starts that the store refuses", async () => {
+  it("do not accumulate over starts that the store refuses", async () => {
     await tablet?.close();
     flip(pathOf("snapshot", -1));
     const before = readdirSync(folder).sort();

@@ -1,22 +1,23 @@
 import { readdirSync } from "node:fs";
 import * as nodeFiles from "node:fs/promises";
 
-/** The file system calls of the embedded store. Tests pass a file system whose power they cut. */
+/** File system calls of the embedded store. Tests pass a simulated file system that loses power. */
 export interface Files {
-  /** `ax` creates the file and fails with EEXIST where it exists, `a` creates it where it is missing, `w` also empties it. */
+  /** `ax` creates the file and fails with EEXIST when it exists; `a` creates it when missing; `w` also empties it. */
   open(path: string, flags: "r" | "a" | "ax" | "w"): Promise<OpenFile>;
-  /** The names in a folder. Synchronous, because a commit asks twice and the answer is cached by the kernel. */
+  /**
+   * Returns the names in a folder. Synchronous, because each commit calls it twice and the kernel caches the answer.
+   */
   list(folder: string): string[];
   makeFolder(folder: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** Removes a file; one that is missing is no error. */
+  /** Removes a file; a missing file is no error. */
   remove(path: string): Promise<void>;
-  /** Makes what was created, renamed and removed in a folder durable. */
+  /** Makes creations, renames and removals in a folder durable. */
   syncFolder(folder: string): Promise<void>;
   freeBytes(folder: string): Promise<number>;
 }
 
-/** An open file, as Node's FileHandle. */
 export interface OpenFile {
   stat(): Promise<{ readonly size: number; readonly ino: number }>;
   read(buffer: Buffer, offset: number, length: number, position: number): Promise<{ readonly bytesRead: number }>;
@@ -30,7 +31,6 @@ export interface OpenFile {
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 
-/** The file system of the operating system. */
 export const systemFiles: Files = {
   open: (path, flags) => nodeFiles.open(path, flags, FILE_MODE),
   list: (folder) => readdirSync(folder),

@@ -1,6 +1,6 @@
 /**
- * A process for tests, whose disk or files have little room: commits until that fails, deletes the file that is named
- * second, if any, and commits one small thing more.
+ * A process for tests with a full disk or a file size limit: commits until that fails, deletes the file named by the
+ * second argument, if any, and makes one more small commit.
  */
 import { rmSync } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
@@ -23,7 +23,7 @@ const commitMessage = await messageOfFirstFailure(async () => {
   ]);
   committed++;
 });
-// More than a file of a stream takes, so that a limit on the size of files is reached, too.
+// Larger than a file of a stream, so that a limit on file sizes is reached as well.
 const appendMessage = await messageOfFirstFailure(() => log.append("task-1", Array(15).fill("x".repeat(200_000))));
 if (filler !== undefined) rmSync(filler);
 await storage.commit([{ table: "hosts", key: "small", document: { i: committed } }]);

@@ -27,13 +27,13 @@ describe("A full disk and the embedded store", () => {
         await rm(join((disk as SmallDisk).folder, name), { recursive: true });
     });
 
-    it("fails what has no room by naming it, keeps all else, and goes on once there is room", async () => {
+    it("fails a commit without room by name, keeps everything else, and continues once there is room", async () => {
       (disk as SmallDisk).fill(3 * 1024 * 1024);
       await checkFilling(spawn(process.execPath, [FILL, folder, join((disk as SmallDisk).folder, "filler")]), folder);
     });
 
     for (const what of ["nothing", "a tablet"])
-      it(`is named on opening a folder that holds ${what}, and leaves nothing there`, async function () {
+      it(`is reported on opening a folder that holds ${what}, and leaves nothing there`, async function () {
         leaveToVerify(this);
         let full = 0;
         let served = 0;
@@ -61,7 +61,7 @@ describe("A full disk and the embedded store", () => {
       });
   });
 
-  it("says so when a limit on the size of files is reached", async () => {
+  it("is reported when a file size limit is reached", async () => {
     const folder = join(temporaryFolder(), "registry");
     const limited = `trap '' XFSZ; ulimit -f 4000; exec "$0" "$@"`;
     await checkFilling(
@@ -92,7 +92,7 @@ async function checkFilling(child: ChildProcess, folder: string, reason = "is fu
   expect(contents.size).to.equal(2 + committed);
 }
 
-/** What the process that opens the tablet in the folder says. Throws when a signal ended it. */
+/** Returns the output of a process that opens the tablet in the folder. Throws when a signal ended it. */
 async function open(folder: string): Promise<string> {
   const { code, output, errors } = await outputOf(spawn(process.execPath, [OPEN, folder]));
   if (code === null || code > 1) throw new Error(`ended with ${code}: ${errors}`);

@@ -5,7 +5,7 @@ import type { Claim, Leader } from "../storage.js";
 import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 import { MARK, markFolder } from "./mark.js";
 
-/** The format of the first release's folders, which LMDB wrote, was 1, later 2. */
+/** Folders of the first release, written with LMDB, have format 1 or 2. */
 const FORMAT = 3;
 const FORMAT_TEXT = /^diskmesh tablet ([0-9]{1,9})$/;
 const NUMBER_DIGITS = 16;
@@ -13,9 +13,9 @@ const FILE_NAME = /^(journal|snapshot|end)\.([0-9]{16})$/;
 
 type Kind = "journal" | "snapshot" | "end";
 
-/** A claim as the head of a journal holds it. */
+/** A claim as stored in the head of a journal. */
 export interface StoredClaim extends Claim, Leader {
-  /** A restore began with this claim and has not ended. */
+  /** Set while a restore that began with this claim is unfinished. */
   readonly isRestore?: true | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface StoredClaim extends Claim, Leader {
 interface Head {
   readonly format: string;
   readonly claim: StoredClaim;
-  /** The journal before this one, and how many of its bytes count. Absent in a tablet's first journal. */
+  /** Number of the previous journal, and its count of valid bytes. Absent in a tablet's first journal. */
   readonly previous?: number | undefined;
   readonly end?: number | undefined;
 }
@@ -36,8 +36,8 @@ export interface Journal {
 }
 
 /**
- * The files of a tablet in a folder. `journal.N` is a head and a line for each commit. `snapshot.N` holds all documents of
- * before `journal.N`. `end.N` is the length of a journal that was closed.
+ * The files of a tablet in a folder. `journal.N` has a head and a line per commit. `snapshot.N` holds all documents
+ * from before `journal.N`. `end.N` holds the length of a closed journal.
  */
 export class JournalFolder {
   constructor(
@@ -49,7 +49,7 @@ export class JournalFolder {
     return join(this.folder, nameOf(kind, number));
   }
 
-  /** The numbers of all files of a kind, ascending. */
+  /** Returns the numbers of all files of a kind, ascending. */
   numbers(kind: Kind): number[] {
     const numbers: number[] = [];
     for (const name of this.lines.files.list(this.folder)) {
@@ -59,7 +59,7 @@ export class JournalFolder {
     return numbers.sort((a, b) => a - b);
   }
 
-  /** Throws FencedError when a later journal exists: its maker has claimed the tablet. */
+  /** Throws FencedError when a later journal exists, because its creator has claimed the tablet. */
   async refuseFenced({ number, claim }: Journal): Promise<void> {
     const own = nameOf("journal", number);
     if (!this.lines.files.list(this.folder).some((name) => name > own && name.startsWith("journal."))) return;
@@ -71,8 +71,9 @@ export class JournalFolder {
   }
 
   /**
-   * Makes the next journal, whose number is at least `atLeast` and the generation of a claim. `claimAfter` gets the claim
-   * of the journal before and the number. `own` is the journal that this process has appended to until now.
+   * Creates the next journal. Its number is at least `atLeast` and at least its claim's generation. `claimAfter`
+   * receives the previous journal's claim and the new number. `own` is the journal that this process has appended to so
+   * far.
    */
   async begin(
     atLeast: number,
@@ -81,7 +82,7 @@ export class JournalFolder {
   ): Promise<Journal> {
     const { number, file } = await this.#create(atLeast);
     try {
-      // Looked up after the creation, from which on no earlier claim is acknowledged.
+      // Read after the creation, because from then on no earlier claim is acknowledged.
       const last = own === undefined ? await this.#lastBefore(number) : await this.#ownBefore(number, own);
       const claim = claimAfter(last?.claim, number);
       const head: Head = { format: `diskmesh tablet ${FORMAT}`, claim, previous: last?.number, end: last?.end };
@@ -96,14 +97,14 @@ export class JournalFolder {
     }
   }
 
-  /** Removes a journal to which nothing was committed, unless it is a tablet's first: that one shows that there is a tablet. */
+  /** Removes a journal without commits, unless it is a tablet's first, which marks that a tablet exists. */
   async removeUnused({ number }: Journal): Promise<void> {
     if ((await this.headOf(number))?.previous === undefined) return;
     await this.lines.files.remove(this.path("journal", number));
     await this.lines.files.syncFolder(this.folder);
   }
 
-  /** The head of a journal; undefined where the journal has no whole line. */
+  /** Returns the head of a journal; undefined when the journal has no whole line. */
   async headOf(number: number, end?: number): Promise<Head | undefined> {
     const path = this.path("journal", number);
     let text: string | undefined;
@@ -120,12 +121,12 @@ export class JournalFolder {
     return head;
   }
 
-  /** Stores the length of a journal to which nothing will be added, so that a later cut differs from a crash. */
+  /** Stores the final length of a journal, so that a later truncation differs from a crash. */
   async noteEnd({ number, file }: Journal): Promise<void> {
     await this.lines.write(this.folder, nameOf("end", number), lineOf({ end: file.sizeBytes }));
   }
 
-  /** The length of a journal that was closed; undefined for others. */
+  /** Returns the length of a closed journal; undefined for others. */
   async notedEnd(number: number): Promise<number | undefined> {
     if (!this.numbers("end").includes(number)) return undefined;
     let noted: number | undefined;
@@ -135,12 +136,12 @@ export class JournalFolder {
     return noted;
   }
 
-  /** Makes `snapshot.N` of the pieces; resolves with its size. */
+  /** Writes `snapshot.N` from the pieces; resolves with its size. */
   writeSnapshot(number: number, pieces: AsyncIterable<Buffer>): Promise<number> {
     return this.lines.replace(this.folder, nameOf("snapshot", number), pieces);
   }
 
-  /** Removes what `snapshot.N` stands for, and drafts of snapshots. */
+  /** Removes the files that `snapshot.N` replaces, and drafts of snapshots. */
   async removeBelow(number: number): Promise<void> {
     for (const name of this.lines.files.list(this.folder)) {
       const [, , of = Number.POSITIVE_INFINITY] = FILE_NAME.exec(name) ?? [];
@@ -158,7 +159,10 @@ export class JournalFolder {
     }
   }
 
-  /** A head that a crash brings back would pin the end of the own journal: nothing may be added to that one then. */
+  /**
+   * Removes a journal that could not be begun. When the removal fails, a crash may bring its head back, which fixes the
+   * end of the own journal; the own journal then refuses appends.
+   */
   async #undoBegin(path: string, own: Journal | undefined): Promise<void> {
     try {
       await this.lines.files.remove(path);
@@ -173,7 +177,7 @@ export class JournalFolder {
     return { number: own.number, end: own.file.sizeBytes, claim: own.claim };
   }
 
-  /** A journal without a head is a claim that was not completed. */
+  /** Skips journals without a head, which are incomplete claims. */
   async #lastBefore(below: number): Promise<{ number: number; end: number; claim: StoredClaim } | undefined> {
     const ends = this.numbers("end");
     for (const number of this.numbers("journal").reverse()) {
@@ -193,7 +197,10 @@ export class JournalFolder {
     return undefined;
   }
 
-  /** Durable on return: a crash of the process alone leaves lines that were written and never synced. */
+  /**
+   * Returns the end of a journal after making it durable, because the crash of a process leaves lines that were written
+   * but never synced.
+   */
   async #endOf(number: number): Promise<number> {
     const noted = await this.notedEnd(number);
     const end = await this.lines.read(this.path("journal", number), () => {}, noted);

@@ -3,19 +3,22 @@ import { crc32 } from "node:zlib";
 import { type DomainError, diskFullError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Files, OpenFile } from "./files.js";
 
-/** 8 hexadecimal digits and a space stand before each JSON text. */
+/** Each JSON text is preceded by 8 hexadecimal digits and a space. */
 const CHECKSUM_BYTES = 9;
 const NEWLINE = 10;
-/** Reading yields to the event loop after so many bytes. */
+/** Reading yields to the event loop after this many bytes. */
 const PIECE_BYTES = 2 ** 20;
 
 /**
- * Called with the JSON text of a line, which is valid during the call, the byte at which the line begins, and its size.
- * False ends the reading.
+ * Called with the JSON text of a line, valid only during the call, the byte at which the line begins, and its size.
+ * Returning false ends the reading.
  */
 export type OnLine = (json: Buffer, at: number, sizeBytes: number) => unknown;
 
-/** A line: the CRC-32 of a JSON text, a space, the text, a newline. `cut -c10- FILE | jq .` reads a file of them. */
+/**
+ * Encodes a line: the CRC-32 of a JSON text, a space, the text, a newline. `cut -c10- FILE | jq .` reads a file of
+ * lines.
+ */
 export function lineOf(value: unknown): Buffer {
   const text = JSON.stringify(value);
   const line = Buffer.allocUnsafe(CHECKSUM_BYTES + Buffer.byteLength(text) + 1);
@@ -31,7 +34,7 @@ function checksumOf(json: Buffer): string {
 
 /** The files of lines in one folder. */
 export class LineFiles {
-  /** `what` the folder holds and the `cure` of damage are for messages. */
+  /** `what` (the folder's content) and `cure` (of damage) are used in messages. */
   constructor(
     readonly files: Files,
     readonly what: "tablet" | "event log",
@@ -42,7 +45,7 @@ export class LineFiles {
     return this.files.open(path, flags).then((file) => new LineFile(this.what, path, file, 0));
   }
 
-  /** Opens a file to append to it. Its whole lines are durable then, and what lies behind them is removed. */
+  /** Opens a file for appending. Makes its whole lines durable and removes everything behind them. */
   async reopen(path: string, sizeBytes: number): Promise<LineFile> {
     const file = await this.files.open(path, "a");
     try {
@@ -56,7 +59,7 @@ export class LineFiles {
     }
   }
 
-  /** Makes a small file of these bytes, durably; nothing of it stays when that fails. */
+  /** Writes a small file durably; removes it when that fails. */
   async write(folder: string, name: string, bytes: Buffer): Promise<void> {
     const file = await this.create(join(folder, name), "w");
     try {
@@ -70,7 +73,10 @@ export class LineFiles {
     }
   }
 
-  /** Makes a file whose bytes come in pieces, or replaces it; after a crash it is the former one or whole. */
+  /**
+   * Creates or replaces a file from pieces, atomically: after a crash either the former file or the whole new one is
+   * there.
+   */
   async replace(folder: string, name: string, pieces: AsyncIterable<Buffer>): Promise<number> {
     const draft = await this.create(join(folder, `${name}.draft`), "w");
     try {
@@ -86,9 +92,9 @@ export class LineFiles {
   }
 
   /**
-   * Calls back with each line up to the byte `end`; resolves with the byte at which the whole lines end. Without an `end`
-   * the last line may be torn, as a crash leaves it: its newline is missing, or it contains NUL bytes, because sectors that
-   * were never written read as zeros and JSON contains none. InvalidStateError for all other damage.
+   * Calls back with each line up to the byte `end`; resolves with the byte at which the whole lines end. Without `end`
+   * the last line may be torn by a crash: its newline is missing, or it contains NUL bytes, because unwritten sectors
+   * read as zeros and JSON contains none. Throws InvalidStateError for all other damage.
    */
   async read(path: string, onLine: OnLine, end?: number): Promise<number> {
     const file = await this.#openToRead(path);
@@ -101,7 +107,7 @@ export class LineFiles {
     }
   }
 
-  /** The JSON text of a line without its newline; throws InvalidStateError where the checksum is another one. */
+  /** Returns the JSON text of a line without its newline. Throws InvalidStateError when the checksum does not match. */
   jsonOf(path: string, at: number, line: Buffer): Buffer {
     const json = line.subarray(CHECKSUM_BYTES);
     if (line.toString("latin1", 0, CHECKSUM_BYTES) === checksumOf(json)) return json;
@@ -115,7 +121,7 @@ export class LineFiles {
     { size, end }: { readonly size: number; readonly end: number | undefined },
   ): Promise<number> {
     const limit = end ?? size;
-    // Used anew for each piece; it doubles for a line that is longer.
+    // Reused for each piece; doubled for a longer line.
     let buffer = Buffer.allocUnsafe(PIECE_BYTES);
     let at = 0;
     let filled = 0;
@@ -154,7 +160,7 @@ export class LineFiles {
   }
 }
 
-/** A file that grows by lines. Nothing of a failed append stays. */
+/** A file that grows by lines. A failed append is removed. */
 export class LineFile {
   #broken: Error | undefined;
 
@@ -165,7 +171,10 @@ export class LineFile {
     public sizeBytes: number,
   ) {}
 
-  /** Resolves with the byte at which the lines begin, once they are durable; with `sync: false` without waiting for that. */
+  /**
+   * Resolves with the byte at which the appended lines begin, once they are durable; with `sync: false`, without
+   * waiting for that.
+   */
   async append(lines: Buffer, { sync = true } = {}): Promise<number> {
     if (this.#broken !== undefined) throw this.#broken;
     try {
@@ -177,7 +186,7 @@ export class LineFile {
     try {
       if (sync) await this.handle.datasync();
     } catch (error) {
-      // The kernel forgets pages that it failed to write: only a new open finds out what is on the disk.
+      // The kernel drops pages that it failed to write, so only a new open can show the content of the disk.
       this.#broken = this.#writeError(error, "unknown");
       await this.#cutBack();
       throw this.#broken;
@@ -187,7 +196,7 @@ export class LineFile {
     return at;
   }
 
-  /** Every later append fails for this reason. */
+  /** Makes every later append fail with this cause. */
   refuseAppends(cause: unknown): void {
     this.#broken ??= this.#writeError(cause, "not_done");
   }
@@ -196,7 +205,7 @@ export class LineFile {
     return this.handle.close();
   }
 
-  /** Synced, so that after a power cut no remains of this append lie below the next one's bytes. */
+  /** Synced, so that a power cut leaves no rest of this append below the bytes of the next one. */
   async #cutBack(): Promise<void> {
     try {
       await this.handle.truncate(this.sizeBytes);

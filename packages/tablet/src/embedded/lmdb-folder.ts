@@ -1,6 +1,6 @@
 import { InvalidStateError } from "@diskmesh/domain";
 
-/** Throws InvalidStateError for a folder in which an earlier release kept a tablet or an event log with LMDB. */
+/** Throws InvalidStateError for a folder in which an earlier release stored a tablet or an event log with LMDB. */
 export function refuseLmdbFolder(folder: string, names: readonly string[], what: "tablet" | "event log"): void {
   if (!names.includes("data.mdb")) return;
   const cure =

@@ -5,10 +5,10 @@ import type { Journal, JournalFolder } from "./journal-folder.js";
 
 const OPENING_BRACE = 0x7b;
 
-/** A document of a snapshot, or what a commit made of one; null: deleted. */
+/** A document of a snapshot or after a commit; null means deleted. */
 export type Row = readonly [table: string, key: string, version: number, document: object | null];
 
-/** How much there is to read at a start. */
+/** Amount of data that a start reads. */
 export interface StoredSizes {
   readonly journals: number;
   readonly journalsBytes: number;
@@ -21,8 +21,8 @@ interface Part {
 }
 
 /**
- * Calls back with each document of the snapshot and of the journals up to `last`. Documents that the journals changed are
- * held until the snapshot has been read, all others are passed on at once.
+ * Calls back with each document of the snapshot and of the journals up to `last`. Holds documents that the journals
+ * changed until the snapshot has been read, and passes on all others at once.
  */
 export async function loadJournals(folder: JournalFolder, last: Journal, onDocument: OnDocument): Promise<StoredSizes> {
   const snapshot = folder.numbers("snapshot").at(-1);
@@ -48,7 +48,7 @@ export async function loadJournals(folder: JournalFolder, last: Journal, onDocum
   return { journals: parts.length, journalsBytes, snapshotBytes };
 }
 
-/** Reads what `loadJournals` reads; rejects with InvalidStateError for damage. */
+/** Reads the same files as `loadJournals`; rejects with InvalidStateError for damage. */
 export async function verifyJournals(folder: JournalFolder, last: Journal): Promise<void> {
   const snapshot = folder.numbers("snapshot").at(-1);
   const parts = await journalsSince(folder, snapshot, { number: last.number, end: last.file.sizeBytes });
@@ -56,7 +56,7 @@ export async function verifyJournals(folder: JournalFolder, last: Journal): Prom
   await readSnapshot(folder, snapshot, () => {});
 }
 
-/** The journals from the snapshot's own to `last`, oldest first, as their heads name each other. */
+/** Returns the journals since the snapshot up to `last`, oldest first, by following their heads. */
 async function journalsSince(folder: JournalFolder, snapshot: number | undefined, last: Part): Promise<Part[]> {
   const parts = [last];
   for (let part = last; part.number !== snapshot; ) {
@@ -72,7 +72,9 @@ async function journalsSince(folder: JournalFolder, snapshot: number | undefined
   return parts;
 }
 
-/** Calls back with the JSON text of each document; resolves with the size. The last line counts the documents. */
+/**
+ * Calls back with the JSON text of each document; resolves with the size. The last line holds the number of documents.
+ */
 async function readSnapshot(
   folder: JournalFolder,
   number: number | undefined,

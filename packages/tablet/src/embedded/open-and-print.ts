@@ -1,4 +1,7 @@
-/** A process for tests: leads the tablet in a folder and says "serves" and how many documents, or ends with what kept it from that. */
+/**
+ * A process for tests: leads the tablet in a folder and prints "serves" with the number of documents, or the error that
+ * prevented it.
+ */
 import { openEmbeddedStorage } from "./embedded-storage.js";
 
 const storage = openEmbeddedStorage({ folder: process.argv[2] as string });

@@ -17,8 +17,8 @@ const LIVES = 8;
 
 type Contents = Record<string, unknown>;
 
-describe("a power cut, or the death of the process alone,", () => {
-  it("leaves each acknowledged commit, and of the one under way all or nothing, in every life of a folder", async () => {
+describe("a power cut or process crash", () => {
+  it("preserves each acknowledged commit, and the one under way completely or not at all, in every life of a folder", async () => {
     for (let seed = 1; seed <= SEEDS; seed++) {
       const random = randomOf(seed);
       let files = new PowerCutFiles();
@@ -49,7 +49,7 @@ describe("a power cut, or the death of the process alone,", () => {
     }
   });
 
-  it("leaves whole transactions of a tablet that lends its documents to snapshots while callers go on", async () => {
+  it("preserves whole transactions of a tablet that lends its documents to snapshots while callers go on", async () => {
     for (let seed = 1; seed <= 8; seed++) {
       const random = randomOf(seed);
       let files = new PowerCutFiles();
@@ -69,7 +69,7 @@ describe("a power cut, or the death of the process alone,", () => {
     }
   });
 
-  it("leaves each acknowledged append and record of an event log", async () => {
+  it("preserves each acknowledged append and record of an event log", async () => {
     for (let seed = 1; seed <= SEEDS; seed++) {
       const random = randomOf(seed);
       let files = new PowerCutFiles();
@@ -115,7 +115,7 @@ describe("a disk of the embedded store", () => {
     return storage;
   }
 
-  it("that is full -> the commit is not done, nothing of it stays, and commits go on once there is room", async () => {
+  it("that is full fails the commit without a trace, and commits continue once there is room", async () => {
     const files = new PowerCutFiles();
     const storage = await open(files);
     await storage.commit([put("a", "first")]);
@@ -134,7 +134,7 @@ describe("a disk of the embedded store", () => {
     expect(await loadedFrom(next)).to.deep.equal({ "hosts/a": { text: "first" }, "hosts/b": { text: "after 300" } });
   });
 
-  it("that fails a sync -> the outcome is unknown, and the file is not used again", async () => {
+  it("that fails a sync makes the outcome unknown, and the file is not used again", async () => {
     const files = new PowerCutFiles();
     const storage = await open(files);
     files.failNextSync = true;
@@ -146,7 +146,7 @@ describe("a disk of the embedded store", () => {
   });
 
   for (const failures of [1, 2])
-    it(`that fails ${failures} syncs of the folder for a new journal -> no acknowledged commit is lost in a power cut`, async () => {
+    it(`that fails ${failures} syncs of the folder for a new journal loses no acknowledged commit in a power cut`, async () => {
       for (let seed = 1; seed <= 10; seed++) {
         const files = new PowerCutFiles();
         const storage = await open(files);
@@ -164,7 +164,7 @@ describe("a disk of the embedded store", () => {
       }
     });
 
-  it("without room for a snapshot -> the leader says so, commits go on, and says when it is over", async () => {
+  it("without room for a snapshot is reported by the leader, also when it is over, and commits go on", async () => {
     const files = new PowerCutFiles();
     const clock = new ManualClock();
     const troubles: (string | undefined)[] = [];
@@ -200,7 +200,7 @@ function openTablet(files: PowerCutFiles): Promise<Tablet<typeof schema>> {
   return Tablet.open({ name: "registry", schema, storage, address: "" });
 }
 
-/** The same number in two documents, one of its own, and one less of those before. */
+/** Writes the same number to two documents and to one named after it, and deletes the oldest of the latter. */
 function countUp({ numbers }: Transaction<typeof schema>): number {
   const n = (numbers.get("first")?.n ?? 0) + 1;
   for (const id of ["first", `${n}`, "last"]) numbers.put({ id, n, text: "x".repeat(n % 300) });
@@ -208,7 +208,7 @@ function countUp({ numbers }: Transaction<typeof schema>): number {
   return n;
 }
 
-/** Returns the number that all documents are of. */
+/** Checks that all documents belong to the same commit, and returns its number. */
 function expectOneMoment(documents: readonly Counted[]): number {
   const n = documents.find(({ id }) => id === "first")?.n ?? 0;
   const expected = Array.from({ length: Math.min(n, KEPT) }, (_, back) => `${n - back}`);
@@ -224,7 +224,10 @@ async function loadedFrom(storage: TrackedStorage): Promise<Contents> {
   return contents;
 }
 
-/** Changes the contents as its result does. Each commit changes host a, so that commits can be told apart. */
+/**
+ * Returns a random commit and applies its result to the contents. Each commit changes host a, so that commits can be
+ * told apart.
+ */
 function randomCommit(random: () => number, contents: Contents, id: string) {
   const change = (table: string, key: string, document: object | null) => {
     if (document === null) delete contents[`${table}/${key}`];
@@ -237,7 +240,7 @@ function randomCommit(random: () => number, contents: Contents, id: string) {
   return changes;
 }
 
-/** Resolves with the first index. An append that was under way may be there, too, and counts from now on. */
+/** Resolves with the first index. An append that was under way may be present; it counts from then on. */
 async function expectKept(
   log: EventLog,
   acknowledged: string[],

@@ -2,8 +2,7 @@ import { existsSync, readdirSync, renameSync } from "node:fs";
 import { FolderLock } from "@diskmesh/file-lock";
 
 /**
- * Gives a folder that is not empty another name, so that nothing of it is lost by a mistake. Throws UnavailableError
- * while a process uses it.
+ * Renames a folder that is not empty, so that a mistake loses nothing. Throws UnavailableError while a process uses it.
  */
 export async function setAside(folder: string): Promise<void> {
   if (!existsSync(folder) || readdirSync(folder).length === 0) return;

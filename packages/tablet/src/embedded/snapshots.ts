@@ -6,9 +6,9 @@ import type { JournalFolder } from "./journal-folder.js";
 import { lineOf } from "./line-file.js";
 import type { StoredSizes } from "./load-journals.js";
 
-/** A start reads at most about twice the snapshot and this. */
+/** Minimum size of the journals for a snapshot. A start reads at most about twice the snapshot plus this. */
 const JOURNALS_BYTES_MIN = 16 * 2 ** 20;
-/** Each start makes a journal. */
+/** Limit of journals, because each start creates one. */
 const JOURNALS_MAX = 50;
 const RETRY_MS = 60_000;
 const PIECE_BYTES = 2 ** 18;
@@ -16,16 +16,15 @@ const PIECE_BYTES = 2 ** 18;
 export interface SnapshotOptions {
   readonly folder: JournalFolder;
   readonly clock: TabletClock;
-  /** Lends the tablet's documents. */
   readonly snapshot: Snapshot;
-  /** Begins the next journal, between two commits; resolves with its number. */
+  /** Begins the next journal between two commits; resolves with its number. */
   readonly beginJournal: () => Promise<number>;
   readonly onTrouble: (trouble: string | undefined) => void;
-  /** Set by tests. */
+  /** Overrides JOURNALS_BYTES_MIN in tests. */
   readonly journalsBytesMin?: number | undefined;
 }
 
-/** Makes a snapshot, while commits go on, when the journals since the last one have grown larger than it. */
+/** Makes a snapshot, concurrently with commits, when the journals since the last one have grown larger than it. */
 export class Snapshots {
   readonly #options: SnapshotOptions;
   #sizes: StoredSizes;
@@ -59,7 +58,7 @@ export class Snapshots {
     });
   }
 
-  /** Ends a snapshot that is under way. */
+  /** Aborts a running snapshot and waits for its end. */
   async end(): Promise<void> {
     this.#isEnded = true;
     await this.#running;
@@ -82,8 +81,8 @@ export class Snapshots {
   }
 
   /**
-   * The journal begins before the documents are lent, and they are lent once durable, so that every commit is in the
-   * snapshot or in the journals from its number on. Many are in both: a load takes what the journals say.
+   * The journal begins before the documents are lent, and documents are lent once durable, so every commit is in the
+   * snapshot or in the journals from its number on. Many are in both; a load then takes the journals' version.
    */
   async #write(): Promise<void> {
     const { folder, snapshot, beginJournal } = this.#options;
@@ -100,7 +99,7 @@ export class Snapshots {
     await folder.removeBelow(number);
   }
 
-  /** A snapshot that filled the disk would take commits their room. */
+  /** Throws when a snapshot could fill the disk and leave commits without room. */
   async #refuseWithoutRoom(): Promise<void> {
     const { folder } = this.#options;
     const neededBytes = this.#sizes.journalsBytes + this.#sizes.snapshotBytes;
@@ -111,7 +110,7 @@ export class Snapshots {
     );
   }
 
-  /** In pieces, between which commits and callers have their turn. The last line counts the documents. */
+  /** Yields pieces, between which commits and callers run. The last line holds the number of documents. */
   async *#pieces(documents: Iterable<BackupDocument>): AsyncGenerator<Buffer> {
     let lines: Buffer[] = [];
     let sizeBytes = 0;

@@ -7,28 +7,28 @@ import type { Claim } from "../storage.js";
 
 /** The contents of a store that no process uses. */
 export interface Examined {
-  /** The latest claim. A damaged store may not tell all of it: the rest is made anew, and that is among the problems. */
+  /** Latest claim. Fields that a damaged store has lost are made anew and listed in `problems`. */
   readonly claim: Claim;
-  /** The documents that are as they were committed, as far as the store can tell. */
+  /** Documents that are as they were committed, as far as the store can tell. */
   readonly documents: readonly BackupDocument[];
-  /** Damage, one line each, with the name of every document that is left out. Empty when the store is whole. */
+  /** Damage, one line each, with the name of every omitted document. Empty when the store is whole. */
   readonly problems: readonly string[];
 }
 
-/** Collects what can be trusted of a store that may be damaged. */
+/** Collects the trustworthy documents of a store that may be damaged. */
 export class Examination {
   readonly documents: BackupDocument[] = [];
   readonly problems: string[] = [];
   readonly #schema: Schema;
   readonly #sums = new StateSums();
-  /** Documents that were left out, by table. */
+  /** Number of omitted documents by table. */
   readonly #leftOut = new Map<string, number>();
 
   constructor(schema: Schema) {
     this.#schema = schema;
   }
 
-  /** Takes a document that has the checksum that is stored with it. */
+  /** Adds a document that matches its stored checksum. */
   add(table: string, key: string, checked: Checked): void {
     this.count(table, checked);
     try {
@@ -39,7 +39,7 @@ export class Examination {
     }
   }
 
-  /** Counts a document that is no part of a backup. */
+  /** Counts a document that is not part of a backup. */
   count(table: string, { checksum }: Checked): void {
     this.#sums.add(table, checksum);
   }
@@ -49,7 +49,7 @@ export class Examination {
     this.#leftOut.set(table, (this.#leftOut.get(table) ?? 0) + 1);
   }
 
-  /** Returns whether a table with these documents, too, is as it was committed. */
+  /** Returns true when a table matches its committed sums once these documents are included. */
   fitsWith(table: string, documents: readonly Checked[], expected: StoredSums): boolean {
     const sums = this.#sums.of([table]);
     for (const { checksum } of documents) sums.add(table, checksum);
@@ -57,7 +57,7 @@ export class Examination {
     return found?.count === wanted?.count && found?.sum === wanted?.sum;
   }
 
-  /** Notes what the documents that were left out do not explain. */
+  /** Adds a problem for each table whose sums differ by more than the omitted documents. */
   compare(expected: StoredSums): void {
     const found = this.#sums.stored();
     for (const table of new Set([...Object.keys(expected), ...Object.keys(found)])) {

@@ -57,7 +57,7 @@ const hosts = (...without: readonly number[]): string[] =>
     .map((n) => `h${n}`)
     .sort();
 
-describe("a store that is examined", () => {
+describe("examining a store", () => {
   describe("on MongoDB", () => {
     let server: ReturnType<typeof idealServer>;
     let tabletId: string;
@@ -129,7 +129,7 @@ describe("a store that is examined", () => {
       });
     }
 
-    it("is whole when nothing is damaged, also while changes are in its log alone", async () => {
+    it("reports an undamaged store as whole, also while changes are only in its log", async () => {
       expect((await examine()).problems).to.deep.equal([]);
       const tablet = await open(storage({ applyIntervalMs: 1e9 }));
       await tablet.transact((tx) => {
@@ -156,7 +156,7 @@ describe("a store that is examined", () => {
       expect(problems).to.deep.equal(['table hosts, document "h5": id: unknown; left out']);
     });
 
-    it("gets a new identity when its log is lost", async () => {
+    it("gives a new identity to a store that lost its log", async () => {
       await server.delete(LOG, {});
       const examined = await examine();
       expect(examined.problems.join()).to.contain("AdoptFleet");
@@ -164,7 +164,7 @@ describe("a store that is examined", () => {
       expect(await restoredKeys(examined)).to.deep.equal(hosts());
     });
 
-    it("is refused while somebody leads it, and not when the leader was killed", async () => {
+    it("is refused while a leader is alive, but not after it was killed", async () => {
       const renewing = await open(storage({}));
       expect((await rejection(examine(), UnavailableError)).message).to.contain("127.0.0.1:1 leads");
       await renewing.close();
@@ -184,13 +184,13 @@ describe("a store that is examined", () => {
       await rejection(examine(), UnavailableError);
     });
 
-    it("is whole", async () => {
+    it("reports an undamaged store as whole", async () => {
       const examined = await examine();
       expect(examined.problems).to.deep.equal([]);
       expect(await restoredKeys(examined)).to.deep.equal(hosts());
     });
 
-    it("counts as of the last commit before a line that was changed", async () => {
+    it("takes the last commit before a line that was changed", async () => {
       const [journal] = readdirSync(join(folder, NAME)).filter((name) => name.startsWith("journal."));
       const file = join(folder, NAME, journal as string);
       const before = readFileSync(file);

@@ -46,7 +46,7 @@ describe("collections in the database of a tablet", () => {
     return storage;
   }
 
-  it("get indexes for queries, and do without those that the server refuses", async () => {
+  it("get indexes for queries, and work without indexes that the server refuses", async () => {
     const made: string[] = [];
     const inner = server;
     await inner.delete(COPY, {});
@@ -66,7 +66,7 @@ describe("collections in the database of a tablet", () => {
     await storage.close({ handOver: true });
   });
 
-  it("beside its tables are not read, and named in one warning a load", async () => {
+  it("that belong to no table are not read, and are named in one warning per load", async () => {
     await server.insert("registry.old", { _id: "x", text: "by hand" });
     const storage = await lead({ schema });
     expect(loaded).to.deep.equal(["a"]);
@@ -77,7 +77,7 @@ describe("collections in the database of a tablet", () => {
     expect(warnings).to.have.length(2);
   });
 
-  it("beside its tables stay when a restore replaces the tablet", async () => {
+  it("that belong to no table are kept when a restore replaces the tablet", async () => {
     const claim = { tabletId: "t", incarnation: "i", parentIncarnations: [], generation: 9 };
     const storage = await lead({ schema, restore: { ...claim, firstNumber: 100, replace: true } });
     await eventually(async () => expect(await server.get("registry.hosts", "a")).to.equal(undefined));
@@ -86,14 +86,14 @@ describe("collections in the database of a tablet", () => {
     await storage.close({ handOver: true });
   });
 
-  it("beside its tables do not keep a new tablet from being made", async () => {
+  it("that belong to no table do not prevent a new tablet", async () => {
     server = idealServer();
     await server.insert(COPY, { _id: "a", id: "a" });
     await (await lead({ schema })).close({ handOver: true });
     expect(warnings[0]).to.contain(COPY);
   });
 
-  it("are refused when they are tables that this version does not know", async () => {
+  it("of tables that this version does not know are refused", async () => {
     const error = await rejection(lead({ schema: { disks: hosts } }), InvalidStateError);
     expect(error.message).to.contain('table "hosts" is none that this version knows').and.contain("run the version");
     expect(warnings).to.deep.equal([]);

@@ -1,16 +1,19 @@
 import { FORMAT_TABLE } from "../format.js";
 import type { Schema } from "../schema.js";
 
-/** Of all tablets in a database, a document for each. */
+/** Collection of leases, one document per tablet of the database. */
 export const LEASES = "tablets";
 
-/** Whether a tablet relies on a collection. */
+/** Returns true when a tablet relies on the collection. */
 export type IsOurs = (collection: string) => boolean;
 
-/** Names in a warning: somebody may have made thousands. */
+/** Limit of names in a warning, because there may be thousands. */
 const SHOWN_MAX = 10;
 
-/** What begins with the tablet's name and is none of its tables is somebody else's, a copy that was made beside it, say. */
+/**
+ * Returns the test for a tablet's collections. A collection with the tablet's prefix that is none of its tables is
+ * foreign, e.g. a copy made by an operator.
+ */
 export function collectionsOf(tabletName: string, schema: Schema | undefined): IsOurs {
   const prefix = `${tabletName}.`;
   if (schema === undefined) return (collection) => collection === LEASES || collection.startsWith(prefix);

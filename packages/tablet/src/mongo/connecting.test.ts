@@ -15,7 +15,7 @@ import { databaseUrl, withDatabase } from "./testing/test-location.js";
 
 const DATABASE = "test_collections";
 
-/** As mongos has it. */
+/** Collection in which mongos stores how collections are sharded. */
 const config = (database: Db) => database.client.db("config").collection<{ _id: string; key: object }>("collections");
 
 async function shard(database: Db, key: object): Promise<void> {
@@ -24,10 +24,10 @@ async function shard(database: Db, key: object): Promise<void> {
 }
 
 describe("connecting to MongoDB", () => {
-  it("says which server cannot be reached, without the password", async () => {
+  it("reports which server is unreachable, without the password", async () => {
     const port = await freePort();
     const address = `127.0.0.1:${port}/state`;
-    // As soon as the driver has heard of the refusal within its time.
+    // Repeated, because the driver may learn of the refusal only after its time is up.
     const error = await eventually(() =>
       rejection(
         connectToMongo(`mongodb://user:secret@${address}?serverSelectionTimeoutMS=200`),
@@ -39,7 +39,7 @@ describe("connecting to MongoDB", () => {
     expect(error.message).to.not.contain("secret").and.to.not.contain("user:");
   });
 
-  it("says that an address is malformed, without the password", async () => {
+  it("reports a malformed address, without the password", async () => {
     for (const url of [
       "mongodb://user:secret@",
       "mongodb://user:sec/ret@host/db",
@@ -65,7 +65,7 @@ describe("connecting to MongoDB", () => {
     ["retryWrites=false&w=majority&readConcernLevel=majority&appName=x", undefined],
   ];
   for (const [text, refused] of options) {
-    it(`an address with ${text} -> ${refused === undefined ? "taken" : "refused by name"}`, async () => {
+    it(`with ${text} in the address: ${refused === undefined ? "accepted" : "refused by name"}`, async () => {
       const error = await rejection(
         connectToMongo(`mongodb://user:secret@127.0.0.1:1/state?serverSelectionTimeoutMS=200&${text}`),
       );
@@ -76,7 +76,7 @@ describe("connecting to MongoDB", () => {
     });
   }
 
-  describe("to a server that runs", () => {
+  describe("to a running server", () => {
     let server: DocumentDatabase;
 
     before(async function () {
@@ -85,9 +85,9 @@ describe("connecting to MongoDB", () => {
       server = found;
     });
 
-    it("as one of a replica set that it is not -> names the set", async () => {
+    it("as a replica set that it is not part of names the set", async () => {
       const url = `${server.url}/state?replicaSet=rs7&serverSelectionTimeoutMS=500`;
-      // As soon as the driver has heard from the server within its time.
+      // Repeated, because the driver may hear from the server only after its time is up.
       await eventually(() =>
         rejection(connectToMongo(url), UnavailableError, /no server of replica set rs7.*leave it out/),
       );
@@ -112,7 +112,7 @@ describe("connecting to MongoDB", () => {
     });
 
     const made: readonly [string, (database: Db) => Promise<unknown>, string | undefined][] = [
-      ["plainly", (database) => database.createCollection("t.log"), undefined],
+      ["without options", (database) => database.createCollection("t.log"), undefined],
       [
         "with an index that is not unique",
         (database) => database.collection("t.hosts").createIndex({ state: 1 }),
@@ -122,7 +122,7 @@ describe("connecting to MongoDB", () => {
       ["sharded by something else", (database) => shard(database, { hostId: 1 }), "sharded by"],
     ];
     for (const [how, make, refused] of made) {
-      it(`${how} -> ${refused === undefined ? "taken" : "refused by name"}`, async () => {
+      it(`${how}: ${refused === undefined ? "accepted" : "refused by name"}`, async () => {
         await withDatabase(url, make);
         const connecting = connectToMongo(url, collectionsOf("t", undefined));
         if (refused === undefined) await (await connecting).close();
@@ -141,8 +141,8 @@ describe("connecting to MongoDB", () => {
 
     after(() => old?.process?.kill());
 
-    it("says so", async () => {
-      // As soon as the driver has heard from the server within its time.
+    it("reports that", async () => {
+      // Repeated, because the driver may hear from the server only after its time is up.
       const error = await eventually(() =>
         rejection(connectToMongo(`${old.url}/state?serverSelectionTimeoutMS=2000`), InvalidStateError),
       );

@@ -1,4 +1,4 @@
-/** What one process asks a server at once, each on a connection of its own; the rest waits. */
+/** Concurrent operations of one process on a server, each on a connection of its own; further ones wait. */
 export const CONNECTIONS_MAX = 32;
 
 /** Values as MongoDB holds them, by field name. */
@@ -6,26 +6,29 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 export type StoredDocument = Fields & { readonly _id: string | number };
 
-/** Of ids in ascending order, those above `after` and below `below`. */
+/** Ids above `after` and below `below`, both exclusive. */
 export interface Range {
   readonly after?: string | number | undefined;
   readonly below?: string | number | undefined;
-  /** Only documents with one of these values in their field `kind`. */
+  /** Restricts to documents with one of these values in the field `kind`. */
   readonly kinds?: readonly string[] | undefined;
 }
 
-/** What the readable view shall hold for one key, unless it holds something of that number or a higher one. */
+/**
+ * Content of the readable view for one key. Ignored when the view already has a document of the same or a higher
+ * number.
+ */
 export interface ViewWrite {
   readonly id: string;
-  /** The number of the log entry that it comes from, stored as `_seq`. */
+  /** Number of the originating log entry, stored as `_seq`. */
   readonly seq: number;
-  /** null: nothing */
+  /** null deletes the document. */
   readonly document: Fields | null;
 }
 
-/** What reading takes. */
+/** Operations for reading. */
 export interface DocumentReader {
-  /** For messages: host and database, never credentials. */
+  /** Host and database for messages, never credentials. */
   readonly name: string;
   collections(prefix: string): Promise<string[]>;
   get(collection: string, id: string | number): Promise<StoredDocument | undefined>;
@@ -36,49 +39,48 @@ export interface DocumentReader {
 }
 
 /**
- * The few operations on a MongoDB-compatible server that a tablet needs. Every write of one document is atomic, those
- * of several are not. Writes are acknowledged when they survive any failure that the server is made to survive, and
- * reads show nothing that it may still lose.
- *
- * All of them reject with LostAnswerError when the server did not say what became of them. Any other error means that
- * the server refused, and will refuse again.
+ * The operations on a MongoDB-compatible server that a tablet needs. A write of one document is atomic, a write of
+ * several is not. Acknowledged writes survive every failure that the server is configured to survive, and reads never
+ * return data that it may still lose.
+ * All operations reject with LostAnswerError when their outcome is unknown. Any other error means that the server
+ * refused and will refuse again.
  */
 export interface DocumentServer extends DocumentReader {
   /**
-   * Reads that come one after the other: none of them shows less than an earlier one, also when another member of the
-   * server answers it. As good as single reads where the server has no sessions.
+   * Runs reads in sequence: none returns older data than an earlier one, even when another member of the server answers
+   * it. On servers without sessions this is no stronger than single reads.
    */
   readInOrder<T>(read: (reader: DocumentReader) => Promise<T>): Promise<T>;
-  /** False when there is one with that id. */
+  /** Inserts a document; false when the id already exists. */
   insert(collection: string, document: StoredDocument): Promise<boolean>;
-  /** Changes a document that has exactly the values of `where`. Returns whether there was such a one. */
+  /** Changes a document that has exactly the values of `where`; false when there is none. */
   update(collection: string, id: string, where: Fields, change: DocumentChange): Promise<boolean>;
   /**
-   * Replaces and deletes documents, each only where its `_seq` is lower or none; inserts those that are not there. Says which
-   * were not done; a refusal is no error here, since what is refused now may be taken later.
+   * Replaces and deletes documents, each only when its `_seq` is lower or missing, and inserts missing ones. Returns
+   * the writes that were not done; a refusal is no error, because the server may accept the write later.
    */
   write(collection: string, writes: readonly ViewWrite[]): Promise<WriteResult>;
-  /** Deletes all in the range, in any order, perhaps only some when it fails. */
+  /** Deletes all documents in the range, in any order. A failure may leave some of them. */
   delete(collection: string, range: Range): Promise<void>;
-  /** Makes an index that is not unique, in this order of fields, unless it is there. */
+  /** Creates a non-unique index on the fields in this order, unless it exists. */
   index(collection: string, fields: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface WriteResult {
-  /** Failed because their id existed when they were to be inserted. */
+  /** Inserts that failed because their id existed. */
   readonly present: readonly ViewWrite[];
-  /** Why the server did not do some of the others, and never will unless they are sent again. */
+  /** Reason why the server did not do some of the other writes. They are never done unless they are sent again. */
   readonly refused?: string | undefined;
 }
 
 export interface DocumentChange {
   readonly set: Fields;
-  /** The numeric field that grows by one. */
+  /** Name of the numeric field to increment by one. */
   readonly increment: string;
 }
 
-/** Nobody knows whether the operation was done, or still will be, or will be twice. */
+/** The outcome is unknown: the operation may be done, may still be done later, or may be done twice. */
 export class LostAnswerError extends Error {
   override readonly name = "LostAnswerError";
 }

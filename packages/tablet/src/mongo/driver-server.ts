@@ -33,16 +33,16 @@ import { checkUrlOptions } from "./url.js";
 const DEFAULT_DATABASE = "diskmesh";
 
 const DUPLICATE_KEY = 11_000;
-/** Wrong in themselves, or not allowed: sending them again would change nothing. */
+/** Codes of operations that are invalid or not permitted, so sending them again cannot help. */
 const REFUSED_CODES: readonly unknown[] = [2, 9, 13, 14, 18, 20, 40, 59, 72, 73, 166, 10_334, 17_419, 17_420];
 
 /**
- * Not done, for a reason that may go: a time limit, a write conflict, a validator, a quota, a full disk, too many requests
- * (Cosmos DB's 16500, Atlas' 8000).
+ * Codes of operations that were not done for a reason that may pass: a time limit, write conflict, validator, quota,
+ * full disk, or too many requests (Cosmos DB's 16500, Atlas' 8000).
  */
 const NOT_DONE_CODES: readonly unknown[] = [50, 112, 121, 262, 8_000, 12_501, 14_031, 16_500];
 
-/** Connects, or rejects with what is wrong. No message shows a user name or a password. */
+/** Connects, or rejects with the reason. No message contains a user name or password. */
 export async function connectToMongo(url: string, isOurs: IsOurs = () => false): Promise<DocumentServer> {
   checkUrlOptions(url);
   const client = newClient(url);
@@ -53,7 +53,7 @@ export async function connectToMongo(url: string, isOurs: IsOurs = () => false):
     await readTlsFiles(client.options);
     await client.connect();
     const server = new DriverServer(name, databaseOf(client, decodeURIComponent(path)));
-    // The driver connects without talking to the database: this finds out whether it may.
+    // The driver connects without using the database, so this checks the permission.
     await server.collections("");
     await server.lookForSessions();
     await server.refuseUnfitEngine();
@@ -73,7 +73,7 @@ function whyNot(error: unknown, name: string, replicaSet: string | null): Error 
   }
   if (error instanceof InvalidStateError || error instanceof UnavailableError) return error;
   if (cause instanceof MongoServerError) return refusal(name, "to serve", cause);
-  // The driver leaves out servers of other sets, and then says only that it found none.
+  // The driver skips servers of other replica sets and then only reports that it found none.
   if (replicaSet !== null && cause instanceof MongoServerSelectionError && cause.reason?.servers.size === 0)
     return new UnavailableError(
       `MongoDB at ${name} has no server of replica set ${replicaSet}: check replicaSet in its address, or leave it out`,
@@ -81,7 +81,6 @@ function whyNot(error: unknown, name: string, replicaSet: string | null): Error 
   return new UnavailableError(`MongoDB at ${name} cannot be reached: ${reason}; check its address and that it runs`);
 }
 
-/** What helps against an answer, by its code. */
 const CURES: ReadonlyMap<unknown, string> = new Map([
   [13, "give its user the role readWrite on this database"],
   [18, "check the user, the password and authSource"],
@@ -95,13 +94,13 @@ function refusal(name: string, what: string, error: unknown): InvalidStateError 
   );
 }
 
-/** The operations by the official driver. */
+/** The operations, implemented with the official driver. */
 class DriverServer implements DocumentServer {
   readonly #database: Db;
   readonly #inSession: { readonly session?: ClientSession };
   #hasSessions = false;
 
-  /** `session` is of reads that come in order. */
+  /** `session` is for reads in order. */
   constructor(
     readonly name: string,
     database: Db,
@@ -111,7 +110,7 @@ class DriverServer implements DocumentServer {
     this.#inSession = session === undefined ? {} : { session };
   }
 
-  /** Finds out whether its reads can be had in order. */
+  /** Determines whether the server supports reads in order. */
   async lookForSessions(): Promise<void> {
     const hello = await this.#askIfAllowed("telling whether it has sessions", {}, (database) =>
       database.command({ hello: 1 }),
@@ -127,9 +126,9 @@ class DriverServer implements DocumentServer {
     );
   }
 
-  /** InvalidStateError when it is known to be of a kind that no tablet can be on. */
+  /** Throws InvalidStateError when the server is known to be unable to hold a tablet. */
   async refuseUnfitEngine(): Promise<void> {
-    // One that does not say is found out by the probe.
+    // A server that does not report its version is tested by the probe.
     const buildInfo = await this.#askIfAllowed("telling its version", {}, (database) =>
       database.command({ buildInfo: 1 }),
     );
@@ -137,7 +136,7 @@ class DriverServer implements DocumentServer {
     if (unfit !== undefined) throw new InvalidStateError(`MongoDB at ${this.name} cannot hold a tablet: ${unfit}`);
   }
 
-  /** InvalidStateError when one of them would not keep what a tablet writes. */
+  /** Throws InvalidStateError when a collection would not keep a tablet's writes. */
   async refuseUnfitCollections(isOurs: IsOurs): Promise<void> {
     const listed = await this.#ask("listing collections", (database) =>
       database.listCollections<CollectionInfo>({}, { nameOnly: false }).toArray(),
@@ -154,14 +153,14 @@ class DriverServer implements DocumentServer {
     }
   }
 
-  /** By collection. None where nothing is sharded, and for users who may not read that. */
+  /** Returns shard keys by collection. Empty when nothing is sharded, and for users without permission to read them. */
   async #shardKeys(): Promise<Map<string, Fields>> {
     return this.#askIfAllowed("reading how collections are sharded", new Map(), async ({ client, databaseName }) => {
       const prefix = `${databaseName}.`;
       const range = { _id: { $gte: prefix, $lt: `${prefix}\uffff` } };
       const collections = client.db("config").collection<StoredDocument & { _id: string }>("collections");
       const sharded = await collections.find(range).toArray();
-      // Old servers keep those that were dropped.
+      // Old servers keep entries of dropped collections.
       const live = sharded.filter(({ dropped }) => dropped !== true);
       return new Map(live.map(({ _id, key }) => [String(_id).slice(prefix.length), key as Fields]));
     });
@@ -208,7 +207,7 @@ class DriverServer implements DocumentServer {
 
   update(collection: string, id: string, where: Fields, { set, increment }: DocumentChange): Promise<boolean> {
     return this.#ask(`updating ${collection}`, async (database) => {
-      // An empty $set is an error on old servers.
+      // Old servers reject an empty $set.
       const change = { $inc: { [increment]: 1 }, ...(Object.keys(set).length > 0 ? { $set: set } : {}) };
       const { matchedCount } = await documents(database, collection).updateOne({ ...where, _id: id }, change as Fields);
       return matchedCount === 1;
@@ -242,7 +241,10 @@ class DriverServer implements DocumentServer {
     return this.#database.client.close();
   }
 
-  /** As `#ask`, for what is good to know: `otherwise` from servers that do not say it, or not to this user. */
+  /**
+   * Does the same as `#ask` for optional information; returns `otherwise` when the server or the user's permissions do
+   * not provide it.
+   */
   async #askIfAllowed<T>(what: string, otherwise: T, operation: (database: Db) => Promise<T>): Promise<T> {
     try {
       return await this.#ask(what, operation);
@@ -277,14 +279,14 @@ function filterOf({ after, below, kinds }: Range): Filter<StoredDocument> {
 }
 
 function operationOf({ id, seq, document }: ViewWrite): AnyBulkWriteOperation<StoredDocument> {
-  // A document whose number somebody removed counts as lower.
+  // A document whose number was removed by hand counts as lower.
   const filter = { _id: id, _seq: { $not: { $gte: seq } } } as Filter<StoredDocument>;
   if (document === null) return { deleteOne: { filter } };
-  // When the stored one is not lower, the filter finds nothing, and the insert fails because the id exists.
+  // When the stored number is not lower, the filter matches nothing and the insert fails because the id exists.
   return { replaceOne: { filter, replacement: { _id: id, ...document, _seq: seq }, upsert: true } };
 }
 
-/** Which writes were not done, and that all others were; throws when nobody knows. */
+/** Returns the writes that were not done, all others being done; throws when the outcome is unknown. */
 function resultOf(error: unknown, writes: readonly ViewWrite[]): WriteResult {
   const isBulk = error instanceof MongoBulkWriteError;
   if (isBulk && error.result.getWriteConcernError() !== undefined) throw error;
@@ -300,7 +302,7 @@ function resultOf(error: unknown, writes: readonly ViewWrite[]): WriteResult {
   return { present, refused: refused && `${refused.errmsg} (code ${refused.code})` };
 }
 
-/** Whether a server that answers so has not done the operation, and never will. */
+/** Returns true when the code means that the operation was not done and never will be. */
 function isNotDone(code: unknown): boolean {
   return REFUSED_CODES.includes(code) || NOT_DONE_CODES.includes(code);
 }

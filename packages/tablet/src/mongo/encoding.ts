@@ -3,24 +3,24 @@ import { compactDocument } from "../compact-document.js";
 import { fieldNamesOf } from "../field-names.js";
 import type { Fields } from "./document-server.js";
 
-/** Holds a document whose names or strings MongoDB would refuse, or give back as something else. */
+/** Field that holds the document as JSON when MongoDB would refuse or change its names or strings. */
 const JSON_FIELD = "_json";
 
 export interface EncodedDocument {
   readonly fields: Fields;
-  /** What it takes in BSON, roughly. */
+  /** Approximate size in BSON. */
   readonly sizeBytes: number;
   readonly checksum: bigint;
 }
 
 export interface DecodedDocument extends Checked {
-  /** False when it has another checksum with it. The first release stored none. */
+  /** False when the document does not match its stored checksum. The first release stored none. */
   readonly isIntact: boolean;
 }
 
 /**
- * A document as it is stored: as it is, so that people can query it, or as JSON when it has names of odd shape; with
- * its checksum, and its version where that is not 1.
+ * Encodes a document for the store: plainly, so that people can query it, or as JSON when it has odd names. Adds the
+ * checksum, and the version unless it is 1.
  */
 export function encodeDocument(table: string, key: string, versioned: Versioned): EncodedDocument {
   const { document, version } = versioned;
@@ -32,7 +32,7 @@ export function encodeDocument(table: string, key: string, versioned: Versioned)
   return { fields: { [JSON_FIELD]: json, ...ours }, sizeBytes: Buffer.byteLength(json), checksum };
 }
 
-/** The document in what was stored, with or without the fields that the view adds. */
+/** Decodes a stored document, with or without the fields that the view adds. */
 export function decodeDocument(table: string, key: string, fields: Fields): DecodedDocument {
   const { _id, _seq, _sum, _version, ...plain } = fields;
   const json = plain[JSON_FIELD];
@@ -42,7 +42,7 @@ export function decodeDocument(table: string, key: string, fields: Fields): Deco
   return { document, version, checksum, isIntact: _sum === undefined || _sum === hexOf(checksum) };
 }
 
-/** NaN when the value holds what cannot be stored as it is. */
+/** Returns NaN when the value cannot be stored plainly. */
 function plainSizeBytes(value: unknown): number {
   if (typeof value === "string") return /\p{Surrogate}/u.test(value) ? Number.NaN : Buffer.byteLength(value) + 5;
   if (typeof value === "boolean") return 1;

@@ -18,7 +18,7 @@ export interface ExamineOptions {
   readonly tabletName: string;
   readonly schema: Schema;
   readonly clock: TabletClock;
-  /** A lease that is renewed within it is a leader's. */
+  /** A lease that is renewed within this time belongs to a live leader. */
   readonly leaseTimeMs: number;
 }
 
@@ -33,7 +33,7 @@ export async function examineMongo(options: ExamineOptions): Promise<Examined> {
   return server.readInOrder((reader) => examine(reader, patience, options));
 }
 
-/** Leaders renew their lease; one that was killed left it as it was. */
+/** Throws when the lease is renewed while it is watched. A killed leader no longer renews its lease. */
 async function refuseLeader(
   patience: Patience,
   { server, tabletName, clock, leaseTimeMs }: ExamineOptions,
@@ -76,7 +76,7 @@ async function examine(
   const prefix = `${tabletName}.`;
   for (const collection of await patience.answerOf(() => server.collections(prefix))) {
     const table = collection.slice(prefix.length);
-    // Collections of other names are somebody else's, unless the log counts them.
+    // Collections of other names are foreign unless the log's sums include them.
     if (table === "log" || !(table === FORMAT_TABLE || Object.hasOwn(schema, table) || log.sums?.[table])) continue;
     for await (const page of pagesOf({ server, patience }, collection)) {
       for (const stored of page) {
@@ -94,11 +94,11 @@ async function examine(
 
 interface ReadLog {
   readonly checkpoint: number;
-  /** Its last number; undefined when there is no log. */
+  /** Number of the last entry; undefined when there is no log. */
   readonly last: number | undefined;
-  /** Documents that the log has and the view may lack, by table and id; null: deleted. */
+  /** Documents in the log that the view may lack, by table and id; null means deleted. */
   readonly told: ReadonlyMap<string, ReadonlyMap<string, Fields | null>>;
-  /** Sums of the whole state; undefined where the log has none. */
+  /** Sums of the whole state; undefined when the log has none. */
   readonly sums: StoredSums | undefined;
 }
 
@@ -121,10 +121,10 @@ function readLog(entries: readonly Entry[], found: Examination): ReadLog {
   return { checkpoint, last: entries.at(-1)?._id, told, sums };
 }
 
-/** Takes documents by their checksums. */
+/** Sorts documents by their checksums into intact and damaged ones. */
 class Documents {
   readonly #found: Examination;
-  /** Documents without a checksum, by table: the first release wrote none, and whoever edits a document may remove it. */
+  /** Documents without a checksum, by table: the first release stored none, and a manual edit may have removed it. */
   readonly #unchecked = new Map<string, { readonly id: string; readonly decoded: Checked }[]>();
 
   constructor(found: Examination) {
@@ -143,7 +143,7 @@ class Documents {
     }
   }
 
-  /** `sums` are of the whole state; undefined where nothing says them. */
+  /** Compares with `sums` of the whole state; undefined when they are unknown. */
   end(sums: StoredSums | undefined): void {
     for (const [table, unchecked] of this.#unchecked) {
       const decoded = unchecked.map((each) => each.decoded);
@@ -157,7 +157,7 @@ class Documents {
   }
 }
 
-/** Undefined when the document has another checksum than the one that is stored with it. */
+/** Returns undefined when the document does not match its stored checksum. */
 function intactDocument(table: string, id: string, stored: Fields): Checked | undefined {
   try {
     const decoded = decodeDocument(table, id, stored);

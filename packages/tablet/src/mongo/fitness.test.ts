@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { type CollectionFacts, unfitCollection, unfitEngine } from "./fitness.js";
 
-describe("whether a server can hold a tablet", () => {
+describe("compatibility check of a server", () => {
   const engines: readonly [string, Record<string, unknown>, boolean][] = [
     ["FerretDB 1.24", { version: "7.0.42", ferretdbVersion: "v1.24.0" }, false],
     ["FerretDB 0.9", { version: "6.0.42", ferretdbVersion: "v0.9.4" }, false],
@@ -12,10 +12,10 @@ describe("whether a server can hold a tablet", () => {
     ["MongoDB 5.0", { version: "5.0.0" }, true],
     ["MongoDB 10", { version: "10.1.0-rc0" }, true],
     ["MongoDB 7", { version: "7.0.5", modules: [], gitVersion: "7809d71e84e314b497f282ea8aa06d7ded3eb205" }, true],
-    ["one that says nothing", {}, true],
+    ["a server that reports no version", {}, true],
   ];
   for (const [title, buildInfo, isFit] of engines) {
-    it(`${title} -> ${isFit ? "is probed" : "refused by name"}`, () => {
+    it(`of ${title}: ${isFit ? "probed" : "refused by name"}`, () => {
       const unfit = unfitEngine(buildInfo);
       if (isFit) expect(unfit).to.equal(undefined);
       else
@@ -29,7 +29,7 @@ describe("whether a server can hold a tablet", () => {
   const plain: CollectionFacts = { type: "collection", options: {}, indexes: [id] };
   const collections: readonly [string, CollectionFacts, string | undefined][] = [
     ["plain", plain, undefined],
-    ["that a server says nothing of", { indexes: [] }, undefined],
+    ["without reported options", { indexes: [] }, undefined],
     ["with an index", { ...plain, indexes: [id, { key: { n: 1 }, name: "n_1" }] }, undefined],
     ["with a validator", { ...plain, options: { validator: { n: 1 } } }, undefined],
     ["with the simple collation", { ...plain, options: { collation: { locale: "simple" } } }, undefined],
@@ -42,13 +42,13 @@ describe("whether a server can hold a tablet", () => {
     ["with a TTL index", { ...plain, indexes: [id, { name: "old", expireAfterSeconds: 0 }] }, 'index "old" deletes'],
     ["clustered, with a TTL", { ...plain, options: { expireAfterSeconds: 60 } }, "after a time"],
     ["that is a view", { type: "view", options: { viewOn: "x", pipeline: [] }, indexes: [] }, "a view"],
-    ["that is a view of a server that tells no types", { options: { viewOn: "x" }, indexes: [] }, "a view"],
+    ["that is a view, on a server that reports no types", { options: { viewOn: "x" }, indexes: [] }, "a view"],
     ["that is a time series", { type: "timeseries", options: { timeseries: {} }, indexes: [] }, "a time series"],
     ["sharded by something else", { ...plain, shardKey: { hostId: 1 } }, 'sharded by {"hostId":1}'],
     ["sharded by _id and more", { ...plain, shardKey: { _id: 1, n: 1 } }, "sharded by"],
   ];
   for (const [title, facts, refused] of collections) {
-    it(`a collection ${title} -> ${refused === undefined ? "taken" : "refused"}`, () => {
+    it(`of a collection ${title}: ${refused === undefined ? "accepted" : "refused"}`, () => {
       const unfit = unfitCollection(facts);
       if (refused === undefined) expect(unfit).to.equal(undefined);
       else

@@ -2,9 +2,9 @@ import type { Fields } from "./document-server.js";
 
 const MAJOR_VERSION_MIN = 5;
 
-/** Why no tablet can be on a server that answers `buildInfo` so, and what to do; undefined: it may be one that can. */
+/** Returns the reason why a server with this `buildInfo` cannot hold a tablet, with the cure; undefined when it may. */
 export function unfitEngine({ version, ferretdbVersion }: Fields): string | undefined {
-  // FerretDB 2 is built otherwise, and says who it is otherwise.
+  // FerretDB 2 has another design and reports itself differently.
   if (typeof ferretdbVersion === "string" && !/^v?[2-9]/.test(ferretdbVersion))
     return `it is FerretDB ${JSON.stringify(ferretdbVersion.slice(0, 40))}, which lets two conditional writes win; use FerretDB 2 or MongoDB`;
   const major = typeof version === "string" ? Number.parseInt(version, 10) : Number.NaN;
@@ -13,7 +13,7 @@ export function unfitEngine({ version, ferretdbVersion }: Fields): string | unde
     : undefined;
 }
 
-/** What a server says of one collection: its entry of listCollections, its indexes, and on mongos how it is sharded. */
+/** Facts about one collection: its entry of listCollections, its indexes, and on mongos its shard key. */
 export interface CollectionFacts {
   readonly type?: unknown;
   readonly options?: Fields | undefined;
@@ -23,7 +23,10 @@ export interface CollectionFacts {
 
 const MAKE_PLAIN = "copy its documents into a plain collection, drop it, and give that its name";
 
-/** Why a collection would lose or hide documents of a tablet, and what to do; undefined: it is as it should be. */
+/**
+ * Returns the reason why a collection would lose or hide documents of a tablet, with the cure; undefined when it is
+ * fit.
+ */
 export function unfitCollection({ type, options = {}, indexes, shardKey }: CollectionFacts): string | undefined {
   if (type === "view" || options.viewOn !== undefined) return "it is a view, which takes no writes: drop it";
   if (type === "timeseries" || options.timeseries !== undefined)

@@ -5,10 +5,10 @@ import type { Fields, StoredDocument } from "./document-server.js";
 import { type DecodedDocument, decodeDocument } from "./encoding.js";
 import type { ClaimEntry, CommitEntry, Entry, LoadEntry } from "./log.js";
 
-/** By table and id, what became of documents; null: nothing. */
+/** New content of documents, by table and id; null means deleted. */
 export type Outcomes = Map<string, Map<string, Fields | null>>;
 
-/** By table and id. */
+/** Map by table and id. */
 class Placed<T> {
   readonly byTable = new Map<string, Map<string, T>>();
 
@@ -23,32 +23,32 @@ class Placed<T> {
 }
 
 /**
- * A tablet's state as its view and its log tell it: first whatever is in the view, in any order and while its leader
- * goes on, beside every entry of the log after a checkpoint, in order; per document the log wins. Once all of the view
- * was added, it is the state as of the last entry, and further entries keep it so.
+ * A tablet's state, computed from its view and its log: the view's documents in any order, while its leader goes on,
+ * together with every log entry after a checkpoint, in order. For each document the log wins. Once the whole view was
+ * added, this is the state as of the last entry, and further entries keep it current.
  */
 export class FollowedState {
   readonly #documents = new Placed<DecodedDocument>();
   readonly #sums = new StateSums();
-  /** What the sums must be as of the last entry; undefined as long as only the first release has written. */
+  /** Expected sums as of the last entry; undefined as long as only the first release has written. */
   #expected: StoredSums | undefined;
-  /** While the view is being added: what the log has told already. */
+  /** Documents that the log has mentioned so far; kept only while the view is being added. */
   #told: Placed<true> | undefined = new Placed();
-  /** Documents that dead leaders left in the view, as long as nothing else has come of them. */
+  /** Documents that dead leaders left in the view and that no entry has replaced since. */
   readonly #leftovers = new Placed<null>();
-  /** The document of the view with the highest number. */
+  /** Document of the view with the highest number. */
   #newest = { table: "", id: "", seq: 0 };
   readonly #isLeftover: (seq: number) => boolean;
   #checkpoint: number;
   /** Commits after the checkpoint. */
   #unapplied: CommitEntry[] = [];
-  /** What has a collection in the view and is no table that this version knows. */
+  /** Collections in the view that are no tables of this version. */
   readonly #strays: string[] = [];
   #last: Pick<Entry, "generation" | "writer"> | undefined;
   #lastNumber: number;
   readonly #where: string;
 
-  /** `loads` are all loads in the log from `firstNumber` on, where the incarnation begins; `where` is for messages. */
+  /** `loads` are all loads in the log from `firstNumber` on, where the incarnation begins. `where` is for messages. */
   constructor(
     checkpoint: number,
     loads: readonly Pick<LoadEntry, "from" | "claim">[],
@@ -58,17 +58,17 @@ export class FollowedState {
     this.#where = where;
     this.#checkpoint = checkpoint;
     this.#lastNumber = checkpoint;
-    // What a later load covers, the log tells of.
+    // Documents covered by a later load are in the log entries to be added.
     const covered = loads.filter(({ claim }) => claim <= checkpoint);
     this.#isLeftover = leftoverTest(covered, firstNumber);
   }
 
-  /** The highest number up to which everything is in the view. */
+  /** Highest number up to which everything is in the view. */
   get checkpoint(): number {
     return this.#checkpoint;
   }
 
-  /** The number of the last entry that was added. */
+  /** Number of the last entry that was added. */
   get lastNumber(): number {
     return this.#lastNumber;
   }
@@ -78,9 +78,9 @@ export class FollowedState {
   }
 
   /**
-   * Adds the next entry of the log. False, and nothing is added, when it does not follow upon the last one: what was in
-   * between has been applied and deleted, or it is the claim of a candidate that came too late, in a place that had
-   * been deleted, or the first of a restored incarnation.
+   * Adds the next entry of the log. Returns false and adds nothing when the entry does not follow the last one. The
+   * entries in between were then applied and deleted; or the entry is the claim of a candidate that came too late, at a
+   * number that had been deleted; or it is the first of a restored incarnation.
    */
   append(entry: Entry): boolean {
     if (!this.#isNext(entry)) return false;
@@ -95,7 +95,7 @@ export class FollowedState {
     return true;
   }
 
-  /** Whether nothing is missing up to that claim, and nothing has come after it. */
+  /** Returns true when nothing is missing up to that claim and nothing has come after it. */
   isUpTo(claim: ClaimEntry): boolean {
     const isLast = claim._id === this.#lastNumber && claim.writer === this.#last?.writer;
     return isLast || this.#isNext(claim);
@@ -108,7 +108,7 @@ export class FollowedState {
     else this.#put(table, id, stored);
   }
 
-  /** Notes that a collection of the view is not added, because no table has its name. */
+  /** Notes a collection of the view that is not added, because no table has its name. */
   leaveOut(table: string): void {
     this.#strays.push(table);
   }
@@ -125,10 +125,14 @@ export class FollowedState {
     return this.#sums;
   }
 
-  /** Returns what is wrong with a state, up to the own claim if there is one, to which all of the view was added. */
+  /**
+   * Describes the error in a state to which the whole view was added, up to the own claim if given; undefined when
+   * there is none.
+   */
   difference(claim: Pick<ClaimEntry, "_id"> = { _id: Number.POSITIVE_INFINITY }): string | undefined {
     const expected = this.#expected;
-    // A tablet without sums is a new one, or of the first release; then nothing says that a stray is none of its tables.
+    // A tablet without sums is new or of the first release; then nothing excludes that an unknown collection is one of
+    // its tables.
     const known = expected ?? this.#sums.stored();
     const isTold = expected !== undefined || Object.keys(known).length === 0;
     const unknown = this.#strays.find((table) => !isTold || Object.hasOwn(known, table));
@@ -137,11 +141,11 @@ export class FollowedState {
     const difference = expected && this.#sums.differenceFrom(expected);
     const { table, id, seq } = this.#newest;
     if (difference !== undefined || seq <= claim._id) return difference;
-    // A later commit would not replace it.
+    // A later commit would not replace such a document.
     return `document ${JSON.stringify(id)} of table ${table} has number ${seq}, above that of the own claim, ${claim._id}: log and tables were copied at different moments`;
   }
 
-  /** The document that keeps programs of the first release out. */
+  /** Document that keeps programs of the first release out. */
   get formatDocument(): Versioned | undefined {
     return this.#documents.of(FORMAT_TABLE).get(FORMAT_KEY);
   }
@@ -153,14 +157,12 @@ export class FollowedState {
     }
   }
 
-  /** Documents in all tables. */
   get size(): number {
     let size = 0;
     for (const byId of this.#documents.byTable.values()) size += byId.size;
     return size;
   }
 
-  /** Tables that have documents. */
   get tables(): string[] {
     return [...this.#documents.byTable.keys()];
   }
@@ -169,17 +171,17 @@ export class FollowedState {
     return [...(this.#documents.byTable.get(table)?.keys() ?? [])];
   }
 
-  /** The same object until the document changes. */
+  /** Returns the same object until the document changes. */
   get(table: string, id: string): DecodedDocument | undefined {
     return this.#documents.byTable.get(table)?.get(id);
   }
 
-  /** The number of the last commit that is not known to be in the view; 0 when all are. */
+  /** Number of the last commit that may not be in the view yet; 0 when all are. */
   get lastUnapplied(): number {
     return this.#unapplied.at(-1)?._id ?? 0;
   }
 
-  /** What the view must be told to be up to date. A leftover goes from it as if the log had deleted it. */
+  /** Returns the writes that bring the view up to date. Leftovers are deleted from it. */
   outcomes(): Outcomes {
     const outcomes = new Placed<Fields | null>();
     for (const [table, byId] of this.#leftovers.byTable) for (const id of byId.keys()) outcomes.of(table).set(id, null);
@@ -221,7 +223,7 @@ export class FollowedState {
   #isNext(entry: Entry): boolean {
     const { _id, generation, writer } = entry;
     if (_id !== this.#lastNumber + 1) return false;
-    // The entry at the checkpoint may be gone. If the first one is no more than a late claim, the second one tells.
+    // The entry at the checkpoint may be gone. If the first entry is merely a late claim, the second one reveals that.
     if (this.#last === undefined) return true;
     if (entry.kind === "claim") return (entry.previousGeneration ?? generation - 1) === this.#last.generation;
     return generation === this.#last.generation && writer === this.#last.writer;
@@ -229,16 +231,17 @@ export class FollowedState {
 }
 
 /**
- * Tells the leftovers of dead leaders from what is in the view by right. A leader that took up everything up to its
- * claim, from a checkpoint, wrote the outcome of all that lies in between anew, at the number of its claim or higher.
- * So once that is in the view, a number in between is a write that arrived late. `loads` are those of which it is.
+ * Returns a test that tells leftovers of dead leaders from documents that belong in the view. A leader that loaded
+ * everything from a checkpoint up to its claim wrote the outcome of all entries in between anew, with the number of its
+ * claim or higher. Once that is in the view, a number in between is a write that arrived late. `loads` are the loads
+ * whose outcome is in the view.
  */
 export function leftoverTest(
   loads: readonly { readonly from: number; readonly claim: number }[],
   firstNumber: number,
 ): (seq: number) => boolean {
   const earlierIncarnations = { from: 0, claim: firstNumber };
-  // Thousands of restarts against millions of documents: joined into few spans, in order.
+  // Thousands of restarts times millions of documents would be slow, so loads are merged into few spans, in order.
   const spans: { after: number; before: number }[] = [];
   for (const { from, claim } of [earlierIncarnations, ...loads].sort((a, b) => a.from - b.from)) {
     const last = spans.at(-1);

@@ -24,45 +24,45 @@ function checkpoint(_id: number, generation: number, upTo: number): Entry {
 describe("a followed state", () => {
   const cases: Readonly<Record<string, { entries: Entry[]; added: number; upToClaim?: [number, number, boolean] }>> = {
     "every entry of a leader": { entries: [commit(6, 2), checkpoint(7, 2, 6), commit(8, 2)], added: 3 },
-    "the next leader's": { entries: [commit(6, 2), claim(7, 3), commit(8, 3)], added: 3 },
-    "not across a gap": { entries: [commit(6, 2), commit(8, 2)], added: 1 },
-    "not from behind a gap at the start": { entries: [commit(7, 2)], added: 0 },
-    "not another writer's without a claim": {
+    "the next leader's entries": { entries: [commit(6, 2), claim(7, 3), commit(8, 3)], added: 3 },
+    "no entry after a gap": { entries: [commit(6, 2), commit(8, 2)], added: 1 },
+    "no entry after a gap at the start": { entries: [commit(7, 2)], added: 0 },
+    "no entry of another writer without a claim": {
       entries: [commit(6, 2), { ...commit(7, 2), writer: "other" }],
       added: 1,
     },
-    // Entry 7 was generation 2's, was applied and deleted; then a candidate that had slept claimed there.
-    "nothing after a late claim, of the leader of then": {
+    // Entry 7 belonged to generation 2, was applied and deleted; then a candidate that had slept claimed there.
+    "nothing of the former leader after a late claim": {
       entries: [commit(6, 2), claim(7, 3), commit(8, 2)],
       added: 2,
     },
-    "nothing after a late claim, of the next leader": { entries: [commit(6, 2), claim(7, 3), claim(8, 3)], added: 2 },
-    "a claim far above, of one who says what came before": {
+    "nothing of the next leader after a late claim": { entries: [commit(6, 2), claim(7, 3), claim(8, 3)], added: 2 },
+    "a claim with a far higher generation that names the former one": {
       entries: [commit(6, 2), { ...claim(7, 900), previousGeneration: 2 }, commit(8, 900)],
       added: 3,
     },
-    "nothing after a late claim, of a claim far above": {
+    "nothing of a claim with a far higher generation after a late claim": {
       entries: [commit(6, 2), { ...claim(7, 3), previousGeneration: 2 }, { ...claim(8, 900), previousGeneration: 2 }],
       added: 2,
     },
-    "not a late claim at the start, once something follows": { entries: [claim(6, 3), commit(7, 2)], added: 1 },
-    "up to a claim": { entries: [commit(6, 2)], added: 1, upToClaim: [7, 3, true] },
-    "up to a claim that it has itself": { entries: [claim(6, 3)], added: 1, upToClaim: [6, 3, true] },
-    "not up to a claim that a newer one follows": {
+    "no entry after a late claim at the start": { entries: [claim(6, 3), commit(7, 2)], added: 1 },
+    "entries up to a claim": { entries: [commit(6, 2)], added: 1, upToClaim: [7, 3, true] },
+    "its last claim as its end": { entries: [claim(6, 3)], added: 1, upToClaim: [6, 3, true] },
+    "a claim that a newer one follows, but not as its end": {
       entries: [claim(6, 3), claim(7, 4)],
       added: 2,
       upToClaim: [6, 3, false],
     },
-    "not up to another's claim": { entries: [claim(6, 3)], added: 1, upToClaim: [6, 4, false] },
-    "not up to a claim behind a gap": { entries: [commit(6, 2)], added: 1, upToClaim: [8, 3, false] },
-    "not up to a claim behind a late claim": {
+    "a claim, but not another writer's as its end": { entries: [claim(6, 3)], added: 1, upToClaim: [6, 4, false] },
+    "an entry, but no claim after a gap as its end": { entries: [commit(6, 2)], added: 1, upToClaim: [8, 3, false] },
+    "a late claim, but no claim after it as its end": {
       entries: [commit(6, 2), claim(7, 3)],
       added: 2,
       upToClaim: [8, 3, false],
     },
   };
   for (const [what, { entries, added, upToClaim }] of Object.entries(cases)) {
-    it(`takes ${what}`, () => {
+    it(`accepts ${what}`, () => {
       const state = new FollowedState(5, [], "here");
       let count = 0;
       while (count < entries.length && state.append(entries[count] as Entry)) count++;
@@ -71,7 +71,7 @@ describe("a followed state", () => {
     });
   }
 
-  it("believes the log more than the view, whichever comes first", () => {
+  it("prefers the log to the view, whichever comes first", () => {
     const state = new FollowedState(5, [], "here");
     state.addFromView("hosts", "before", 3, { _id: "before", n: 1, _seq: 3 });
     state.addFromView("hosts", "gone", 3, { _id: "gone", n: 1, _seq: 3 });
@@ -83,7 +83,7 @@ describe("a followed state", () => {
     expect(contentsOf(state)).to.deep.equal({ before: { n: 6 }, after: { n: 6 }, kept: { n: 2 } });
   });
 
-  it("is not whole with a document of the view that is newer than the own claim", () => {
+  it("is incomplete with a document of the view that is newer than the own claim", () => {
     for (const [seq, isWhole] of [
       [11, true],
       [12, false],
@@ -96,7 +96,7 @@ describe("a followed state", () => {
     }
   });
 
-  it("leaves for the view what came after the checkpoint, and what dead leaders left there", () => {
+  it("writes to the view changes after the checkpoint, and removes leftovers of dead leaders", () => {
     const state = new FollowedState(
       5,
       [
@@ -123,7 +123,7 @@ describe("a followed state", () => {
   }
 });
 
-describe("a standby that follows", () => {
+describe("a following standby", () => {
   const LEASE_TIME_MS = 200;
   const DOCUMENTS = 3_000;
   let clock: ManualClock;
@@ -142,7 +142,7 @@ describe("a standby that follows", () => {
     return new MongoStorage({ tabletName: "registry", connect: async () => on, limits, clock });
   }
 
-  /** Its lease is renewed until `ends`. */
+  /** Renews the first leader's lease until `ends` returns true. */
   async function lead(keptLogMs: number, ends: () => boolean): Promise<void> {
     first = new TrackedStorage(storageOn(changed(server, {}), keptLogMs));
     await first.claim({ writer: "first", address: "" });
@@ -186,7 +186,7 @@ describe("a standby that follows", () => {
     document: n === undefined ? null : { n },
   });
 
-  it("has what was there before, and all that came since, and reads hardly anything after its claim", async () => {
+  it("has the earlier state and all later changes, and reads almost nothing after its claim", async () => {
     let ends = false;
     await lead(10_000, () => ends);
     const { storage, claimed } = standBy(changed(server, {}));

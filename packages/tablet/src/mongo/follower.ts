@@ -8,25 +8,27 @@ import { type CheckedState, editedText, keepViewChecked, type WrongDocument } fr
 
 export interface FollowerOptions extends LoadOptions {
   readonly clock: TabletClock;
-  /** How often the log is looked at: well below the time for which a leader keeps it. */
+  /** Interval of reading the log; well below the time for which a leader keeps entries. */
   readonly intervalMs: number;
-  /** How often the view is compared with the state. */
+  /** Interval of comparing the view with the state. */
   readonly checkIntervalMs: number;
-  /** Called whenever all state has been read and is followed from there on. */
+  /** Called each time the whole state has been read and is followed from there on. */
   readonly onFollowing: () => void;
-  /** Called with what differs between the view and the state, and how many documents that is. */
+  /** Called with the differences between the view and the state, and the number of documents concerned. */
   readonly onEdited: (text: string, documents: number) => void;
 }
 
 const LEADER_MENDS = "the leader commits them anew when it next checks";
 
-/** Keeps the state of another leader in memory by its log, so that little is left to read after the own claim. */
+/**
+ * Keeps the state of another leader in memory by following its log, so that little is left to read after the own claim.
+ */
 export class Follower {
   readonly #options: FollowerOptions;
   readonly #stop = new AbortController();
   #state: FollowedState | undefined;
   #running: Promise<void> | undefined;
-  /** Times that the log was read to its end. */
+  /** Number of times that the log was read to its end. */
   #looks = 0;
   #toldAtMs = Number.NEGATIVE_INFINITY;
 
@@ -42,7 +44,10 @@ export class Follower {
     void keepViewChecked({ ...this.#options, intervalMs, signal: this.#stop.signal, state, onWrong });
   }
 
-  /** The state right before the own claim; undefined when not all of it could be followed, and must be read anew. */
+  /**
+   * Returns the state right before the own claim; undefined when it could not be followed completely and must be read
+   * anew.
+   */
   async takeOver(claim: ClaimEntry): Promise<FollowedState | undefined> {
     this.#stop.abort();
     await this.#running;
@@ -80,7 +85,7 @@ export class Follower {
         return until(() => state.checkpoint >= last);
       },
       caughtUp: () => {
-        // The look under way may have begun before.
+        // The read under way may have begun before the call, so two more must end.
         const wanted = this.#looks + 2;
         return until(() => this.#looks >= wanted);
       },
@@ -91,7 +96,7 @@ export class Follower {
     this.#options.onEdited(editedText(this.#options, wrong, LEADER_MENDS), wrong.length);
   }
 
-  /** Tells at most once in a check interval: every look finds the same. */
+  /** Reports at most once per check interval, because every read finds the same problem. */
   #tell(problem: string): void {
     const { clock, checkIntervalMs, server, tabletName, onEdited } = this.#options;
     const nowMs = clock.monotonicMs();
@@ -108,7 +113,7 @@ export class Follower {
     const { clock, intervalMs } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      // An error loses nothing of a complete state.
+      // A read error loses nothing of a complete state.
       const isWhole = await this.#readOn().catch((error) => {
         if (error instanceof InvalidStateError) this.#tell(error.message);
         return this.#state?.isComplete === true;
@@ -118,7 +123,7 @@ export class Follower {
     }
   }
 
-  /** False when what was read so far is of no use. */
+  /** Returns false when the state read so far is useless. */
   async #readOn(): Promise<boolean> {
     if (this.#state !== undefined) {
       const isRead = await readLog(this.#options, this.#state);

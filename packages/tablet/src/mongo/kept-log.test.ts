@@ -9,7 +9,7 @@ import { idealServer } from "./testing/ideal-server.js";
 const KEPT_LOG_MS = 1_000;
 const COMMIT_BYTES = 1_000;
 
-describe("commits in the log that are in the view", () => {
+describe("commits in the log that are already in the view", () => {
   let clock: ManualClock;
   let server: DocumentServer;
   let deletes: number;
@@ -40,23 +40,23 @@ describe("commits in the log that are in the view", () => {
     return storage;
   }
 
-  /** One commit every `everyMs`; what is in the log is told after each. */
+  /** Makes one commit every `everyMs`, and returns the number of entries in the log after each. */
   async function commit(storage: TrackedStorage, count: number, everyMs: number): Promise<number[]> {
     const inLog: number[] = [];
     for (let n = 0; n < count; n++) {
       await storage.commit([{ table: "hosts", key: `h${n}`, document: { text: "x".repeat(COMMIT_BYTES) } }]);
       await clock.passTo(clock.monotonicMs() + everyMs);
       const commits = await server.find("registry.log", { kinds: ["commit"], limit: 1_000 });
-      // All but the one that says the format.
+      // Excludes the commit of the format document.
       inLog.push(commits.filter(({ changes }) => (changes as { table: string }[])[0]?.table === "hosts").length);
     }
     return inLog;
   }
 
-  it("stay for half of the time at least and all of it at most, and leave many at a time", async () => {
+  it("stay for at least half of the time and at most all of it, and leave many at a time", async () => {
     const storage = await lead({ keptLogMs: KEPT_LOG_MS });
     const inLog = await commit(storage, 60, 50);
-    // The log of 500 to 1,000 ms, after it has once been filled.
+    // After it has been filled once, the log covers 500 to 1,000 ms.
     expect(inLog.slice(0, 19)).to.deep.equal(Array.from({ length: 19 }, (_, n) => n + 1));
     for (const count of inLog.slice(20)) expect(count).to.be.within(9, 22);
     expect(deletes).to.be.within(3, 6);

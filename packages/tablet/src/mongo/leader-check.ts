@@ -13,12 +13,12 @@ interface LeaderCheckOptions extends Pick<LoadOptions, "server" | "tabletName" |
 
 const FORMAT_DOCUMENT = { format: STORE_FORMAT };
 
-/** The change that says the format of the store. */
+/** Returns the change that stores the format of the store. */
 export function formatChange(previous: Versioned | null): StoredChange {
   return { table: FORMAT_TABLE, key: FORMAT_KEY, document: FORMAT_DOCUMENT, version: 1, previous };
 }
 
-/** How a leader checks the view: documents that are not as they should be are committed anew from memory. */
+/** Returns a leader's check of the view: wrong documents are committed anew from memory. */
 export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOptions, "state" | "onWrong"> {
   const { leader, view, log, onEdited } = options;
   const asIs = (table: string, id: string): StoredChange =>
@@ -40,7 +40,7 @@ export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOption
       await leader.durable();
       await view.applied(upTo);
     },
-    // Memory is ahead of the view, unless a newer leader writes that by now.
+    // Memory is ahead of the view, unless a newer leader writes the view by now.
     caughtUp: () => log.refuseFenced(),
   };
   const isReplaceable = ({ id, stored }: WrongDocument): boolean =>

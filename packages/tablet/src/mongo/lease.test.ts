@@ -38,7 +38,7 @@ describe("Lease", () => {
     return (await server.get("tablets", "registry"))?.writer;
   }
 
-  /** The server, but answers to these operations come so much later; they are done just before. */
+  /** Wraps the server: these operations are done at once but answered only after the delay. */
   function slow(operation: "get" | "update", delayMs: number): DocumentServer {
     const wait = (): Promise<void> => new Promise((resolve) => clock.after(delayMs, resolve));
     return changed(server, {
@@ -59,10 +59,10 @@ describe("Lease", () => {
     expect(clock.monotonicMs()).to.equal(0);
   });
 
-  it("is taken from a leader only when it stood still for the lease time after it was seen", async () => {
+  it("is taken from a leader only when it was not renewed for the lease time since it was read", async () => {
     await take(leaseOn(server), "a");
     const taken = take(leaseOn(slow("get", 300)), "b");
-    // The first look ends at 300 ms: what it shows may be as new as that.
+    // The first read ends at 300 ms, and its result may be as recent as that.
     await clock.passTo(300 + LEASE_TIME_MS);
     expect(await holder()).to.equal("a");
     await clock.passTo(300 + 2 * LEASE_TIME_MS);
@@ -70,20 +70,20 @@ describe("Lease", () => {
     expect(await holder()).to.equal("b");
   });
 
-  it("is watched anew for the lease time after each look that shows it renewed", async () => {
+  it("is watched for the whole lease time again after each read that shows a renewal", async () => {
     const a = leaseOn(server);
     await take(a, "a");
     const taken = take(leaseOn(slow("get", 300)), "b");
     await clock.passTo(500);
     await a.renew();
-    // The second look, from 400 to 700 ms, shows it.
+    // The second read, from 400 to 700 ms, shows the renewal.
     await clock.passTo(700 + LEASE_TIME_MS);
     expect(await holder()).to.equal("a");
     await clock.passTo(700 + 2 * LEASE_TIME_MS);
     await taken;
   });
 
-  it("is taken by one of two who find it free", async () => {
+  it("is taken by one of two candidates that find it free", async () => {
     let believed = false;
     void take(leaseOn(slow("update", 100)), "a").then(() => {
       believed = true;
@@ -94,7 +94,7 @@ describe("Lease", () => {
     expect(await holder()).to.equal("b");
   });
 
-  it("is not taken from a leader that renewed it after the last look", async () => {
+  it("is not taken from a leader that renewed it after the last read", async () => {
     const a = leaseOn(server);
     await take(a, "a");
     void take(leaseOn(slow("update", 100)), "b");
@@ -104,7 +104,7 @@ describe("Lease", () => {
     expect(await holder()).to.equal("a");
   });
 
-  it("is known to be taken also when the answer was lost", async () => {
+  it("is recognized as taken when the answer was lost", async () => {
     let updates = 0;
     const losing = changed(server, {
       update: async (...args) => {
@@ -130,7 +130,7 @@ describe("Lease", () => {
     expect(await holder()).to.equal("a");
   });
 
-  it("is relied on for a part of its time, counted from when the renewal was sent", async () => {
+  it("is valid for a part of its time, counted from when the renewal was sent", async () => {
     const a = leaseOn(slow("update", 100));
     const taken = take(a, "a");
     await clock.passTo(SAFE_LEASE_TIME_MS - 1);
@@ -146,7 +146,7 @@ describe("Lease", () => {
     expect(() => a.check()).to.throw(UnavailableError, "ran out");
   });
 
-  it("is not relied on before it was taken and after it was cleared", async () => {
+  it("is not valid before it was taken and after it was cleared", async () => {
     const a = leaseOn(server);
     expect(() => a.check()).to.throw(UnavailableError);
     await take(a, "a");
@@ -174,7 +174,7 @@ describe("Lease", () => {
     expect(await holder()).to.equal("a3");
   });
 
-  it("tells where the leader is, once", async () => {
+  it("reports the leader's address once", async () => {
     await take(leaseOn(server), "a");
     const told: string[] = [];
     const options = { signal: new AbortController().signal, onStandby: (address: string) => told.push(address) };

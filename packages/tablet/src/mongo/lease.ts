@@ -5,10 +5,10 @@ import { LEASES } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
-/** One per tablet. The pair of writer and renewals never comes back. */
+/** A tablet's lease. A pair of writer and renewals never recurs. */
 interface StoredLease {
   readonly _id: string;
-  /** Empty: nobody has it. */
+  /** Id of the holder; empty when the lease is free. */
   readonly writer: string;
   readonly renewals: number;
   readonly address: string;
@@ -19,24 +19,26 @@ export interface LeaseOptions {
   readonly tabletName: string;
   readonly patience: Patience;
   readonly clock: TabletClock;
-  /** A candidate takes the lease when it has stood still for so long. */
+  /** Time without renewal after which a candidate takes the lease. */
   readonly leaseTimeMs: number;
-  /** A leader relies on it for so long: less, because no two clocks run alike. */
+  /** Time for which a leader relies on a renewal. Shorter than the lease time, because no two clocks run alike. */
   readonly safeLeaseTimeMs: number;
-  /** Called whenever the server has answered; while another process has the lease, with how long until it may be taken. */
+  /**
+   * Called on each answer of the server; while another process holds the lease, with the time until it may be taken.
+   */
   readonly onAnswer?: ((takesOverInMs?: number) => void) | undefined;
 }
 
-/** A candidate looks so many times in a lease time. */
+/** Number of reads by a candidate per lease time. */
 const LOOKS = 10;
 
-/** A stop does not wait longer for a server that is gone; then the next leader waits for the lease to run out. */
+/** Time that a stop waits for an unreachable server; afterwards the next leader waits for the lease to expire. */
 export const CLEAR_TIMEOUT_MS = 2_000;
 
-/** The lease only spares others the wait and keeps reads fresh; who may write is for the log to decide. */
+/** The lease only spares other candidates retries and keeps reads fresh; the log decides who may write. */
 export class Lease {
   readonly #options: LeaseOptions;
-  /** Renewals and changes of the own writer id must not overtake each other. */
+  /** Serializes renewals and changes of the own writer id. */
   readonly #turns = new OneAtATime();
   #writer: string | undefined;
   #safeUntilMs = Number.NEGATIVE_INFINITY;
@@ -45,7 +47,7 @@ export class Lease {
     this.#options = options;
   }
 
-  /** Waits until the lease is free or has stood still for the lease time, and takes it. */
+  /** Waits until the lease is free or was not renewed for the lease time, and takes it. */
   async take(
     writer: string,
     address: string,
@@ -57,7 +59,7 @@ export class Lease {
     let toldAddress: string | undefined;
     for (;;) {
       if (seen.writer === "" || clock.monotonicMs() >= seenAtMs + leaseTimeMs) {
-        // What is relied on is counted from before the lease was asked for.
+        // The validity counts from before the request was sent.
         const sentAtMs = clock.monotonicMs();
         if (await this.#takeOver(seen, writer, address)) {
           this.#writer = writer;
@@ -67,7 +69,7 @@ export class Lease {
       } else {
         if (seen.address !== toldAddress) onStandby(seen.address);
         toldAddress = seen.address;
-        // Not beyond the lease time: every moment of that is one without a leader.
+        // The sleep ends with the lease time, because every moment after it is one without a leader.
         const leftMs = seenAtMs + leaseTimeMs - clock.monotonicMs();
         this.#options.onAnswer?.(leftMs);
         await sleep(clock, Math.max(0, Math.min(leaseTimeMs / LOOKS, leftMs)), signal);
@@ -79,7 +81,9 @@ export class Lease {
     }
   }
 
-  /** FencedError when somebody else has it. Waits for as long as the server does not answer. */
+  /**
+   * Renews the lease. Throws FencedError when another process holds it. Waits as long as the server does not answer.
+   */
   renew(): Promise<void> {
     return this.#turns.run(async () => {
       const { clock, server, patience, tabletName, safeLeaseTimeMs } = this.#options;
@@ -94,20 +98,20 @@ export class Lease {
     });
   }
 
-  /** Gives it to another writer id of the same process. */
+  /** Hands the lease to another writer id of the same process. */
   hand(writer: string): Promise<void> {
     return this.#turns.run(async () => {
       const { server, patience, tabletName } = this.#options;
       const where = { writer: this.#writer };
       const change = { set: { writer }, increment: "renewals" };
       const handed = await patience.answerOf(() => server.update(LEASES, tabletName, where, change), FOREVER_MS);
-      // An earlier try whose answer was lost may have done it.
+      // An earlier try whose answer was lost may have succeeded.
       if (!handed && (await this.#read())?.writer !== writer) throw await this.#takenAway();
       this.#writer = writer;
     });
   }
 
-  /** Makes it free, if it is still the own one: the next leader need not wait. */
+  /** Frees the lease if this process still holds it, so that the next leader need not wait. */
   clear(): Promise<void> {
     return this.#turns.run(async () => {
       if (this.#writer === undefined) return;
@@ -119,12 +123,12 @@ export class Lease {
     });
   }
 
-  /** How long no other process can have the lease. */
+  /** Time during which no other process can hold the lease. */
   get leftMs(): number {
     return this.#safeUntilMs - this.#options.clock.monotonicMs();
   }
 
-  /** Throws UnavailableError when another process may have the lease already. */
+  /** Throws UnavailableError when another process may already hold the lease. */
   check(): void {
     const { tabletName } = this.#options;
     const overdueMs = -this.leftMs;
@@ -139,7 +143,7 @@ export class Lease {
     const where = { writer: seen.writer, renewals: seen.renewals };
     const change = { set: { writer, address }, increment: "renewals" };
     if (await patience.answerOf(() => server.update(LEASES, tabletName, where, change))) return true;
-    // An earlier try whose answer was lost may have done it.
+    // An earlier try whose answer was lost may have succeeded.
     return (await this.#read())?.writer === writer;
   }
 

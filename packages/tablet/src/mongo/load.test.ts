@@ -12,7 +12,7 @@ import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";
 
 describe("leftovers", () => {
-  it("lie strictly between what a load started from and its claim", () => {
+  it("have numbers strictly between a load's checkpoint and its claim", () => {
     const isLeftover = leftoverTest([{ from: 3, claim: 7 }], 1);
     expect([2, 3, 4, 6, 7, 8].map(isLeftover)).to.deep.equal([false, false, true, true, false, false]);
   });
@@ -32,14 +32,14 @@ describe("leftovers", () => {
     }
   });
 
-  it("of a dead leader are not loaded, and go from the view", async () => {
+  it("of a dead leader are not loaded, and are removed from the view", async () => {
     const server = idealServer();
     const first = await lead(server);
     await first.commit([{ table: "hosts", key: "a", document: { n: 1 } }]);
     const second = await lead(server);
     await eventually(async () => expect(await view(server)).to.deep.equal(["a"]));
     await eventually(async () => expect((await log(server)).at(-1)?.kind).to.equal("checkpoint"));
-    // Arrives from the first leader only now.
+    // Simulates a write of the first leader that arrives only now.
     const seq = (await log(server)).find(({ kind, generation }) => kind === "claim" && generation === 2)?._id as number;
     await server.write("registry.hosts", [{ id: "late", seq: seq - 1, document: { n: 2 } }]);
     await second.close({ handOver: true });
@@ -92,7 +92,7 @@ describe("leftovers", () => {
 });
 
 describe("the encoding of documents", () => {
-  it("leaves plain ones as they are, for people to query", () => {
+  it("stores plain documents as they are, for people to query", () => {
     const document = { hostId: "h1", nested: { list: [1, { a: null }], yes: true }, text: "Zürich \u0000" };
     const { fields, checksum } = encodeDocument("hosts", "h1", { document, version: 1 });
     const { _sum, ...plain } = fields;
@@ -101,7 +101,7 @@ describe("the encoding of documents", () => {
     expect(decoded).to.deep.equal({ document, version: 1, checksum, isIntact: true });
   });
 
-  it("makes JSON of those with names or strings that MongoDB does not take or keep", () => {
+  it("stores documents as JSON when MongoDB would refuse or change their names or strings", () => {
     const odd = [{ $set: 1 }, { "a.b": 1 }, { "": 1 }, { _id: 1 }, { a: { _bsontype: "x" } }, { a: ["\ud800"] }];
     for (const document of [...odd, JSON.parse('{"__proto__":1}')]) {
       const { fields } = encodeDocument("hosts", "h1", { document, version: 3 });

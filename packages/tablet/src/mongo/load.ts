@@ -10,7 +10,7 @@ export interface LoadOptions extends ReadOptions {
   readonly server: DocumentServer;
 }
 
-/** What reading takes, by whatever reads. */
+/** Options of every reader of a tablet. */
 export interface ReadOptions {
   readonly server: DocumentReader;
   readonly tabletName: string;
@@ -21,10 +21,11 @@ export interface ReadOptions {
   readonly onRead: (documents: number) => void;
 }
 
-/** Documents that one read fetches. */
 const PAGE_DOCUMENTS = 1_000;
 
-/** Reads everything up to the own claim. While that is the newest, nobody deletes what is above the checkpoint. */
+/**
+ * Reads everything up to the own claim. While that claim is the newest, nobody deletes entries above the checkpoint.
+ */
 export function readTablet(options: LoadOptions, claim: OwnClaim): Promise<FollowedState> {
   return options.server.readInOrder((server) => readAll({ ...options, server }, claim));
 }
@@ -32,7 +33,7 @@ export function readTablet(options: LoadOptions, claim: OwnClaim): Promise<Follo
 async function readAll(options: ReadOptions, claim: OwnClaim): Promise<FollowedState> {
   const state = await beginState(options, claim);
   if (!(await readLog(options, state, claim._id)) || !state.isUpTo(claim)) {
-    // It may be a newer leader that deletes there already.
+    // A newer leader may have deleted the entries, which is no damage.
     await options.log.refuseFenced();
     throw new InvalidStateError(
       `${options.tabletName}.log in MongoDB at ${options.server.name} has a gap after number ${state.lastNumber}; ${CURE}`,
@@ -41,7 +42,7 @@ async function readAll(options: ReadOptions, claim: OwnClaim): Promise<FollowedS
   await readView(options, state);
   const difference = state.difference(claim);
   if (difference === undefined) return state;
-  // It may be that a newer leader changes the view already.
+  // A newer leader may be changing the view, which is no damage.
   await options.log.refuseFenced();
   throw new InvalidStateError(`${whereOf(options)} is not whole: ${difference}; ${CURE}`);
 }
@@ -50,7 +51,7 @@ function whereOf({ tabletName, server }: ReadOptions): string {
   return `tablet ${tabletName} in MongoDB at ${server.name}`;
 }
 
-/** The state before anything was added to it: which checkpoint to start from, and what the view may hold by right. */
+/** Returns the empty state with the checkpoint to start from and the loads that decide about leftovers. */
 export async function beginState(options: ReadOptions, claim?: OwnClaim): Promise<FollowedState> {
   const { server, log, onRead } = options;
   const firstNumber = claim?.firstNumber ?? (await log.firstNumber());
@@ -67,7 +68,7 @@ export async function beginState(options: ReadOptions, claim?: OwnClaim): Promis
   return new FollowedState(checkpoint, loads, whereOf(options), firstNumber);
 }
 
-/** Adds what has come since. False when something in between is gone. */
+/** Adds new entries of the log. Returns false when entries in between are gone. */
 export async function readLog(options: ReadOptions, state: FollowedState, below?: number): Promise<boolean> {
   const { server, log, onRead } = options;
   let entries = 0;
@@ -82,7 +83,7 @@ export async function readLog(options: ReadOptions, state: FollowedState, below?
   }
 }
 
-/** Adds the view. `betweenPages` may add what has come meanwhile; false from it ends the reading. */
+/** Adds the view. `betweenPages` may add new log entries; returning false from it ends the reading. */
 export async function readView(
   options: ReadOptions,
   state: FollowedState,
@@ -110,7 +111,7 @@ export async function readView(
   return true;
 }
 
-/** The documents of a collection, in order of id. */
+/** Yields the documents of a collection in order of id, page by page. */
 export async function* pagesOf(
   { server, patience }: Pick<ReadOptions, "server" | "patience">,
   collection: string,

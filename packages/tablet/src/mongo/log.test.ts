@@ -8,7 +8,7 @@ import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";
 
 const GIVE_UP_AFTER_MS = 500;
-/** More than any pauses allow in that time. */
+/** More tries than the pauses allow in that time. */
 const TRIES_MAX = 100;
 
 describe("TabletLog", () => {
@@ -23,7 +23,7 @@ describe("TabletLog", () => {
     return new TabletLog({ server, tabletName: "registry", patience, isOurs: () => true });
   }
 
-  /** Its member that takes writes has the entry already; a majority shows it after so many looks. */
+  /** The member that takes writes has the entry already; a majority shows it after that many reads. */
   function lagging(looks: number): { server: DocumentServer; tries(): number } {
     const ideal = idealServer();
     let [tries, left] = [0, looks];
@@ -33,7 +33,7 @@ describe("TabletLog", () => {
         if (++tries > TRIES_MAX) throw new Error("it is asked without end");
         if (written !== undefined) return false;
         written = document;
-        // Its answer was lost with the member that gave it.
+        // The answer was lost with the member that gave it.
         return false;
       },
       get: async () => (left-- > 0 ? undefined : written),
@@ -42,13 +42,13 @@ describe("TabletLog", () => {
     return { server, tries: () => tries };
   }
 
-  it("waits, with pauses, for a majority to show what has its number", async () => {
+  it("waits, with pauses, for a majority to show the entry that has its number", async () => {
     const { server, tries } = lagging(3);
     expect((await logOn(server).claim("w", "127.0.0.1:1"))?.generation).to.equal(1);
     expect(tries()).to.equal(4);
   });
 
-  it("gives up, and says why, when no majority ever does", async () => {
+  it("gives up with the reason when no majority ever does", async () => {
     const { server, tries } = lagging(Number.POSITIVE_INFINITY);
     const error = await rejection(logOn(server).claim("w", "127.0.0.1:1"));
     expect(error).to.be.instanceOf(UnavailableError).and.to.include({ outcome: "unknown" });

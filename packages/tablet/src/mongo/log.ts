@@ -17,8 +17,8 @@ import {
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 /**
- * The fields of every entry of the log. Numbers have no gaps above the last checkpoint, but for one: the claim that begins a
- * restore is followed by its `firstNumber`.
+ * Fields of every log entry. Numbers have no gaps above the last checkpoint, with one exception: the claim that begins
+ * a restore is followed by its `firstNumber`.
  */
 interface EntryBase {
   readonly _id: number;
@@ -28,19 +28,19 @@ interface EntryBase {
 
 export interface ClaimEntry extends EntryBase {
   readonly kind: "claim";
-  /** That of the entry before it. Absent in claims of the first release, which are higher by one. */
+  /** Generation of the entry before it. Absent in claims of the first release, which are higher by one. */
   readonly previousGeneration?: number;
   readonly tabletId: string;
-  /** Of the store, as the claimant knows it. Absent in claims of the first release, as the next two. */
+  /** Store format as the claimant knows it. This and the next two fields are absent in claims of the first release. */
   readonly format?: number;
   readonly incarnation?: string;
   readonly parentIncarnations?: readonly string[];
   /**
-   * The number of the claim with which the incarnation begins. What lies below, in the log and in the view, is of an
-   * earlier incarnation. Absent in claims of the first release: 1.
+   * Number of the claim with which the incarnation begins; lower numbers in the log and the view belong to an earlier
+   * incarnation. Absent in claims of the first release, meaning 1.
    */
   readonly firstNumber?: number;
-  /** A restore began with it, and has not ended. */
+  /** Set while a restore that began with this claim is unfinished. */
   readonly isRestore?: true;
   readonly address: string;
 }
@@ -48,8 +48,8 @@ export interface ClaimEntry extends EntryBase {
 /** A claim as this release makes it. */
 export type OwnClaim = Required<Omit<ClaimEntry, "isRestore">> & Pick<ClaimEntry, "isRestore">;
 
-/** A leader took up all that was committed before its claim, starting from the view as of a checkpoint. */
-/** Of the whole state as of the entry. Absent in entries of the first release. */
+/** A leader loaded everything committed before its claim, starting from the view as of a checkpoint. */
+/** Sums of the whole state as of the entry. Absent in entries of the first release. */
 interface WithSums {
   readonly sums?: StoredSums;
 }
@@ -75,7 +75,7 @@ export type Entry = ClaimEntry | LoadEntry | CommitEntry | CheckpointEntry;
 
 export const EVERY_KIND: readonly Entry["kind"][] = ["claim", "load", "commit", "checkpoint"];
 
-/** A document as it is stored, with its checksum; null: none any more. */
+/** A document as stored, with its checksum; null means deleted. */
 export interface LoggedChange {
   readonly table: string;
   readonly id: string;
@@ -95,7 +95,6 @@ export interface LogOptions {
   readonly isOurs: IsOurs;
 }
 
-/** Entries that one read fetches. */
 const PAGE_ENTRIES = 1_000;
 
 /** The log of one tablet as one leader writes it. The log alone decides who may write. */
@@ -108,9 +107,11 @@ export class TabletLog {
   readonly #turns = new OneAtATime();
   #last = 0;
   #claim: OwnClaim | undefined;
-  /** Why nothing more can be appended: what the last try did is not known, or somebody else has the number. */
+  /**
+   * Reason why nothing more can be appended: the outcome of the last try is unknown, or another writer has the number.
+   */
   #failure: unknown;
-  /** The own claim as it is in the log. */
+  /** The own claim as stored in the log. */
   #kept: OwnClaim | undefined;
   #sums: StoredSums = {};
 
@@ -122,7 +123,7 @@ export class TabletLog {
     this.#isOurs = isOurs;
   }
 
-  /** The number of the own entry that was appended last. */
+  /** Number of the last entry that this process appended. */
   get lastNumber(): number {
     return this.#last;
   }
@@ -133,7 +134,7 @@ export class TabletLog {
     return this.#claim;
   }
 
-  /** Takes the next generation. Undefined when another candidate got in between. */
+  /** Takes the next generation. Returns undefined when another candidate intervened. */
   async claim(writer: string, address: string, restore?: RestoredClaim): Promise<OwnClaim | undefined> {
     let claim: OwnClaim;
     do {
@@ -152,13 +153,13 @@ export class TabletLog {
         tabletId: lastClaim?.tabletId ?? randomUUID(),
         incarnation: lastClaim?.incarnation ?? randomUUID(),
         parentIncarnations: lastClaim?.parentIncarnations ?? [],
-        // Never the next one: by the gap a follower notices.
+        // Never the next number, because the gap reveals the restore to a follower.
         firstNumber: restore ? Math.max(number + 2, restore.firstNumber) : (lastClaim?.firstNumber ?? 1),
         ...(restore && restoredFields(restore, previousGeneration)),
         address,
       };
     } while ((await this.#insert(claim)) !== undefined);
-    // Its number may have been chosen long ago, from a part of the log that has been applied and deleted since.
+    // The number may have been chosen long ago, from a part of the log that was applied and deleted since.
     if (!(await this.#isLast(claim._id))) return undefined;
     this.#claim = claim;
     this.#kept = claim;
@@ -166,11 +167,11 @@ export class TabletLog {
     if (restore === undefined) return claim;
     this.#last = claim.firstNumber - 1;
     const first = await this.#claimNext({ writer, above: 0, isRestore: true });
-    // Entries that were on their way to a dropped log may have led another restore to a higher number.
+    // Late entries for a dropped log may have led another restore to a higher number.
     return (await this.#isLast(first)) ? this.claimed : undefined;
   }
 
-  /** Throws InvalidStateError when the own claim is not in the log: somebody deleted or replaced that meanwhile. */
+  /** Throws InvalidStateError when the own claim is no longer in the log, because somebody deleted or replaced it. */
   async refuseDeleted(): Promise<void> {
     const claim = this.#kept as OwnClaim;
     const stored = await this.#get(claim._id, FOREVER_MS);
@@ -187,17 +188,20 @@ export class TabletLog {
     if (last !== undefined && last.generation > generation) throw fenced(this.#tabletName, last, generation);
   }
 
-  /** Appends directly after the own last entry; FencedError when a newer leader has claimed that number. */
+  /** Appends directly after the own last entry. Throws FencedError when a newer leader has claimed that number. */
   async append(entry: NewEntry, giveUpAfterMs?: number): Promise<void> {
     await this.#turns.run(() => this.#append(entry, giveUpAfterMs));
   }
 
-  /** What is in the state that was loaded: to be called before the load entry. */
+  /** Sets the sums of the loaded state; must be called before the load entry is appended. */
   begin(sums: StoredSums): void {
     this.#sums = sums;
   }
 
-  /** Appends a commit that leads to a state of these sums and, before anything else is appended, tells the number. */
+  /**
+   * Appends a commit that leads to a state with these sums. Calls `then` with the number before anything else is
+   * appended.
+   */
   commit(changes: readonly LoggedChange[], sums: StoredSums, then: (number: number) => void): Promise<void> {
     return this.#turns.run(async () => {
       this.#sums = sums;
@@ -206,9 +210,8 @@ export class TabletLog {
   }
 
   /**
-   * Claims again, as another writer, directly after the own last entry, a generation above the own one and `above`:
-   * nothing that was sent as the old writer and arrives from now on is believed. Nothing is appended while `handLease`
-   * runs.
+   * Claims again as another writer, directly after the own last entry, with a generation above the own one and `above`.
+   * Writes sent as the old writer that arrive later are then ignored. Nothing is appended while `handLease` runs.
    */
   claimAgain(
     { writer, from, above }: { readonly writer: string; readonly from: number; readonly above: number },
@@ -217,7 +220,7 @@ export class TabletLog {
   ): Promise<void> {
     return this.#turns.run(async () => {
       await handLease();
-      // A restore ends with the claim that its own code asks for, not with one that a lost answer made necessary.
+      // A restore ends with the claim that its own code requests, not with one that a lost answer made necessary.
       const isRestore = this.claimed.isRestore === true && above === 0;
       const claim = await this.#claimNext({ writer, above, isRestore }, FOREVER_MS);
       await this.#append({ kind: "load", from, claim }, FOREVER_MS);
@@ -225,14 +228,14 @@ export class TabletLog {
     });
   }
 
-  /** Where the latest leader's incarnation begins; 1 where there is none. */
+  /** Returns the first number of the latest leader's incarnation; 1 when there is none. */
   async firstNumber(): Promise<number> {
     const last = await this.#lastEntry();
     const claim = last && (await this.#claimOf(last));
     return claim?.firstNumber ?? 1;
   }
 
-  /** Entries of these kinds with numbers in between, in order. */
+  /** Yields entries of these kinds with numbers in between, in order. */
   async *entries<Kind extends Entry["kind"]>(
     kinds: readonly Kind[],
     { after, below }: { readonly after: number; readonly below?: number | undefined },
@@ -247,7 +250,10 @@ export class TabletLog {
     }
   }
 
-  /** Deletes what is in the view. Claims and loads stay for ever: they are what an old leader runs into. */
+  /**
+   * Deletes entries that are in the view. Claims and loads stay forever, because they are what an old leader collides
+   * with.
+   */
   async deleteApplied(upTo: number): Promise<void> {
     await this.#server.delete(this.#collection, { below: upTo + 1, kinds: ["commit", "checkpoint"] });
   }
@@ -282,12 +288,13 @@ export class TabletLog {
     return entry._id;
   }
 
-  /** Returns the other writer's entry that has the number, if there is one. */
+  /** Inserts an entry. Returns another writer's entry that has the number, if any. */
   #insert(entry: Entry, giveUpAfterMs?: number): Promise<Entry | undefined> {
     return this.#patience.answerOf(async () => {
       if (await this.#server.insert(this.#collection, entry as unknown as StoredDocument)) return undefined;
       const stored = (await this.#server.get(this.#collection, entry._id)) as unknown as Entry | undefined;
-      // What has the number was deleted since, or a majority of the members lacks it: it may go, and may stay.
+      // The entry with the number was deleted since, or a majority of the members lacks it, so it may still vanish or
+      // persist.
       if (stored === undefined)
         throw new LostAnswerError(
           `number ${entry._id} of ${this.#collection} is taken, by what no majority of the members shows`,
@@ -300,7 +307,7 @@ export class TabletLog {
     return `tablet ${this.#tabletName} in MongoDB at ${this.#server.name}`;
   }
 
-  /** Throws InvalidStateError when what there is must not be claimed. */
+  /** Throws InvalidStateError when the existing state must not be claimed. */
   async #refuseClaim(last?: Entry, lastClaim?: ClaimEntry, restore?: RestoredClaim): Promise<void> {
     if (last === undefined) return this.#refuseLost();
     if ((lastClaim?.format ?? 1) > STORE_FORMAT)
@@ -314,12 +321,12 @@ export class TabletLog {
     );
   }
 
-  /** Throws InvalidStateError when there are tables, but no log. */
+  /** Throws InvalidStateError when there are tables but no log. */
   async #refuseLost(): Promise<void> {
     for (const collection of await this.#collections()) {
       const page = await this.#patience.answerOf(() => this.#server.find(collection, { limit: 1 }));
       if (collection === this.#collection || page.length === 0) continue;
-      // Another candidate may have begun this tablet since: then it has a log.
+      // Another candidate may have begun this tablet since; then there is a log.
       if ((await this.#lastEntry()) !== undefined) return;
       throw new InvalidStateError(
         `${this.#where} is not whole: its log, ${this.#collection}, is missing, and ${collection} shows that there was one; ${CURE}; if it must not come back, drop ${this.#tabletName}.*`,
@@ -338,8 +345,8 @@ export class TabletLog {
   }
 
   /**
-   * The claim of the leader that wrote the entry, if it is there. Passes over claims of candidates that came too late, in
-   * places that had been deleted.
+   * Returns the claim of the leader that wrote the entry, if it exists. Skips claims of candidates that came too late,
+   * at numbers that had been deleted.
    */
   async #claimOf(entry: Entry): Promise<ClaimEntry | undefined> {
     let claim: Entry | undefined = entry;
@@ -359,7 +366,9 @@ export class TabletLog {
   }
 }
 
-/** A restore that was cut off after its first claim may still go on where its incarnation begins: that number fences it. */
+/**
+ * An interrupted restore may still continue at the first number of its incarnation, so claiming that number fences it.
+ */
 function nextNumber(last: Entry): number {
   return Math.max(last._id + 1, last.kind === "claim" ? (last.firstNumber ?? 1) : 1);
 }

@@ -17,10 +17,10 @@ import { Patience } from "./patience.js";
 
 /** Lines that were appended together. */
 interface Chunk {
-  /** Stream and index of the first line, so that they sort as streams and numbers do. */
+  /** Stream and padded index of the first line, so that ids sort by stream and number. */
   readonly _id: string;
   readonly lines: readonly string[];
-  /** Tells an append that is sent again from somebody else's. */
+  /** Id of the append, which distinguishes a repeated append from another writer's. */
   readonly append: string;
 }
 
@@ -35,13 +35,13 @@ interface Opened {
 }
 
 const CHUNK_SIZE_BYTES = 8 * 1024 * 1024;
-/** Chunks that one read fetches; most hold few lines. */
+/** Chunks per read; most hold few lines. */
 const PAGE_CHUNKS = 100;
 const GIVE_UP_AFTER_MS = 20_000;
 const INDEX_DIGITS = 16;
-/** No stream's name begins with it. */
+/** Prefix of records; no stream's name begins with it. */
 const RECORD_PREFIX = "/";
-/** A server writes by numbers: what is there has the one, and a removal a higher one. */
+/** Numbers that order writes on a server: an added record has the first, its removal the higher one. */
 const ADDED = 1;
 const REMOVED = 2;
 
@@ -81,7 +81,7 @@ export class MongoEventLog implements EventLog {
     while (lines.length < wanted) {
       const page = await this.#find(opened, { after, below: endOf(stream), limit: PAGE_CHUNKS });
       for (const chunk of page) {
-        // A drop that was cut short leaves a log that begins later.
+        // An interrupted drop leaves a log that begins at a later line.
         const first = Math.max(indexOf(chunk._id), next);
         const taken = chunk.lines.slice(first - indexOf(chunk._id)).slice(0, wanted - lines.length);
         lines.push(...taken);
@@ -105,7 +105,7 @@ export class MongoEventLog implements EventLog {
     const { next } = await this.bounds(stream);
     const opened = await this.#open();
     const { server, patience } = opened;
-    // The chunk in which the first line is that stays has to stay.
+    // The chunk that contains the first kept line must stay.
     const end = await this.#chunkOf(opened, stream, Math.min(below, Math.max(0, next - 1)));
     const range = { after: startOf(stream), below: end };
     await this.#turns.run(() => patience.answerOf(() => server.delete(this.#options.collection, range)));
@@ -148,7 +148,7 @@ export class MongoEventLog implements EventLog {
   async #open(): Promise<Opened> {
     const { signal } = this.#closed;
     signal.throwIfAborted();
-    // A server that could not be reached is tried again by the next call.
+    // After a failed connect the next call tries again.
     this.#opened ??= this.#options.connect().then(
       (server) => {
         const [serverName, clock] = [server.name, systemClock];
@@ -192,14 +192,14 @@ export class MongoEventLog implements EventLog {
     return last === undefined ? 0 : indexOf(last._id) + last.lines.length;
   }
 
-  /** The id of the chunk in which the line is. */
+  /** Returns the id of the chunk that contains the line. */
   async #chunkOf(opened: Opened, stream: string, line: number): Promise<string> {
     const range = { after: startOf(stream), below: chunkId(stream, line + 1), limit: 1, descending: true };
     const [chunk] = await this.#find(opened, range);
     return chunk?._id ?? startOf(stream);
   }
 
-  /** An id below that of the chunk in which the line is. */
+  /** Returns an id below that of the chunk that contains the line. */
   async #before(opened: Opened, stream: string, line: number): Promise<string> {
     const range = { after: startOf(stream), below: chunkId(stream, line + 1), limit: 2, descending: true };
     const [, previous] = await this.#find(opened, range);
@@ -228,7 +228,7 @@ function* chunksOf(lines: readonly string[]): Generator<readonly string[]> {
   if (chunk.length > 0) yield chunk;
 }
 
-/** A space is in no stream name and sorts below all that is. */
+/** A space occurs in no stream name and sorts below all characters that do. */
 function startOf(stream: string): string {
   return `${stream} `;
 }

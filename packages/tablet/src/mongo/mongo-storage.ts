@@ -17,13 +17,16 @@ import { View, type ViewLimits } from "./view.js";
 import { keepViewChecked } from "./view-check.js";
 
 export interface MongoStorageLimits extends ViewLimits {
-  /** A standby takes over when the leader has not renewed its lease for so long. */
+  /** Time without renewal of the leader's lease after which a standby takes over. */
   readonly leaseTimeMs: number;
-  /** A leader answers reads for so long after a renewal. Well below the lease time: no two clocks run alike. */
+  /**
+   * Time after a renewal during which a leader answers reads. Well below the lease time, because no two clocks run
+   * alike.
+   */
   readonly safeLeaseTimeMs: number;
-  /** A claim, load or commit fails when the server has not answered for so long. */
+  /** Time without an answer of the server after which a claim, load or commit fails. */
   readonly giveUpAfterMs: number;
-  /** Leader and standby compare the view with their state so often. */
+  /** Interval at which leader and standby compare the view with their state. */
   readonly checkIntervalMs: number;
 }
 
@@ -47,13 +50,13 @@ export interface MongoStorageOptions {
   readonly clock?: TabletClock | undefined;
 }
 
-/** A commit is one document, and no MongoDB takes one above 16 MiB. */
+/** Limit of a commit, which is one document; MongoDB limits documents to 16 MiB. */
 const COMMIT_SIZE_BYTES_MAX = 15 * 1024 * 1024;
 
-/** A load lets the process do other things, such as renew the lease, after so many documents. */
+/** A load yields to other work, such as renewing the lease, after this many documents. */
 const LOAD_TURN_DOCUMENTS = 1_000;
 
-/** A standby looks at the log so many times in a lease time. */
+/** Number of reads of the log by a standby per lease time. */
 const LOOKS_AT_LOG = 10;
 
 /** One attempt to lead, from connecting to closing. */
@@ -72,14 +75,17 @@ interface Attempt {
   readonly schema: Schema | undefined;
   readonly loadOptions: LoadOptions;
   documentsRead: number;
-  /** Of what is committed. */
+  /** Sums of the committed state. */
   sums: StateSums;
   readonly checksums: KnownChecksums;
   follower?: Follower;
   view?: View;
 }
 
-/** A tablet on a MongoDB-compatible server: the log decides, the lease spares waiting, the view is for reading. */
+/**
+ * A tablet on a MongoDB-compatible server: the log decides who may write, the lease saves waiting, the view is for
+ * reading.
+ */
 export class MongoStorage implements TabletStorage {
   readonly commitSizeBytesMax = COMMIT_SIZE_BYTES_MAX;
   readonly #tabletName: string;
@@ -142,8 +148,8 @@ export class MongoStorage implements TabletStorage {
     attempt.sums = state.sums;
     log.begin(state.sums.stored());
     await log.append({ kind: "load", from: checkpoint, claim: claim._id });
-    // The claim may have come so late that another process has the lease by now, and claimed earlier: it would answer
-    // reads that lack what is committed here.
+    // The claim may have come so late that another process holds the lease by now and had claimed earlier; it would
+    // answer reads without the commits made here. The renewal detects that.
     await lease.renew();
     const { signal } = viewEnded;
     const { onTrouble } = attempt;
@@ -226,8 +232,8 @@ export class MongoStorage implements TabletStorage {
     const closed = new UnavailableError(`tablet ${this.#tabletName} is closed`);
     attempt.viewEnded.abort(closed);
     attempt.follower?.close();
-    // Should it fail, the next leader waits for the lease to run out. What is still being applied may arrive whenever.
-    // A renewal that waits for a server that is gone would keep its turn for ever.
+    // When clearing fails, the next leader waits for the lease to expire. Writes still being applied may arrive at any
+    // time. The wait is limited, because a renewal on an unreachable server would hold the queue forever.
     const giveUp = sleep(this.#clock, CLEAR_TIMEOUT_MS, attempt.ended.signal).catch(() => {});
     if (handOver) await Promise.race([attempt.lease.clear().catch(() => {}), giveUp]);
     end(attempt, closed);
@@ -276,7 +282,7 @@ export class MongoStorage implements TabletStorage {
     return attempt;
   }
 
-  /** For people's queries. The leader needs none of them, so it waits for none, and one that fails is left out. */
+  /** Creates indexes for people's queries. The leader needs none, so it does not wait for them and ignores failures. */
   async #makeIndexes({ server, schema = {}, ended, onWarning }: Attempt): Promise<void> {
     for (const [table, { queries = [] }] of Object.entries(schema)) {
       for (const fields of queries) {
@@ -300,7 +306,7 @@ export class MongoStorage implements TabletStorage {
   }
 }
 
-/** The first reason stays. */
+/** Aborts with the reason; the first reason stays. */
 function end({ ended, viewEnded }: Attempt, reason: unknown): void {
   ended.abort(reason);
   viewEnded.abort(reason);

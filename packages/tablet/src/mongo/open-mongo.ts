@@ -10,18 +10,18 @@ import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";
 import { probe } from "./probe.js";
 
 export interface MongoOptions {
-  /** As the official driver takes it; the database is `diskmesh` when it names none. */
+  /** Address in the official driver's format; the default database is `diskmesh`. */
   readonly url: string;
   readonly tabletName: string;
   readonly limits?: Partial<MongoStorageLimits> | undefined;
 }
 
-/** A tablet in collections of a MongoDB-compatible database, for several processes of which one leads. */
+/** Opens a tablet in collections of a MongoDB-compatible database, for several processes of which one leads. */
 export function openMongoStorage({ url, tabletName, limits }: MongoOptions): TabletStorage {
   return new MongoStorage({ tabletName, limits, connect: (isOurs) => connectAndProbe(url, isOurs) });
 }
 
-/** The event log that goes with a tablet. */
+/** Opens the event log of a tablet. */
 export function openMongoEventLog({ url, tabletName }: MongoOptions): EventLog {
   return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connect(url) });
 }
@@ -40,7 +40,7 @@ export async function examineMongoStorage(
   }
 }
 
-/** The driver is loaded only when it is used: it is large, and a tablet on one machine starts without it. */
+/** The driver is imported on demand: it is large, and a tablet on one machine starts without it. */
 async function connect(url: string, isOurs?: IsOurs): Promise<DocumentServer> {
   const { connectToMongo } = await import("./driver-server.js");
   return connectToMongo(url, isOurs);

@@ -7,18 +7,17 @@ const LONGEST_PAUSE_MS = 200;
 
 export interface PatienceOptions {
   readonly clock: TabletClock;
-  /** Ends all waiting, with its reason. */
+  /** Aborts all waiting with its reason. */
   readonly signal: AbortSignal;
-  /** For messages. */
   readonly serverName: string;
-  /** How long an operation may go without an answer. */
+  /** Time for which an operation may go without an answer. */
   readonly giveUpAfterMs: number;
 }
 
-/** For operations whose answer is worth waiting for as long as it takes. */
+/** Waits for an answer without a limit. */
 export const FOREVER_MS = Number.POSITIVE_INFINITY;
 
-/** Sends operations again whose answers were lost. Only for those that may be done twice, also late. */
+/** Retry policy: repeats operations whose answers were lost. Only for operations that may be done twice, also late. */
 export class Patience {
   readonly #options: PatienceOptions;
 
@@ -26,7 +25,7 @@ export class Patience {
     this.#options = options;
   }
 
-  /** Rejects with UnavailableError, outcome unknown, when there is no answer for too long. */
+  /** Rejects with UnavailableError, outcome unknown, when there is no answer in time. */
   async answerOf<T>(operation: () => Promise<T>, giveUpAfterMs = this.#options.giveUpAfterMs): Promise<T> {
     const { clock, signal, serverName } = this.#options;
     const giveUpAtMs = clock.monotonicMs() + giveUpAfterMs;

@@ -7,7 +7,7 @@ import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";
 
 describe("the probe", () => {
-  it("accepts a server whose conditional writes are atomic, also beside other probes, and leaves nothing behind", async () => {
+  it("accepts a server with atomic conditional writes, also beside other probes, and leaves nothing behind", async () => {
     const server = idealServer();
     await Promise.all(Array.from({ length: 5 }, () => probe(server)));
     expect(await server.find("tablets.probe", { limit: 10 })).to.deep.equal([]);
@@ -63,7 +63,7 @@ describe("the probe", () => {
       "an outdated delete",
     ));
 
-  it("does not judge a server that refuses its writes for now", async () => {
+  it("does not judge a server that refuses its writes temporarily", async () => {
     const write: DocumentServer["write"] = async () => ({ present: [], refused: "too many requests" });
     await rejection(probe(changed(idealServer(), { write })), LostAnswerError, "too many requests");
   });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { InvalidStateError } from "@diskmesh/domain";
 import { CONNECTIONS_MAX, type DocumentServer, LostAnswerError, type ViewWrite } from "./document-server.js";
 
-/** Scratch documents of probes that run: several processes may start at once. */
+/** Collection of the scratch documents of running probes; several processes may start at once. */
 const COLLECTION = "tablets.probe";
 
 /**
@@ -22,7 +22,7 @@ export async function probe(server: DocumentServer): Promise<void> {
   }
 }
 
-/** Returns which condition does not count, one write after the other. */
+/** Returns the condition that a sequence of writes violates; undefined when all hold. */
 async function wrongAlone(server: DocumentServer, id: string): Promise<string | undefined> {
   await replace(server, { id, seq: 2, document: { round: 2 } });
   if (await server.insert(COLLECTION, { _id: id })) return "two documents with one _id were inserted";
@@ -35,10 +35,10 @@ async function wrongAlone(server: DocumentServer, id: string): Promise<string | 
   return undefined;
 }
 
-/** Returns what is wrong when conditional updates of one document arrive at once, each on a connection of its own. */
+/** Returns the error of concurrent conditional updates of one document, each on a connection of its own. */
 async function wrongInRace(server: DocumentServer, id: string): Promise<string | undefined> {
   await server.insert(COLLECTION, { _id: id, round: 0 });
-  // Opens the connections: an update that waits for one comes too late for a race.
+  // Opens the connections first, because an update that waits for a connection comes too late for a race.
   await Promise.all(racers().map(() => server.get(COLLECTION, id)));
   const won = await Promise.all(racers().map((racer) => update(server, id, 0, racer)));
   const winners = won.filter(Boolean).length;
@@ -55,7 +55,6 @@ function update(server: DocumentServer, id: string, round: number, racer = 0): P
   return server.update(COLLECTION, id, { round }, { set: { racer }, increment: "round" });
 }
 
-/** Returns whether it was done. */
 async function replace(server: DocumentServer, write: ViewWrite): Promise<boolean> {
   const { present, refused } = await server.write(COLLECTION, [write]);
   if (refused !== undefined) throw new LostAnswerError(`writing to ${COLLECTION}: ${refused}`);

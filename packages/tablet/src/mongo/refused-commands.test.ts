@@ -11,10 +11,10 @@ import { databaseUrl, newTabletName, removeTablet, withDatabase } from "./testin
 const schema = { counters: table<{ id: string; n: number }>()({ key: ({ id }) => id }) };
 const DEFINITE_CODES = [16_500, 8_000, 121, 14_031, 50, 112, 262];
 const UNKNOWN_CODE = 96;
-/** Enough for 18 claims where nothing slows them down. */
+/** Long enough for 18 claims without pauses. */
 const OBSERVED_MS = 2_000;
 
-describe("a view whose server fails whole write commands", () => {
+describe("a view on a server that fails whole write commands", () => {
   const tabletName = newTabletName();
   let serverUrl: string;
 
@@ -50,11 +50,11 @@ describe("a view whose server fails whole write commands", () => {
     });
   }
 
-  it("sends them again without a claim when the error is definite", async () => {
+  it("repeats the writes without a claim when the error is definite", async () => {
     expect(await claimsDuring(DEFINITE_CODES, 0)).to.equal(0);
   });
 
-  it("claims with growing pauses while the error says nothing of what was done", async () => {
+  it("claims with growing pauses while the error leaves the outcome unknown", async () => {
     expect(await claimsDuring([UNKNOWN_CODE], OBSERVED_MS)).to.be.within(1, 8);
   });
 });

@@ -85,7 +85,7 @@ describe("a restore on MongoDB", () => {
     await expectRestored();
   });
 
-  it("keeps its documents from a leader's writes to the view that arrive later", async () => {
+  it("protects its documents from a former leader's writes to the view that arrive later", async () => {
     const { storage, claim } = await lead();
     for (let n = 1; n < 30; n++) await storage.commit([host("a", n)]);
     await storage.close({ handOver: true });
@@ -106,7 +106,7 @@ describe("a restore on MongoDB", () => {
     expect(await restore(other)).to.be.above(2 ** 50 + 2 ** 20);
   });
 
-  it("is refused into a database that is not empty unless it replaces that", async () => {
+  it("is refused into a database that is not empty unless it replaces the content", async () => {
     const { storage, claim } = await lead();
     await storage.close({ handOver: true });
     const before = await server.find(LOG, { limit: 100 });
@@ -114,7 +114,7 @@ describe("a restore on MongoDB", () => {
     expect(await server.find(LOG, { limit: 100 })).to.deep.equal(before);
   });
 
-  it("is refused to leaders while it was cut off, and fences itself when it is done again", async () => {
+  it("admits no leader while it is incomplete, and fences itself when it is repeated", async () => {
     const { storage, claim } = await lead();
     await storage.close({ handOver: true });
     const paused = await beginRestore(claim, true);
@@ -124,7 +124,7 @@ describe("a restore on MongoDB", () => {
     await expectRestored();
   });
 
-  it("keeps nobody out by a claim that came too late, in a place that was deleted", async () => {
+  it("is not disturbed by a claim that came too late, at a deleted number", async () => {
     const { storage, claim } = await lead();
     for (let n = 1; n < 5; n++) await storage.commit([host("a", n)]);
     const numberOf = async (): Promise<number> => {
@@ -141,12 +141,13 @@ describe("a restore on MongoDB", () => {
     await next.storage.close({ handOver: true });
   });
 
-  it("lets nobody lead an incarnation whose first claim another one has taken", async () => {
+  it("admits no leader to an incarnation whose first claim another one has taken", async () => {
     const { storage, claim } = await lead();
     await storage.close({ handOver: true });
     const entries = await server.find(LOG, { limit: 100 });
     const [first] = entries.filter(({ kind }) => kind === "claim") as [StoredDocument];
-    // The database was dropped, a restore was cut off after its claim, and an entry of the dropped log arrived late.
+    // The database was dropped, a restore was interrupted after its claim, and an entry of the dropped log arrived
+    // late.
     server = idealServer();
     await server.insert(LOG, { ...first, _id: 24, generation: claim.generation + 1 });
     await server.insert(LOG, { ...first, incarnation: "another", isRestore: true, firstNumber: FIRST_NUMBER });
@@ -180,7 +181,7 @@ describe("a restore on MongoDB", () => {
     });
   }
 
-  it("begins the log above all numbers that it can have got since the backup", () => {
+  it("begins the log above all numbers that it can have reached since the backup", () => {
     const nowMs = Date.UTC(2026, 0);
     const byClock = firstNumberAfter(undefined, nowMs);
     expect(byClock).to.be.above(2 ** 44);

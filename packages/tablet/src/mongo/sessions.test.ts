@@ -5,11 +5,11 @@ import { connectToMongo } from "./driver-server.js";
 
 const HEADER_BYTES = 16;
 const OP_MSG = 2_013;
-/** What a client asks first, before it knows how new the server is, and how that is answered. */
+/** Opcodes of a client's first request, which it sends before it knows the server's version, and of the reply. */
 const [OP_QUERY, OP_REPLY] = [2_004, 1];
 const DOCUMENTS = [{ _id: "a" }];
 
-/** A server that keeps what it is asked. Each answer comes later than the one before. */
+/** A server that records its requests. Each answer carries a later time than the one before. */
 class AskedServer implements AsyncDisposable {
   readonly asked: Document[] = [];
   readonly #sockets = new Set<Socket>();
@@ -50,7 +50,8 @@ class AskedServer implements AsyncDisposable {
 
   #answer(message: Buffer): Buffer {
     const isFirst = message.readInt32LE(12) === OP_QUERY;
-    // Behind the header: flags, the collection's name and two numbers, or flags and the kind of the one section.
+    // The header is followed by flags, the collection's name and two numbers, or by flags and the kind of the only
+    // section.
     const bodyAt = isFirst ? message.indexOf(0, HEADER_BYTES + 4) + 9 : HEADER_BYTES + 5;
     const command = BSON.deserialize(message.subarray(bodyAt));
     if (!isFirst) this.asked.push(command);
@@ -105,8 +106,8 @@ async function reads(hello: Document): Promise<Document[]> {
   return asked.asked.filter((command) => "find" in command);
 }
 
-describe("reads in order, as a MongoDB server is asked for them", () => {
-  it("with sessions: in one session, each after what the one before it saw", async () => {
+describe("reads in order, as requested from a MongoDB server,", () => {
+  it("use one session, each after the time of the one before it", async () => {
     const [first, second, third, outside] = await reads({ ...HELLO, logicalSessionTimeoutMinutes: 30 });
     const sessionOf = (command: Document | undefined) => command?.lsid?.id?.toString("hex");
     expect(sessionOf(first)).to.be.a("string");
@@ -120,7 +121,7 @@ describe("reads in order, as a MongoDB server is asked for them", () => {
     for (const { readConcern } of [first, second, third] as Document[]) expect(readConcern.level).to.equal("majority");
   });
 
-  it("without sessions: one by one", async () => {
+  it("are sent one by one on a server without sessions", async () => {
     for (const command of await reads(HELLO)) expect(command).to.not.have.property("lsid");
   });
 });

@@ -22,9 +22,9 @@ interface Counter {
 const schema = { counters: table<Counter>()({ key: ({ id }) => id, queries: [["n", "id"]] }) };
 type CounterTablet = Tablet<typeof schema>;
 
-/** Long beside what a busy machine makes a renewal wait. */
+/** Generous, because a busy machine delays renewals. */
 const LEASE_TIME_MS = 3_000;
-/** So long that nobody waits for it to run out. */
+/** Long enough that no test waits for it to expire. */
 const LONG_LEASE_TIME_MS = 600_000;
 const WRITERS = 8;
 const CHILD = fileURLToPath(new URL("./testing/lead-until-killed.js", import.meta.url));
@@ -86,7 +86,7 @@ describe("a tablet on MongoDB", () => {
     return tablet.read(({ counters }) => counters.get(id)?.n);
   }
 
-  /** A leader in a process of its own. */
+  /** Starts a leader in a process of its own. */
   function startLeader(): { acknowledged(): number; kill(): Promise<void> } {
     const argument = JSON.stringify({ url, tabletName, leaseTimeMs: LEASE_TIME_MS, address: "127.0.0.1:99" });
     const child = spawn(process.execPath, [CHILD, argument], { stdio: ["ignore", "pipe", "inherit"] });
@@ -104,7 +104,7 @@ describe("a tablet on MongoDB", () => {
     };
   }
 
-  it("keeps a view that anybody can query, and of the log only what is not in it or was not long ago", async () => {
+  it("keeps a view for queries, and in its log only entries that are recent or not in the view", async () => {
     const tablet = await open(undefined, {}, { keptLogMs: 0 });
     await put(tablet, "a", 1);
     await put(tablet, "b", 2);
@@ -118,7 +118,7 @@ describe("a tablet on MongoDB", () => {
         const entries = await log.find().sort({ _id: 1 }).toArray();
         const kinds = entries.map(({ kind }) => kind);
         expect(kinds.slice(0, 2)).to.deep.equal(["claim", "load"]);
-        // A checkpoint that was made while the last commits came stays behind theirs.
+        // A checkpoint made while the last commits arrived stays behind them.
         expect(new Set(kinds.slice(2))).to.deep.equal(new Set(["checkpoint"]));
         const upTo = entries.at(-1)?.upTo ?? 0;
         expect(entries.slice(2).filter(({ _id }) => _id <= upTo)).to.deep.equal([]);
@@ -126,7 +126,7 @@ describe("a tablet on MongoDB", () => {
     });
   });
 
-  it("makes an index for a query, and makes it only once", async () => {
+  it("creates an index for a query, once", async () => {
     await (await open()).close();
     const tablet = await open();
     await put(tablet, "a", 1);
@@ -139,7 +139,7 @@ describe("a tablet on MongoDB", () => {
     });
   });
 
-  it("goes on when somebody's unique index refuses its view, says so, claims nothing, and catches up without it", async function () {
+  it("continues when a foreign unique index refuses its view: reports it, makes no claim, and catches up once the index is gone", async function () {
     leaveToVerify(this);
     const troubles: (string | undefined)[] = [];
     const tablet = await open(undefined, { onTrouble: (trouble) => troubles.push(trouble) });
@@ -164,7 +164,7 @@ describe("a tablet on MongoDB", () => {
     });
   });
 
-  it("commits anew what somebody edits in its collections", async () => {
+  it("restores documents that somebody edits in its collections", async () => {
     const reports: string[] = [];
     const onEdited = (text: string): unknown => reports.push(text);
     const tablet = await open(undefined, { onEdited }, { checkIntervalMs: 100 });
@@ -197,7 +197,7 @@ describe("a tablet on MongoDB", () => {
     expect(await numberOf(second, "a")).to.equal(1);
   });
 
-  it("is taken over from a leader that was killed, with all that it acknowledged, by a standby that followed it", async () => {
+  it("is taken over from a killed leader, with all acknowledged changes, by a standby that followed it", async () => {
     const leader = startLeader();
     await eventually(() => leader.acknowledged() > 20);
     const told: string[] = [];
@@ -215,11 +215,11 @@ describe("a tablet on MongoDB", () => {
     const standby = await opening;
     await eventually(async () => expect(await numberOf(standby, "a")).to.be.at.least(leader.acknowledged()));
     expect(standby.generation).to.equal(2);
-    // The view alone has more.
+    // The view alone has more documents.
     expect(standby.documentsRead).to.be.below(20);
   });
 
-  it("lets a standby give up waiting", async function () {
+  it("lets a standby stop waiting", async function () {
     leaveToVerify(this);
     await open();
     const giveUp = new AbortController();
@@ -229,7 +229,7 @@ describe("a tablet on MongoDB", () => {
     expect((await rejection(opening)).message).to.equal("stopped");
   });
 
-  it("is lost by a leader whose lease another one took", async function () {
+  it("is lost by a leader when another one took its lease", async function () {
     leaveToVerify(this);
     const tablet = await open();
     await withDatabase(url, async (database) => {
@@ -250,7 +250,7 @@ describe("a tablet on MongoDB", () => {
       database = server.process;
     });
 
-    it("hangs, answers no read and sends no order once its lease may be another's, until the server goes on", async () => {
+    it("hangs, answers no read and sends no order once the lease may be another leader's, until the server continues", async () => {
       const tablet = await open();
       await put(tablet, "a", 1);
       database.signal("SIGSTOP");
@@ -269,9 +269,10 @@ describe("a tablet on MongoDB", () => {
       tablet.checkMayAct();
     });
 
-    it("is killed and started again, goes on, and nothing that was acknowledged is lost", async function () {
+    it("is killed and restarted, continues, and loses no acknowledged change", async function () {
       leaveToVerify(this);
-      // A busy machine takes long to start it. Who gives up first says why.
+      // Generous, because a busy machine takes long to start the server. The first limit to expire determines the
+      // error.
       const patience = { leaseTimeMs: LONG_LEASE_TIME_MS, giveUpAfterMs: 100_000, commitTimeoutMs: 150_000 };
       const tablet = await open(undefined, {}, patience);
       const acknowledged = new Map<string, number>();
@@ -289,7 +290,7 @@ describe("a tablet on MongoDB", () => {
       for (let kill = 0; kill < 3; kill++) {
         const before = count;
         const isWriting = eventually(() => count > before + 100 + 50 * kill, { timeoutMs: 100_000 });
-        // A writer that fails ends the test.
+        // A failing writer ends the test.
         await Promise.race([written, isWriting]);
         await database.kill();
         await database.start();

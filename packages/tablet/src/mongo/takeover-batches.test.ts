@@ -10,7 +10,7 @@ const CHANGES = 30;
 const BATCH_CHANGES = 10;
 const VIEW = "registry.hosts";
 
-describe("what a leader finds in the log at its takeover", () => {
+describe("the log entries that a leader finds at its takeover", () => {
   async function lead(server: DocumentServer, writer: string): Promise<TrackedStorage> {
     const limits = { leaseTimeMs: 0, applyIntervalMs: 1, batchChanges: BATCH_CHANGES };
     const storage = new TrackedStorage(
@@ -21,7 +21,7 @@ describe("what a leader finds in the log at its takeover", () => {
     return storage;
   }
 
-  it("is applied in batches, between which a claim is made, and with one checkpoint after all", async () => {
+  it("are applied in batches, with claims in between and one checkpoint after all of them", async () => {
     const server = idealServer();
     const refusing = changed(server, { write: async () => ({ present: [], refused: "no" }) });
     const former = await lead(refusing, "former");

@@ -4,28 +4,31 @@ import { messageOf, UnavailableError } from "@diskmesh/domain";
 import { type Contents, type Found, readFiles } from "@diskmesh/tls";
 import type { MongoClient } from "mongodb";
 
-/** The options of an address that name TLS files. The certificate's file holds its key, too. */
+/** Options of an address that name TLS files. The certificate's file contains its key, too. */
 export type TlsOption = "tlsCAFile" | "tlsCRLFile" | "tlsCertificateKeyFile";
 
-/** The driver's own options, which hold those of the address. */
+/** The driver's parsed options, which include those of the address. */
 type Options = MongoClient["options"];
 
 const NOTHING = Buffer.alloc(0);
 const NO_FILES = { tlsCAFile: NOTHING, tlsCRLFile: NOTHING, tlsCertificateKeyFile: NOTHING };
 
-/** The paths of the TLS files; undefined where the address names none. */
+/** Returns the paths of the TLS files; undefined for those that the address does not name. */
 export function tlsPathsOf(options: Options): { readonly [Each in TlsOption]: string | undefined } {
   const { tls, tlsCAFile, tlsCRLFile, tlsCertificateKeyFile } = options;
   if (!tls) return { tlsCAFile: undefined, tlsCRLFile: undefined, tlsCertificateKeyFile: undefined };
   return { tlsCAFile, tlsCRLFile, tlsCertificateKeyFile };
 }
 
-/** Rejects with UnavailableError for a file that cannot be used, by its name: the driver says only that it found no server. */
+/**
+ * Reads the TLS files. Rejects with UnavailableError, naming the file, when one is unusable: the driver would only
+ * report that it found no server.
+ */
 export async function readTlsFiles(options: Options): Promise<Contents<TlsOption>> {
   return checkTlsFiles(await readFiles(tlsPathsOf(options), NO_FILES), options);
 }
 
-/** Throws UnavailableError as `readTlsFiles` rejects. */
+/** Checks the contents; throws the errors with which `readTlsFiles` rejects. */
 export function checkTlsFiles(found: Found<TlsOption>, options: Options): Contents<TlsOption> {
   const { passphrase } = options;
   const checked = (option: TlsOption, what: string, parse: (content: Buffer) => unknown): Buffer => {

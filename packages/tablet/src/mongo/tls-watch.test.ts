@@ -13,7 +13,7 @@ import { TlsProxy } from "./testing/tls-proxy.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
 
-describe("the TLS files that an address of MongoDB names", function () {
+describe("TLS files named in an address of MongoDB", function () {
   this.timeout(120_000);
   let serverUrl: string;
   let proxy: TlsProxy;
@@ -38,7 +38,7 @@ describe("the TLS files that an address of MongoDB names", function () {
 
   const watch = () => watchStorageTls(url, log, (reason) => reasons.push(reason));
 
-  it("end the process once when they change, by a reason that names them and what comes next", async () => {
+  it("end the process once when they change, with a reason that names them and the next step", async () => {
     const watched = await watch();
     expect(reasons).to.deep.equal([]);
     await proxy.renew();
@@ -55,7 +55,7 @@ describe("the TLS files that an address of MongoDB names", function () {
     watched.close();
   });
 
-  it("are not used while they are torn or refused by the database, and the log says which and why", async () => {
+  it("are not used while they are damaged or refused by the database, and the log names them and the reason", async () => {
     const watched = await watch();
     const pair = readFileSync(proxy.files.pair, "utf8");
     const refused = async (change: () => unknown, ...said: readonly string[]) => {
@@ -75,7 +75,7 @@ describe("the TLS files that an address of MongoDB names", function () {
     watched.close();
   });
 
-  it("are named by the start when they cannot be read or used", async () => {
+  it("are named at the start when they cannot be read or used", async () => {
     const missing = url.replace("ca.pem", "missing.pem");
     proxy.put("pair", proxy.authority.certPem);
     for (const start of [connectToMongo, (each: string) => watchStorageTls(each, log, () => {})]) {

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 
-/** What the tablet's protocol needs; the same in the address is no contradiction. By lower-case name. */
+/** Options that the tablet's protocol fixes, by lower-case name; the address may set the same values. */
 const FIXED: Readonly<Record<string, string>> = {
   retrywrites: "false",
   retryreads: "false",
@@ -11,7 +11,7 @@ const FIXED: Readonly<Record<string, string>> = {
   readpreference: "primary",
 };
 
-/** Options that would give up on operations, read elsewhere or change documents behind the protocol's back. */
+/** Options that would give up on operations, read elsewhere, or change documents behind the protocol's back. */
 const REFUSED: Readonly<Record<string, string>> = {
   connecttimeoutms: "diskmesh has its own",
   sockettimeoutms: "diskmesh has its own",
@@ -39,7 +39,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   ),
 };
 
-/** Refuses, by name, options of the address that diskmesh would have to override. No message shows a value. */
+/** Refuses options of the address that diskmesh would have to override, and names them. No message shows a value. */
 export function checkUrlOptions(url: string): void {
   for (const [name, value] of new URLSearchParams(url.split("?")[1] ?? "")) {
     const [fixed, reason] = [FIXED[name.toLowerCase()], REFUSED[name.toLowerCase()]];

@@ -14,7 +14,7 @@ const HOSTS = 250;
 const VIEW = "registry.hosts";
 const [OFTEN_MS, NEVER_MS] = [10, 1e9];
 
-describe("a view that somebody edits", () => {
+describe("a manually edited view", () => {
   let server: DocumentServer;
   let reports: string[];
 
@@ -61,7 +61,7 @@ describe("a view that somebody edits", () => {
     "the format deleted": { edit: () => server.delete("registry.format", {}), named: '"store"' },
   };
   for (const [title, { edit, named }] of Object.entries(edits)) {
-    it(`is mended by its leader: ${title}`, async () => {
+    it(`is repaired by its leader: ${title}`, async () => {
       const before = await openFilled(OFTEN_MS);
       const whole = await view();
       await edit();
@@ -98,7 +98,7 @@ describe("a view that somebody edits", () => {
     }
   });
 
-  it("is reported with what to do when the leader cannot replace what stands there", async () => {
+  it("is reported with the cure when the leader cannot replace the edited document", async () => {
     await using _leader = await openFilled(OFTEN_MS);
     const whole = await view();
     await set("h7", { _seq: 1e9 });

@@ -6,46 +6,47 @@ import { leftoverTest } from "./followed-state.js";
 import { type LoadOptions, pagesOf } from "./load.js";
 import { FOREVER_MS } from "./patience.js";
 
-/** The state that a view must show, as the process that checks the view has it. */
+/** State that a view must show, as known to the process that checks the view. */
 export interface CheckedState {
-  /** Where its incarnation begins in the log. */
+  /** Returns the log number at which its incarnation begins. */
   firstNumber(): number;
-  /** Documents in all tables. */
   size(): number;
-  /** Tables that may have documents. */
   tables(): readonly string[];
   keys(table: string): readonly string[];
-  /** The same object until the document changes; undefined when there is none. */
+  /** Returns the same object until the document changes; undefined when there is none. */
   get(table: string, id: string): object | undefined;
   checksum(table: string, id: string): bigint | undefined;
-  /** The highest log number that the view can have by now. */
+  /** Returns the highest log number that the view can have by now. */
   lastNumber(): number;
-  /** Resolves once the view shows everything up to that log number and everything that is in the state now. */
+  /** Resolves once the view shows everything up to that log number and everything in the present state. */
   applied(upTo: number): Promise<void>;
   /** Resolves once the state has everything that the view shows now. */
   caughtUp(): Promise<void>;
 }
 
-/** A document of the view that is not as it was committed. */
+/** A document of the view that differs from the committed one. */
 export interface WrongDocument {
   readonly table: string;
   readonly id: string;
-  /** The document that the view has instead; undefined: none. */
+  /** Document in the view; undefined when there is none. */
   readonly stored: StoredDocument | undefined;
 }
 
 export interface ViewCheckOptions extends Pick<LoadOptions, "tabletName" | "patience" | "log" | "isOurs"> {
   readonly server: DocumentServer;
   readonly clock: TabletClock;
-  /** Between two checks. A check takes at most eleven times as long: with an hour, everything is checked every 12 h. */
+  /**
+   * Pause between two checks. A check takes at most eleven times as long: with an hour, everything is checked every 12
+   * h.
+   */
   readonly intervalMs: number;
   readonly signal: AbortSignal;
-  /** Undefined while there is none to compare with. */
+  /** Returns undefined while there is no state to compare with. */
   readonly state: () => CheckedState | undefined;
   readonly onWrong: (wrong: readonly WrongDocument[]) => Promise<void>;
 }
 
-/** Documents that a message names. */
+/** Limit of documents that a message names. */
 const SHOWN_MAX = 10;
 const PAGE_DOCUMENTS = 100;
 const PAGE_PAUSE_MS = 1_000;
@@ -53,7 +54,7 @@ const CHECK_INTERVALS_MAX = 11;
 
 type LeftoverTest = (seq: number) => boolean;
 
-/** A message about wrong documents of one table. `outcome` says what becomes of them. */
+/** Returns a message about wrong documents of one table. `outcome` states what happens to them. */
 export function editedText(
   { server, tabletName }: { readonly server: { readonly name: string }; readonly tabletName: string },
   wrong: readonly WrongDocument[],
@@ -64,13 +65,13 @@ export function editedText(
   return `${tabletName}.${wrong[0]?.table} in MongoDB at ${server.name} was changed by something else than diskmesh, documents ${shown.join(", ")}${more}; ${outcome}`;
 }
 
-/** Compares the view with the state at an interval, until the signal is aborted. */
+/** Compares the view with the state at an interval until the signal aborts. */
 export async function keepViewChecked(options: ViewCheckOptions): Promise<void> {
   const { clock, intervalMs, signal } = options;
   while (!signal.aborted) {
     await sleep(clock, intervalMs, signal).catch(() => {});
     const state = signal.aborted ? undefined : options.state();
-    // A check that fails is repeated; what ends the leader or the follower is reported by their own work.
+    // A failed check is repeated later; an error that ends the leader or follower is reported by their own work.
     if (state !== undefined) await checkView(options, state).catch(() => {});
   }
 }
@@ -106,7 +107,9 @@ async function checkView(options: ViewCheckOptions, state: CheckedState): Promis
   }
 }
 
-/** Looks again once the view must show what the state has: a document may have changed since it was read. */
+/**
+ * Reads the documents again once the view must show the state, because a document may have changed since it was read.
+ */
 async function confirm(
   options: ViewCheckOptions,
   state: CheckedState,
@@ -116,7 +119,7 @@ async function confirm(
   if (ids.length === 0) return;
   const { server, tabletName, patience, onWrong } = options;
   const [before, numberBefore] = [ids.map((id) => state.get(table, id)), state.lastNumber()];
-  // Documents that a load covers stand at the number of its claim once that is applied.
+  // Documents covered by a load have the number of its claim once the claim is applied.
   const earlier = await loads(options, state);
   await state.applied(earlier.lastClaim);
   const stored: (StoredDocument | undefined)[] = [];
@@ -130,14 +133,14 @@ async function confirm(
     .filter(({ id, stored }, index) => {
       if (state.get(table, id) !== before[index]) return false;
       if (before[index] !== undefined) return !isRight(state, table, id, stored, earlier.isLeftover);
-      // The document may have come and gone since.
+      // The document may have been created and deleted since.
       const [seq, now] = [stored?._seq as number, state.lastNumber()];
       return !(seq > numberBefore && seq <= now) && !isRight(state, table, id, stored, later.isLeftover);
     });
   if (wrong.length > 0) await onWrong(wrong);
 }
 
-/** Throws UnavailableError when the log is of another incarnation than the state by now. */
+/** Throws UnavailableError when the log is by now of another incarnation than the state. */
 async function loads(
   { log }: ViewCheckOptions,
   state: CheckedState,
@@ -149,7 +152,10 @@ async function loads(
   return { isLeftover: leftoverTest(entries, firstNumber), lastClaim: entries.at(-1)?.claim ?? 0 };
 }
 
-/** Returns whether a load would take the document for the one of the state, or for a dead leader's where the state has none. */
+/**
+ * Returns true when a load would take the stored document for that of the state, or for a leftover when the state has
+ * none.
+ */
 function isRight(
   state: CheckedState,
   table: string,

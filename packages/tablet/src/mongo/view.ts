@@ -6,16 +6,19 @@ import type { LoggedChange, TabletLog } from "./log.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 export interface ViewLimits {
-  /** The view is brought up to date so often, sooner when much has piled up. */
+  /** Interval of applying commits to the view; shorter when many have accumulated. */
   readonly applyIntervalMs: number;
-  /** What may be in the log and not yet in the view; beyond it commits wait. */
+  /** Changes in the log that may be missing from the view; beyond this limit commits wait. */
   readonly unappliedChanges: number;
   readonly unappliedSizeBytes: number;
-  /** Changes that one round applies. */
+  /** Changes applied per round. */
   readonly batchChanges: number;
-  /** Commits stay in the log for at most so long after they were applied, and for half of it at least: standbys follow it. */
+  /**
+   * Time for which commits stay in the log after they were applied, for standbys to follow: at most this, and at least
+   * half of it.
+   */
   readonly keptLogMs: number;
-  /** Commits leave the log sooner when there are more, half of them at a time. */
+  /** Size of the applied commits from which half of them are deleted early. */
   readonly keptLogSizeBytes: number;
 }
 
@@ -28,9 +31,9 @@ export interface ViewOptions {
   readonly lease: Lease;
   readonly limits: ViewLimits;
   readonly nextWriter: () => string;
-  /** Ends the work, as soon as the round under way is over. */
+  /** Ends the work after the current round. */
   readonly signal: AbortSignal;
-  /** Called with why the view is behind, at first and now and then; undefined: it is not any more. */
+  /** Called with the reason why the view lags, at first and repeatedly; with undefined when it has caught up. */
   readonly onTrouble: (trouble: string | undefined) => void;
 }
 
@@ -44,58 +47,66 @@ interface Unapplied {
   readonly seq: number;
   readonly changes: readonly LoggedChange[];
   readonly sizeBytes: number;
-  /** More of the same number follows: no checkpoint may come in between, or a later claim would drop what was applied. */
+  /**
+   * True when more changes of the same number follow. No checkpoint may come in between, because a later claim would
+   * drop the applied part.
+   */
   readonly isPart?: boolean;
 }
 
-/** What is in the view and still in the log. */
+/** A commit that is in the view and still in the log. */
 interface Kept {
   readonly upTo: number;
   readonly sizeBytes: number;
   readonly appliedAtMs: number;
 }
 
-/** A document that became what it is in one log entry. */
+/** A change with the number of its log entry. */
 interface Placed extends LoggedChange {
   readonly seq: number;
 }
 
-/** Between two tries of a batch that the server refuses. */
+/** Pauses between two tries of a batch that the server refuses. */
 const FIRST_REST_MS = 100;
 const LONGEST_REST_MS = 5_000;
-/** A claim that is wanted meanwhile waits no longer than this. */
+/** Longest delay of a claim that is requested during a pause. */
 const REST_STEP_MS = 50;
 const TROUBLE_EVERY_MS = 60_000;
 
-/** An insert that finds its id taken and then free is sent again: older writes may still come and go. */
+/**
+ * Limit of rounds for an insert that finds its id taken and then free: older writes may still arrive and be deleted.
+ */
 const INSERT_ROUNDS_MAX = 10;
 
-/** Writes in one request: more would keep a small server from commits and renewals for long. */
+/** Writes per request. More would keep a small server from commits and renewals for long. */
 const REQUEST_WRITES = 100;
 
-/** The readable view of one tablet: one collection per table, kept up to date behind the commits. */
+/** The readable view of one tablet: one collection per table, updated after the commits. */
 export class View {
   readonly #options: ViewOptions;
   #checkpoint: number;
   #unapplied: Unapplied[] = [];
-  /** How many of these are applied and wait for their last part. */
+  /** Number of these entries that are applied and wait for their last part. */
   #applied = 0;
   #changes = 0;
   #sizeBytes = 0;
   #wake: () => void = () => {};
   #waitingForRoom: (() => void)[] = [];
-  /** For whoever waits for a claim above a generation, which comes between two rounds. */
+  /** Requested claims above a generation; they are made between two rounds. */
   #claimsWanted: ClaimWanted[] = [];
-  /** In the order of the log. What a former leader left there goes with the first. */
+  /** Applied commits in the order of the log. Those of a former leader are deleted with the first. */
   #kept: Kept[] = [];
   #keptSizeBytes = 0;
-  /** How long the last rest was; 0 while the server takes what it is sent. */
+  /** Length of the last pause; 0 while the server accepts writes. */
   #restMs = 0;
   #toldAtMs = 0;
   /** True while the last batch ended with a lost answer. */
   #wasLost = false;
 
-  /** `outcomes` are what the log held after the checkpoint: the first to be applied, at the number of the own claim. */
+  /**
+   * `outcomes` are the changes in the log after the checkpoint; they are applied first, with the number of the own
+   * claim.
+   */
   constructor(options: ViewOptions, checkpoint: number, outcomes: Outcomes) {
     this.#options = options;
     this.#checkpoint = checkpoint;
@@ -105,7 +116,7 @@ export class View {
     for (const part of this.#partsOf({ seq: options.log.claimed._id, changes, sizeBytes: 0 })) this.add(part);
   }
 
-  /** To be called in the order of the log. */
+  /** Must be called in the order of the log. */
   add(entry: Unapplied): void {
     this.#unapplied.push(entry);
     this.#changes += entry.changes.length;
@@ -122,14 +133,17 @@ export class View {
     }
   }
 
-  /** Resolves when the view shows everything up to that log number and everything added so far; rejects when the work ends. */
+  /**
+   * Resolves when the view shows everything up to that log number and everything added so far; rejects when the work
+   * ends.
+   */
   async applied(upTo: number): Promise<void> {
     const { clock, signal, limits } = this.#options;
     const last = Math.max(upTo, this.#unapplied.at(-1)?.seq ?? 0);
     while (this.#checkpoint < last) await sleep(clock, limits.applyIntervalMs, signal);
   }
 
-  /** Claims again, a generation above that one: by that this process knows, durably, that it leads. */
+  /** Claims again with a generation above that one, which proves durably that this process leads. */
   claimAbove(above: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#claimsWanted.push({ above, resolve, reject });
@@ -138,7 +152,7 @@ export class View {
     });
   }
 
-  /** Works until it is told to end, or rejects with the reason why this process may no longer write. */
+  /** Works until the signal aborts, or rejects with the reason why this process may no longer write. */
   async keepUpToDate(): Promise<void> {
     const { signal } = this.#options;
     signal.addEventListener("abort", () => {
@@ -160,7 +174,7 @@ export class View {
     }
   }
 
-  /** Lets changes pile up for a while: one round for many commits. */
+  /** Waits for changes to accumulate, so that one round covers many commits. */
   async #gather(): Promise<void> {
     const { clock, signal, limits } = this.#options;
     if (this.#changes >= limits.unappliedChanges / 2 || this.#sizeBytes >= limits.unappliedSizeBytes / 2) return;
@@ -173,7 +187,8 @@ export class View {
     const { seq: upTo, isPart } = batch.at(-1) as Unapplied;
     const { lost, refused } = await this.#apply(batch);
     if (lost !== undefined) {
-      // A server may answer every try with an error that says nothing: each claim stays in the log for ever.
+      // A server may answer every try with an error that leaves the outcome unknown, and each claim stays in the log
+      // forever.
       if (this.#wasLost) await this.#rest(lost);
       this.#wasLost = true;
       if (!this.#options.signal.aborted) await this.#claimAgain();
@@ -204,7 +219,7 @@ export class View {
     this.#keptSizeBytes += kept.sizeBytes;
   }
 
-  /** Seldom and much at a time: to some servers a delete is a look at the whole log. */
+  /** Deletes rarely and much at a time, because on some servers a delete scans the whole log. */
   async #deleteKept(): Promise<void> {
     const { clock, limits, log } = this.#options;
     const { keptLogMs, keptLogSizeBytes } = limits;
@@ -221,7 +236,7 @@ export class View {
       this.#keptSizeBytes -= oldest.sizeBytes;
       upTo = oldest.upTo;
     }
-    // What this leaves behind goes with a later one; nobody needs it.
+    // Entries left by a failure are deleted later; they do no harm.
     await log.deleteApplied(upTo).catch(ignoreLostAnswer);
   }
 
@@ -236,7 +251,7 @@ export class View {
     return rest.slice(0, length < 0 ? undefined : length + 1);
   }
 
-  /** The outcomes at one number may take more than one batch. */
+  /** Splits the changes of one number into batches. */
   #partsOf({ seq, changes, sizeBytes }: Unapplied): Unapplied[] {
     const { batchChanges } = this.#options.limits;
     const parts: Unapplied[] = [];
@@ -247,8 +262,8 @@ export class View {
   }
 
   /**
-   * What a server refuses will not arrive later, as a write whose answer was lost may: it is only sent again, after a
-   * while. The log grows meanwhile, up to its limits.
+   * Pauses before a refused batch is sent again. A refused write cannot arrive later, unlike one whose answer was lost.
+   * Meanwhile the log grows up to its limits.
    */
   async #rest(refused: string): Promise<void> {
     const { clock, signal, server, tabletName, onTrouble } = this.#options;
@@ -272,8 +287,8 @@ export class View {
   }
 
   /**
-   * `lost` says how the answer to a write was lost. It must not be sent again: it may still arrive, later than a delete.
-   * `refused` when the server did not do one, and says why.
+   * Applies a batch. `lost` describes the lost answer of a write: it must not be sent again, because it may still
+   * arrive, later than a delete. `refused` is the server's reason for not doing a write.
    */
   async #apply(batch: readonly Unapplied[]): Promise<{ lost?: string; refused?: string }> {
     const writesByTable = new Map<string, ViewWrite[]>();
@@ -297,7 +312,7 @@ export class View {
     }
   }
 
-  /** Why some were not done; undefined when all were. */
+  /** Returns the reason why some writes were not done; undefined when all were. */
   async #write(collection: string, writes: readonly ViewWrite[]): Promise<string | undefined> {
     const { server, patience } = this.#options;
     let rest = writes;
@@ -306,8 +321,8 @@ export class View {
       if (refused !== undefined) return refused;
       rest = [];
       for (const write of present) {
-        // Mostly someone newer was there. But it can also be the late write of someone older, which came into being
-        // between the look whether there is something and the insert.
+        // Usually a newer document was there. It may also be the late write of an older one, which appeared between the
+        // search for a document and the insert.
         const stored = await patience.answerOf(() => server.get(collection, write.id), FOREVER_MS);
         if (stored === undefined || !((stored._seq as number) >= write.seq)) rest = [...rest, write];
       }
@@ -317,7 +332,7 @@ export class View {
     return undefined;
   }
 
-  /** What is in memory is then the load: the outcome of all that is not known to be in the view. */
+  /** Claims anew with memory as the load: the outcome of all changes that may be missing from the view. */
   async #claimAgain(): Promise<void> {
     const { log, lease, nextWriter } = this.#options;
     const writer = nextWriter();
@@ -351,7 +366,7 @@ export class View {
   }
 }
 
-/** Per document only what became of it at last. */
+/** Reduces changes to the last one per document. */
 function lastWords(entries: readonly Unapplied[]): Placed[] {
   const placed = new Map<string, Placed>();
   for (const { seq, changes } of entries) {

@@ -19,10 +19,10 @@ const device = (i: number, n: number) => ({
   document: { deviceId: `d${i}`, attachState: n },
 });
 
-/** Stands for the database while some of its collections are copied at one moment and others at another. */
+/** Some collections of a database, copied at one moment. */
 type Dump = Readonly<Record<string, readonly StoredDocument[]>>;
 
-describe("a database that is not whole", () => {
+describe("a copied or damaged database", () => {
   let server: DocumentServer;
   let writers = 0;
 
@@ -53,7 +53,7 @@ describe("a database that is not whole", () => {
     }
   }
 
-  /** Everything is in the view, and its leader stops. */
+  /** Waits until everything is in the view, then stops its leader. */
   async function isApplied(storage: TrackedStorage): Promise<void> {
     await eventually(async () => {
       expect((await server.find(LOG, { kinds: ["commit"], limit: 10 })).length).to.equal(0);
@@ -84,7 +84,7 @@ describe("a database that is not whole", () => {
 
   const everything = [LOG, VIEW, "registry.hosts", "registry.format"];
 
-  it("is served when it was copied as it is", async () => {
+  it("is served when it was copied completely", async () => {
     const loaded: string[] = [];
     await (await lead(await restored(await dump(...everything)), (_, key) => loaded.push(key))).close({
       handOver: true,
@@ -100,7 +100,7 @@ describe("a database that is not whole", () => {
     const keys: string[] = [];
     const storage = await lead(await restored({ ...copy, [VIEW]: turned }), (_, key) => keys.push(key));
     expect(keys.length).to.equal(DEVICES + 1);
-    // Of what it replaces it takes the same checksum away.
+    // The replaced document's checksum, which is subtracted, must not depend on the order either.
     await storage.commit(Array.from({ length: DEVICES }, (_, i) => device(i, 1)));
     await storage.close({ handOver: true });
   });
@@ -122,7 +122,7 @@ describe("a database that is not whole", () => {
     );
   });
 
-  it("is refused with a document that somebody wrote without its checksum, or deleted", async () => {
+  it("is refused with a document written without a checksum, or a deleted one", async () => {
     const copy = await dump(...everything);
     const edited = (copy[VIEW] ?? []).map((each) => {
       const { _sum, ...document } = each;
@@ -156,14 +156,14 @@ describe("a database that is not whole", () => {
   it("is refused with a document that is newer than its log", async () => {
     const before = await dump(...everything);
     const storage = await lead(server);
-    // In the end the state is what it was, but for the number.
+    // The state ends as it was; only the number differs.
     for (const n of [1, 0]) await storage.commit([device(3, n)]);
     await isApplied(storage);
     const copy = await restored({ ...before, [VIEW]: (await dump(VIEW))[VIEW] as readonly StoredDocument[] });
     await expectRefusal(copy, 'document "d3" of table devices has number', "above that of the own claim");
   });
 
-  it("is refused without its log, and taken for new only when nothing is there", async () => {
+  it("is refused without its log, and taken for new only when it is completely empty", async () => {
     await expectRefusal(
       await restored(await dump(VIEW)),
       "its log, registry.log, is missing, and registry.devices shows that there was one",
@@ -171,7 +171,7 @@ describe("a database that is not whole", () => {
     await (await lead(idealServer())).close({ handOver: true });
   });
 
-  it("is found by its leader when it next renews", async () => {
+  it("is detected by its leader at the next renewal", async () => {
     const storage = await lead(server);
     await storage.renew();
     await storage.commit([device(1, 5)]);
@@ -186,7 +186,7 @@ describe("a database that is not whole", () => {
     await expectRefusal(server, "registry.log", "does not begin with a claim");
   });
 
-  it("is told from one of a newer format, before anything is written to it", async () => {
+  it("is distinguished from a newer format before anything is written", async () => {
     const [first] = await server.find(LOG, { limit: 1 });
     const [last] = await server.find(LOG, { limit: 1, descending: true });
     const { _id, generation } = last as StoredDocument & { _id: number; generation: number };
@@ -203,8 +203,8 @@ describe("a database that is not whole", () => {
     expect((await server.find(LOG, { limit: 1, descending: true }))[0]?._id).to.equal(_id + 1);
   });
 
-  describe("is told from one of the first release", () => {
-    it("which is loaded, and whole from then on", async () => {
+  describe("is distinguished from one of the first release", () => {
+    it("which is loaded, and complete from then on", async () => {
       for (const name of ["registry", "director"] as const) {
         const old = idealServer();
         for (const { collection, document } of firstReleaseDatabase(name)) await old.insert(collection, document);
@@ -229,7 +229,7 @@ describe("a database that is not whole", () => {
       const [document] = await server.find("registry.format", { limit: 10 });
       expect(document).to.include({ _id: "store", format: 2 });
       const fresh = idealServer();
-      // Written down as it comes: it goes from the log as soon as it is in the view.
+      // Recorded on insertion, because the entry leaves the log as soon as it is in the view.
       const entries: StoredDocument[] = [];
       const noting = changed(fresh, {
         insert: (collection, entry) => {

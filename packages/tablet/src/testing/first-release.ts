@@ -3,10 +3,11 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { StoredDocument } from "../mongo/document-server.js";
 
-// What the first release wrote, of a mesh that ran for some seconds, with a document of each table of the director.
+// Data written by the first release, from a mesh that ran for some seconds, with a document of each table of the
+// director.
 const FIXTURES = fileURLToPath(new URL("../../fixtures/release-1/", import.meta.url));
 
-/** The tablets that the first release left behind. */
+/** Tablets written by the first release. */
 export type FirstReleaseTablet = "registry" | "director";
 
 interface FixtureDocument {
@@ -15,19 +16,22 @@ interface FixtureDocument {
   readonly document: object;
 }
 
-/** What each of the stores below holds. */
+/** Returns the documents that each of the stores below holds. */
 export function firstReleaseDocuments(name: FirstReleaseTablet): FixtureDocument[] {
   return linesOf(`${name}.documents.jsonl`) as FixtureDocument[];
 }
 
-/** All documents of its database, by collection, as they were after the second claim. */
+/** Returns all documents of its database, by collection, as they were after the second claim. */
 export function firstReleaseDatabase(
   name: FirstReleaseTablet,
 ): { readonly collection: string; readonly document: StoredDocument }[] {
   return linesOf(`${name}.mongo.jsonl`) as ReturnType<typeof firstReleaseDatabase>;
 }
 
-/** A backup of the tablet as it was in a folder of LMDB, made by the last version that had one, and its documents. */
+/**
+ * Returns a backup of the tablet from a folder of LMDB, made by the last version that supported LMDB, and its
+ * documents.
+ */
 export function lmdbBackup(name: FirstReleaseTablet): { readonly file: string; readonly documents: FixtureDocument[] } {
   const file = fileURLToPath(new URL(`../../fixtures/lmdb-backups/${name}.backup`, import.meta.url));
   return { file, documents: linesOf(file).slice(1, -1) as FixtureDocument[] };

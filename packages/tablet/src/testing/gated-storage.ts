@@ -1,13 +1,13 @@
 import type { Change } from "../schema.js";
 import type { Claim, Leader, OnDocument, Snapshot, StoredChange, TabletStorage } from "../storage.js";
 
-/** A storage behind a gate: commits wait while it is closed, and can be made to fail. */
+/** A storage with a gate: commits wait while it is closed, and can be made to fail. */
 export class GatedStorage implements TabletStorage {
   readonly commits: (readonly Change[])[] = [];
   readonly closed: { handOver: boolean }[] = [];
   failWith: Error | undefined;
   renewError: Error | undefined;
-  /** As the tablet lent it to the load. */
+  /** Snapshot that the tablet lent to the load. */
   snapshot: Snapshot = () => Promise.reject(new Error("nothing was loaded"));
   readonly #inner: TabletStorage;
   #gate: Promise<void> = Promise.resolve();
@@ -28,7 +28,7 @@ export class GatedStorage implements TabletStorage {
     this.#openGate();
   }
 
-  /** The next claim above a number is made at once, and answered when that resolves. */
+  /** Makes the next claim above a number run at once and be answered when the promise resolves. */
   delayAnswerOfClaim(until: Promise<void>): void {
     this.#answersOfClaims.push(until);
   }

@@ -1,4 +1,4 @@
-/** For tests of what stands on a tablet: a real MongoDB-compatible server, and a tablet's own place in it. */
+/** Test support for packages that use a tablet: a real MongoDB-compatible server, and a tablet's own place in it. */
 export { randomOf } from "../contract/random.js";
 export {
   type DatabasePlace,

@@ -37,7 +37,7 @@ export class TabletScene {
     await rm(this.folder, { recursive: true });
   }
 
-  /** One more tablet, whose storage is the scene's from then on. */
+  /** Opens another tablet, whose storage becomes the scene's. */
   async openTablet(limits: Partial<TabletLimits> = {}): Promise<Tablet<typeof schema>> {
     this.storage = new GatedStorage(openEmbeddedStorage({ folder: this.folder, exclusive: false }));
     return Tablet.open({ name: "registry", schema, storage: this.storage, address: "127.0.0.1:7030", limits });

@@ -2,7 +2,10 @@ import type { BackupDocument } from "../backup/backup-file.js";
 import type { Change } from "../schema.js";
 import type { Claim, ClaimOptions, Leader, StoredChange, TabletStorage } from "../storage.js";
 
-/** A storage as tests and benchmarks use it without a tablet: it remembers what is stored, to say what a change replaces. */
+/**
+ * A storage for tests and benchmarks without a tablet. It remembers the stored documents to state what a change
+ * replaces.
+ */
 export class TrackedStorage {
   readonly inner: TabletStorage;
   #contents = new Map<string, BackupDocument>();

@@ -59,9 +59,8 @@ export class ExecutableCpi implements Cpi {
   }
 
   async info(call: CpiCall): Promise<CpiInfo> {
-    await this.#negotiate(call);
-    const { outcome, stemcellFormats, needsVmSpec } = await this.#learn(call);
-    const apiVersion = (outcome.kind === "answered" && outcome.apiVersion) || 1;
+    const { apiVersion } = await this.#negotiate(call);
+    const { stemcellFormats, needsVmSpec } = await this.#learn(call);
     // The contract knows no tokens, and an agent's id is none: called again, a CPI makes another.
     return { apiVersion, stemcellFormats, findsByToken: false, needsVmSpec };
   }

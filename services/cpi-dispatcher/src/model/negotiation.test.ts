@@ -1,4 +1,5 @@
 import { CpiUnusableError } from "@diskmesh/cpi";
+import { VERSION_TABLE } from "@diskmesh/cpi/testing";
 import { UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { type InfoOutcome, type Negotiated, negotiate, type VersionsMet } from "./negotiation.js";
@@ -13,18 +14,7 @@ const met = (fields: Partial<VersionsMet>): VersionsMet => ({
 });
 
 describe("the version of the CPI contract", () => {
-  // Seed 000's reference table, row by row. Where the bosh-registry is updated, nothing goes to the infrastructure.
-  const reference: [director: number, cpi: number, stemcell: number, updatesRegistry: boolean][] = [
-    [1, 1, 1, true],
-    [1, 1, 2, true],
-    [1, 2, 2, true],
-    [2, 2, 2, false],
-    [1, 2, 1, true],
-    [2, 2, 1, true],
-    [2, 1, 1, true],
-    [2, 1, 2, true],
-  ];
-  for (const [director, cpi, stemcell, updatesRegistry] of reference)
+  for (const [director, cpi, stemcell, updatesRegistry] of VERSION_TABLE)
     it(`director ${director}, CPI ${cpi}, stemcell ${stemcell} -> ${updatesRegistry ? "bosh-registry" : "no bosh-registry"}`, () => {
       const settled = negotiate(
         met({ preferredApiVersion: director, info: answered(cpi), stemcellApiVersion: stemcell }),

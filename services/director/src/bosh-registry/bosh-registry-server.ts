@@ -9,32 +9,31 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { type Clock, LineLimit } from "@diskmesh/service";
-import type { DirectorConfig } from "../config/config.js";
 import type { DirectorLimits } from "../config/limits.js";
 import { isCrossSite } from "../logins/cross-site.js";
 import type { BoshRegistrySettings } from "../store/bosh-registry-settings.js";
 import type { JsonObject } from "../store/json.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { agentIdOf, ipsOf } from "../vms/bosh-registry-settings.js";
+import {
+  type Answer,
+  type Asked,
+  addressOf,
+  type BoshRegistryConfig,
+  LeaderRegistry,
+  passedOnBy,
+} from "./leader-registry.js";
 import { type Denial, RegistryLogin } from "./registry-login.js";
 
-type BoshRegistryConfig = NonNullable<DirectorConfig["boshRegistry"]>;
-
 export interface BoshRegistryServerOptions {
-  /** Undefined when operators want none. */
-  readonly config: BoshRegistryConfig | undefined;
+  readonly config: BoshRegistryConfig;
   readonly limits: DirectorLimits["boshRegistry"];
-  readonly tablet: DirectorTablet;
+  /** Throws UnavailableError while this process does not lead. */
+  readonly current: () => { readonly tablet: DirectorTablet };
+  /** A request that arrives while no director leads waits this long. */
+  readonly leaderWaitMs: number;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Logger;
-}
-
-interface Answer {
-  readonly code: number;
-  /** The reason of a denied login. Only the log shows it. */
-  readonly denial?: Denial;
-  /** `message` is ours: CPIs look at the code alone. */
-  readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 
 const OK: Answer = { code: 200, body: { status: "ok" } };
@@ -55,67 +54,35 @@ const MAX_ID_LENGTH = 255;
 const MAX_LOOK_INTERVAL_MS = 5_000;
 
 /**
- * The bosh-registry HTTP API: where CPIs of version 1 leave what agents of version 1 read. It listens from the moment when
- * something needs it. Settings hold credentials: nothing of them is ever logged.
+ * The bosh-registry HTTP API: where CPIs of version 1 leave what agents of version 1 read. VMs know one address of it for
+ * life, so a director that stands by asks the leader. Settings hold credentials: nothing of them is ever logged.
  */
 export class BoshRegistryServer {
   readonly #options: BoshRegistryServerOptions;
   readonly #limit: LineLimit;
+  readonly #login: RegistryLogin;
+  readonly #leader: LeaderRegistry;
   readonly #ips = new WeakMap<BoshRegistrySettings, readonly string[]>();
-  #serving: Promise<Server> | undefined;
-  #closed = false;
+  readonly #server: Server;
 
   constructor(options: BoshRegistryServerOptions) {
-    this.#options = options;
-    this.#limit = new LineLimit(options.log);
-  }
-
-  /** At the start, because of VMs that use it. */
-  async start(): Promise<void> {
-    const users = await this.#options.tablet.read((tables) => tables.instances.count("byRegistry", "yes"));
-    if (users === 0) return;
-    await this.ensureServing().catch((error: unknown) =>
-      this.#options.log.error(
-        { error: messageOf(error) },
-        "cannot serve the bosh-registry, which agents of some VMs need",
-      ),
-    );
-  }
-
-  /** Before a CPI or an agent needs it. */
-  async ensureServing(): Promise<void> {
-    this.#serving ??= this.#listen();
-    try {
-      await this.#serving;
-    } catch (error) {
-      this.#serving = undefined;
-      throw error;
-    }
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-    const server = await this.#serving?.catch(() => undefined);
-    if (server === undefined) return;
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  }
-
-  async #listen(): Promise<Server> {
-    const { config, limits, clock, log } = this.#options;
-    if (config === undefined || this.#closed) {
-      throw new InvalidStateError("the bosh-registry is off: add `boshRegistry` to the director's config");
-    }
+    const { config, limits, clock, log } = options;
     const { requestTimeoutMs } = limits;
+    this.#options = options;
+    this.#limit = new LineLimit(log);
+    this.#login = new RegistryLogin(config, clock);
+    this.#leader = new LeaderRegistry({ ...options, requestTimeoutMs });
     // Node looks at times only so often; the whole request's limit holds for its headers too.
     const times = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs };
     const looks = { connectionsCheckingInterval: Math.min(requestTimeoutMs, MAX_LOOK_INTERVAL_MS) };
-    const login = new RegistryLogin(config, clock);
-    const server = createServer({ ...times, ...looks }, (request, response) => {
-      void this.#serve(login, request, response);
-    });
-    server.maxConnections = limits.maxConnections;
+    this.#server = createServer({ ...times, ...looks }, (request, response) => void this.#serve(request, response));
+    this.#server.maxConnections = limits.maxConnections;
+  }
+
+  async listen(): Promise<void> {
+    const { config, log } = this.#options;
     const { host, port } = config.listen;
+    const server = this.#server;
     await new Promise<void>((resolve, reject) => {
       server.once("error", (error) =>
         reject(new InvalidStateError(`the bosh-registry cannot listen on ${host}:${port}: ${messageOf(error)}`)),
@@ -125,12 +92,16 @@ export class BoshRegistryServer {
     // A connection that cannot be accepted is no reason to end.
     server.on("error", (error) => log.warn({ error: messageOf(error) }, "a connection to the bosh-registry failed"));
     log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "the bosh-registry serves");
-    return server;
   }
 
-  async #serve(login: RegistryLogin, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const startedAtMs = performance.now();
-    const answer = await this.#answer(login, request).catch((error: unknown) => this.#answerTo(error));
+    const answer = await this.#answer(request).catch((error: unknown) => this.#answerTo(error));
     this.#tell(request, answer, performance.now() - startedAtMs);
     const headers: Record<string, string> = { "content-type": "application/json" };
     if (answer.code === 401) headers["www-authenticate"] = 'Basic realm="Registry"';
@@ -142,21 +113,23 @@ export class BoshRegistryServer {
   }
 
   /** Each request that may have changed something is one line, and so is each of whom was not let in. */
-  #tell({ method, url, socket }: IncomingMessage, { code, denial, body }: Answer, tookMs: number): void {
+  #tell(request: IncomingMessage, answer: Answer, tookMs: number): void {
     const { log } = this.#options;
+    const { code, denial, isPassedOn, askedBy, body } = answer;
+    const { method, url, socket } = request;
     const { message: reason } = body;
     const instance = idOf(url ?? "");
     const { remoteAddress } = socket;
     const mayBeDone = code === 500 || code === 503;
     if (reason !== undefined && !mayBeDone && !this.#limit.admits(`address ${remoteAddress}`)) return;
     if (denial !== undefined) {
-      const fields = { method, instance, remoteAddress, code, error: denial.why, audit: "refused" };
+      const fields = { method, instance, remoteAddress, askedBy, code, error: denial.why, audit: "refused" };
       log.warn(fields, "the bosh-registry refused a request");
       return;
     }
     const mayChange = (method === "PUT" || method === "DELETE") && instance !== undefined;
     const durationMs = Math.round(tookMs * 10) / 10;
-    const about = { audit: "call", method, instance, remoteAddress, durationMs };
+    const about = { audit: isPassedOn ? "passed_on" : "call", method, instance, remoteAddress, askedBy, durationMs };
     const fields = { ...(mayChange && about), code };
     if (reason !== undefined) log.warn({ ...fields, reason }, "the bosh-registry refused a request");
     else if (mayChange) log.info(fields, "a request to the bosh-registry was answered that may change something");
@@ -169,20 +142,31 @@ export class BoshRegistryServer {
     return { code: 500, body: { status: "error" } };
   }
 
-  async #answer(login: RegistryLogin, request: IncomingMessage): Promise<Answer> {
+  async #answer(request: IncomingMessage): Promise<Answer> {
     if (isCrossSite(request.headers, "http")) return CROSS_SITE;
-    const id = idOf(request.url ?? "");
+    const { method = "", url = "" } = request;
+    const id = idOf(url);
     if (id === undefined) return NOT_FOUND;
     const { authorization } = request.headers;
-    const address = (request.socket.remoteAddress ?? "").replace(/^::ffff:/, "");
-    const denial = authorization === undefined ? NO_LOGIN : login.deny(authorization, address);
-    if (request.method === "GET" && denial === NO_LOGIN) return this.#getWithoutLogin(id, address);
-    if (denial !== undefined) return denied(denial);
-    if (request.method === "GET") return this.#get(id);
+    const address = addressOf(request);
+    const denial = authorization === undefined ? NO_LOGIN : this.#login.deny(authorization, address);
+    const isAnonymous = method === "GET" && denial === NO_LOGIN;
+    if (denial !== undefined && !isAnonymous) return denied(denial);
     const { maxSettingsBytes } = this.#options.limits;
-    if (request.method === "PUT") return this.#put(id, await bodyOf(request, maxSettingsBytes));
-    if (request.method !== "DELETE") return NOT_FOUND;
-    await this.#options.tablet.transact((tx) => tx.registrySettings.delete(id));
+    const settings = method === "PUT" ? await bodyOf(request, maxSettingsBytes) : "";
+    if (settings === undefined) return refused(413, `the settings have more than ${maxSettingsBytes} bytes`);
+    // A client without a login may send any header.
+    const passedOn = isAnonymous ? undefined : passedOnBy(request);
+    const asked = { method, url, settings, anonymousAt: isAnonymous ? address : passedOn?.anonymousAt };
+    const ofLeader = await this.#leader.answer({ ...asked, address, isPassedOn: passedOn !== undefined });
+    return ofLeader ?? { ...(await this.#answerHere(id, asked)), askedBy: passedOn?.address };
+  }
+
+  async #answerHere(id: string, { method, settings, anonymousAt }: Asked): Promise<Answer> {
+    if (method === "GET") return anonymousAt === undefined ? this.#get(id) : this.#getWithoutLogin(id, anonymousAt);
+    if (method === "PUT") return this.#put(id, settings);
+    if (method !== "DELETE") return NOT_FOUND;
+    await this.#options.current().tablet.transact((tx) => tx.registrySettings.delete(id));
     return OK;
   }
 
@@ -198,7 +182,7 @@ export class BoshRegistryServer {
   }
 
   #settingsOf(id: string): Promise<BoshRegistrySettings | undefined> {
-    return this.#options.tablet.read((tables) => tables.registrySettings.get(id));
+    return this.#options.current().tablet.read((tables) => tables.registrySettings.get(id));
   }
 
   /** Read once: whoever reaches the port may ask as often as they like. */
@@ -210,13 +194,10 @@ export class BoshRegistryServer {
     return ips;
   }
 
-  async #put(id: string, settings: string | undefined): Promise<Answer> {
-    const { maxSettingsBytes, maxInstances: instances } = this.#options.limits;
-    if (settings === undefined) {
-      return refused(413, `the settings have more than ${maxSettingsBytes} bytes`);
-    }
+  async #put(id: string, settings: string): Promise<Answer> {
+    const { maxInstances: instances } = this.#options.limits;
     const agentId = agentIdOf(objectOf(settings));
-    const stored = await this.#options.tablet.transact((tx) => {
+    const stored = await this.#options.current().tablet.transact((tx) => {
       if (!tx.registrySettings.has(id) && tx.registrySettings.size >= instances) return false;
       tx.registrySettings.put({ id, settings, agentId });
       return true;

@@ -83,7 +83,7 @@ const fields = z.strictObject({
     })
     .optional()
     .describe(
-      "The bosh-registry HTTP API, for CPIs and stemcells of version 1. It is served only once something needs it.",
+      "The bosh-registry HTTP API, for CPIs and stemcells of version 1. A director that stands by asks the one that leads, at its host and the port that is set here.",
     ),
   agents: agentsConfig,
   resurrection: groupConfig("VMs that are gone are made anew without being asked for.", {

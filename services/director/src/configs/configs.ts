@@ -78,10 +78,13 @@ export class Configs<Part, Merged> {
     return this.#merged.merged;
   }
 
-  /** Throws when the configs do not go together with a new content of one of them, or, for undefined, without it. */
-  check(tables: DirectorTables, name: string, part: Part | undefined): void {
+  /**
+   * Returns all configs with a new content of one of them, or, for undefined, without it. Throws when they do not go
+   * together.
+   */
+  check(tables: DirectorTables, name: string, part: Part | undefined): Merged {
     const others = latestConfigs(tables, this.#options.type).filter((config) => config.name !== name);
-    this.#merge(others, part === undefined ? [] : [{ name, part }]);
+    return this.#merge(others, part === undefined ? [] : [{ name, part }]);
   }
 
   #merge(configs: readonly Config[], more: readonly NamedPart<Part>[] = []): Merged {

@@ -21,12 +21,12 @@ export async function diffConfig(
   const name = parseConfigName(request.name);
   const { fromConfigId, toConfigId, content } = request;
   const read = toConfigId === undefined ? await readConfig(context, type, name, content, call.signal) : undefined;
-  const { from, to } = await context.tablet.read((tables) => {
+  const { from, to, warnings } = await context.tablet.read((tables) => {
     const from =
       fromConfigId === undefined ? latestConfig(tables, type, name) : knownConfig(tables, type, name, fromConfigId);
-    if (toConfigId !== undefined) return { from, to: knownConfig(tables, type, name, toConfigId).content };
-    read?.check(tables);
-    return { from, to: content };
+    if (toConfigId !== undefined)
+      return { from, to: knownConfig(tables, type, name, toConfigId).content, warnings: [] };
+    return { from, to: content, warnings: read?.check(tables) ?? [] };
   });
   const lines = await context.configs.reader.read(
     { format: "config_diff", from: from?.content, text: to, redact: type === CPI },
@@ -36,5 +36,6 @@ export async function diffConfig(
   return {
     fromConfigId: from?.configId ?? 0,
     lines: changed ? lines.map(({ text, change }) => ({ text, change: CHANGES[change] })) : [],
+    warnings: changed ? [...warnings] : [],
   };
 }

@@ -2,6 +2,8 @@ import type { UpdateConfigRequest, UpdateConfigResponse } from "@diskmesh/api/di
 import { AbortedError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { askerOf } from "../audit/asker.js";
+import type { CloudConfig } from "../specs/cloud-config.js";
+import type { CpiNames } from "../specs/cpi-choice.js";
 import type { Config } from "../store/config.js";
 import {
   configIdentity,
@@ -14,6 +16,7 @@ import { CLOUD } from "./cloud-configs.js";
 import type { Configs } from "./configs.js";
 import type { ConfigContext } from "./context.js";
 import { CPI } from "./cpi-configs.js";
+import { azsMissing, cpisMissing } from "./in-use.js";
 import { latestConfigs } from "./latest-configs.js";
 import { latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 import { MAX_CONFIG_BYTES } from "./readers-of-texts.js";
@@ -37,12 +40,12 @@ export async function updateConfig(
   const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
   const unchanged = await context.tablet.read(isThere);
   const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);
-  const { config } = await context.tablet.transact((tx) => {
+  const { config, warnings } = await context.tablet.transact((tx) => {
     const latest = latestConfig(tx, type, name);
     refuseUnexpected(latest, expectedLatestId);
-    if (latest?.content === content) return { config: latest };
+    if (latest?.content === content) return { config: latest, warnings: [] };
     if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
-    read.check(tx);
+    const warnings = read.check(tx);
     if (latest === undefined) refuseManyNames(tx, MAX_CONFIG_NAMES);
     const config: Config = {
       configId: nextNumber(tx, "config"),
@@ -55,9 +58,9 @@ export async function updateConfig(
     read.keep(config);
     forgetOldVersions(tx, config, MAX_CONFIG_VERSIONS);
     noteConfig(context, tx, call, latest === undefined ? "create" : "update", config);
-    return { config };
+    return { config, warnings };
   });
-  return { config: encodeConfig(config) };
+  return { config: encodeConfig(config), warnings: [...warnings] };
 }
 
 /** Notes who changes a config. */
@@ -73,8 +76,8 @@ export function noteConfig(
 
 /** A config that is new, once its text was read and found to be one. */
 interface ReadConfig {
-  /** Throws when it does not go together with the others of its type. */
-  readonly check: (tables: DirectorTables) => void;
+  /** Returns warnings of what is in use and would be missing. Throws when it does not go with the others of its type. */
+  readonly check: (tables: DirectorTables) => readonly string[];
   /** Within the transaction that records it. */
   readonly keep: (config: Config) => void;
 }
@@ -90,13 +93,18 @@ export async function readConfig(
   const configs = configsOf(context, type);
   if (configs === undefined) {
     await checkPlain(context, `${type} config \`${name}\``, content, signal);
-    return { check: () => {}, keep: () => {} };
+    return { check: () => [], keep: () => {} };
   }
   const part = await configs.read(name, content, signal);
   return {
-    check: (tables) => configs.check(tables, name, part),
+    check: (tables) => missingIn(tables, type, configs.check(tables, name, part)),
     keep: (config) => configs.keep(config, part),
   };
+}
+
+function missingIn(tables: DirectorTables, type: string, merged: unknown): readonly string[] {
+  if (type === CLOUD) return azsMissing(tables, merged as CloudConfig);
+  return type === CPI ? cpisMissing(tables, merged as CpiNames) : [];
 }
 
 /** The configs of a type that the director heeds; undefined for any other, of which it keeps the text alone. */

@@ -6,13 +6,14 @@ import {
   InvalidArgumentError,
   InvalidStateError,
   NotFoundError,
+  NotImplementedError,
   OutdatedError,
   PermissionDeniedError,
   ResourceExhaustedError,
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
-import { ManualClock } from "@diskmesh/domain/testing";
+import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { CpiCalls } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";
@@ -110,6 +111,42 @@ async function outcomeOf(
   for (let turns = 0; !settled && turns < 200; turns++) await clock.advance(100);
   return { result: await result, requests, made };
 }
+
+describe("methods that a CPI may lack", () => {
+  it("lacked -> said once, and asked for again only after ten minutes", async () => {
+    const { calls, clock, requests } = callsOf([new NotImplementedError("no such method")]);
+    const notes: string[] = [];
+    const { signal } = new AbortController();
+    const output = () => {};
+    const note = (_stage: string, task: string) => notes.push(task);
+    const signals = { stopping: signal, stopped: signal, requestId: "task-1", taskId: 1, output, note };
+    const request = { sizeMib: 1, cloudProperties: {}, vmCid: "", az: "", token: "" };
+    const call = (cpi = "east") => calls.callIfKnown("createDisk", { cpi }, request, signals);
+    for (let times = 0; times < 3; times++) await call();
+    expect([requests.length, notes]).to.deep.equal([1, ["CPI createDisk failed: no such method"]]);
+    await call("west");
+    expect([requests.length, notes.length]).to.deep.equal([2, 2]);
+    await clock.advance(600_000);
+    await call();
+    expect([requests.length, notes.length]).to.deep.equal([3, 2]);
+  });
+
+  it("failed otherwise -> thrown, and asked for again", async () => {
+    const { calls, requests } = callsOf([new InvalidStateError("no")]);
+    const { signal } = new AbortController();
+    const rest = { requestId: "task-1", taskId: 1, output: () => {}, note: () => {} };
+    const request = { sizeMib: 1, cloudProperties: {}, vmCid: "", az: "", token: "" };
+    for (const count of [1, 2]) {
+      const call = calls.callIfKnown("createDisk", { cpi: "" }, request, {
+        stopping: signal,
+        stopped: signal,
+        ...rest,
+      });
+      await rejection(call, CpiCallError, "no");
+      expect(requests).to.have.length(count);
+    }
+  });
+});
 
 describe("CPI calls", () => {
   const FINAL: [string, (Error | string)[], { attempts: number; outcome: string; refused: boolean }][] = [

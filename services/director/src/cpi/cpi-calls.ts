@@ -80,6 +80,8 @@ interface OneCall extends Pick<RepeatOptions, "timeoutMs">, Omit<LostCall, "call
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
+/** A CPI that lacks a method is asked again after this time: its executable may have been replaced. */
+const LACKED_FOR_MS = 600_000;
 /** Without a reason, abort() makes an error with its stack each time. */
 const SETTLED = "the call has ended";
 /** A dispatcher that could not be reached is told again. */
@@ -88,6 +90,8 @@ const END_AGAIN_MS = 250;
 /** Calls of CPI methods on behalf of tasks: with the director's generation, a time limit, and repeated while that helps. */
 export class CpiCalls {
   readonly #options: CpiCallsOptions;
+  /** Lacking methods by method, CPI and version of the cpi-config. */
+  readonly #lackedUntilMs = new Map<string, number>();
 
   constructor(options: CpiCallsOptions) {
     this.#options = options;
@@ -129,6 +133,30 @@ export class CpiCalls {
       throw error;
     } finally {
       log.release();
+    }
+  }
+
+  /**
+   * Calls a method that CPIs may lack. A CPI that does is not asked again for some time, with any arguments, and only the
+   * first task is told.
+   */
+  async callIfKnown<Method extends CpiMethod>(
+    method: Method,
+    target: CpiTarget,
+    request: RequestOf<Method>,
+    signals: CallerSignals & { note(stage: string, task: string): void },
+  ): Promise<void> {
+    const { clock, cpiConfig } = this.#options;
+    const cpi = target.cpi || target.azCpi || "";
+    const key = JSON.stringify([method, cpi, await cpiConfig.version()]);
+    const lackedUntilMs = this.#lackedUntilMs.get(key);
+    if (lackedUntilMs !== undefined && clock.monotonicMs() < lackedUntilMs) return;
+    try {
+      await this.call(method, target, request, signals);
+    } catch (error) {
+      if (!(error instanceof CpiCallError && error.isNotImplemented)) throw error;
+      if (lackedUntilMs === undefined) signals.note("CPI method missing", messageOf(error));
+      this.#lackedUntilMs.set(key, clock.monotonicMs() + LACKED_FOR_MS);
     }
   }
 

@@ -119,6 +119,25 @@ describe("cpi-configs", () => {
     await eventually(() => director.dispatcher.told.at(-1)?.cpiConfigVersion === "");
   });
 
+  it("a CPI or an az that is in use is dropped -> taken, with a warning that names it and what is there", async () => {
+    await update(cpiConfig(EAST, WEST));
+    await update(AZS, "cloud");
+    expect((await deploy(manifest("web", 2)))?.state).to.equal(TaskState.DONE);
+    expect((await update(cpiConfig(EAST))).warnings).to.deep.equal([]);
+    const [cpi, ...none] = (await update(cpiConfig(WEST))).warnings;
+    expect(none).to.deep.equal([]);
+    expect(cpi).to.match(/^CPI `east` is in no cpi-config, and has 2 VMs: .* migrated_from$/);
+    const renamed = cpiConfig("{name: orient, type: aws, migrated_from: [{name: east}]}", WEST);
+    expect((await update(renamed)).warnings).to.deep.equal([]);
+    const content = "azs: [{name: z2, cpi: west}]\n";
+    const { warnings } = await director.configs.diffConfig({ type: "cloud", content });
+    expect(warnings).to.deep.equal([
+      "AZ `z1` is in no cloud config, and has 2 instances: none of them can be made anew",
+    ]);
+    expect((await update(content, "cloud")).warnings).to.deep.equal(warnings);
+    await update(AZS.replace("east", "orient"), "cloud");
+  });
+
   it("diff -> lines with what becomes of them; secrets that change are seen but not shown", async () => {
     await update(`azs:\n- name: z1\n- name: z2\n`, "cloud");
     const diff = await director.configs.diffConfig({

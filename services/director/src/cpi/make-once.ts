@@ -1,3 +1,4 @@
+import { parseCid } from "@diskmesh/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { PossibleOrphan } from "../store/possible-orphan.js";
 import type { DirectorTransaction } from "../store/schema.js";
@@ -5,6 +6,7 @@ import type { TaskRun } from "../tasks/task-run.js";
 import type { CpiJobContext } from "./context.js";
 import type { CpiTarget, RepeatOptions } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";
+import { CidGivenTwiceError, type Given, refuseGivenTwice } from "./given-cids.js";
 import { surplusOrphans } from "./possible-orphan.js";
 
 /** The CPI's own info, as far as jobs need it. */
@@ -57,6 +59,29 @@ export async function makeOnce<Made>(
     const madeNothing = error.refused || (error.outcome === "not_done" && !begunBefore);
     if (madeNothing) await context.tablet.transact(drop);
     else if (!findsByToken) await giveUp(context, run, making, messageOf(error));
+    throw error;
+  }
+}
+
+/**
+ * Records what a CPI made. Where the CPI gave a CID twice, the intent is taken back and nothing is deleted: what it made, if
+ * anything, is a possible orphan.
+ */
+export async function recordMade(
+  context: CpiJobContext,
+  run: TaskRun,
+  making: Making,
+  { cpi, cid }: Pick<Given, "cpi" | "cid">,
+  record: (tx: DirectorTransaction) => void,
+): Promise<void> {
+  const given = { kind: making.kind, cpi, cid: parseCid(making.kind, cid) };
+  try {
+    await context.tablet.transact((tx) => {
+      refuseGivenTwice(context, tx, given);
+      record(tx);
+    });
+  } catch (error) {
+    if (error instanceof CidGivenTwiceError) await giveUp(context, run, making, messageOf(error));
     throw error;
   }
 }

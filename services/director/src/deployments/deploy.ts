@@ -12,6 +12,7 @@ import { checkVms } from "../vms/check-vms.js";
 import type { DeploymentJobContext } from "./context.js";
 import { cloudConfigIds, cpisOfDeployment, putManifest, recordManifest, refuseBareGroups } from "./deployment-steps.js";
 import { rehearse } from "./rehearse.js";
+import { reserveAddresses } from "./reserve-addresses.js";
 import { updateInstances } from "./update-instances.js";
 
 const NO_OPTIONS: UpdateOptions & { readonly recreate: boolean } = {
@@ -54,7 +55,7 @@ export const deploy: Planner<"update_deployment", DeploymentJobContext> = (conte
           for (const instance of instancesOf(tx, name)) tx.instances.put(passDone(instance, wanted, taskId));
         };
         if (options.recreate) await context.tablet.transact(pass);
-        if (isOfOtherConfigs) await context.tablet.transact((tx) => putCloudConfigs(tx, name));
+        if (isOfOtherConfigs) await context.tablet.transact((tx) => putCloudConfigs(context, tx, name));
         return checkVms(context, run, name);
       },
     };
@@ -70,7 +71,9 @@ export const deploy: Planner<"update_deployment", DeploymentJobContext> = (conte
 };
 
 /** The manifest is the same, and VMs are made as newer cloud configs say. */
-function putCloudConfigs(tx: DirectorTransaction, name: string): void {
+function putCloudConfigs(context: DeploymentJobContext, tx: DirectorTransaction, name: string): void {
   const deployment = tx.deployments.get(name);
-  if (deployment !== undefined) tx.deployments.put({ ...deployment, cloudConfigIds: cloudConfigIds(tx) });
+  if (deployment === undefined) return;
+  tx.deployments.put({ ...deployment, cloudConfigIds: cloudConfigIds(tx) });
+  reserveAddresses(context, tx, name);
 }

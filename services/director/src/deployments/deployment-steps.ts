@@ -13,6 +13,7 @@ import type { TaskRun } from "../tasks/task-run.js";
 import { planVm } from "../vms/vm-spec.js";
 import type { DeploymentJobContext } from "./context.js";
 import { checkManifest, missingOf, place } from "./manifest-check.js";
+import { reserveAddresses } from "./reserve-addresses.js";
 
 /** Every CPI that a deployment may have to do with: those of its azs, and those that have what it has already. */
 export function cpisOfDeployment(
@@ -70,6 +71,7 @@ export function putManifest(context: DeploymentJobContext, tx: DirectorTransacti
   }
   for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });
   for (const instance of tx.instances.by("byDeployment", name)) refuseMovingIgnored(context, tx, instance);
+  reserveAddresses(context, tx, name);
 }
 
 /** Returns the ids of the latest cloud configs, by which VMs are made from now on. */

@@ -139,7 +139,7 @@ describe("a deploy by its update block", () => {
     director.cpi.failNext("deleteVm", new InvalidStateError("the first is stuck"));
     director.cpi.failNext("deleteVm", new InvalidStateError("the second is stuck"));
     const failed = await deploy(manifest(update, group("db", 6, "vm_type: large")));
-    expect(failed.result).to.match(/^2 instances failed; .*the first is stuck.*the second is stuck/);
+    expect(failed.result).to.match(/^2 instances failed: .*the first is stuck.*the second is stuck/);
     const changed = (await vmCids()).filter((vmCid, index) => vmCid !== before[index]);
     expect(changed, "the one that was under way").to.have.lengthOf(1);
     expect((await director.eventTexts(failed.taskId)).filter((line) => / failed: /.test(line)).join("\n")).to.match(
@@ -173,7 +173,7 @@ describe("a deploy by its update block", () => {
     director.cpi.failNext("deleteVm", new InvalidStateError("the second is stuck"));
     const failed = await stoppedAt("deleteVm", removing);
     expect(failed?.state).to.equal(TaskState.ERROR);
-    expect(failed?.result).to.match(/^2 instances failed; .*the first is stuck.*the second is stuck/);
+    expect(failed?.result).to.match(/^2 instances failed: .*the first is stuck.*the second is stuck/);
     expect(await instances()).to.have.lengthOf(2);
     expect(director.cpi.vms.size).to.equal(2);
     director.cpi.failNext("deleteDisk", new InvalidStateError("the disk is stuck"));

@@ -1,11 +1,10 @@
-import { parseCid } from "@diskmesh/cpi";
 import { DomainError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
 import type { Begun } from "../audit/events.js";
 import type { CpiTarget } from "../cpi/cpi-calls.js";
 import { CpiCallError, tolerate } from "../cpi/cpi-error.js";
 import { recorded } from "../cpi/cpi-target.js";
-import { cpiFacts, type Making, makeOnce } from "../cpi/make-once.js";
+import { cpiFacts, type Making, makeOnce, recordMade } from "../cpi/make-once.js";
 import type { Target } from "../instances/instance.js";
 import { cpiToRecord } from "../specs/cpi-choice.js";
 import type { DiskRecord } from "../store/disk.js";
@@ -71,8 +70,10 @@ export class DiskSteps<Kept extends DiskRecord> {
       context.cpi.call("createDisk", target, request, run, options),
     );
     if (made === undefined) return;
-    const diskCid = parseCid("disk", made.diskCid);
-    await this.change((current) => this.kind.created(current, { diskCid, cpi: cpiToRecord(cpi, made.cpi) }));
+    const given = { diskCid: made.diskCid, cpi: cpiToRecord(cpi, made.cpi) };
+    await recordMade(context, run, making, { ...given, cid: given.diskCid }, (tx) =>
+      this.changeIn(tx, (current) => this.kind.created(current, given)),
+    );
   }
 
   /** Attaches the disk to the VM. Its agent is told by another step. */
@@ -143,8 +144,7 @@ export class DiskSteps<Kept extends DiskRecord> {
   /** Has the infrastructure remember it, if it can: that is optional in the CPI contract. */
   async setMetadata(disk: Kept, metadata: JsonObject): Promise<void> {
     const request = { diskCid: disk.diskCid, metadata };
-    const call = this.context.cpi.call("setDiskMetadata", recorded(disk), request, this.run);
-    await tolerate(call, (error) => error.isNotImplemented);
+    await this.context.cpi.callIfKnown("setDiskMetadata", recorded(disk), request, this.run);
   }
 }
 

@@ -7,7 +7,7 @@ import {
   type Event,
 } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
-import type { CallContext, Client } from "@diskmesh/rpc";
+import { allPages, type CallContext, type Client } from "@diskmesh/rpc";
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
@@ -76,6 +76,17 @@ export class Registries {
       isNowhere: settled.length > 0 && settled.every((each) => each.status === "fulfilled" && each.value.length === 0),
       unanswered: settled.flatMap((each) => (each.status === "rejected" ? [messageOf(each.reason)] : [])),
     };
+  }
+
+  /** Ids of all hosts, in their order. Throws when a registry cannot be asked. */
+  async hostIds({ signal }: Pick<CallContext, "signal">): Promise<string[]> {
+    const found = this.clients.map(({ registry }) =>
+      allPages(async (pageToken) => {
+        const { hosts, nextPageToken } = await registry.listHosts({ pageToken, pageSize: PAGE_SIZE }, { signal });
+        return { items: hosts.map(({ hostId }) => hostId), nextPageToken };
+      }),
+    );
+    return [...new Set((await Promise.all(found)).flat())].sort();
   }
 
   /** The first thousand devices of a host. */

@@ -186,8 +186,9 @@ class Looking {
     try {
       const said = await agents.call(agentId, method, [], options);
       if (Array.isArray(said) && said.length <= CIDS_MAX && said.every((cid) => typeof cid === "string")) return said;
+      // Whole fleets of agents do not know it.
       this.unseen.add(
-        `${method} of agent ${agentId}: ${said === undefined ? "it does not know the method" : "no list"}`,
+        said === undefined ? `${method} of agents that lack it` : `${method} of agent ${agentId}: no list`,
       );
     } catch (error) {
       this.run.checkpoint();

@@ -129,14 +129,15 @@ async function findOut(
 ): Promise<Instance | string> {
   const name = formatInstance(instance);
   const { instanceId, vmCid } = instance;
-  if (await answers(context, run, instance)) {
-    await changeInstance(context, instanceId, (now) => (now.vmState === "lost" ? agentAnswered(now) : now));
-    return `${name} answers again`;
-  }
   const { lostAfterMs: timeoutMs } = context.limits.agents;
   const asking = context.cpi.call("hasVm", recorded(instance), { vmCid }, run, { timeoutMs, repeatUnknown: false });
   const found = await tolerate(asking, (error) => error.isNotImplemented);
   const isGone = found?.exists === false;
+  // No agent of a VM that is gone answers, and waiting for it would be all that a resurrection takes.
+  if (!isGone && (await answers(context, run, instance))) {
+    await changeInstance(context, instanceId, (now) => (now.vmState === "lost" ? agentAnswered(now) : now));
+    return `${name} answers again`;
+  }
   if (!isGone && !isDead) return `${name} is silent, and its CPI does not say that vm ${vmCid} is gone`;
   run.event({ stage: STAGE, task: name, state: "started", message: isGone ? "its vm is gone" : "its agent is silent" });
   const lose = isGone ? vmGone : vmLost;

@@ -4,7 +4,8 @@ import { type ResurrectionWishes, rulesAllow } from "../specs/resurrection-rule.
 import type { Disk } from "../store/disk.js";
 import type { Instance } from "../store/instance.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
-import type { DirectorTables } from "../store/schema.js";
+import { type DirectorTables, taskKey } from "../store/schema.js";
+import { hasEnded } from "../store/task.js";
 import { isSwitchedOn } from "./resurrection-switch.js";
 
 export interface ResurrectionLimits {
@@ -51,6 +52,12 @@ class Crowd {
 /** Returns true when an instance has a VM whose agent must beat all the time. */
 export function isWatched({ vmState, leaving, state }: Instance): boolean {
   return (vmState === "running" || vmState === "lost") && !leaving && state !== "detached";
+}
+
+/** Returns whether a task of the resurrector that has not ended makes the VM anew. */
+export function isBeingMadeAnew(tables: DirectorTables, { vmState, changedByTaskId = 0 }: Instance): boolean {
+  const task = tables.tasks.get(taskKey(changedByTaskId));
+  return vmState === "lost" && task?.job?.type === "resurrect_instances" && !hasEnded(task);
 }
 
 /** Returns true when the outcome of the last call for a disk of the VM is unknown. */
@@ -111,7 +118,8 @@ export function watchedVms(
       silentMs: silentMsOf(instance.agentId),
       isOn: isOpen && isSwitchedOn(isOnOf, instance, isOnByDefault) && isAllowed(instance),
       isShutOut: isShutOut(instance.agentKeys, nowMs),
-      hasUnknownAttach: disks.some(isUnknownAttach),
+      // The task that makes the VM anew detaches its disks, and knows what comes of it.
+      hasUnknownAttach: disks.some(isUnknownAttach) && !isBeingMadeAnew(tables, instance),
     };
   });
 }

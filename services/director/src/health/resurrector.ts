@@ -9,7 +9,13 @@ import { taskKey } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded, type Resurrected } from "../store/task.js";
 import type { Tasks } from "../tasks/tasks.js";
-import { decideResurrections, type ResurrectionLimits, type ResurrectionVerdict, watchedVms } from "./resurrection.js";
+import {
+  decideResurrections,
+  isBeingMadeAnew,
+  type ResurrectionLimits,
+  type ResurrectionVerdict,
+  watchedVms,
+} from "./resurrection.js";
 
 export interface ResurrectorOptions {
   readonly limits: ResurrectionLimits & { readonly checkIntervalMs: number };
@@ -77,15 +83,19 @@ export class Resurrector {
     // Then nobody is heard.
     if (!agents.isConnected) return;
     const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
-    const verdicts = await tablet.read((tables) =>
-      decideResurrections(watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), clock.nowMs()), limits),
-    );
+    const verdicts = await tablet.read((tables) => {
+      const watched = watchedVms(tables, silentMsOf, resurrectionConfigs.wishes(tables), clock.nowMs());
+      return decideResurrections(watched, limits).map((verdict) => ({
+        ...verdict,
+        isBegun: isBeingMadeAnew(tables, verdict.instance),
+      }));
+    });
     this.#logHeld(
       new Map(verdicts.flatMap((each) => (each.do === "hold" ? [[nameOf(each.instance), each.because]] : []))),
     );
     const silent = new Set(verdicts.map(({ instance }) => instance.instanceId));
     for (const instanceId of this.#tried.keys()) if (!silent.has(instanceId)) this.#tried.delete(instanceId);
-    const due = verdicts.filter((each) => each.do === "make_anew").filter((each) => this.#isDue(each));
+    const due = verdicts.filter((each) => each.do === "make_anew").filter((each) => !each.isBegun && this.#isDue(each));
     for (const deployment of new Set(due.map(({ instance }) => instance.deployment)))
       await this.#begin(
         deployment,

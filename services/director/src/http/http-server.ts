@@ -270,13 +270,13 @@ export class HttpServer {
 
   #fail(thrown: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const { served } = request;
-    const error = wasLeft(thrown, request) ? (served?.signal.reason ?? gone(thrown)) : thrown;
+    const error = wasLeft(thrown, request) ? (served?.signal.reason ?? gone(thrown)) : causeOfEnd(thrown, request);
     const known = error instanceof DomainError ? undefined : frameworkAnswer(error as Error);
     const path = pathOf(request);
-    const isPassthru = path.startsWith(`${PASSTHRU_PREFIX}/`);
+    const isPassthru = `${path}/`.startsWith(`${PASSTHRU_PREFIX}/`);
     const isKnown = known !== undefined;
     const answer: Answer = isPassthru
-      ? passthruAnswer(error, known, request.id)
+      ? passthruAnswer(error, known, request)
       : (known ?? answerTo(error, path, request.id));
     this.#requestLog.failed({ error, request, status: answer.status, login: served?.who?.name, isKnown });
     if (!isPassthru) this.#noteRefusal(request, error);
@@ -293,12 +293,21 @@ function wasLeft(thrown: unknown, { raw, served }: FastifyRequest): boolean {
   return "code" in thrown && thrown.code === "ERR_STREAM_PREMATURE_CLOSE" && served?.signal.aborted === true;
 }
 
+/** A call of another service that ended with its request tells why the request ended: the client has gone, or time is up. */
+function causeOfEnd(thrown: unknown, { served }: FastifyRequest): unknown {
+  const isOfRequest =
+    thrown instanceof CancelledError && served?.signal.aborted && thrown.cause === served.signal.reason;
+  return isOfRequest ? thrown.cause : thrown;
+}
+
 function gone(cause: unknown): CancelledError {
   return new CancelledError("the client has gone away in the middle of its request", { cause });
 }
 
-function passthruAnswer(error: unknown, known: Answer | undefined, requestId: string): Answer {
-  return known === undefined ? passthruError(error, requestId) : guarded(known.status, (error as Error).message);
+function passthruAnswer(error: unknown, known: Answer | undefined, { id, headers }: FastifyRequest): Answer {
+  return known === undefined
+    ? passthruError(error, id, headers["user-agent"])
+    : guarded(known.status, (error as Error).message);
 }
 
 function pathOf(request: FastifyRequest): string {

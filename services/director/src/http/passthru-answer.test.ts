@@ -18,5 +18,6 @@ describe("what a client of Ironic is told of an error", () => {
       expect(headers?.["retry-after"]).to.equal(retryAfter);
       const { faultstring } = JSON.parse(JSON.parse(String(body)).error_message);
       expect(faultstring).to.equal(text);
+      expect(passthruError(error, "r-1", "python-ironicclient").headers).not.to.have.property("retry-after");
     });
 });

@@ -1,4 +1,5 @@
-import { DomainError, PermissionDeniedError, UnauthenticatedError } from "@diskmesh/domain";
+import type { IncomingHttpHeaders } from "node:http";
+import { DomainError, InvalidArgumentError, PermissionDeniedError, UnauthenticatedError } from "@diskmesh/domain";
 import { type Answer, json } from "./answer.js";
 import { statusOf } from "./http-error.js";
 
@@ -8,6 +9,30 @@ const VERSION_HEADER = "x-openstack-ironic-api-version";
 /** The Ironic API version that the routes follow, and the first and last versions that are accepted. */
 export const API_VERSIONS = { min: "1.1", max: "1.115" } as const;
 
+/** Answered with 406. */
+class NotAcceptableError extends InvalidArgumentError {}
+
+const [FIRST_MINOR, LAST_MINOR] = [API_VERSIONS.min, API_VERSIONS.max].map((version) => Number(version.split(".")[1]));
+
+/** Throws an error that is answered with 406 for a version of the API that is not spoken. No version means any. */
+export function refuseOtherVersions({ [VERSION_HEADER]: given = "latest" }: IncomingHttpHeaders): void {
+  const minor = Number(/^1\.(\d{1,6})$/.exec(String(given))?.[1] ?? Number.NaN);
+  if (given === "latest" || (minor >= (FIRST_MINOR ?? 0) && minor <= (LAST_MINOR ?? 0))) return;
+  const { min, max } = API_VERSIONS;
+  throw new NotAcceptableError(
+    `${VERSION_HEADER} names a version that is not supported: give one from ${min} to ${max}, or latest`,
+  );
+}
+
+/** Throws an error that is answered with 406 unless the client takes JSON. */
+export function refuseOtherAnswers({ accept = "" }: IncomingHttpHeaders): void {
+  const ranges = accept.split(",").map((range) => range.toLowerCase().replace(/\s/g, ""));
+  const isTaken = (range: string): boolean =>
+    /^(\*\/\*|application\/(\*|json))(;|$)/.test(range) && !/;q=0(\.0*)?(;|$)/.test(range);
+  if (accept.trim() === "" || ranges.some(isTaken)) return;
+  throw new NotAcceptableError("answers are application/json, which the Accept header excludes");
+}
+
 /** Every answer carries what version of the API it is of. */
 export function versioned(answer: Answer): Answer {
   const { min, max } = API_VERSIONS;
@@ -15,22 +40,26 @@ export function versioned(answer: Answer): Answer {
   return { ...answer, headers: { ...versions, "x-openstack-ironic-api-maximum-version": max, ...answer.headers } };
 }
 
+/** The stock client, python-ironicclient 6.3, ends with a TypeError where an error has a Retry-After. */
+const CANNOT_READ_RETRY_AFTER = /^python-ironicclient/;
+
 /**
  * Returns the answer for an Ironic client to anything that was thrown; for a bug only the request id, by which the log
  * has the error.
  */
-export function passthruError(thrown: unknown, requestId: string): Answer {
+export function passthruError(thrown: unknown, requestId: string, userAgent = ""): Answer {
   if (!(thrown instanceof DomainError))
     return fault(500, `internal error; the director's log has it under request id ${requestId}`);
   if (thrown instanceof UnauthenticatedError)
     return fault(401, "Not authorized", { "www-authenticate": 'Basic realm="BOSH Director"' });
   if (thrown instanceof PermissionDeniedError) return fault(403, `Access was denied: ${thrown.message}`);
-  const status = statusOf(thrown);
+  const status = thrown instanceof NotAcceptableError ? 406 : statusOf(thrown);
   // Clients of Ironic send again by themselves what is answered with 503.
   if (thrown.retryable && thrown.outcome === "unknown")
     return fault(status === 503 ? 500 : status, `${thrown.message}; what the method has done is not known`);
   const retryAfterS = Math.max(1, Math.ceil((thrown.retryAfterMs ?? 1_000) / 1_000));
-  return fault(status, thrown.message, thrown.retryable ? { "retry-after": String(retryAfterS) } : {});
+  const isTold = thrown.retryable && !CANNOT_READ_RETRY_AFTER.test(userAgent);
+  return fault(status, thrown.message, isTold ? { "retry-after": String(retryAfterS) } : {});
 }
 
 /** JSON within JSON, as Ironic has it. */

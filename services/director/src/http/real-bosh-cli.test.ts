@@ -239,10 +239,13 @@ describe("the bosh CLI itself", () => {
       ["-X", "POST", "/dynamic_disks/d/detach"],
       ["-X", "DELETE", "/dynamic_disks/d"],
     ];
+    const ids: number[] = [];
     for (const step of steps) {
       const { id } = await curl(...step);
       await run(`task ${id}`);
+      ids.push(id);
     }
+    expect((await run(`task ${ids[0]} --result`)).text).to.match(/^\{"disk_cid":"[^"]+"\}$/m);
     expect(await curl("/dynamic_disks")).to.deep.equal([]);
   });
 

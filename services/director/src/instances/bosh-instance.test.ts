@@ -23,6 +23,12 @@ describe("instances as BOSH's clients list them", () => {
     expect(line).to.deep.include({ stemcell: { name: "a/b", version: "1.2", api_version: 0 } });
   });
 
+  it("addresses -> for each network the one in use, else the one that is reserved", () => {
+    const networks = { a: { ip: "10.0.0.9" }, c: {}, d: { ip: "" } };
+    const vm = { ...withVm, ips: { a: "10.0.0.1", b: "10.0.1.1" }, networks };
+    expect(boshInstance(vm, [], {})).to.deep.include({ ips: ["10.0.0.9", "10.0.1.1"] });
+  });
+
   it("an agent that talks too much, or nonsense -> still a line that can be read", () => {
     const processes = Array.from({ length: 1_000 }, (_, index) => ({ name: `process-${index}` }));
     expect(JSON.stringify(boshInstance(withVm, [], { processes })).length).to.be.below(16_000);

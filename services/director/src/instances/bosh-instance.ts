@@ -1,8 +1,8 @@
+import { isJsonObject } from "@diskmesh/domain";
 import { UNRESPONSIVE } from "../agents/agent-health.js";
 import { readableProcesses, readableVitals } from "../agents/agent-report.js";
 import { parseStemcell } from "../specs/stemcell.js";
 import type { Instance } from "../store/instance.js";
-import type { JsonObject } from "../store/json.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 
 /** Clients cannot read one that is cut. */
@@ -47,11 +47,16 @@ function jobState(hasVm: boolean, agent: Readonly<Record<string, unknown>> | und
   return typeof agent.job_state === "string" ? agent.job_state : "running";
 }
 
-/** Those it was given, and those that the IaaS chose. */
-export function ipsOf({ ips, networks }: Instance): string[] {
-  const chosen = Object.values(networks).map((network) => (network as JsonObject | null)?.ip);
-  const texts = chosen.filter((ip): ip is string => typeof ip === "string" && ip !== "");
-  return [...new Set([...Object.values(ips), ...texts])];
+/** Returns the addresses of an instance: for each network the one that is in use, else the one that is reserved. */
+export function ipsOf({ ips, networks }: Pick<Instance, "ips" | "networks">): string[] {
+  const names = new Set([...Object.keys(ips), ...Object.keys(networks)]);
+  const shown = [...names].map((name) => ipIn(networks[name]) ?? ips[name]);
+  return [...new Set(shown.filter((ip) => ip !== undefined))];
+}
+
+function ipIn(network: unknown): string | undefined {
+  const ip = isJsonObject(network) ? network.ip : undefined;
+  return typeof ip === "string" && ip !== "" ? ip : undefined;
 }
 
 function stemcellOf({ stemcell, stemcellApiVersion }: Instance): object | null {

@@ -39,6 +39,7 @@ const NO_VM = {
   networks: {},
   jobs: "stopped",
   agentKeys: undefined,
+  isVmGone: undefined,
 } as const;
 
 export function newInstance(place: Pick<Instance, "instanceId" | "deployment" | "group" | "index" | "az">): Instance {
@@ -92,16 +93,24 @@ export function vmNotCreated(instance: Instance): Instance {
 }
 
 export function agentAnswered(instance: Instance): Instance {
-  return moved(instance, "answer");
+  return { ...moved(instance, "answer"), isVmGone: undefined };
 }
 
 export function vmLost(instance: Instance): Instance {
-  return moved(instance, "lose");
+  return { ...moved(instance, "lose"), isVmGone: undefined };
 }
 
 /** Its CPI says that there is none: nothing runs on it. */
 export function vmGone(instance: Instance): Instance {
-  return { ...vmLost(instance), jobs: "stopped" };
+  return { ...vmLost(instance), jobs: "stopped", isVmGone: true };
+}
+
+/**
+ * Returns the agent to tell of the VM's disks; empty for none. An agent is gone with a VM that its CPI says is gone, unless
+ * it goes by another id than the VM was given: it may serve the next VM, and would lead that to former disks.
+ */
+export function agentToTell({ agentId = "", vmToken = "", isVmGone = false }: Partial<Instance>): string {
+  return isVmGone && agentId === vmToken ? "" : agentId;
 }
 
 export function intendDeleteVm(instance: Instance): Instance {
@@ -117,10 +126,15 @@ export function instanceNamed(instanceId: string, instance: Instance | undefined
   throw new NotFoundError(`instance \`${instanceId}\` not found`, { about: { instance_id: instanceId } });
 }
 
+/** Its VM is there, so that a disk can be attached to it. */
+export function isTarget({ vmState }: Pick<Instance, "vmState">): boolean {
+  return vmState === "created" || vmState === "running";
+}
+
 /** Where a disk asked for on that instance goes. */
 export function targetOf(instanceId: string, recorded: Instance | undefined): Target {
   const instance = instanceNamed(instanceId, recorded);
-  if (instance.vmState !== "created" && instance.vmState !== "running") {
+  if (!isTarget(instance)) {
     throw new InvalidStateError(
       `no active vm found for instance \`${instanceId}\`: its vm is ${instance.vmState === "none" ? "not there" : `${instance.vmState}`}; deploy \`${instance.deployment}\` again`,
       { about: { instance_id: instanceId } },

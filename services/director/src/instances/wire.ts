@@ -8,6 +8,7 @@ import {
 import { UNRESPONSIVE } from "../agents/agent-health.js";
 import type { ShownHealth } from "../agents/agent-healths.js";
 import type { Instance } from "../store/instance.js";
+import { ipsOf } from "./bosh-instance.js";
 
 export function encodeInstance(instance: Instance, shown: ShownHealth | undefined): WireInstance {
   const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
@@ -19,6 +20,7 @@ export function encodeInstance(instance: Instance, shown: ShownHealth | undefine
     cpiApiVersion,
     usesRegistry,
     networks: { ...instance.networks },
+    ips: ipsOf(instance),
     vmState: VmState[vmState.toUpperCase() as Uppercase<typeof vmState>],
     state: InstanceState[state.toUpperCase() as Uppercase<typeof state>],
     jobsState: JobsState[jobs.toUpperCase() as Uppercase<typeof jobs>],

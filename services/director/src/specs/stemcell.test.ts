@@ -34,7 +34,8 @@ describe("stemcells", () => {
       [row("1", "east", { deleting: true })],
       /there is no stemcell/,
     ],
-    ["none", { os: "jammy", version: "1" }, [row("1", "east")], /there is no stemcell `jammy` version `1`: upload it/],
+    ["none", { os: "jammy", version: "1" }, [row("1", "east")], /no stemcell of OS `jammy`, version `1`: upload/],
+    ["none of that name", { name: "toy", version: "1" }, [row("1", "east")], /no stemcell `toy` version `1`: upload/],
     ["only elsewhere", { os: "noble", version: "1" }, [row("1", "west")], /was not made with CPI `east`/],
   ];
   for (const [cause, wanted, rows, effect] of CHOICES) {

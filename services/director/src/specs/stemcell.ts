@@ -25,7 +25,8 @@ export function chooseStemcell(
   stemcells: readonly Stemcell[],
   names: CpiNames,
 ): Stemcell {
-  const shown = `stemcell \`${wanted.name || wanted.os}\` version \`${wanted.version}\``;
+  const what = wanted.name === "" ? `of OS \`${wanted.os}\`,` : `\`${wanted.name}\``;
+  const shown = `stemcell ${what} version \`${wanted.version}\``;
   const about = { about: { stemcell: wanted.alias } };
   const fitting = stemcells.filter(
     (each) =>

@@ -1,33 +1,80 @@
+import { allCpis, cpisOfStep } from "../cpi/cpi-target.js";
 import { deleteOrphanedDisk } from "../disks/persistent/delete-orphaned-disk.js";
+import type { DirectorTables } from "../store/schema.js";
+import { formatStemcell } from "../store/stemcell.js";
+import type { CleanUpScope } from "../store/task.js";
 import type { Planner, Step } from "../tasks/job.js";
+import { finish, runAll } from "../tasks/run-all.js";
+import type { TaskRun } from "../tasks/task-run.js";
 import type { StemcellJobContext } from "./context.js";
 import { deleteStemcell } from "./delete-stemcell.js";
 import { surplusOf } from "./surplus.js";
 
-/** Deletes what is in no use, one after the other; the first that cannot be deleted ends it. */
-export const cleanUp: Planner<"clean_up", StemcellJobContext> = (context, job, tables, taskId) => {
+/** Deletes what is in no use, one after the other. Goes on past what cannot be deleted, and fails with all of that. */
+export const cleanUp: Planner<"clean_up", StemcellJobContext> = (context, job, tables) => {
   const { stemcells, disks } = surplusOf(tables, job);
-  const [stemcell] = stemcells;
-  if (stemcell !== undefined) {
-    const deletion = { type: "delete_stemcell", ...stemcell, force: false } as const;
-    return andOn(context, deleteStemcell(context, deletion, tables, taskId));
-  }
-  const [disk] = disks;
-  if (disk !== undefined) {
-    const deletion = { type: "delete_orphaned_disk", diskCid: disk.diskCid } as const;
-    return andOn(context, deleteOrphanedDisk(context, deletion, tables, taskId));
-  }
-  return { locks: [], cpis: [], run: async () => "nothing is left to clean up" };
+  const havers = stemcells.flatMap((stemcell) => [...tables.stemcells.by("byStemcell", formatStemcell(stemcell))]);
+  const { cpis } = cpisOfStep(context, tables, ...[...havers, ...disks].map(({ cpi }) => cpi));
+  return {
+    locks: [],
+    // A disk whose CPI is not in the cpi-config any more is looked for at the others.
+    cpis: disks.length === 0 ? cpis : [...cpis, ...allCpis(context, tables)],
+    run: (run) => deleteSurplus(context, run, job),
+  };
 };
 
-function andOn(context: StemcellJobContext, step: Step): Step {
-  return {
-    ...step,
-    run: async (run) => {
-      run.checkpoint();
-      const done = await step.run(run);
-      if (typeof done === "object") await context.tablet.transact(done.record);
-      return undefined;
-    },
-  };
+/** Something in no use. */
+interface Surplus {
+  readonly name: string;
+  /** Undefined once it is deleted, or in use again. */
+  readonly plan: (tables: DirectorTables) => Step | undefined;
+}
+
+async function deleteSurplus(context: StemcellJobContext, run: TaskRun, scope: CleanUpScope): Promise<string> {
+  const all = await context.tablet.read((tables) => allSurplus(context, run, scope, tables));
+  const failures = await runAll(run, all, { atOnce: 1, goesOn: true }, (each) => deleteOne(context, run, each));
+  finish(run, failures, "deletions");
+  return "nothing is left to clean up";
+}
+
+function allSurplus(
+  context: StemcellJobContext,
+  { taskId }: TaskRun,
+  scope: CleanUpScope,
+  tables: DirectorTables,
+): Surplus[] {
+  const { stemcells, disks } = surplusOf(tables, scope);
+  return [
+    ...stemcells.map((stemcell): Surplus => {
+      const name = formatStemcell(stemcell);
+      const job = { type: "delete_stemcell", ...stemcell, force: false } as const;
+      const isLeft = (now: DirectorTables) => surplusOf(now, scope).stemcells.some((s) => formatStemcell(s) === name);
+      return {
+        name: `stemcell ${name}`,
+        plan: (now) => (isLeft(now) ? deleteStemcell(context, job, now, taskId) : undefined),
+      };
+    }),
+    ...disks.map(({ diskId, diskCid }): Surplus => {
+      const job = { type: "delete_orphaned_disk", diskCid } as const;
+      const isLeft = (now: DirectorTables) => typeof now.persistentDisks.get(diskId)?.orphanedAtMs === "number";
+      return {
+        name: `disk ${diskCid}`,
+        plan: (now) => (isLeft(now) ? deleteOrphanedDisk(context, job, now, taskId) : undefined),
+      };
+    }),
+  ];
+}
+
+function deleteOne(context: StemcellJobContext, run: TaskRun, { plan }: Surplus): Promise<void> {
+  return run.inLane(async (lane, locks) => {
+    for (;;) {
+      lane.checkpoint();
+      const step = await context.tablet.read(plan);
+      if (step === undefined) return;
+      // The inputs of the plan may have changed before the locks were held.
+      if ((await locks.settle(step.locks, lane.stopped)) === "acquired") continue;
+      await step.run(lane);
+      return;
+    }
+  });
 }

@@ -216,7 +216,7 @@ describe("stemcells", () => {
 
   it("a stemcell that is not there, or not with that CPI -> the deploy is refused", async () => {
     const missing = await rejection(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
-    expect(missing.message).to.match(/there is no stemcell `ubuntu-noble` version `latest`: upload it/);
+    expect(missing.message).to.match(/there is no stemcell of OS `ubuntu-noble`, version `latest`: upload it/);
     director.cpi.formats.set("east", ["raw"]);
     await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }));
     const elsewhere = await rejection(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));

@@ -73,6 +73,8 @@ export interface Instance {
   readonly ignore?: boolean | undefined;
   /** Absent for started: what an earlier release made was never told. */
   readonly jobs?: JobsState | undefined;
+  /** The VM's CPI says that there is no such VM, so that no agent is asked for anything. Absent for no. */
+  readonly isVmGone?: boolean | undefined;
   /** The last task that restarted it or made its VM anew because that was asked for; absent for none. */
   readonly changedByTaskId?: number | undefined;
   /**

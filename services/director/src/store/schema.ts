@@ -89,7 +89,13 @@ export const schema = {
   agentHealth: table<AgentHealth>()({ key: (health) => health.agentId, indexes: {} }),
   owedRemovals: table<OwedRemoval>()({ key: owedRemovalKey, indexes: { byAgent: (owed) => owed.agentId } }),
   resurrectionSwitches: table<ResurrectionSwitch>()({ key: (each) => each.scope, indexes: {} }),
-  snapshots: table<Snapshot>()({ key: snapshotKey, indexes: { byDeployment: (snapshot) => snapshot.deployment } }),
+  snapshots: table<Snapshot>()({
+    key: snapshotKey,
+    indexes: {
+      byDeployment: (snapshot) => snapshot.deployment,
+      byCid: (snapshot) => (snapshot.snapshotCid === "" ? undefined : snapshot.snapshotCid),
+    },
+  }),
   problems: table<Problem>()({
     key: (problem) => problemKey(problem.problemId),
     indexes: { byDeployment: (problem) => problem.deployment },
@@ -110,7 +116,6 @@ export const schema = {
       byVmToken: (instance) => (instance.vmToken === "" ? undefined : instance.vmToken),
       byAgent: (instance) => (instance.agentId === "" ? undefined : instance.agentId),
       byVmCid: (instance) => (instance.vmCid === "" ? undefined : instance.vmCid),
-      byRegistry: (instance) => (instance.usesRegistry ? "yes" : undefined),
     },
   }),
   disks: table<Disk>()({

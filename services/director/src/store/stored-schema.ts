@@ -99,6 +99,7 @@ const instance = shapeOf<Instance>()({
   state: z.enum(["started", "stopped", "detached"]).optional(),
   ignore: flag.optional(),
   jobs: z.enum(["started", "stopping", "stopped"]).optional(),
+  isVmGone: z.boolean().optional(),
   changedByTaskId: whole.optional(),
   agentKeys: z
     .array(
@@ -277,6 +278,7 @@ const task = shapeOf<Task>()({
   job: z.looseObject({ type: jobType }).nullable(),
   stop: shapeOf<Stop>()({ as: z.enum(["cancelled", "timeout"]), why: text }).nullable(),
   result: text,
+  output: text.optional(),
   attempts: whole,
   createdAtMs: z.number(),
   startedAtMs: z.number().nullable(),

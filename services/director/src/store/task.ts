@@ -144,7 +144,7 @@ export type Job =
       /** Globs of files within the folder of a type; none for all. */
       readonly filters: readonly string[];
     }
-  | { readonly type: "delete_orphaned_disk"; readonly diskCid: string }
+  | { readonly type: "delete_orphaned_disk"; readonly diskCid: string; readonly force?: boolean }
   | { readonly type: "orphan_persistent_disk"; readonly diskCid: string }
   | { readonly type: "attach_orphaned_disk"; readonly diskCid: string; readonly instanceId: string }
   /** Takes snapshots of one instance's disks; an empty id means all of the deployment. */
@@ -209,6 +209,8 @@ export interface Task {
   readonly job: Job | null;
   readonly stop: Stop | null;
   readonly result: string;
+  /** The output of type result where that is not `result`; absent where it is, or the task wrote lines of its own. */
+  readonly output?: string | undefined;
   /** The client's name for the chain of requests that it is a part of; absent for none. */
   readonly contextId?: string | undefined;
   /** The request that started it; absent where the director started it by itself, or an older version did. */

@@ -66,7 +66,8 @@ export async function getTaskOutput(
   const putOut = await context.taskLog.readLines(task, type, from, limit);
   // Only some kinds of tasks have more to say than how they ended.
   const hasOwn = type !== "result" || putOut.length > 0 || from > 0;
-  const lines = hasOwn || !ended || task.result === "" ? putOut : [task.result];
+  const { output = task.result } = task;
+  const lines = hasOwn || !ended || output === "" ? putOut : [output];
   return { lines, nextLine: from + lines.length, complete: ended && lines.length < limit };
 }
 

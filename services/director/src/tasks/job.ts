@@ -6,6 +6,8 @@ import type { TaskRun } from "./task-run.js";
 /** A task is through, all but what it records last. */
 export interface Through {
   readonly result: string;
+  /** The task's output of type result, where BOSH's clients read something else there. */
+  readonly output?: string;
   /** Runs in the transaction that ends the task. */
   readonly record: (tx: DirectorTransaction) => void;
 }

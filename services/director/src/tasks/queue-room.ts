@@ -3,6 +3,8 @@ import { type DirectorTables, loginKey, shareKey } from "../store/schema.js";
 import type { TaskQueue } from "../store/task.js";
 import { mayJoin, placesPerLogin } from "./worker-shares.js";
 
+const RETRY_FULL_MS = 1_000;
+
 /** A task that wants a place in a queue. */
 export interface Newcomer {
   readonly queue: TaskQueue;
@@ -21,20 +23,28 @@ export function refuseWhenFull(
   limit: number,
 ): void {
   const length = tasks.count("liveByQueue", queue);
+  const retry = { retryAfterMs: RETRY_FULL_MS };
   const later = ": try again later";
   if (length >= limit)
     throw new ResourceExhaustedError(
       `${limit} tasks of the queue ${queue} have not ended yet, which is the limit${later}`,
+      retry,
     );
   const ofShare = tasks.count("liveByShare", shareKey(queue, cpiShare));
+  const [kind, hint] =
+    queue === "vendor_methods"
+      ? [`call methods of ${cpiShare}`, ""]
+      : ["have to do with the same CPIs", ", or see by ListCpis of the dispatcher what is wrong with these"];
   if (!mayJoin({ ofShare, length, limit }))
     throw new ResourceExhaustedError(
-      `${ofShare} of the ${length} tasks of the queue ${queue} that have not ended have to do with the same CPIs, and the rest of its ${limit} places is kept for others${later}, or see by ListCpis of the dispatcher what is wrong with these`,
+      `${ofShare} of the ${length} tasks of the queue ${queue} that have not ended ${kind}, and the rest of its ${limit} places is kept for others${later}${hint}`,
+      retry,
     );
   // A vendor decides what a method does and how long it takes: one login could fill the queue.
   const ofLogin = tasks.count("liveByLogin", loginKey(queue, user));
   if (queue === "vendor_methods" && ofLogin >= placesPerLogin(limit))
     throw new ResourceExhaustedError(
       `${ofLogin} tasks of the queue ${queue} that have not ended are of ${user}, and the rest of its ${limit} places is kept for others${later}`,
+      retry,
     );
 }

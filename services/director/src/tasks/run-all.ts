@@ -52,7 +52,8 @@ function failureOf(failures: readonly Failure[], stopped: AbortSignal, what: str
   const length = Math.max(MIN_TEXT_LENGTH, Math.floor(TEXTS_LENGTH / real.length));
   const texts = real.map(({ name, error }) => shorten(`${name}: ${messageOf(error)}`, length));
   return new SeveralFailedError(
-    `${real.length} ${what} failed; the events say more: ${texts.join("; ")}`,
+    // BOSH's API gives the first 128 characters of a result: they are to hold a cause.
+    `${real.length} ${what} failed: ${texts.join("; ")}; the events say more`,
     real.map(({ error }) => error as DomainError),
   );
 }

@@ -309,7 +309,8 @@ export class TaskRunner {
       const done = await step.run(run);
       if (done === undefined) return "more";
       if (typeof done === "string") return { how: { event: "succeed", result: done } };
-      return { how: { event: "succeed", result: done.result }, record: done.record };
+      const { record, ...ended } = done;
+      return { how: { event: "succeed", ...ended }, record };
     } catch (error) {
       return run.stopping.aborted ? "interrupted" : { how: this.#endBy(run, error) };
     }

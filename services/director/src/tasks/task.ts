@@ -90,7 +90,7 @@ export function redirected(task: Task, job: Job): Task {
 }
 
 export type TaskEnd =
-  | { readonly event: "succeed"; readonly result: string }
+  | { readonly event: "succeed"; readonly result: string; readonly output?: string }
   | {
       readonly event: "fail";
       readonly result: string;
@@ -104,7 +104,8 @@ export function end(task: Task, how: TaskEnd, nowMs: number): Task {
   const state = nextState(task, how.event, task.stop);
   const failure = how.event === "fail" ? how.failure : undefined;
   const result = how.event === "heed" ? heedText(task, how.unknown) : how.result;
-  return ended({ ...task, ...(failure && { failure }) }, state, result, nowMs);
+  const output = how.event === "succeed" ? how.output : undefined;
+  return ended({ ...task, ...(failure && { failure }), ...(output && { output }) }, state, result, nowMs);
 }
 
 function heedText({ stop }: Task, unknown: string | undefined): string {

@@ -1,6 +1,8 @@
+export { policyTable } from "../config/policy.js";
 export { allRoutes } from "../http/routes/routes.js";
 export { Board } from "../page/board.js";
 export { Fleet } from "../page/fleet.js";
+export { addServices } from "../services.js";
 export { type AgentAccess, agentAccess } from "./agent-access.js";
 export { type FollowedTask, type HttpAnswer, HttpClient } from "./http-client.js";
 export { httpUsers, startHttpDirector } from "./http-director.js";

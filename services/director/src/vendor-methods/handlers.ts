@@ -19,6 +19,7 @@ import { encodeTask } from "../tasks/wire.js";
 import type { VendorContext } from "./context.js";
 import { lockOf } from "./node-lock.js";
 import type { Target } from "./passthru.js";
+import { refuseTooLarge } from "./vendor-method.js";
 
 export async function listMethods(
   { passthru }: VendorContext,
@@ -42,6 +43,7 @@ export async function callMethod(
   call: CallContext,
 ): Promise<CallMethodResponse> {
   const { method, wait, args = {} } = request;
+  refuseTooLarge(args);
   const outcome = await passthru.call(call, {
     target: parseTarget(request.target),
     method,

@@ -1,10 +1,10 @@
 import type { AgentDriverServiceDefinition, VendorDriver } from "@diskmesh/api/internal";
 import type { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
-import { type JsonObject, messageOf, NotFoundError, UnavailableError } from "@diskmesh/domain";
+import { DomainError, type JsonObject, messageOf, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { catchAllMethod } from "@diskmesh/driver/host";
 import type { Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
-import { type VendorMethods, type VendorScope, vendorMethods } from "./vendor-method.js";
+import { startingOf, type VendorMethods, type VendorScope } from "./vendor-method.js";
 
 type AgentDriverClient = Client<typeof AgentDriverServiceDefinition>;
 type RegistryClient = Pick<Client<typeof DiskRegistryServiceDefinition>, "getHost">;
@@ -59,14 +59,20 @@ export class Nodes {
   async find(nodeId: string, signal: AbortSignal, { fresh = false } = {}): Promise<Node> {
     const { clock, limits } = this.#options;
     const known = this.#connections.get(nodeId);
-    if (!fresh && known?.node !== undefined && clock.monotonicMs() - known.askedAtMs < limits.knownForMs) {
+    if (
+      !fresh &&
+      known?.node?.callable.starting.length === 0 &&
+      clock.monotonicMs() - known.askedAtMs < limits.knownForMs
+    ) {
       this.#connections.delete(nodeId);
       this.#connections.set(nodeId, known);
       return known.node;
     }
     const connection = this.#connected(nodeId, await this.#addressOf(nodeId, signal));
     const request = { signal, deadlineMs: limits.requestTimeoutMs };
-    const { bootId, revision, drivers } = await connection.client.listMethods({}, request);
+    const { bootId, revision, drivers } = await connection.client.listMethods({}, request).catch((error: unknown) => {
+      throw nothingBegun(error, signal);
+    });
     connection.node = { nodeId, client: connection.client, bootId, revision, drivers, callable: callableOf(drivers) };
     connection.askedAtMs = clock.monotonicMs();
     return connection.node;
@@ -115,9 +121,16 @@ export class Nodes {
   }
 }
 
+/** Returns the error of a request that begins no method: retryable, even if the outcome of the request is unknown. */
+export function nothingBegun(error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted || !(error instanceof DomainError) || !error.retryable || error.outcome !== "unknown")
+    return error;
+  return new UnavailableError(`the method was not begun: ${error.message}`, { about: error.about, cause: error });
+}
+
 function callableOf(drivers: readonly VendorDriver[]): VendorMethods {
-  return vendorMethods(
-    drivers.flatMap(({ name: driver, methods }) =>
+  return {
+    methods: drivers.flatMap(({ name: driver, methods }) =>
       methods.map(({ argsSchema, scope, ...method }) => ({
         ...method,
         driver,
@@ -125,8 +138,11 @@ function callableOf(drivers: readonly VendorDriver[]): VendorMethods {
         schema: (argsSchema ?? {}) as JsonObject,
       })),
     ),
-    drivers.filter(({ catchAll }) => catchAll).map(({ name: driver }) => ({ ...catchAllMethod("node"), driver })),
-  );
+    catchAlls: drivers
+      .filter(({ catchAll }) => catchAll)
+      .map(({ name: driver }) => ({ ...catchAllMethod("node"), driver })),
+    starting: startingOf(drivers),
+  };
 }
 
 /** One that is not known is not lower than the highest. */

@@ -20,14 +20,16 @@ import { hasEnded, type Task } from "../store/task.js";
 import type { Tasks } from "../tasks/tasks.js";
 import type { CallMemory } from "./call-memory.js";
 import { lockOf } from "./node-lock.js";
-import type { Node, Nodes } from "./nodes.js";
+import { type Node, type Nodes, nothingBegun } from "./nodes.js";
 import {
   chosenMethod,
-  refuseReserved,
+  listedMethods,
+  refuseUnfit,
+  startingOf,
+  stillStarting,
   type VendorMethod,
   type VendorMethods,
   type VendorScope,
-  vendorMethods,
 } from "./vendor-method.js";
 
 export type Target =
@@ -87,8 +89,7 @@ export class Passthru {
   }
 
   async list(target: Target, signal: AbortSignal): Promise<readonly VendorMethod[]> {
-    const { methods } = (await this.#callable(target, signal, true)).methods;
-    return [...methods.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return listedMethods((await this.#callable(target, signal, true)).methods);
   }
 
   /** Those of a node, or of this director. */
@@ -117,7 +118,7 @@ export class Passthru {
     const callable = await this.#callable(wanted.target, call.signal, fresh);
     const method = chosenMethod(callable.methods, wanted.method, wanted.httpMethod);
     wanted.authorise(method.scope);
-    refuseReserved(wanted.args);
+    refuseUnfit(wanted.args);
     const { nodeId } = callable;
     const name = formatMethod({ nodeId, driver: method.driver, method: method.name });
     const needsLock = method.exclusiveLock && nodeId !== "";
@@ -248,12 +249,18 @@ export class Passthru {
     const listing = host.listings().find((each) => each.name === name);
     if (listing === undefined) {
       const shown = /^[\w-]{1,64}$/.test(name) ? name : "?";
+      const starting = startingOf(host.drivers());
+      if (starting.length > 0) throw stillStarting(`The driver '${shown}' is unknown yet`, starting);
       throw new NotFoundError(`The driver '${shown}' is unknown.`, { about: { driver: shown } });
     }
     const methods = listing.driverMethods.map((method) => ({ ...method, driver: name, exclusiveLock: false }));
     return {
       nodeId: "",
-      methods: vendorMethods(methods, listing.catchAll.driver ? [{ ...catchAllMethod("driver"), driver: name }] : []),
+      methods: {
+        methods,
+        catchAlls: listing.catchAll.driver ? [{ ...catchAllMethod("driver"), driver: name }] : [],
+        starting: [],
+      },
       call: (method, { httpMethod, args }, options) =>
         host.call(name, {
           kind: "driver",
@@ -286,7 +293,8 @@ export class Passthru {
           const { outcome } = await client.callMethod(request, { signal, deadlineMs });
           return outcome?.$case === "value" ? outcome.value : null;
         } catch (error) {
-          throw isStale(error) ? new StaleNode(error) : error;
+          if (isStale(error)) throw new StaleNode(error);
+          throw validateOnly ? nothingBegun(error, signal) : error;
         }
       },
     };

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, type JsonObject } from "@diskmesh/domain";
+import { InvalidArgumentError, type JsonObject, jsonDepthOf, problemAsJson, UnavailableError } from "@diskmesh/domain";
 
 /** The scope that a caller of a method needs. */
 export type VendorScope = "read" | "call" | "admin";
@@ -20,43 +20,92 @@ export interface VendorMethod {
 
 /** The methods of a node, or of a driver. */
 export interface VendorMethods {
-  readonly methods: ReadonlyMap<string, VendorMethod>;
-  /** Takes every name that is no method's. */
-  readonly catchAll: Omit<VendorMethod, "name"> | undefined;
+  /** In the order of their drivers in the config. */
+  readonly methods: readonly VendorMethod[];
+  /** Drivers that take every name that is no method's. */
+  readonly catchAlls: readonly Omit<VendorMethod, "name">[];
+  /** Packages of drivers that have not told their methods yet. */
+  readonly starting: readonly string[];
 }
 
-/**
- * Returns the methods of all drivers in the order given: the first method of a name has it, and the first catch-all the
- * rest.
- */
-export function vendorMethods(
-  methods: readonly VendorMethod[],
-  [catchAll]: readonly Omit<VendorMethod, "name">[],
-): VendorMethods {
-  const byName = new Map<string, VendorMethod>();
-  for (const method of methods) if (!byName.has(method.name)) byName.set(method.name, method);
-  return { methods: byName, catchAll };
+/** Returns all methods by the names that they are called by: their own, or `driver.method` where drivers share one. */
+export function listedMethods({ methods }: VendorMethods): VendorMethod[] {
+  const counts = new Map<string, number>();
+  for (const { name } of methods) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const listed = methods.map((method) =>
+    counts.get(method.name) === 1 ? method : { ...method, name: qualified(method.driver, method.name) },
+  );
+  return listed.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
-/** Throws InvalidArgumentError where there is no such method, or not by that verb. */
-export function chosenMethod(of: VendorMethods, name: string, httpMethod: string): VendorMethod {
-  const caught = of.catchAll !== undefined && NAME.test(name) ? { ...of.catchAll, name } : undefined;
-  const method = of.methods.get(name) ?? caught;
-  if (method === undefined) throw new InvalidArgumentError(`No handler for method ${printable(name)}`);
+/**
+ * `called` is a method's name, or `driver.method`. Throws InvalidArgumentError where there is no such method, where
+ * several drivers have it, and where it has not that verb; UnavailableError where a driver that starts may have it.
+ */
+export function chosenMethod(of: VendorMethods, called: string, httpMethod: string): VendorMethod {
+  const [, driver, name = ""] = /^(?:([^.]*)\.)?(.*)$/.exec(called) ?? [];
+  const isMeant = (each: { readonly driver: string }): boolean => driver === undefined || each.driver === driver;
+  const declared = of.methods.filter((each) => each.name === name && isMeant(each));
+  const caught = NAME.test(name) ? of.catchAlls.filter(isMeant).map((each) => ({ ...each, name })) : [];
+  const [method, ...others] = declared.length > 0 ? declared : caught;
+  if (method === undefined && of.starting.length > 0)
+    throw stillStarting(`No handler for method ${printable(called)} yet`, of.starting);
+  if (method === undefined) throw new InvalidArgumentError(`No handler for method ${printable(called)}`);
+  if (others.length > 0) {
+    const names = [method, ...others].map((each) => qualified(each.driver, name));
+    throw new InvalidArgumentError(`Several drivers have a method ${name}: call ${names.join(" or ")}`);
+  }
   if (!method.httpMethods.includes(httpMethod))
-    throw new InvalidArgumentError(`The method ${name} does not support HTTP ${printable(httpMethod)}`);
+    throw new InvalidArgumentError(`The method ${called} does not support HTTP ${printable(httpMethod)}`);
   return method;
 }
+
+/** Returns the packages of drivers that have not told their methods yet. */
+export function startingOf(drivers: readonly { readonly package: string; readonly state: string }[]): string[] {
+  return drivers.filter(({ state }) => state === "starting").map((driver) => driver.package);
+}
+
+/** Returns a retryable error about a thing that may be there once these drivers have started. */
+export function stillStarting(missing: string, packages: readonly string[]): UnavailableError {
+  return new UnavailableError(`${missing}: ${packages.join(", ")} still starts`, {
+    about: { driver: packages.join(", ") },
+    retryAfterMs: RETRY_STARTING_MS,
+  });
+}
+
+const RETRY_STARTING_MS = 1_000;
+
+function qualified(driver: string, method: string): string {
+  return `${driver}.${method}`;
+}
+
+/** Limits of the arguments of a call, whichever API it comes by. */
+export const MAX_ARGUMENTS_DEPTH = 25;
+export const MAX_ARGUMENTS_BYTES = 1024 * 1024;
 
 /** Argument names that have another meaning in drivers. */
 const RESERVED = ["http_method", "task"];
 
-export function refuseReserved(args: JsonObject): void {
+/** Throws InvalidArgumentError for arguments that no method can take as they are. */
+export function refuseUnfit(args: JsonObject): void {
   const name = RESERVED.find((each) => Object.hasOwn(args, each));
   if (name !== undefined) throw new InvalidArgumentError(`The parameter '${name}' is reserved: no method can take it`);
+  const problem = problemAsJson(args);
+  if (problem !== undefined) throw new InvalidArgumentError(`The arguments cannot be passed on: ${problem}`);
 }
+
+/** Throws InvalidArgumentError for arguments beyond the limits that a body over HTTPS has. */
+export function refuseTooLarge(args: JsonObject): void {
+  const text = JSON.stringify(args);
+  if (Buffer.byteLength(text) > MAX_ARGUMENTS_BYTES)
+    throw new InvalidArgumentError(`args exceed the limit of ${MAX_ARGUMENTS_BYTES} bytes`, ABOUT_ARGS);
+  if (jsonDepthOf(text) > MAX_ARGUMENTS_DEPTH)
+    throw new InvalidArgumentError(`args are nested too deeply: the limit is ${MAX_ARGUMENTS_DEPTH}`, ABOUT_ARGS);
+}
+
+const ABOUT_ARGS = { about: { field: "args" } };
 
 /** Returns typed text in a form that fits in a line. */
 function printable(text: string): string {

@@ -4,8 +4,6 @@ import type { AgentSettings } from "../specs/agent-settings.js";
 
 /** The inputs of making VMs beside their CPI. */
 interface VmMaking {
-  /** Serves VMs whose CPI or stemcell is of version 1. */
-  readonly boshRegistry: { ensureServing(): Promise<void> };
   /** The agents' settings in the env of create_vm. */
   readonly agentSettings: AgentSettings;
   /** Undefined when agents get no certificates of their own. */

@@ -1,9 +1,12 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { GroupNetwork } from "../specs/instance-group.js";
-import { bitsOf, contains, formatIp, parseIp } from "../specs/ip.js";
+import { bitsOf, contains, formatIp, type Ip, parseIp } from "../specs/ip.js";
 import { findNamed } from "../specs/named.js";
 import { freeAddresses, isFree, type Network, rangeOf, type Subnet } from "../specs/subnets.js";
 import type { Json, JsonObject } from "../store/json.js";
+
+/** Addresses of a subnet among which an instance looks for its own, the lowest first. */
+export type FreeIn = (subnet: Subnet) => Iterable<Ip>;
 
 export interface NetworkNeeds {
   readonly group: string;
@@ -11,6 +14,8 @@ export interface NetworkNeeds {
   readonly az: string;
   /** Addresses by network name; an instance keeps its addresses. */
   readonly ips: Readonly<Record<string, string>>;
+  /** Returns the addresses of a subnet to choose from, the lowest first; all that manifests do not give, when absent. */
+  readonly freeIn?: FreeIn | undefined;
   /** Returns true when another instance has that address of that network. */
   readonly isTaken: (network: string, ip: string) => boolean;
   /**
@@ -34,11 +39,17 @@ function prefixOf(ip: string): string {
 }
 
 /** The networks argument of create_vm, and the addresses in it that are the instance's from now on. */
+export interface SettledNetworks {
+  readonly networks: JsonObject;
+  readonly ips: Readonly<Record<string, string>>;
+}
+
+/** Throws InvalidStateError where a network is not there, or has no address for the instance. */
 export function settleNetworks(
   wanted: readonly GroupNetwork[],
   known: readonly Network[],
   needs: NetworkNeeds,
-): { readonly networks: JsonObject; readonly ips: Readonly<Record<string, string>> } {
+): SettledNetworks {
   const networks: Record<string, Json> = {};
   const ips: Record<string, string> = {};
   for (const use of wanted) {
@@ -137,7 +148,7 @@ function freeIp(network: string, subnets: readonly Subnet[], needs: NetworkNeeds
     if (kept !== undefined && isFree(subnet, parseIp(kept)) && !needs.isTaken(network, kept)) return kept;
   }
   for (const subnet of subnets) {
-    for (const ip of freeAddresses(subnet)) {
+    for (const ip of (needs.freeIn ?? freeAddresses)(subnet)) {
       const text = formatIp(ip);
       if (!needs.isTaken(network, text)) return text;
     }

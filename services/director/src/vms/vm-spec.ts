@@ -12,7 +12,7 @@ import { formatInstance, type Instance } from "../store/instance.js";
 import type { DirectorTables } from "../store/schema.js";
 import { formatStemcell, type Stemcell } from "../store/stemcell.js";
 import type { VmJobContext } from "./context.js";
-import { settleNetworks } from "./networks.js";
+import { type FreeIn, type SettledNetworks, settleNetworks } from "./networks.js";
 
 /** The plan of an instance's VM, without the facts that only its CPI can tell. */
 export interface VmPlan extends WantedVm {
@@ -23,6 +23,26 @@ export interface VmPlan extends WantedVm {
 /** The CPI that would make an instance's VM now. */
 export function cpiFor(context: VmJobContext, tables: DirectorTables, { az }: Pick<Instance, "az">): string {
   return cpiOfAz(azNamed(context.configs.cloud.current(tables), az), context.configs.cpi.current(tables));
+}
+
+/** Returns the networks of an instance's VM by the manifest and the configs, and its addresses there, which no other instance has. */
+export function networksOf(
+  context: VmJobContext,
+  tables: DirectorTables,
+  instance: Instance,
+  freeIn?: FreeIn,
+): SettledNetworks {
+  const group = groupOf(manifestOf(context, tables, instance.deployment), instance);
+  const ownerOf = ownerIn(tables);
+  return settleNetworks(group.networks, context.configs.cloud.current(tables).networks, {
+    group: group.name,
+    index: instance.index,
+    az: instance.az,
+    ips: instance.ips,
+    freeIn,
+    isTaken: (network, ip) => (ownerOf(network, ip)?.instanceId ?? instance.instanceId) !== instance.instanceId,
+    isForeign: (network, ip) => (ownerOf(network, ip)?.deployment ?? instance.deployment) !== instance.deployment,
+  });
 }
 
 /** Returns the VM that the manifest and the configs want for an instance now. */
@@ -37,15 +57,7 @@ export function planVm(context: VmJobContext, tables: DirectorTables, instance: 
   const chosen = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
   // A CPI that makes its VMs without stemcells has no reason to make them anew for another one.
   const stemcell = chosen?.stemcellCid === "" ? undefined : chosen;
-  const ownerOf = ownerIn(tables);
-  const { networks, ips } = settleNetworks(group.networks, config.networks, {
-    group: group.name,
-    index: instance.index,
-    az: instance.az,
-    ips: instance.ips,
-    isTaken: (network, ip) => (ownerOf(network, ip)?.instanceId ?? instance.instanceId) !== instance.instanceId,
-    isForeign: (network, ip) => (ownerOf(network, ip)?.deployment ?? instance.deployment) !== instance.deployment,
-  });
+  const { networks, ips } = networksOf(context, tables, instance);
   const basis = {
     stemcell: stemcell === undefined ? "" : formatStemcell(stemcell),
     cloudProperties: vmCloudProperties(group, az.cloudProperties, config),

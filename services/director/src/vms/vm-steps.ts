@@ -1,10 +1,9 @@
-import { parseCid } from "@diskmesh/cpi";
 import { InvalidStateError, TimeoutError } from "@diskmesh/domain";
 import { manifestOf } from "../configs/recorded-manifest.js";
 import type { RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError, tolerate } from "../cpi/cpi-error.js";
 import { recorded } from "../cpi/cpi-target.js";
-import { cpiFacts, makeOnce, putPossibleOrphan } from "../cpi/make-once.js";
+import { cpiFacts, makeOnce, putPossibleOrphan, recordMade } from "../cpi/make-once.js";
 import { detachDisk } from "../disks/dynamic/detach.js";
 import { forgetOwedRemovals } from "../disks/forget.js";
 import { persistentDiskOrphaned } from "../disks/persistent/persistent-disk.js";
@@ -43,16 +42,15 @@ export async function createVm(context: VmJobContext, run: TaskRun, instance: In
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
     const begunBefore = instance.vmState === "creating";
     const { intended, findsByToken } = await intend(context, run, instance);
-    if (intended.usesRegistry) await context.making.boshRegistry.ensureServing();
     const { cpi, az, deployment, vmToken: token } = intended;
     const place = { cpi, az, deployment, madeFor: formatInstance(instance) };
     const drop = (tx: DirectorTransaction) => changeIn(tx, instanceId, vmNotCreated);
     const making = { kind: "vm", token, ...place, findsByToken, begunBefore, drop } as const;
     const vm = await makeOnce(context, run, making, (options) => callCreateVm(context, run, intended, options));
     if (vm === undefined) return;
-    parseCid("vm", vm.vmCid);
-    await changeInstance(context, instanceId, (current) =>
-      vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
+    const made = { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) };
+    await recordMade(context, run, making, { ...made, cid: vm.vmCid }, (tx) =>
+      changeIn(tx, instanceId, (current) => vmCreated(current, made)),
     );
   });
 }
@@ -145,9 +143,7 @@ async function setVmMetadata(context: VmJobContext, run: TaskRun, instance: Inst
       name: formatInstance(instance),
       created_at: new Date(context.clock.nowMs()).toISOString(),
     };
-    // Optional in the CPI contract.
-    const call = context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
-    await tolerate(call, (error) => error.isNotImplemented);
+    await context.cpi.callIfKnown("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
     await changeInstance(context, instanceId, (current) => ({
       ...current,
       basis: current.basis ? { ...current.basis, tags, member: memberOf(current) } : null,

@@ -284,10 +284,21 @@ describe("VMs and disks of deployments", () => {
     expect(director.cpi.calls).to.deep.equal([]);
   });
 
-  it("the CPI knows no metadata -> tolerated", async () => {
+  it("the CPI knows no metadata -> tolerated, said once, and not asked for again", async () => {
     director.cpi.lacking.add("setVmMetadata").add("setDiskMetadata");
-    await deployed(manifest("persistent_disk: 512"));
+    const task = await deploy(manifest("persistent_disk: 512"));
+    expect(task?.result).to.equal("/deployments/web");
     expect((await disks())[0]?.state).to.equal(PersistentDiskState.MOUNTED);
+    const notes = (await director.eventTexts(task?.taskId ?? 0)).filter((line) =>
+      line.startsWith("CPI method missing"),
+    );
+    expect(notes.filter((line) => line.includes("started"))).to.have.length(2);
+    const asked = () => director.dispatcher.contexts.filter(({ method }) => /^set.*Metadata$/.test(method));
+    expect(asked()).to.have.length(2);
+    const next = await deploy(manifest("persistent_disk: 512", 2));
+    expect(next?.result).to.equal("/deployments/web");
+    expect(asked()).to.have.length(2);
+    expect((await director.eventTexts(next?.taskId ?? 0)).join("\n")).not.to.contain("CPI method missing");
   });
 
   it("no VM, but another try may do better -> five tries with the same agent id", async () => {

@@ -1,8 +1,8 @@
 import { Watch } from "@diskmesh/service";
 
 /**
- * Hands items from many producers to one consumer, in order. `push` resolves when its item has been taken, so that a
- * producer can wait for a slow consumer.
+ * Passes items from many producers to one consumer, in order. `push` resolves when the consumer has taken the item, so
+ * that a producer can wait for a slow consumer.
  */
 export class AsyncQueue<Item> implements AsyncIterable<Item> {
   readonly #items: { item: Item; taken: () => void }[] = [];
@@ -18,13 +18,13 @@ export class AsyncQueue<Item> implements AsyncIterable<Item> {
     });
   }
 
-  /** The consumer ends after the items that are there. */
+  /** Ends the queue: the consumer ends after the remaining items. */
   end(): void {
     this.#ended = true;
     this.#something.touch();
   }
 
-  /** The consumer throws at once; items that are there are dropped. */
+  /** Fails the queue: the consumer throws at once, and the remaining items are dropped. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     this.#drop();
@@ -42,7 +42,7 @@ export class AsyncQueue<Item> implements AsyncIterable<Item> {
         else await this.#something.changed();
       }
     } finally {
-      // A consumer that left takes nothing more: nobody may wait for it.
+      // A consumer that left takes no more items, so the waiting producers are released.
       this.#drop();
     }
   }

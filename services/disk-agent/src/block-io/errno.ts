@@ -1,6 +1,6 @@
 import { DeviceIoError, type DomainError, InvalidArgumentError, OutdatedError } from "@diskmesh/domain";
 
-/** How an operation's failure is named on a BlockIo stream. */
+/** Error code of an operation on a BlockIo stream. */
 export type BlockErrno = "EIO" | "EINVAL" | "ENOSPC" | "ESTALE";
 
 export function errnoOfError(error: unknown): BlockErrno {

@@ -88,7 +88,7 @@ describe("a device of another host", () => {
       (error: Error) => error.name,
     );
 
-  it("carries large reads and writes in pieces", async () => {
+  it("splits large reads and writes", async () => {
     const data = Buffer.from(Array.from({ length: SIZE - 10 }, (_, index) => index % 251));
     await remote.write(10, data, false);
     await remote.flush();
@@ -96,7 +96,7 @@ describe("a device of another host", () => {
     expect(bytes().subarray(10).equals(data)).to.equal(true);
   });
 
-  it("is connected to with the first operation, once, and tried again where that fails", async () => {
+  it("is connected with the first operation, once, and again after a failure", async () => {
     expect(connections).to.equal(0);
     failures = 2;
     await remote.write(0, Buffer.alloc(4096, 1), false);
@@ -106,13 +106,13 @@ describe("a device of another host", () => {
     expect(bytes().subarray(0, 4096).equals(Buffer.alloc(4096, 2))).to.equal(true);
   });
 
-  it("names what is wrong as the device does", async () => {
+  it("names errors as the device does", async () => {
     expect(await nameOf(remote.read(SIZE, 1))).to.equal("InvalidArgumentError");
     fixture.files.failNextSync = Object.assign(new Error("the drive is gone"), { code: "EIO" });
     expect(await nameOf(remote.flush())).to.equal("DeviceIoError");
   });
 
-  it("goes on after its connection was cut, again and again", async () => {
+  it("continues after each cut of its connection", async () => {
     for (let round = 1; round <= 3; round += 1) {
       const write = remote.write(0, Buffer.alloc(SIZE, round), false);
       proxy.cut();
@@ -121,11 +121,11 @@ describe("a device of another host", () => {
     }
   });
 
-  it("writes that were cut off and sent again never land after a later write", async () => {
+  it("never lands a repeated write after a later write", async () => {
     await remote.read(0, 1);
     fixture.files.writes.shut();
     const first = remote.write(0, Buffer.alloc(6 * 4096, 1), false);
-    // Four are at the device and two wait in the agent's queue.
+    // Four operations are at the device and two wait in the agent's queue.
     await eventually(() => fixture.files.writes.arrivals === 4);
     proxy.cut();
     await sleep(500);
@@ -137,7 +137,7 @@ describe("a device of another host", () => {
     expect(bytes().subarray(0, 6 * 4096)).to.deep.equal(Buffer.alloc(6 * 4096, 2));
   });
 
-  it("an operation without an answer fails after its time", async () => {
+  it("fails an operation without an answer after its timeout", async () => {
     await remote.read(0, 1);
     proxy.holdAnswers();
     const began = performance.now();
@@ -148,7 +148,7 @@ describe("a device of another host", () => {
     expect(bytes()[0]).to.equal(2);
   });
 
-  it("what an operation left behind when its time was up cannot land after a later one", async () => {
+  it("never lands an operation that timed out after a later one", async () => {
     await remote.read(0, 1);
     fixture.files.writes.shut();
     expect(await nameOf(remote.write(0, Buffer.alloc(4096, 1), false))).to.equal("UnavailableError");
@@ -160,7 +160,7 @@ describe("a device of another host", () => {
     expect(bytes()[0]).to.equal(2);
   });
 
-  it("superseded -> outdated at once and for good", async () => {
+  it("fails at once and for good with OUTDATED when superseded", async () => {
     await remote.write(0, Buffer.alloc(1, 1), false);
     await fixture.openSession("a", 2, "host-2");
     expect(await nameOf(remote.write(0, Buffer.alloc(1, 9), false))).to.equal("OutdatedError");
@@ -168,7 +168,7 @@ describe("a device of another host", () => {
     expect(bytes()[0]).to.equal(1);
   });
 
-  it("superseded while it was away -> outdated", async () => {
+  it("fails with OUTDATED when superseded during an outage", async () => {
     await remote.read(0, 1);
     await fixture.openSession("a", 2, "host-2");
     proxy.cut();
@@ -186,7 +186,7 @@ describe("a device of another host", () => {
     expect(bytes()[0]).to.equal(5);
   });
 
-  it("the machine restarted with writes that were not flushed -> the flush says so", async () => {
+  it("fails a flush after a restart of the machine with writes that were not flushed", async () => {
     await remote.write(0, Buffer.alloc(1, 1), false);
     machineBootId = "machine-2";
     proxy.cut();
@@ -194,7 +194,7 @@ describe("a device of another host", () => {
     expect(await nameOf(remote.flush())).to.equal("DeviceIoError");
   });
 
-  it("the machine restarted after all was flushed -> nothing is lost", async () => {
+  it("loses nothing in a restart of the machine after a flush", async () => {
     await remote.write(0, Buffer.alloc(1, 1), false);
     await remote.flush();
     await remote.write(1, Buffer.alloc(1, 2), true);
@@ -203,7 +203,7 @@ describe("a device of another host", () => {
     await remote.flush();
   });
 
-  it("closed -> what waits fails at once", async () => {
+  it("fails waiting operations at once when closed", async () => {
     await server.drain();
     const write = nameOf(remote.write(0, Buffer.alloc(1, 1), false));
     await sleep(50);

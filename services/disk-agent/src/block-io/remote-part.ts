@@ -21,10 +21,10 @@ import { AsyncQueue } from "./async-queue.js";
 import { errorOfErrno } from "./errno.js";
 
 interface RemotePartLimits {
-  /** How long an operation waits for its answer, over all reconnections. */
+  /** Timeout of an operation, over all reconnections. */
   readonly operationTimeoutMs: number;
   readonly maxInFlight: number;
-  /** The largest read or write sent as one message. */
+  /** Largest read or write in one message. */
   readonly chunkBytes: number;
   readonly reconnect: BackoffLimits;
 }
@@ -32,7 +32,7 @@ interface RemotePartLimits {
 export type RemoteAgent = Pick<Client<typeof DiskAgentServiceDefinition>, "blockIo" | "close">;
 
 interface RemotePartOptions {
-  /** Called with the first operation: taking in keys costs more than all else that an export takes to begin. */
+  /** Called with the first operation, because loading keys costs more than the rest of an export's start. */
   readonly connect: () => RemoteAgent;
   readonly diskId: DiskId;
   readonly deviceId: DeviceId;
@@ -56,9 +56,9 @@ interface PendingOperation {
 }
 
 /**
- * A device of another host, over one BlockIo stream that is opened again whenever it breaks. Operations without an
- * answer are then sent again: they are sent only on a stream whose opening was answered, and the other agent answers that
- * only once everything of the stream before has ended, so no earlier copy can land after a later write.
+ * A device of another host, over one BlockIo stream that is reopened when it breaks. Unanswered operations are then
+ * sent again. They are sent only on a stream whose opening was answered, and the other agent answers that only once all
+ * operations of the former stream have ended. No earlier copy of a write can therefore land after a later write.
  */
 export class RemotePart implements DiskPart {
   readonly #options: RemotePartOptions;
@@ -102,7 +102,7 @@ export class RemotePart implements DiskPart {
       const chunk = Buffer.from(data.subarray(done, done + chunkBytes));
       writes.push(this.#submit({ $case: "write", value: { offsetBytes: offsetBytes + done, data: chunk, fua } }));
     }
-    // All of them end before the answer: an NBD client may reuse the range after it, even after an error.
+    // All writes end before the answer, because an NBD client may reuse the range after it, even after an error.
     const results = await Promise.allSettled(writes);
     const failed = results.find((result) => result.status === "rejected");
     if (failed) throw failed.reason;
@@ -112,7 +112,7 @@ export class RemotePart implements DiskPart {
   async flush(): Promise<void> {
     const covered = this.#acknowledgedWrites;
     await this.#submit({ $case: "flush", value: {} });
-    // The flush may have been answered by a machine that restarted since: then it says nothing of the writes before.
+    // The flush may have been answered by a machine that restarted since the writes, and then does not cover them.
     if (this.#lostWrites)
       throw new DeviceIoError(
         `the machine of device ${this.#options.deviceId} restarted with writes that were acknowledged and not flushed`,
@@ -202,7 +202,7 @@ export class RemotePart implements DiskPart {
       this.#agent ??= this.#options.connect();
       return this.#agent;
     } catch (error) {
-      // Keys that are just being replaced are there at the next try.
+      // Keys that are being replaced are readable at the next try.
       throw new UnavailableError(`cannot connect to the agent of the device: ${messageOf(error)}`, { cause: error });
     }
   }
@@ -226,7 +226,7 @@ export class RemotePart implements DiskPart {
     this.#machineBootId = machineBootId;
   }
 
-  /** Fails operations whose time is up, while there are any. */
+  /** Fails operations whose timeout has passed, while there are any. */
   async #sweep(): Promise<void> {
     if (this.#sweeping) return;
     this.#sweeping = true;
@@ -243,7 +243,7 @@ export class RemotePart implements DiskPart {
           outcome: "unknown",
         }),
       );
-      // It may still be on its way: only a new stream makes sure that it has ended before anything later begins.
+      // The operation may still arrive. Only a new stream ensures that it has ended before a later one begins.
       if (oldest.sent) this.#stream?.abort();
     }
     this.#sweeping = false;
@@ -262,7 +262,10 @@ export class RemotePart implements DiskPart {
   }
 }
 
-/** Superseded, or refused in a way that waiting cannot mend. All else may be how a broken connection looks. */
+/**
+ * Returns whether the error is final: the session was superseded, or a retry cannot succeed. Any other error may come
+ * from a broken connection.
+ */
 function isFinal(error: unknown): error is DomainError {
   return [OutdatedError, PermissionDeniedError, NotFoundError, InvalidArgumentError].some(
     (kind) => error instanceof kind,

@@ -19,7 +19,7 @@ import { errnoOfError } from "./errno.js";
 interface BlockIoLimits {
   readonly maxInFlightPerStream: number;
   readonly maxReadBytes: number;
-  /** How long a new stream waits for the I/O of the one that it replaces. */
+  /** Time that a new stream waits for the I/O of the stream that it replaces. */
   readonly takeOverTimeoutMs: number;
 }
 
@@ -28,13 +28,13 @@ export interface BlockIoServing {
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly limits: BlockIoLimits;
-  /** Tells a holder whether the machine under the agent restarted, which loses what was not flushed. */
+  /** Tells a holder whether the agent's machine restarted, which loses data that was not flushed. */
   readonly machineBootId: string;
 }
 
 type OpenOperation = Extract<NonNullable<BlockIoRequest["operation"]>, { $case: "open" }>["value"];
 
-/** Serves one BlockIo stream until its client ends it, it is replaced by another, or the device is detached. */
+/** Serves one BlockIo stream until its client ends it, another stream replaces it, or the device is detached. */
 export async function* serveBlockIo(
   requests: AsyncIterable<BlockIoRequest>,
   call: { readonly identity: Identity; readonly signal: AbortSignal },
@@ -59,7 +59,7 @@ export async function* serveBlockIo(
   } finally {
     call.signal.removeEventListener("abort", stop);
     device.leaveStream(stream);
-    // Operations that still wait for a slot must not begin once nobody hears of them.
+    // Operations still waiting for a slot must not begin, because nobody would receive their answers.
     stream.abort(new UnavailableError("the stream has ended"));
   }
 }
@@ -130,7 +130,7 @@ async function runOperations(
   }
 }
 
-/** Throws UnavailableError, which ends the stream, when the device is detached: the client may try again. */
+/** Throws UnavailableError, which ends the stream, when the device is detached; the client may retry. */
 async function runOperation(
   request: BlockIoRequest,
   device: Device,

@@ -4,23 +4,23 @@ import { type FileSystem, replaceFile } from "@diskmesh/atomic-file";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { encodeSlot, encodeSlots, fitsSlot, slotBytesFor, slotOffset } from "./slots.js";
 
-/** A file that is there, to be written in its place. */
+/** An existing file, to be written in place. */
 interface WritableFile {
   write(text: string, position: number): Promise<{ readonly bytesWritten: number }>;
   stat(): Promise<FilePlace>;
   close(): Promise<void>;
 }
 
-/** Which file it is, whatever its path. */
+/** Identity of a file, independent of its path. */
 interface FilePlace {
   readonly dev: number;
   readonly ino: number;
 }
 
-/** A write is durable once it resolves: it and its sync go to another thread and back once, not each for itself. */
+/** O_DSYNC makes each write durable once it resolves: write and sync take one round trip to another thread, not two. */
 const IN_PLACE = constants.O_RDWR | constants.O_DSYNC;
 
-/** What the cache takes of a file system; Node's own is one. */
+/** Part of a file system that the cache uses; Node's own file system satisfies it. */
 export interface CacheFileSystem extends FileSystem {
   readFile(path: string, encoding: "utf8"): Promise<string>;
   open(path: string, flags: "r" | "w", mode: number): ReturnType<FileSystem["open"]>;
@@ -37,9 +37,9 @@ interface Slots {
 }
 
 /**
- * One small file of two slots, which are written in turns, each time with one sync: to replace a file takes ten times as
- * long. It is replaced as a whole at first, when it grows, and after a write failed. Changes that come while it is written
- * go together into the next write.
+ * A small file of two slots that are written alternately, each write with one sync, because replacing a file takes ten
+ * times as long. The file is replaced at first, when it grows, and after a write failed. Changes made during a write
+ * share the next write.
  */
 export class CacheFile<Contents> {
   readonly #path: string;
@@ -49,11 +49,11 @@ export class CacheFile<Contents> {
   #stored: Contents | undefined;
   #writing: Promise<void> | undefined;
   #slots: Slots | undefined;
-  /** Whether the file has slots, of this process or a former one. */
+  /** True when this process or a former one wrote the file with slots. */
   #hasSlots: boolean;
   #problem: string | undefined;
 
-  /** `encode` gives ASCII. `stored` is what the file holds already; undefined when it holds nothing valid. */
+  /** `encode` returns ASCII. `stored` is the file's present contents; undefined when it holds nothing valid. */
   constructor(options: {
     path: string;
     encode: (contents: Contents) => string;
@@ -69,24 +69,28 @@ export class CacheFile<Contents> {
     this.#hasSlots = options.hasSlots ?? false;
   }
 
-  /** What is on disk; undefined when nothing valid is. */
+  /** Contents on disk; undefined when nothing valid is there. */
   get stored(): Contents | undefined {
     return this.#stored;
   }
 
-  /** Why the last write failed; undefined when it did not. */
+  /** Reason why the last write failed; undefined when it succeeded. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** Finds out whether contents of this length can be written, by writing them again. Never throws: `problem` says it. */
+  /**
+   * Tests whether contents of this length can be written, by writing them again. Never throws: `problem` has the error.
+   */
   async check(): Promise<void> {
     if (this.#wanted === undefined || this.#writing !== undefined) return;
     const wanted = this.#wanted;
     await this.#write(wanted, () => this.#replace(this.#encode(wanted))).catch(() => undefined);
   }
 
-  /** Leaves what is stored without slots, as the release before reads it. Nothing is stored any more. */
+  /**
+   * Rewrites the contents without slots, so that the previous release can read them. Nothing can be stored afterwards.
+   */
   async close(): Promise<void> {
     await this.#writing?.catch(() => undefined);
     const stored = this.#stored;
@@ -100,7 +104,7 @@ export class CacheFile<Contents> {
   async store(contents: Contents): Promise<void> {
     this.#wanted = contents;
     if (this.#stored === contents && this.#writing === undefined) return;
-    // A write under way may carry older contents: wait for it, then for one that carries these.
+    // A running write may contain older contents, so the call waits for it, and then for one that contains these.
     if (this.#writing) await this.#writing.catch(() => undefined);
     if (this.#stored === this.#wanted) return;
     await this.#write(this.#wanted);
@@ -122,7 +126,7 @@ export class CacheFile<Contents> {
     const { bytesWritten } = await file.write(slot, slotOffset(number, slotBytes));
     if (bytesWritten !== slotBytes) throw new Error(`only ${bytesWritten} of ${slotBytes} bytes could be written`);
     slots.lastNumber = number;
-    // Who put another file in its place, or took it away, would have the next start believe that one.
+    // A file that was replaced or removed by another process would be believed at the next start.
     const found = await this.#files.stat(this.#path).catch(() => undefined);
     if (found?.ino !== slots.place.ino || found.dev !== slots.place.dev) await this.#replace(text);
   }
@@ -148,7 +152,7 @@ export class CacheFile<Contents> {
       this.#stored = contents;
       this.#problem = undefined;
     } catch (error) {
-      // Which slot holds what is not known: the next write replaces both.
+      // The slots' state is unknown, so the next write replaces both.
       await this.#forgetSlots();
       this.#problem = messageOf(error);
       const text = "the agent cannot remember the order";
@@ -158,10 +162,10 @@ export class CacheFile<Contents> {
   }
 }
 
-/** A file that was read, whatever it holds. */
+/** Result of reading a file. */
 export type ReadFile = { readonly text: string } | { readonly problem: string };
 
-/** The text of a file; undefined when there is none. */
+/** Returns the text of a file; undefined when it does not exist. */
 export async function readIfThere(path: string, files: CacheFileSystem = nodeFiles): Promise<ReadFile | undefined> {
   try {
     return { text: await files.readFile(path, "utf8") };

@@ -8,8 +8,9 @@ const TEXT =
   "without this file and the cache it takes its next start for its first ever, and opens all.\n";
 
 /**
- * Whether an agent has run here before, by a mark apart from its cache. Makes the mark where there is none, so that it is
- * there, durably, before there is anything to forget. `hasCache`: a cache shows an earlier life as well, however it is.
+ * Returns whether an agent has run here before, by a mark file apart from its cache. Creates a missing mark durably,
+ * before there is anything to forget. `hasCache` says that a cache file exists, in any state, which proves an earlier
+ * run as well.
  */
 export async function hasEarlierLife(
   markFile: string,
@@ -20,7 +21,7 @@ export async function hasEarlierLife(
     await files.readFile(markFile, "utf8");
     return true;
   } catch (error) {
-    // One that cannot be read is there.
+    // A mark that cannot be read exists.
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") return true;
   }
   try {

@@ -14,7 +14,7 @@ import { latestText } from "./slots.js";
 const encode = (text: string): string => seal(`{"text":"${text}"}\n`);
 
 describe("an agent's cache on a full disk", () => {
-  it("says so, keeps what it holds, and goes on once there is room", async function () {
+  it("reports it, keeps its contents, and continues once there is space", async function () {
     using disk = SmallDisk.mount(1024 * 1024);
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const path = join(disk.folder, "agent-cache.json");
@@ -34,7 +34,7 @@ describe("an agent's cache on a full disk", () => {
     expect(readFileSync(path, "utf8"), "as the release before reads it").to.equal(encode("second"));
   });
 
-  it("is found out without an order, and so is that it is over", async function () {
+  it("is detected without an order, and so is its end", async function () {
     using disk = SmallDisk.mount(1024 * 1024);
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const path = join(disk.folder, "agent-cache.json");
@@ -54,7 +54,7 @@ describe("an agent's cache on a full disk", () => {
     await cache.close();
   });
 
-  it("is told to the registry as a warning of the host, also by one that registers, until there is room", async function () {
+  it("is reported to the registry as a warning of the host, also at a registration, until there is space", async function () {
     using disk = SmallDisk.mount(1024 * 1024);
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const certs = await testCertificates({ hostIds: ["host-1"] });
@@ -70,12 +70,12 @@ describe("an agent's cache on a full disk", () => {
       await eventually(() => expect(registry.heartbeats.at(-1)?.warning).to.equal(""));
       const warning = /^its agent can take no order: .*ENOSPC/;
       await eventually(() => {
-        // Again: a write that was under way may have put a file in another's place since, and made room by that.
+        // Fills the disk again: a running write may have replaced a file since, and freed its space.
         disk.fill();
         expect(registry.heartbeats.at(-1)?.warning).to.match(warning);
       });
       const before = registry.registrations.length;
-      // A new leader: its generation cannot be remembered, and the agent comes again and again.
+      // A new leader's generation cannot be stored, so the agent keeps registering.
       registry.become({ incarnation: registry.incarnation, tabletGeneration: 2 });
       registry.onHeartbeat = () => {
         throw new AbortedError("register again");

@@ -1,7 +1,7 @@
 import { type AgentMemory, emptyMemory } from "../model/memory.js";
 import type { CacheFile } from "./cache-file.js";
 
-/** The agent's memory now, and the way to make it durable. */
+/** The agent's memory, and the operations that make it durable. */
 export class Ledger {
   readonly #file: CacheFile<AgentMemory>;
   #memory: AgentMemory;
@@ -11,37 +11,37 @@ export class Ledger {
     this.#file = file;
   }
 
-  /** What was decided last; it may not be durable yet. What it forbids is forbidden at once. */
+  /** Last decided memory, which may not be durable yet. Its prohibitions apply at once. */
   get memory(): AgentMemory {
     return this.#memory;
   }
 
-  /** Takes a decision's memory. Nobody may act on it, or hear of it, before `durable` has resolved. */
+  /** Takes over a decision's memory. The decision must not be acted on or reported before `durable` has resolved. */
   remember(memory: AgentMemory): void {
     this.#memory = memory;
   }
 
-  /** What is on disk: nothing that was remembered since was acted upon. */
+  /** Memory on disk: nothing remembered since was acted on. */
   get stored(): AgentMemory {
     return this.#file.stored ?? emptyMemory(this.#memory.hostId);
   }
 
-  /** Why nothing can be remembered now; undefined when it can, as far as was tried. */
+  /** Reason why nothing can be stored now; undefined when the last try succeeded. */
   get problem(): string | undefined {
     return this.#file.problem;
   }
 
-  /** Tries whether something could be remembered. */
+  /** Tests whether the memory can be stored. */
   check(): Promise<void> {
     return this.#file.check();
   }
 
-  /** Leaves the cache as the release before reads it. Nothing is remembered any more. */
+  /** Rewrites the cache so that the previous release can read it. Nothing can be remembered afterwards. */
   close(): Promise<void> {
     return this.#file.close();
   }
 
-  /** Resolves once all that was remembered so far is on disk, with that. */
+  /** Resolves with the stored memory once everything remembered so far is on disk. */
   async durable(): Promise<AgentMemory> {
     const memory = this.#memory;
     await this.#file.store(memory);

@@ -14,10 +14,10 @@ describe("an agent's ledger", () => {
     opened.push(handle);
     return handle;
   };
-  // As the operating system does for an agent that was killed.
+  // Closes the files as the operating system does for a killed agent.
   afterEach(() => Promise.all(opened.splice(0).map((handle) => handle.close())));
 
-  it("written, and killed, again and again -> remembers; after a clean stop as the release before reads it", async () => {
+  it("survives repeated kills, and is readable by the previous release after a clean stop", async () => {
     const folder = temporaryFolder();
     const paths = { cacheFile: join(folder, "agent-cache.json"), markFile: join(folder, "agent-has-run") };
     const start = async () => {
@@ -27,7 +27,7 @@ describe("an agent's ledger", () => {
       return ledger;
     };
     const text = () => readFileSync(paths.cacheFile, "utf8");
-    // Beyond ASCII, as what a drive says of itself may be.
+    // Contains non-ASCII characters, as a drive's error text may.
     const hardwareError = "ошибка 💥";
     for (let life = 1; life <= 3; life++) {
       const ledger = await start();
@@ -49,7 +49,7 @@ describe("an agent's ledger", () => {
     expect(JSON.parse(text())).to.include({ tabletGeneration: 30 });
   });
 
-  it("is written by the kernel through to the disk", async () => {
+  it("is written with O_DSYNC", async () => {
     const folder = temporaryFolder();
     const paths = { cacheFile: join(folder, "agent-cache.json"), markFile: join(folder, "agent-has-run") };
     const options = { nowMs: 0, files: { ...files, open } as CacheFileSystem, log: silentLogger };
@@ -66,7 +66,7 @@ describe("an agent's ledger", () => {
     ["replaced by an older one", (path: string, old: string) => files.rename(old, path)],
     ["taken away", (path: string) => files.rm(path)],
   ] as const)
-    it(`whose file was ${what} while it is in use -> is there again with the next write`, async () => {
+    it(`restores a file that was ${what} while in use with the next write`, async () => {
       const folder = temporaryFolder();
       const paths = { cacheFile: join(folder, "agent-cache.json"), markFile: join(folder, "agent-has-run") };
       const options = { nowMs: 0, files: { ...files, open } as CacheFileSystem, log: silentLogger };

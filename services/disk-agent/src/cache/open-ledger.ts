@@ -9,8 +9,8 @@ import { seal, unseal } from "./seal.js";
 import { hasSlots, latestText } from "./slots.js";
 
 /**
- * What the agent remembers. `cacheIsLost`: it has run before, and nothing tells what it had promised: it may hold nothing
- * before a registry has told. An unusable cache is set aside.
+ * Opens the agent's memory. `cacheIsLost` means that the agent has run before and its promises are unknown: it may hold
+ * nothing before a registry has answered. An unusable cache file is renamed.
  */
 export async function openLedger(
   hostId: HostId,
@@ -24,12 +24,12 @@ export async function openLedger(
   if (problem !== undefined) {
     const aside = `${path}.unusable-${nowMs}`;
     await files.rename(path, aside);
-    log.error({ cacheFile: path, setAside: aside, reason: problem }, "the cache file was unusable and is set aside");
+    log.error({ cacheFile: path, setAside: aside, reason: problem }, "unusable cache file renamed");
   }
   if (cacheIsLost) log.error({ cacheFile: path }, "the cache is lost: no device is opened before a registration");
   const now = memory ?? emptyMemory(hostId);
   const encode = (contents: AgentMemory) => seal(asAscii(encodeCache(contents)));
-  // An empty cache in the place of a lost one would be taken for a whole one by the next start.
+  // An empty cache in place of a lost one would look intact at the next start.
   const stored = cacheIsLost ? now : memory;
   const slotted = memory !== undefined && found !== undefined && "text" in found && hasSlots(found.text);
   const file = new CacheFile({ path, encode, stored, hasSlots: slotted, files });
@@ -45,7 +45,7 @@ function contentsOf(found: ReadFile, hostId: HostId): { memory?: AgentMemory; pr
   }
 }
 
-/** Of JSON: then a character is a byte. */
+/** Escapes JSON to ASCII, so that each character is a byte. */
 function asAscii(text: string): string {
   return text.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -4,12 +4,12 @@ import { seal, unseal } from "./seal.js";
 describe("a sealed text", () => {
   const text = '{"format":"x","device":"é"}\n';
 
-  it("comes back as it was, and is JSON with a checksum", () => {
+  it("is returned unchanged, and is JSON with a checksum", () => {
     expect(unseal(seal(text))).to.deep.equal({ text, sealed: true });
     expect(JSON.parse(seal(text))).to.deep.include({ format: "x", device: "é" });
   });
 
-  it("any character changed, left out or doubled -> refused, or without a seal", () => {
+  it("with any character changed, removed or doubled is refused, or has no seal", () => {
     const sealed = seal(text);
     for (let at = 0; at < sealed.length; at += 1) {
       const [before, after] = [sealed.slice(0, at), sealed.slice(at + 1)];
@@ -25,7 +25,7 @@ describe("a sealed text", () => {
     }
   });
 
-  it("a text without one -> as it is", () => {
+  it("is told from a text without a seal, which is returned unchanged", () => {
     expect(unseal(text)).to.deep.equal({ text, sealed: false });
   });
 });

@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 
 const SEAL = /^\{"sha256":"([0-9a-f]{64})",/;
 
-/** A JSON object's text with a checksum of all of it as its first member. */
+/** Returns a JSON object's text with a checksum of the whole as its first member. */
 export function seal(text: string): string {
   return `{"sha256":"${checksum(text)}",${text.slice(1)}`;
 }
 
 /**
- * The text that was sealed. One without a checksum is as it is: caches of the first format had none. Throws an Error when
- * it is not what was sealed.
+ * Returns the text that was sealed. A text without a checksum is returned unchanged, because caches of the first format
+ * had none. Throws an Error when the checksum does not match.
  */
 export function unseal(text: string): { readonly text: string; readonly sealed: boolean } {
   const [found, expected] = SEAL.exec(text) ?? [];

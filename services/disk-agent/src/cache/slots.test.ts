@@ -6,7 +6,9 @@ const LINE_BYTES = 512;
 const textOf = (name: string) => seal(`{"name":"${name}","filler":"${"x".repeat(1_200)}"}\n`);
 const slotBytes = slotBytesFor(textOf("a").length);
 
-/** A file after these writes, the last of which may be cut off: then only those of its lines are there. */
+/**
+ * Returns a file's contents after these writes; of the last one only the lines that `linesOfLast` selects were written.
+ */
 function fileAfter(names: readonly string[], linesOfLast: (line: number) => boolean = () => true): string {
   let file = encodeSlots(textOf("first"), slotBytes);
   for (const [index, name] of names.entries()) {
@@ -24,18 +26,18 @@ const nameIn = (file: string): string => JSON.parse(latestText(file)).name as st
 
 describe("the slots of a cache file", () => {
   for (const names of [[], ["a"], ["a", "b"], ["a", "b", "c"]])
-    it(`written ${names.length} times -> what was written last`, () => {
+    it(`written ${names.length} times return the last contents`, () => {
       expect(nameIn(fileAfter(names))).to.equal(names.at(-1) ?? "first");
     });
 
-  it("cut off after any of its lines, or before any -> what was written before it, and never a mixture", () => {
+  it("interrupted after any line return the former contents, never a mixture", () => {
     for (let cut = 0; cut < slotBytes / LINE_BYTES; cut++) {
       expect(nameIn(fileAfter(["a", "b", "c"], (line) => line < cut)), `the first ${cut}`).to.equal("b");
       expect(nameIn(fileAfter(["a", "b", "c"], (line) => line !== cut)), `all but ${cut}`).to.equal("b");
     }
   });
 
-  it("any character changed -> refused, never taken for a write that was cut off", () => {
+  it("with any changed character are refused, and not taken for an interrupted write", () => {
     const file = fileAfter(["a", "b"]);
     for (let at = 0; at < file.length; at += 3) {
       const changed = `${file.slice(0, at)}${file[at] === "1" ? "2" : "1"}${file.slice(at + 1)}`;
@@ -49,16 +51,16 @@ describe("the slots of a cache file", () => {
     ["with its slots exchanged", (file: string) => file.slice(slotBytes) + file.slice(0, slotBytes)],
     ["of a write twice", (file: string) => file.slice(0, slotBytes) + file.slice(0, slotBytes)],
   ] as const)
-    it(`${what} -> refused`, () => {
+    it(`with ${what} are refused`, () => {
       expect(() => latestText(spoil(fileAfter(["a", "b"])))).to.throw(/slot/);
     });
 
-  it("a text without slots -> as it is", () => {
+  it("accept a text without slots", () => {
     expect(latestText(textOf("a"))).to.equal(textOf("a"));
     expect(latestText("")).to.equal("");
   });
 
-  it("leave room to grow, and say where it ends", () => {
+  it("have room to grow, and reject a longer text", () => {
     const { length } = textOf("a");
     expect(fitsSlot(length * 1.2, slotBytes)).to.equal(true);
     expect(fitsSlot(slotBytes, slotBytes)).to.equal(false);

@@ -2,39 +2,39 @@ import { crc32 } from "node:zlib";
 import { unseal } from "./seal.js";
 
 /**
- * A sealed text twice, in two slots of equal size, so that one can be written in its place while the other holds. A slot
- * is lines of 512 bytes, which a disk writes whole or not at all; each begins with a checksum of its own and the number of
- * the write that it is of. So a write that was cut off, which nobody acted upon, is told from what was damaged later: its
- * lines are whole, and of that write and the one before it there. Then the other slot counts; what was damaged counts as
- * lost, all of it.
+ * Stores a sealed text in two slots of equal size, so that one can be written in place while the other is valid. A slot
+ * consists of lines of 512 bytes, which a disk writes whole or not at all. Each line begins with its checksum and the
+ * number of its write. An interrupted write, which nobody acted on, is thereby told from later damage: its lines are
+ * intact, and of that write or the one before it in the slot. Then the other slot counts. Damage makes the whole
+ * contents count as lost.
  */
 
 const LINE_BYTES = 512;
 const CHECKSUM_DIGITS = 8;
 const NUMBER_DIGITS = 16;
 const TEXT_BYTES = LINE_BYTES - CHECKSUM_DIGITS - NUMBER_DIGITS - 1;
-/** As many writes later a slot is written again. */
+/** A slot is written again after this many writes. */
 const SLOTS = 2;
-/** What a file system writes at once; a slot grows by so much. */
+/** Size of a file system's block; slots grow in this step. */
 const BLOCK_BYTES = 4_096;
 
-/** The size of slots for a text of that length, with room for it to grow. */
+/** Returns the slot size for a text of that length, with room to grow. */
 export function slotBytesFor(textLength: number): number {
   const neededBytes = Math.ceil((textLength * 1.25) / TEXT_BYTES) * LINE_BYTES;
   return Math.ceil(neededBytes / BLOCK_BYTES) * BLOCK_BYTES;
 }
 
-/** Whether a text of that length, which must be ASCII, goes into a slot. */
+/** Returns whether an ASCII text of that length fits into a slot. */
 export function fitsSlot(textLength: number, slotBytes: number): boolean {
   return textLength <= (slotBytes / LINE_BYTES) * TEXT_BYTES;
 }
 
-/** Where in the file the write of that number goes: never over the one before it. */
+/** Returns the file offset of the write with that number, which never overwrites the previous one. */
 export function slotOffset(number: number, slotBytes: number): number {
   return (number % SLOTS) * slotBytes;
 }
 
-/** One slot's contents. */
+/** Returns one slot's contents. */
 export function encodeSlot(text: string, number: number, slotBytes: number): string {
   const digits = hex(number, NUMBER_DIGITS);
   let slot = "";
@@ -49,14 +49,14 @@ const hex = (value: number, digits: number): string => value.toString(16).padSta
 
 const checksum = (line: string): string => hex(crc32(line), CHECKSUM_DIGITS);
 
-/** A file that no write was cut off of yet: its next write is number 3. */
+/** Returns a file without interrupted writes; its next write is number 3. */
 export function encodeSlots(text: string, slotBytes: number): string {
   return encodeSlot(text, 2, slotBytes) + encodeSlot(text, 1, slotBytes);
 }
 
 export const hasSlots = (contents: string): boolean => /^[0-9a-f]/.test(contents);
 
-/** What was written last into a file, whether that has slots or not. Throws an Error when it cannot be trusted. */
+/** Returns the last written text of a file with or without slots. Throws an Error when it cannot be trusted. */
 export function latestText(contents: string): string {
   if (!hasSlots(contents)) return contents;
   const slotBytes = contents.length / SLOTS;
@@ -70,7 +70,7 @@ export function latestText(contents: string): string {
   return found;
 }
 
-/** Of a slot that a write was cut off of, the number of that write, and no text. */
+/** Returns the number of an interrupted write without a text. */
 function readSlot(slot: string): { readonly number: number; readonly text: string | undefined } {
   const numbers = new Set<number>();
   let text = "";

@@ -28,7 +28,7 @@ describe("attach and detach orders on files", () => {
     expect(fixture.files.openCount, "descriptors left open").to.equal(0);
   });
 
-  it("attach opens, attach again finds it so, detach closes, detach again finds it so", async () => {
+  it("attach opens, detach closes, and both are idempotent", async () => {
     expect(await fixture.order("attach", "a", 1)).to.equal("done");
     expect(fixture.files.openCount).to.equal(1);
     expect(await fixture.order("attach", "a", 1)).to.equal("already");
@@ -52,7 +52,7 @@ describe("attach and detach orders on files", () => {
     expect(await fixture.order("attach", "b", 2)).to.equal("done");
   });
 
-  it("an open that comes late, after a newer detach, is closed, and the detach is pending until then", async () => {
+  it("an open that ends after a newer detach is closed, and the detach is pending until then", async () => {
     fixture.files.opens.shut();
     const attach = fixture.order("attach", "a", 1);
     await eventually(() => fixture.files.opens.arrivals === 1);
@@ -65,7 +65,7 @@ describe("attach and detach orders on files", () => {
     expect(fixture.device("a").attached).to.equal(false);
   });
 
-  it("detach, then attach while the first open is under way -> one descriptor in the end", async () => {
+  it("a detach and an attach during an open leave one descriptor", async () => {
     fixture.files.opens.shut();
     expect(await fixture.order("attach", "a", 1)).to.equal("pending");
     expect(await fixture.order("detach", "a", 2)).to.equal("pending");
@@ -76,7 +76,7 @@ describe("attach and detach orders on files", () => {
     expect(fixture.files.opens.arrivals).to.equal(1);
   });
 
-  it("devices on one path share a descriptor, which goes with the last of them", async () => {
+  it("devices on one path share a descriptor, which is closed with the last of them", async () => {
     expect(await fixture.order("attach", "s1", 1)).to.equal("done");
     expect(await fixture.order("attach", "s2", 2)).to.equal("done");
     expect(fixture.files.openCount).to.equal(1);
@@ -108,7 +108,7 @@ describe("attach and detach orders on files", () => {
     expect(fixture.files.openCount).to.equal(0);
   });
 
-  it("a detach waits for the device's own I/O also while others hold the file", async () => {
+  it("a detach waits for the device's own I/O while others hold the file", async () => {
     await fixture.order("attach", "s1", 1);
     await fixture.order("attach", "s2", 2);
     await fixture.openSession("s1", 1);
@@ -122,7 +122,7 @@ describe("attach and detach orders on files", () => {
     expect(fixture.device("s2").attached).to.equal(true);
   });
 
-  it("a file that is missing fails the attach; the same order tries again once it is there", async () => {
+  it("a missing file fails the attach; the same order succeeds once it exists", async () => {
     renameSync(join(fixture.folder, "a"), join(fixture.folder, "elsewhere"));
     expect(await fixture.order("attach", "a", 1)).to.equal("io_error");
     expect(fixture.device("a").healthMessage).to.match(/there is no such file/);
@@ -132,7 +132,7 @@ describe("attach and detach orders on files", () => {
     expect(fixture.device("a").healthMessage).to.equal(undefined);
   });
 
-  it("a file too short for one of its devices fails that one alone", async () => {
+  it("a file too short for one of its devices fails only that one", async () => {
     makeDeviceFile(fixture.folder, "shared", SIZE - 4096);
     expect(await fixture.order("attach", "s1", 1)).to.equal("done");
     expect(await fixture.order("attach", "s2", 2)).to.equal("io_error");
@@ -141,7 +141,7 @@ describe("attach and detach orders on files", () => {
     expect(fixture.files.openCount).to.equal(0);
   });
 
-  it("another file put in the place of one that is held -> device changed, no session and no I/O, until it is attached anew", async () => {
+  it("a file replaced while held fails the device, its sessions and its I/O until the next attach", async () => {
     await fixture.order("attach", "a", 1);
     await fixture.openSession("a", 1);
     rmSync(join(fixture.folder, "a"));
@@ -162,7 +162,7 @@ describe("attach and detach orders on files", () => {
     blockSizeBytes: 512,
     fileIdentity: "another-boot block 8:16:1",
   }))
-    it(`another ${field} than registered -> device changed, no session, and nothing stays open`, async () => {
+    it(`a changed ${field} fails the device and its sessions, and closes the file`, async () => {
       const other = { ...expected, [field]: value };
       expect(await fixture.order("attach", "a", 1, other)).to.equal("device_changed");
       await eventually(() => fixture.files.openCount === 0);
@@ -171,14 +171,14 @@ describe("attach and detach orders on files", () => {
       expect(await fixture.openSession("a", 1)).to.equal("done");
     });
 
-  it("another file than registered, opened for a device that is held -> let go of, and I/O waits", async () => {
+  it("a changed file that was opened for a held device is closed, and I/O waits", async () => {
     await fixture.order("attach", "a", 1);
     await fixture.openSession("a", 1);
     expect(await fixture.order("attach", "a", 2, { ...expected, offsetBytes: 4096 })).to.equal("device_changed");
     await rejection(fixture.device("a").read(1, 0, 1), UnavailableError, "offset_bytes was 4096, is 0");
   });
 
-  it("a start with the places of two devices exchanged -> device changed, and neither is opened", async () => {
+  it("a start with the places of two devices swapped opens neither", async () => {
     const half = { ...expected, sizeBytes: SIZE / 2 };
     await fixture.order("attach", "s1", 1, { ...half, offsetBytes: SIZE / 2 });
     await fixture.order("attach", "s2", 2, half);
@@ -186,7 +186,7 @@ describe("attach and detach orders on files", () => {
     for (const id of ["s1", "s2"]) expect(fixture.device(id).whyChanged).to.match(/offset_bytes was/);
   });
 
-  it("the start opens all devices but those remembered as detached, and waits only so long", async () => {
+  it("the start opens all devices but those remembered as detached, and waits up to the timeout", async () => {
     await fixture.order("detach", "b", 1);
     fixture.files.opens.shut();
     const began = performance.now();

@@ -5,21 +5,21 @@ import { FileSyncs } from "./file-syncs.js";
 import { type ByteRange, HeldBytes } from "./held-bytes.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
 
-/** A device as its file knows it. */
+/** The part of a device that its file uses. */
 export interface FileUser {
   readonly id: DeviceId;
   readonly config: { readonly path: string; readonly offsetBytes: number };
   readonly sizeBytes: number;
-  /** It was ordered attached, or never detached. */
+  /** True when the device was ordered attached, or was never ordered detached. */
   readonly wanted: boolean;
-  /** The file is to be open for it. */
+  /** True when the file is to be open for the device. */
   readonly holds: boolean;
-  /** Its place in the file, once that was verified. */
+  /** Bytes of the device in the file, once verified. */
   readonly range: ByteRange;
   verify(facts: FileFacts): void;
   fail(failure: DeviceFailure): void;
   noteUnusable(message: string): void;
-  /** Something that was written into the file, and not synced, is lost: whose it was nobody can tell. */
+  /** Notes that unsynced writes to the file were lost. It is unknown which device wrote them. */
   noteLostWrites(): void;
 }
 
@@ -33,14 +33,14 @@ export interface DeviceFileOptions {
   readonly opener: FileOpener;
   readonly changes: Changes<void>;
   readonly clock: Clock;
-  /** By the identity of the file: what of it is held, under whichever names. */
+  /** Held bytes of each file, by the file's identity, whichever paths name it. */
   readonly heldBytes: Map<string, HeldBytes<FileUser>>;
-  /** What the path names has become another file, or has changed its size. */
+  /** Called when the path names another file than before, or the file's size has changed. */
   readonly onChange: () => void;
   readonly log: Logger;
 }
 
-/** One path and its one descriptor, shared by all devices on it; closed with the last of them. */
+/** One path and its one descriptor, shared by all devices on it, and closed with the last of them. */
 export class DeviceFile {
   readonly path: string;
   readonly devices: FileUser[] = [];
@@ -50,18 +50,18 @@ export class DeviceFile {
   #opened: OpenedFile | undefined;
   #seen: FileFacts | undefined;
   #changed: string | undefined;
-  /** Of the last look. */
+  /** Error of the last check of the path. */
   #lookError: string | undefined;
   #looking: Promise<void> | undefined;
-  /** Devices for which the file is to be open, */
+  /** Devices for which the file is to be open. */
   readonly #holding = new Set<FileUser>();
-  /** and those of them that were not held against the open file yet. */
+  /** Devices of #holding that were not verified against the open file yet. */
   readonly #unverified = new Set<FileUser>();
   readonly #syncs = new FileSyncs(() => {
     for (const device of this.devices) device.noteLostWrites();
   });
   #operationsInFlight = 0;
-  /** Of the last open; empty after one that worked. */
+  /** Error of the last open; empty after a success. */
   #openError = "";
 
   constructor(options: DeviceFileOptions) {
@@ -73,48 +73,51 @@ export class DeviceFile {
     return this.#phase;
   }
 
-  /** Since when an open or a close is under way, by the monotonic clock; undefined when none is. */
+  /** Monotonic time at which the running open or close began; undefined when none is running. */
   get busySinceMs(): number | undefined {
     return this.#phase === "opening" || this.#phase === "closing" ? this.#phaseSinceMs : undefined;
   }
 
-  /** The descriptor that new I/O may use; undefined when there is none. */
+  /** Descriptor for new I/O; undefined when there is none. */
   get handle(): OpenHandle | undefined {
     return this.#phase === "open" ? this.#opened?.handle : undefined;
   }
 
-  /** The file that is held open, as long as it was found to be at the last look; undefined when none is. */
+  /** Facts of the open file from the last check; undefined when none is open. */
   get held(): FileFacts | undefined {
     const isSame = this.#opened !== undefined && this.#seen?.identity === this.#opened.identity;
     return isSame ? this.#seen : this.#opened;
   }
 
-  /** What the path named when it was last looked at; undefined when it never could be. */
+  /** Facts of the file that the path named at the last check; undefined when no check has succeeded. */
   get seen(): FileFacts | undefined {
     return this.#seen;
   }
 
-  /** Why the path does not name the file that is held any more; undefined while it does, or none is held. */
+  /** Reason why the path no longer names the held file; undefined while it does, or no file is held. */
   get changed(): string | undefined {
     return this.#changed;
   }
 
-  /** Whether the path names the file that is held, of another length. */
+  /** True when the path names the held file, and its length has changed. */
   get isOnlyResized(): boolean {
     return this.#lookError === undefined && this.#opened?.identity === this.#seen?.identity;
   }
 
-  /** Whether the path names another file than the one that is held. */
+  /** True when the path names another file than the held one. */
   get replaced(): boolean {
     return this.#opened !== undefined && this.#seen !== undefined && this.#difference(this.#opened) !== undefined;
   }
 
-  /** Whether the file is to be open for some device. */
+  /** True when the file is to be open for some device. */
   get isHeld(): boolean {
     return this.#holding.size > 0;
   }
 
-  /** Called whenever the device begins or ceases to hold the file. Thousands of devices may be on one: none looks at all. */
+  /**
+   * Called whenever a device begins or ceases to hold the file, because scanning thousands of devices on one file is
+   * too slow.
+   */
   noteHolds(device: FileUser): void {
     if (device.holds === this.#holding.has(device)) return;
     if (device.holds) {
@@ -126,27 +129,27 @@ export class DeviceFile {
     if (!this.#unverified.delete(device) && this.#opened) this.#release(this.#opened.identity, device);
   }
 
-  /** Resolves once what was written through the descriptor before is on the drive. */
+  /** Resolves once everything written before through the descriptor is on the drive. */
   sync(handle: OpenHandle): Promise<void> {
     return this.#syncs.sync(handle);
   }
 
-  /** The operating system is asked something about the file, or has answered it. */
+  /** Counts a system call on the file as begun or ended. */
   noteInFlight(change: 1 | -1): void {
     this.#operationsInFlight += change;
   }
 
-  /** Looks again at what is wanted and what is in flight, and opens or closes accordingly. */
+  /** Opens or closes the file according to the wanted devices and the I/O in flight. */
   reconcile(): void {
-    // A device that became wanted while the file was open for others has not been held against it yet.
-    // It may have been too short for the device when it was opened for others.
+    // A device that became wanted while the file was open for others is not verified yet. The file may have been too
+    // short for it when it was opened.
     if (this.held && (this.#phase === "open" || this.#phase === "draining")) this.#verify(this.held);
     this.#apply("changed");
   }
 
   /**
-   * Looks what the path names now. The file that is held stays so, whatever is found: it may be the only way to what was
-   * written. A look at a dead drive may hang, so there is one at a time.
+   * Checks which file the path names now. The held file stays open whatever is found, because it may be the only way to
+   * written data. A check of a dead drive may hang, so only one runs at a time.
    */
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => {
@@ -207,7 +210,7 @@ export class DeviceFile {
     } catch (error) {
       const message = messageOf(error);
       for (const device of [...this.#holding]) device.fail({ outcome: "io_error", message });
-      // Tried again from time to time: once is enough.
+      // The open is retried periodically, so a repeated error is logged once.
       if (message !== this.#openError) log.error({ path: this.path, error: message }, "a device file cannot be opened");
       this.#openError = message;
       this.#apply("open_failed");
@@ -233,7 +236,9 @@ export class DeviceFile {
     }
   }
 
-  /** Under this name of the file or another, nobody else may hold some of the device's bytes: who does. */
+  /**
+   * Takes the device's bytes of the file, whichever path names it; returns the device that already holds some of them.
+   */
   #take(identity: string, device: FileUser): FileUser | undefined {
     const { heldBytes } = this.#options;
     const held = heldBytes.get(identity) ?? new HeldBytes();
@@ -256,7 +261,7 @@ export class DeviceFile {
       await opened?.handle.close();
       log.info({ path: this.path }, "device file closed");
     } catch (error) {
-      // Linux has given the descriptor back even when close reports an error of earlier writes.
+      // Linux has released the descriptor even when close reports an error of earlier writes.
       log.error({ path: this.path, error: messageOf(error) }, "closing a device file reported an error");
     }
     this.#apply("closed");

@@ -77,7 +77,7 @@ const rows: Record<string, Row> = {
   },
 };
 
-describe("which bytes a device is", () => {
+describe("the bytes of a device", () => {
   for (const [cause, row] of Object.entries(rows))
     it(`${cause} -> ${row.why === "fit" ? "held" : "device changed"}`, () => {
       const known = row.recorded === "nothing" ? undefined : { ...recorded, ...row.recorded };

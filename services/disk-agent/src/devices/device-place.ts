@@ -12,12 +12,12 @@ export interface DeviceConfig {
   /** Undefined: all of the file from the offset on. */
   readonly sizeBytes?: number | undefined;
   readonly blockSizeBytes: number;
-  /** The serial number that the kernel must report if it reports any; identifies nothing by itself. */
+  /** Serial number that the kernel must report if it reports any; identifies nothing by itself. */
   readonly serialNumber: string;
   readonly pool: string;
 }
 
-/** The device's length in a file of that size; 0 when it does not fit, or no registry could take it. */
+/** Returns the device's length in a file of that size; 0 when it does not fit, or is too large for a registry. */
 export function sizeIn(fileSizeBytes: number, config: DeviceConfig): number {
   const { offsetBytes, blockSizeBytes } = config;
   const rest = Math.max(0, fileSizeBytes - offsetBytes);
@@ -32,7 +32,7 @@ export function tooShort(fileSizeBytes: number, { deviceId, offsetBytes, sizeByt
   return `device file ${JSON.stringify(path)} is too short for device ${deviceId}: it holds ${fileSizeBytes} bytes, and ${needed} are needed`;
 }
 
-/** Why the file may not be held for the device, of which the registry has recorded that; undefined when it may be. */
+/** Returns why the file must not be held for the device with the recorded identity; undefined when it may be. */
 export function whyUnfit(
   facts: FileFacts,
   config: DeviceConfig,
@@ -46,7 +46,7 @@ export function whyUnfit(
   return difference === undefined ? undefined : { outcome: "device_changed", message: difference };
 }
 
-/** How the file contradicts the configuration; undefined when it does not. */
+/** Returns how the file contradicts the configuration; undefined when it does not. */
 function misconfigured({ serialNumber }: FileFacts, config: DeviceConfig): string | undefined {
   const { deviceId, serialNumber: configured, path } = config;
   if (configured === "" || serialNumber === "" || configured === serialNumber) return undefined;
@@ -54,8 +54,8 @@ function misconfigured({ serialNumber }: FileFacts, config: DeviceConfig): strin
 }
 
 /**
- * How the bytes differ from what the registry recorded, for people; undefined when they are shown to be the same. A file
- * that has grown still has the recorded bytes.
+ * Returns how the file differs from the registry's record, for people; undefined when it is proven to be the same. A
+ * grown file still has the recorded bytes.
  */
 export function differenceFrom(
   registered: RememberedIdentity,
@@ -78,7 +78,7 @@ export function differenceFrom(
   return `${what}: nothing shows that it is the same file or drive`;
 }
 
-/** Tells what to do about a file that has grown beyond the device's recorded size; undefined when it has not. */
+/** Returns what to do about a file that has grown beyond the device's recorded size; undefined when it has not. */
 export function growthOf(
   config: DeviceConfig,
   recordedBytes: number,

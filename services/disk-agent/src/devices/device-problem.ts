@@ -1,16 +1,18 @@
-/** What is wrong with a device. */
 export interface DeviceProblem {
   readonly level: "WARNING" | "ERROR";
   readonly message: string;
 }
 
-/** How long the operating system may take to answer: beyond it the device is suspected, or not to be used. */
+/** Limits of a system call's duration, after which the device is suspected or unusable. */
 export interface HangLimits {
   readonly warningAfterMs: number;
   readonly errorAfterMs: number;
 }
 
-/** What has not been answered for too long. The text stays the same meanwhile: each new one is told. */
+/**
+ * Returns the problem of a system call that has taken too long. The text stays the same meanwhile, because each new
+ * text is reported.
+ */
 export function hangOf(what: string, forMs: number, limits: HangLimits): DeviceProblem | undefined {
   const { warningAfterMs, errorAfterMs } = limits;
   if (forMs < warningAfterMs) return undefined;
@@ -19,10 +21,10 @@ export function hangOf(what: string, forMs: number, limits: HangLimits): DeviceP
   return { level, message: `${what} has not returned within ${limitMs} ms` };
 }
 
-/** What Linux answers when a drive, its medium or what checks its data fails; a full or short file is no such thing. */
+/** Linux's error codes for a failed drive, medium or data check. A full or short file is not a hardware error. */
 const HARDWARE_ERRORS: ReadonlySet<string | undefined> = new Set(["EIO", "ENODATA", "EREMOTEIO", "EILSEQ"]);
 
-/** Whether the drive failed, which works again perhaps, but is not to be trusted before somebody has seen to it. */
+/** Returns whether the drive failed. It may work again, but must not be trusted before an operator has checked it. */
 export function isHardwareError(error: unknown): boolean {
   return error instanceof Error && HARDWARE_ERRORS.has((error as NodeJS.ErrnoException).code);
 }

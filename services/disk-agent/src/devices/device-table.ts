@@ -16,18 +16,18 @@ export interface DeviceTableOptions {
   readonly ledger: Ledger;
   readonly opener: FileOpener;
   readonly maxInFlightIoPerDevice: number;
-  /** How long an order may take to be answered. */
+  /** Answer timeout of an order. */
   readonly answerTimeoutMs: number;
   readonly hangs: HangLimits;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The registry is to be told of a file that changed. */
+  /** Called when the registry must be told of a changed file. */
   readonly onChange?: () => void;
 }
 
-/** All devices of the agent: those of its configuration, and those that were found. */
+/** All devices of the agent: configured ones and discovered ones. */
 export class DeviceTable {
-  /** Of every device, file and I/O: whoever waits for one looks again. */
+  /** Signalled on every change of a device, file or I/O; waiters re-check their condition. */
   readonly changes = new Changes<void>();
   readonly hardwareErrors: HardwareErrors;
   readonly #devices = new Map<DeviceId, Device>();
@@ -62,8 +62,8 @@ export class DeviceTable {
   }
 
   /**
-   * A device that was found. Before the start it is as one of the configuration; later it is opened only if that was
-   * ordered before: the registry is told of it and decides.
+   * Adds a discovered device. Before the start it is treated like a configured device. Later it is opened only if it
+   * was ordered attached before; the registry is told of it and decides.
    */
   add(config: DeviceConfig): void {
     const device = this.#make(config);
@@ -72,7 +72,7 @@ export class DeviceTable {
     if (this.#ledger.memory.devices.get(device.id)?.order?.kind === "attach") device.attach();
   }
 
-  /** All paths, each once. */
+  /** Returns all files, each path once. */
   files(): DeviceFile[] {
     return [...this.#files.values()];
   }
@@ -95,23 +95,23 @@ export class DeviceTable {
   }
 
   /**
-   * Looks now, and again after each change of any device; undefined when the time is up before there is something: by
-   * default as long as an order may take to be answered.
+   * Calls `find` now, and again after each change of any device, until it returns something; undefined after the
+   * timeout, which is the answer timeout of an order by default.
    */
   until<Found>(find: () => Found | undefined, timeoutMs = this.#options.answerTimeoutMs): Promise<Found | undefined> {
     const { clock } = this.#options;
     return this.changes.until(undefined, find, { timeoutMs, clock });
   }
 
-  /** In order of device id. */
+  /** Returns all devices by id. */
   all(): Device[] {
     return [...this.#devices.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   /**
-   * The start: opens every device but those remembered as detached, and gives them the sessions that were granted
-   * before; I/O of lower ones ended with the process that ran it. Waits for slow files only as long as given. With
-   * `openNothing` all devices wait for an order.
+   * Starts the devices: opens all but those remembered as detached, and restores the sessions granted before. I/O of
+   * lower sessions ended with the process that ran it. Waits for slow files up to `waitMs`. With `openNothing` all
+   * devices wait for an order.
    */
   async start(options: { waitMs: number; openNothing?: boolean }): Promise<void> {
     const { waitMs, openNothing = false } = options;
@@ -121,7 +121,7 @@ export class DeviceTable {
       device.grant(this.#ledger.memory.devices.get(device.id)?.session?.number ?? 0);
       if (!openNothing && isWanted(this.#ledger.memory, device.id)) device.attach();
       else {
-        // A detached device is not opened, but the registry is told its size, and whether it could be used.
+        // A detached device is not opened, but its size and usability are reported to the registry.
         looking += 1;
         void device.file.look().then(() => {
           looking -= 1;
@@ -133,7 +133,7 @@ export class DeviceTable {
     await this.until(() => (opening() || looking > 0 ? undefined : true), waitMs);
   }
 
-  /** Lets go of every file; what is in flight is waited for as long as given. Sessions and orders stay as they are. */
+  /** Closes every file; waits up to `waitMs` for I/O in flight. Sessions and orders stay unchanged. */
   async stop(waitMs: number): Promise<void> {
     for (const device of this.#devices.values()) device.detach();
     const closed = () => [...this.#files.values()].every((file) => file.phase === "closed");

@@ -20,8 +20,8 @@ import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
 
 /**
- * One device: whether it is held, its sessions, and all I/O on it. Every byte that is read or written passes `#io`, which
- * checks the device and the session at the moment the operating system is asked.
+ * One device: its holding state, its sessions, and all its I/O. Every read or write passes `#io`, which checks the
+ * device and the session when the system call is made.
  */
 export class Device implements FileUser {
   readonly config: DeviceConfig;
@@ -73,17 +73,17 @@ export class Device implements FileUser {
     return this.config.deviceId;
   }
 
-  /** 0 while the size comes from a file that could not be looked at yet. */
+  /** 0 while the size depends on a file that could not be read yet. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
 
-  /** Whether the file is to be open for this device: ordered so, and not found unusable. */
+  /** True when the file is to be open for this device: it is wanted, and was not found unusable. */
   get holds(): boolean {
     return this.#wanted && this.#failure === undefined;
   }
 
-  /** Whether the device was ordered attached, or never ordered detached. */
+  /** True when the device was ordered attached, or never ordered detached. */
   get wanted(): boolean {
     return this.#wanted;
   }
@@ -92,7 +92,7 @@ export class Device implements FileUser {
     return this.holds && this.file.phase === "open";
   }
 
-  /** Nothing is open for this device and no open is under way for it, so a detach of it is done. */
+  /** True when nothing is open for this device and no open is under way, so its detach is complete. */
   get released(): boolean {
     return !this.#wanted && this.inFlight === 0 && (this.file.phase === "closed" || this.file.isHeld);
   }
@@ -101,13 +101,13 @@ export class Device implements FileUser {
     return this.#failure;
   }
 
-  /** What is wrong with the device; undefined when nothing is known to be. */
+  /** Known problem of the device; undefined when there is none. */
   get problem(): DeviceProblem | undefined {
     const untold = this.#ledger.memory.devices.get(this.id)?.hardwareError;
     return untold === undefined ? this.problemNow : { level: "ERROR", message: untold };
   }
 
-  /** The same without what its hardware failed with before: the registry is told of that by itself, and when it was. */
+  /** Like `problem` without former hardware errors, which the registry is sent separately with their time. */
   get problemNow(): DeviceProblem | undefined {
     const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
@@ -122,33 +122,38 @@ export class Device implements FileUser {
     return hangOf(`${what} device ${this.id}`, this.waiting.forMs, this.#hangs);
   }
 
-  /** What a close waits for, or an open. */
+  /** Cause of a waiting close or open. */
   get waiting(): Waiting {
     const nowMs = this.#clock.monotonicMs();
     const sinceMs = Math.min(this.#inFlight.oldestSinceMs ?? nowMs, this.file.busySinceMs ?? nowMs);
     return { forMs: nowMs - sinceMs, inFlightOperations: this.inFlight };
   }
 
-  /** What a higher session waits for. */
+  /** Returns the I/O that a higher session waits for. */
   waitingBelow(sessionNumber: number): Waiting {
     return this.#inFlight.waitingBelow(sessionNumber);
   }
 
-  /** Why the path does not name what is held; a file that grew, or shrank beside the device, is still the device's. */
+  /**
+   * Reason why the path does not name the held file; a file that grew, or shrank outside the device, is still the
+   * device's.
+   */
   get changed(): string | undefined {
     const { changed, seen, isOnlyResized } = this.file;
-    // Asked with every I/O, and nearly always nothing has changed.
+    // Fast path: called for every I/O, and nearly always nothing has changed.
     if (changed === undefined) return undefined;
     const hasAllBytes = isOnlyResized && seen && sizeIn(seen.sizeBytes, this.config) >= this.#sizeBytes;
     return hasAllBytes ? undefined : changed;
   }
 
-  /** Whether the path names something else than what is held, or the file has lost bytes of the device: I/O stops. */
+  /**
+   * True when the path names another file than the held one, or the file has lost bytes of the device. I/O stops then.
+   */
   get replaced(): boolean {
     return this.changed !== undefined && this.file.replaced;
   }
 
-  /** Why no session may be granted; undefined when the bytes are the device's. */
+  /** Reason why no session may be granted; undefined when the bytes are the device's. */
   get whyChanged(): string | undefined {
     if (this.#failure?.outcome === "device_changed") return this.#failure.message;
     return this.replaced ? this.changed : undefined;
@@ -158,7 +163,7 @@ export class Device implements FileUser {
     return this.problem?.message;
   }
 
-  /** What is to be told of the file that the path names now, which may be another than the one that is held. */
+  /** Facts to report of the file that the path names now, which may differ from the held one. */
   get reported(): FileMarks & { readonly sizeBytes: number; readonly fileIdentity: string } {
     const { seen } = this.file;
     const sizeBytes = (seen && sizeIn(seen.sizeBytes, this.config)) || this.#sizeBytes;
@@ -169,22 +174,22 @@ export class Device implements FileUser {
     return this.#inFlight.count;
   }
 
-  /** Whether it holds the file follows from these two. */
+  /** Sets the two values that decide whether the device holds its file. */
   #want(wanted: boolean, failure: DeviceFailure | undefined): void {
     this.#wanted = wanted;
     this.#failure = failure;
     this.file.noteHolds(this);
   }
 
-  /** Starts to hold the device, or tries again after a failure. */
+  /** Starts to hold the device, or retries after a failure. */
   attach(): void {
-    // What was wrong stays said until the file is found to be in order.
+    // The error stays reported until the file is found to be in order.
     this.#ioError = this.#failure?.message ?? this.#ioError;
     this.#want(true, undefined);
     this.file.reconcile();
   }
 
-  /** Tries again what failed for a reason that may have gone. */
+  /** Retries after a failure whose cause may be gone. */
   retry(): void {
     if (this.#wanted && this.#failure?.outcome === "io_error") this.attach();
   }
@@ -194,27 +199,27 @@ export class Device implements FileUser {
     return { startBytes, endBytes: startBytes + this.#sizeBytes };
   }
 
-  /** Refuses new I/O at once and lets go of the file when what is in flight has ended. */
+  /** Refuses new I/O at once, and closes the file when the I/O in flight has ended. */
   detach(): void {
     this.#want(false, undefined);
     if (this.#probesInFlight === 0) this.#probeProblem = undefined;
     this.file.reconcile();
   }
 
-  /** Gives the device up for this attempt. */
+  /** Gives up this attempt to hold the device. */
   fail(failure: DeviceFailure): void {
     this.#want(this.#wanted, failure);
     this.#changes.touch();
   }
 
-  /** Notes what a look at a file that is not open found. */
+  /** Notes the result of checking a file that is not open. */
   noteUnusable(message: string): void {
     this.#ioError = message;
   }
 
   /**
-   * Holds the device against its file: a file that is too short, or not the one that the registry recorded, makes it
-   * fail. After a power cut another drive may be where the device was, and a session goes on from before.
+   * Verifies the device against its file. A file that is too short, or not the one that the registry recorded, fails
+   * the device, because after a power cut another drive may be in its place while a session continues.
    */
   verify(facts: FileFacts): void {
     const recorded = this.#ledger.memory.devices.get(this.id)?.identity;
@@ -224,12 +229,12 @@ export class Device implements FileUser {
       return;
     }
     if (!this.#wanted) this.#failure = undefined;
-    // The bytes that the file has grown by are nobody's before the registry takes it in.
+    // The grown bytes belong to nobody before the registry accepts them.
     this.#sizeBytes = recorded?.sizeBytes || sizeIn(facts.sizeBytes, this.config);
     this.#ioError = undefined;
   }
 
-  /** Reads one block at about that part of the device, from 0 to 1. Resolves when the operating system has answered. */
+  /** Reads one block at a relative position in [0, 1] of the device. Resolves when the system call returns. */
   async probe(part: number): Promise<void> {
     const { handle } = this.file;
     if (handle === undefined || !this.holds) return;
@@ -253,17 +258,17 @@ export class Device implements FileUser {
     }
   }
 
-  /** Notes that a probe takes longer than it may. The text stays the same while it does: each new one is told. */
+  /** Notes a slow probe. The text stays the same while it runs, because each new text is reported. */
   noteSlowProbe(level: DeviceProblem["level"], limitMs: number): void {
     this.#probeProblem = { level, message: `a read of device ${this.id} has not returned within ${limitMs} ms` };
   }
 
-  /** Whether all I/O submitted under lower sessions has ended. */
+  /** Returns whether all I/O submitted under lower sessions has ended. */
   isQuietBelow(sessionNumber: number): boolean {
     return this.#inFlight.isQuietBelow(sessionNumber);
   }
 
-  /** Lets a session that is durable, current and has nobody below it do I/O. */
+  /** Allows I/O in a session that is durable, current and without I/O of lower sessions. */
   grant(sessionNumber: number): void {
     this.#grantedSession = sessionNumber;
   }
@@ -278,9 +283,9 @@ export class Device implements FileUser {
   }
 
   /**
-   * Makes a stream the only one of its session: an earlier one is told to stop. The new one may begin once `isQuietBelow`
-   * the next session number: a holder that lost its connection and sends a write again thereby never finds the first
-   * one landing after a later write.
+   * Makes a stream the only one of its session, and stops the former one. The new stream may begin once `isQuietBelow`
+   * the next session number holds. A write that a holder sends again after a lost connection then never lands before
+   * its first copy.
    */
   replaceStream(sessionNumber: number, stream: AbortController): void {
     this.#admit(sessionNumber);
@@ -306,7 +311,9 @@ export class Device implements FileUser {
     return data;
   }
 
-  /** With `fua` it resolves only once the bytes are on the device. `signal` withdraws a write that was not submitted yet. */
+  /**
+   * With `fua`, resolves only once the bytes are on the device. `signal` withdraws a write that was not submitted yet.
+   */
   async write(
     sessionNumber: number,
     offsetBytes: number,
@@ -325,12 +332,14 @@ export class Device implements FileUser {
     });
   }
 
-  /** Resolves once everything that was acknowledged is on the device. */
+  /** Resolves once all acknowledged writes are on the device. */
   async flush(sessionNumber: number): Promise<void> {
     await this.#io(sessionNumber, undefined, (handle) => this.#sync(sessionNumber, handle));
   }
 
-  /** The file has shrunk. A look stops all I/O: a write would make it grow again, with zeros in between. */
+  /**
+   * The file has shrunk. The check stops all I/O, because a write would extend the file again, with zeros in between.
+   */
   #endsAt(position: number): Error {
     void this.file.look();
     return new Error(`the file ends at byte ${position}`);
@@ -370,7 +379,7 @@ export class Device implements FileUser {
     }
   }
 
-  /** Returns what to call when the operating system has answered. */
+  /** Counts an operation as begun; returns the function to call when it has ended. */
   #begin(sessionNumber: number): () => void {
     const ended = this.#inFlight.begin(sessionNumber);
     this.file.noteInFlight(1);

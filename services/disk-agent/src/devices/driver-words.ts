@@ -1,10 +1,10 @@
 import type { DeviceProblem } from "./device-problem.js";
 
-/** What vendors' drivers say is wrong with a device. They warn; that it is not to be used they cannot say. */
+/** Warnings of vendors' drivers about a device. A driver can warn, but cannot make a device unusable. */
 export class DriverWords {
   readonly #messages = new Map<string, string>();
 
-  /** What that driver says now; undefined takes its word back. */
+  /** Sets a driver's warning; undefined clears it. */
   say(driver: string, message: string | undefined): void {
     if (message === undefined) this.#messages.delete(driver);
     else this.#messages.set(driver, message);

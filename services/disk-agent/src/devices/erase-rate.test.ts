@@ -7,7 +7,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 describe("the rate of erases", () => {
   let clock: ManualClock;
   let rate: EraseRate;
-  /** Writes that were begun: device and when. */
+  /** Started writes: device and time. */
   let begun: string[];
 
   beforeEach(() => {
@@ -16,7 +16,7 @@ describe("the rate of erases", () => {
     begun = [];
   });
 
-  /** An erase of so many writes of 100 bytes each; `write` is how each goes. */
+  /** Runs an erase of `writes` writes of 100 bytes; `write` performs each one. */
   const erase = (device: string, writes: number, write: () => Promise<void> = async () => {}) =>
     rate
       .limit(async (limited) => {
@@ -31,7 +31,7 @@ describe("the rate of erases", () => {
         (error: Error) => begun.push(`${device} failed: ${error.message}`),
       );
 
-  it("three devices, two turns, 1,000 bytes a second -> two in turns, the third when one is done, 100 bytes each 100 ms", async () => {
+  it("runs two of three devices at a time, the third when one is done, and writes 100 bytes each 100 ms", async () => {
     for (const device of ["a", "b", "c"]) void erase(device, 2);
     await clock.advance(10_000);
     expect(begun).to.deep.equal([
@@ -45,7 +45,7 @@ describe("the rate of erases", () => {
     ]);
   });
 
-  it("a device whose write hangs -> another one has its turn; once it goes on, it waits for one", async () => {
+  it("passes the place of a hanging write to another device; it waits for a place once it continues", async () => {
     let release: () => void = () => {};
     const hung = new Promise<void>((resolve) => {
       release = resolve;
@@ -69,14 +69,14 @@ describe("the rate of erases", () => {
     expect(begun).to.include.members(["a done", "c done", "d done"]);
   });
 
-  it("a write that fails -> its turn is free", async () => {
+  it("frees the place of a failed write", async () => {
     const fails = () => erase("a", 1, () => Promise.reject(new Error("EIO")));
     for (let at = 0; at < 3; at++) void fails();
     await clock.advance(1_000);
     expect(begun.filter((entry) => entry === "a failed: EIO")).to.have.length(3);
   });
 
-  it("stopped -> those that write, wait for their bytes, or wait for a turn fail", async () => {
+  it("fails running and waiting writes when stopped", async () => {
     for (const device of ["a", "b", "c"]) void erase(device, 100);
     await clock.advance(150);
     rate.stop();

@@ -1,18 +1,18 @@
 import { type Clock, Slots } from "@diskmesh/service";
 
 export interface EraseLimits {
-  /** Devices erased at once. */
+  /** Maximum devices erased at once. */
   readonly maxAtOnce: number;
-  /** Written by all of them together. */
+  /** Maximum bytes written by all erases together. */
   readonly maxBytesPerSecond: number;
-  /** A write that takes longer leaves its turn to another device. */
+  /** A write that takes longer than this frees its place for another device. */
   readonly slowAfterMs: number;
 }
 
-/** Does one write of an erase, when its turn has come and its bytes may be written. */
+/** Runs one write of an erase once the limits allow it. */
 export type LimitedWrite = (sizeBytes: number, write: () => Promise<void>) => Promise<void>;
 
-/** What erases may take from a host's users: so many devices in turn, and so many bytes a second together. */
+/** Limits erases in favour of a host's users: devices at once, and bytes per second together. */
 export class EraseRate {
   readonly #turns: Slots;
   #nextWriteAtMs = 0;
@@ -25,7 +25,7 @@ export class EraseRate {
     this.#turns = new Slots(limits.maxAtOnce);
   }
 
-  /** Runs the erase of one device. Its first write waits for a turn, which ends with the erase. */
+  /** Runs the erase of one device. Its first write waits for a place, which is freed when the erase ends. */
   async limit(erase: (write: LimitedWrite) => Promise<void>): Promise<void> {
     const { signal } = this.#stopping;
     let turn: (() => void) | undefined;
@@ -38,7 +38,7 @@ export class EraseRate {
       await this.#pace(sizeBytes, signal);
       signal.throwIfAborted();
       const over = new AbortController();
-      // A drive that hangs holds up no other: the rest of its erase waits for another turn.
+      // A hung drive frees its place and blocks no other; the rest of its erase waits for another place.
       this.clock.sleep(this.limits.slowAfterMs, over.signal).then(endTurn, () => {});
       try {
         await write();

@@ -9,14 +9,14 @@ import type { SessionOrders } from "./session-orders.js";
 
 interface EraseJob {
   readonly sessionNumber: number;
-  /** What is erased. Once it is closed, another drive may be found at the device's path. */
+  /** File being erased. Once it is closed, another drive may be at the device's path. */
   readonly handle: OpenHandle | undefined;
   erasedBytes: number;
   state: "running" | "done" | "outdated" | "failed";
   message: string;
 }
 
-/** Overwrites devices with zeros, one job per device, each under a session of its own, as fast as the limits let it. */
+/** Overwrites devices with zeros: one job per device, each under a session of its own, as fast as the limits allow. */
 export class Eraser {
   readonly #devices: DeviceTable;
   readonly #sessions: SessionOrders;
@@ -40,7 +40,9 @@ export class Eraser {
     this.#log = options.log;
   }
 
-  /** Starts an erase or joins the one under way in the same session; answers when it is done or the time is up. */
+  /**
+   * Starts an erase, or joins the running one of the same session; answers when it is done or the timeout has passed.
+   */
   async erase(
     deviceId: DeviceId,
     sessionNumber: number,
@@ -61,7 +63,7 @@ export class Eraser {
     return { outcome: { deviceId, outcome, message, stamp, waiting: device.waiting }, erasedBytes };
   }
 
-  /** Makes jobs end after the chunk they are at. */
+  /** Ends each job after its current chunk. */
   stop(): void {
     this.#rate.stop();
   }
@@ -70,8 +72,8 @@ export class Eraser {
     const known = this.#jobs.get(device.id);
     const { handle } = device.file;
     if (known?.sessionNumber === sessionNumber) {
-      // One that runs may have a write in flight, also when it is bound to fail: a second one would be done before that
-      // lands, and the device given away.
+      // A running job may have a write in flight, even when it must fail. A second job would finish before that write
+      // lands, and the device would be given to a new user.
       if (known.state === "running") return known;
       if (known.state === "done" && known.handle === handle) return known;
     }
@@ -112,7 +114,7 @@ export class Eraser {
   }
 }
 
-/** A part of the zeros went to what was held before: the whole is to be done again. */
+/** Some of the zeros went to the former file, so the whole erase must run again. */
 function refuseReopened(device: Device, job: EraseJob): void {
   if (device.file.handle !== job.handle) throw new Error(`device ${device.id} was detached while it was erased`);
 }

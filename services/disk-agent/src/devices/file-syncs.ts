@@ -1,16 +1,16 @@
 import type { OpenHandle } from "./open-file.js";
 
 /**
- * The syncs of one open file, one after another. Of writes that were lost the kernel tells the first who syncs, and him
- * alone: whoever synced at the same time would take them for stored. Those who come meanwhile share the next sync, which
- * begins after they came and so covers what was written before.
+ * Runs the syncs of one open file one after another. The kernel reports lost writes only to the first sync; a
+ * concurrent second sync would succeed and take them for stored. Calls that arrive during a sync share the next one,
+ * which starts after they arrived and so covers their writes.
  */
 export class FileSyncs {
   readonly #onFailure: () => void;
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  /** `onFailure` is called before anybody hears of a later sync. */
+  /** `onFailure` is called before any later sync resolves. */
   constructor(onFailure: () => void) {
     this.#onFailure = onFailure;
   }

@@ -3,14 +3,15 @@ import { InvalidArgumentError, messageOf, quoted } from "@diskmesh/domain";
 import fastGlob from "fast-glob";
 import micromatch from "micromatch";
 
-/** More than any host has drives: a glob that matches more is a mistake. */
+/** No host has this many drives, so a glob that matches more is a mistake. */
 const MAX_MATCHES = 10_000;
-/** What the alternatives in `{...}` may stand for together: each is looked up by itself. */
+/** Maximum combinations of the alternatives in `{...}`, each of which is looked up separately. */
 const MAX_PATTERNS = 1_000;
 
 /**
- * Checks a glob of the config: an absolute path in which `*` and `?` match within a name, `[...]` one of its characters,
- * and `{sda,sdb}` and `{1..4}` stand for each of their parts. All else means itself, the backslash too.
+ * Checks a glob of the config: an absolute path in which `*` and `?` match within a name, `[...]` matches one of its
+ * characters, and `{sda,sdb}` and `{1..4}` expand to each of their parts. Any other character matches itself, including
+ * the backslash.
  */
 export function parseGlob(glob: string): string {
   if (!/^\/[^\p{Cc}]{1,4095}$/u.test(glob))
@@ -18,7 +19,7 @@ export function parseGlob(glob: string): string {
   if (maxPatterns(glob) > MAX_PATTERNS)
     throw new InvalidArgumentError(`${quoted(glob)} stands for more than ${MAX_PATTERNS} patterns: use * or two rules`);
   try {
-    // Without `debug` a pattern that is wrong is one that nothing matches.
+    // Without `debug`, an invalid pattern silently matches nothing.
     for (const pattern of micromatch.braces(literal(glob), { expand: true, keepEscaping: true }))
       micromatch.makeRe(pattern, { debug: true, posix: true, noext: true });
   } catch (error) {
@@ -28,28 +29,28 @@ export function parseGlob(glob: string): string {
   return glob;
 }
 
-/** What exists and matches, of whatever type, in order. A name that begins with a dot matches only a part that does. */
+/** Returns the matching paths of any file type, sorted. A name that begins with a dot matches only a part that does. */
 export async function expandGlob(glob: string): Promise<string[]> {
   const found = await fastGlob(literal(resolve(glob)), {
     cwd: "/",
-    // A file system that hangs holds up one thread of the process, not all.
+    // A hung file system then blocks only one thread of the process.
     concurrency: 1,
-    // Device nodes are no files.
+    // Device nodes do not count as files.
     onlyFiles: false,
     extglob: false,
     globstar: false,
-    // A folder that is missing or closed to us holds nothing that matches, and hides nothing that others hold.
+    // A missing or inaccessible folder matches nothing, and must not hide matches elsewhere.
     suppressErrors: true,
   });
   return found.sort().slice(0, MAX_MATCHES);
 }
 
-/** The library would take backslashes, parentheses and bars for more than themselves. */
+/** Escapes backslashes, parentheses and bars, which the library would interpret. */
 function literal(glob: string): string {
   return glob.replaceAll("\\", "[\\\\]").replace(/[()|]/g, "\\$&");
 }
 
-/** At least as many patterns as the braces of a glob stand for, however they are nested, without making one of them. */
+/** Returns an upper bound of the number of patterns that a glob's braces expand to, without expanding them. */
 function maxPatterns(glob: string): number {
   const groups = Math.max(1, glob.split("{").length - 1);
   let choices = glob.split(",").length - 1;

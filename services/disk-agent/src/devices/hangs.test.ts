@@ -6,7 +6,7 @@ import { DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture
 const SIZE = 16 * 4096;
 const stamp = { ...LEADER, deviceGeneration: 0 };
 
-describe("what the operating system does not answer", () => {
+describe("hanging system calls", () => {
   let fixture: DeviceFixture;
   const write = (session: number) => fixture.device("a").write(session, 0, Buffer.alloc(4096), { fua: false });
   const problem = (id = "a") => fixture.device(id).problem;
@@ -32,7 +32,7 @@ describe("what the operating system does not answer", () => {
     await fixture.stop();
   });
 
-  it("a write that hangs -> WARNING after 30 s, ERROR after 120 s, for that device; nothing once it is answered", async () => {
+  it("a hanging write makes its device WARNING after 30 s, ERROR after 120 s, and ONLINE when it ends", async () => {
     fixture.files.writes.shut();
     const hanging = write(1);
     await eventually(() => fixture.files.writes.arrivals === 1);
@@ -51,7 +51,7 @@ describe("what the operating system does not answer", () => {
     expect(problem()).to.equal(undefined);
   });
 
-  it("the oldest counts: writes that are answered beside it change nothing", async () => {
+  it("the oldest write counts: others that end change nothing", async () => {
     fixture.files.writes.shut();
     const hanging = write(1);
     await eventually(() => fixture.files.writes.arrivals === 1);
@@ -63,7 +63,7 @@ describe("what the operating system does not answer", () => {
     await hanging;
   });
 
-  it("an open that hangs -> the same", async () => {
+  it("a hanging open makes its device WARNING and ERROR like a write", async () => {
     await fixture.order("detach", "b", 3);
     fixture.files.opens.shut();
     expect(await fixture.order("attach", "b", 4)).to.equal("pending");
@@ -78,7 +78,7 @@ describe("what the operating system does not answer", () => {
     await eventually(() => problem("b") === undefined);
   });
 
-  describe("is said by a pending answer", () => {
+  describe("are shown by a pending answer", () => {
     let hanging: Promise<void>;
 
     beforeEach(async () => {
@@ -104,7 +104,7 @@ describe("what the operating system does not answer", () => {
       expectPending(await fixture.answerTo("detach", "a", 2)).to.match(/is draining, with 1 operations in flight/);
     });
 
-    it("of a session that is to be opened, and of one that is to end", async () => {
+    it("of a session to be opened, and of one to be ended", async () => {
       const wish = { number: 2, purpose: "disk" as const, diskId: "disk-1", holderHostId: "" };
       const [opened] = await fixture.sessions.open(["a" as DeviceId], wish, stamp);
       expectPending(opened).to.equal("1 operations of sessions before 2 are in flight on device a");

@@ -16,7 +16,7 @@ describe("errors of I/O", () => {
   const ageMs = () => [...untold().values()][0]?.ageMs;
   const write = () => fixture.device("a").write(1, 0, Buffer.alloc(4096), { fua: true });
   const resize = (name: string, sizeBytes: number) => truncateSync(join(fixture.folder, name), sizeBytes);
-  /** As a rescan does. */
+  /** Checks the file as a rescan does. */
   const look = async (id: string) => {
     await fixture.device(id).file.look();
     fixture.device(id).retry();
@@ -36,7 +36,7 @@ describe("errors of I/O", () => {
 
   afterEach(() => fixture.stop());
 
-  it("of the hardware -> ERROR over detach and attach, until the registry was told; that is told of it by itself", async () => {
+  it("of the hardware stay ERROR over detach and attach until the registry was told, separately from the health", async () => {
     fixture.files.failNextSync = EIO;
     await failed(write());
     expect(problem()).to.deep.equal({ level: "ERROR", message: "I/O on device a failed: EIO: i/o error, fsync" });
@@ -50,7 +50,7 @@ describe("errors of I/O", () => {
     expect(problem(), "the registry remembers it").to.equal(undefined);
   });
 
-  it("of the hardware, met by a probe -> the same; met again while the registry is told -> told again", async () => {
+  it("of the hardware in a probe are reported like others, and again when they recur during the report", async () => {
     const fails = () => {
       fixture.files.failNextRead = EIO;
       return fixture.device("a").probe(0);
@@ -65,7 +65,7 @@ describe("errors of I/O", () => {
     expect(messages()).to.deep.equal([]);
   });
 
-  it("of the hardware, met in this life -> told with the age of the last one, whatever the clock is set to", async () => {
+  it("of the hardware are reported with the age of the last one, whatever the clock is set to", async () => {
     fixture.files.failNextSync = EIO;
     await failed(write());
     fixture.aheadMs = 60_000;
@@ -80,7 +80,7 @@ describe("errors of I/O", () => {
     expect(messages()).to.deep.equal([["a", "I/O on device a failed: EIO: i/o error, fsync"]]);
   });
 
-  it("of the hardware, again and again -> one write of the cache, until a second is over", async () => {
+  it("of the hardware that recur cost one cache write per second", async () => {
     const { ledger } = fixture;
     const writes = async () => {
       const before = ledger.stored;
@@ -93,7 +93,7 @@ describe("errors of I/O", () => {
     expect([await writes(), await writes()]).to.deep.equal([true, false]);
   });
 
-  it("of anything else -> ERROR until something succeeds", async () => {
+  it("of other causes are ERROR until an operation succeeds", async () => {
     fixture.files.failNextRead = Object.assign(new Error("ENOSPC: no space left"), { code: "ENOSPC" });
     await failed(fixture.device("a").read(1, 0, 4096));
     expect(messages()).to.deep.equal([]);
@@ -102,7 +102,7 @@ describe("errors of I/O", () => {
     expect(problem()).to.equal(undefined);
   });
 
-  it("a held file that is cut off -> ERROR, and no I/O makes it grow; well again by itself once it is whole", async () => {
+  it("a truncated held file is ERROR, is not extended by I/O, and is ONLINE once it is whole", async () => {
     resize("a", SIZE / 2);
     expect(await failed(fixture.device("a").read(1, SIZE - 4096, 4096))).to.match(/the file ends at byte/);
     await eventually(() => fixture.device("a").whyChanged !== undefined);
@@ -119,7 +119,7 @@ describe("errors of I/O", () => {
     await fixture.device("a").read(2, SIZE - 4096, 4096);
   });
 
-  it("a held file that has grown -> a WARNING that says what to do; sessions and I/O go on in what was there", async () => {
+  it("a grown held file is WARNING with the remedy, and its sessions and I/O continue", async () => {
     await fixture.stop();
     fixture = new DeviceFixture([{ id: "a", file: "a" }]);
     makeDeviceFile(fixture.folder, "a", SIZE);
@@ -140,7 +140,7 @@ describe("errors of I/O", () => {
     expect(problem()?.level).to.equal("WARNING");
   });
 
-  it("a file too short to be attached -> attached by itself once it is whole", async () => {
+  it("a file too short to be attached is attached once it is whole", async () => {
     resize("shared", SIZE / 4);
     expect(await fixture.order("attach", "s2", 2)).to.equal("io_error");
     expect(problem("s2")?.message).to.match(/too short/);
@@ -150,7 +150,7 @@ describe("errors of I/O", () => {
     expect(problem("s2")).to.equal(undefined);
   });
 
-  it("a file too short for one of its devices -> the others are well, and it is once it is whole", async () => {
+  it("a file too short for one device leaves the others ONLINE, and that one recovers once it is whole", async () => {
     resize("shared", SIZE / 2);
     expect(await fixture.order("attach", "s1", 2)).to.equal("done");
     expect(await fixture.order("attach", "s2", 3)).to.equal("io_error");

@@ -4,20 +4,23 @@ import type { Ledger } from "../cache/ledger.js";
 import { ageOf, hardwareErrors, withHardwareError, withoutHardwareErrors } from "../model/hardware-errors.js";
 import type { AgentMemory } from "../model/memory.js";
 
-/** When an error was met in this life of the agent, by the monotonic clock; each is another object. */
+/**
+ * Monotonic time of an error in this run of the agent. Each error is a new object, so that it can be compared by
+ * identity.
+ */
 interface Met {
   readonly atMs: number;
 }
 
-/** An error that the registry is to be told of. */
+/** An error to report to the registry. */
 export interface UntoldError {
   readonly message: string;
-  /** How long ago, at least, the last one was met. */
+  /** Minimum age of the last occurrence. */
   readonly ageMs: number;
   readonly lastMet: Met | undefined;
 }
 
-/** Errors of the hardware that the registry was not told yet. The agent's cache has them, too. */
+/** Hardware errors that the registry has not received yet. The agent's cache contains them, too. */
 export class HardwareErrors {
   readonly #ledger: Ledger;
   readonly #clock: Clock;
@@ -28,23 +31,23 @@ export class HardwareErrors {
     this.#clock = clock;
   }
 
-  /** An error was met. */
+  /** Records an error. */
   note(deviceId: DeviceId, message: string): void {
     this.#lastMet.set(deviceId, { atMs: this.#clock.monotonicMs() });
     const before = this.#ledger.memory;
     const memory = withHardwareError(before, deviceId, message, this.#clock.nowMs());
     if (memory === before) return;
     this.#ledger.remember(memory);
-    // What cannot be written now is with the next write; the registry is told all the same.
+    // A failed write is repeated with the next one; the registry receives the error all the same.
     void this.#ledger.durable().catch(() => undefined);
   }
 
-  /** By device, those in that memory. */
+  /** Returns the unreported errors in that memory, by device. */
   untold(memory: AgentMemory): ReadonlyMap<DeviceId, UntoldError> {
     const errors = new Map<DeviceId, UntoldError>();
     for (const [deviceId, kept] of hardwareErrors(memory)) {
       const lastMet = this.#lastMet.get(deviceId);
-      // The clock may have been set since, which matters only for what was met before this life.
+      // The clock may have been set since, which affects only errors from before this run.
       const ageMs = lastMet ? Math.floor(this.#clock.monotonicMs() - lastMet.atMs) : ageOf(kept, this.#clock.nowMs());
       errors.set(deviceId, { message: kept.message, ageMs, lastMet });
     }
@@ -52,8 +55,8 @@ export class HardwareErrors {
   }
 
   /**
-   * The registry was told of these, and remembers them from now on. One that was met again meanwhile is told again: the
-   * registry may have taken what it was told for an error from before an operator's word.
+   * Drops errors that the registry has received and stored. An error that occurred again meanwhile is reported again,
+   * because the registry may have dated the reported one before an operator's override.
    */
   told(errors: ReadonlyMap<DeviceId, UntoldError>): void {
     const over = [...errors].filter(([deviceId, { lastMet }]) => this.#lastMet.get(deviceId) === lastMet);

@@ -1,15 +1,15 @@
-/** What of a file somebody holds. */
+/** Bytes of a file. */
 export interface ByteRange {
   readonly startBytes: number;
   readonly endBytes: number;
 }
 
-/** Which bytes of one file are held, by whom. What is held never overlaps. */
+/** Tracks the held byte ranges of one file and their holders. Held ranges never overlap. */
 export class HeldBytes<Holder> {
-  /** In the order of their bytes. */
+  /** Sorted by offset. */
   readonly #held: (ByteRange & { readonly holder: Holder })[] = [];
 
-  /** Takes the bytes, unless somebody has some of them: who that is. */
+  /** Takes the bytes; returns the holder of overlapping ones instead, if there is one. */
   take(holder: Holder, range: ByteRange): Holder | undefined {
     const at = this.#firstThatEndsAfter(range.startBytes);
     const next = this.#held[at];

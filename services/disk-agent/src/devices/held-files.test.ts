@@ -17,7 +17,7 @@ describe("several names of one file", () => {
   };
   afterEach(() => fixture.stop());
 
-  it("disjoint devices share one descriptor, which is closed with the last of them", async () => {
+  it("share one descriptor between disjoint devices, which is closed with the last of them", async () => {
     const part = SIZE / 4;
     useFixtureWith(names.map((file, index) => ({ id: file, file, offsetBytes: index * part, sizeBytes: part })));
     const orders = names.map((name) => fixture.order("attach", name, 1));
@@ -38,7 +38,7 @@ describe("several names of one file", () => {
   });
 
   for (const name of ["link", "hard"])
-    it(`overlapping devices, one by a ${name} -> the later is refused, with both names, until the other is gone`, async () => {
+    it(`with overlapping devices, one by a ${name}, refuse the later one with both names until the other is gone`, async () => {
       useFixtureWith([
         { id: "whole", file: "file" },
         { id: "tail", file: name, offsetBytes: SIZE - 4096, sizeBytes: 4096 },
@@ -61,7 +61,7 @@ describe("several names of one file", () => {
       await eventually(() => fixture.files.openCount === 0);
     });
 
-  it("many opens and closes at once, by all names -> never two descriptors, and none is left", async () => {
+  it("opened and closed concurrently never have two descriptors, and leave none", async () => {
     const part = SIZE / 4;
     useFixtureWith(names.map((file, index) => ({ id: file, file, offsetBytes: index * part, sizeBytes: part })));
     for (let round = 0; round < 60; round += 1) {
@@ -78,7 +78,7 @@ describe("several names of one file", () => {
     await eventually(() => fixture.files.openCount === 0);
   });
 
-  it("a name that comes to mean another file while it is opened -> tried again, never mixed up", async () => {
+  it("that change their file during an open are retried, and never mixed up", async () => {
     useFixtureWith([{ id: "file", file: "file" }]);
     fixture.files.opens.shut();
     const order = fixture.order("attach", "file", 1);

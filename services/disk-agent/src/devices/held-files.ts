@@ -3,19 +3,19 @@ import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.
 
 interface HeldFile {
   readonly opened: Promise<OpenedFile>;
-  /** Opens of it that were not closed again. */
+  /** Number of opens without a close. */
   users: number;
-  /** Settles when the descriptor is given back. */
+  /** Settles when the descriptor is released. */
   closing?: Promise<void>;
 }
 
 /**
- * One file has one descriptor and one lock, whatever names lead to it: links and bind mounts share it. A second open of
- * its own would be refused by the lock of the first.
+ * Opens each file once, with one descriptor and one lock, whichever paths lead to it: links and bind mounts share it.
+ * The first open's lock would refuse a second open.
  */
 export class HeldFiles implements FileOpener {
   readonly #files: FileOpener;
-  /** By the identity of the file. */
+  /** Held files by file identity. */
   readonly #held = new Map<string, HeldFile>();
 
   constructor(files: FileOpener) {

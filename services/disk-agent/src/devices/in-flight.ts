@@ -5,28 +5,28 @@ interface Operation {
   readonly sinceMs: number;
 }
 
-/** What is waited for before something that is pending is done. */
+/** Cause of a pending operation. */
 export interface Waiting {
-  /** How long the oldest of it has run. */
+  /** Duration of the oldest operation waited for. */
   readonly forMs: number;
-  /** Reads, writes and flushes that the operating system has not answered. */
+  /** Reads, writes and flushes that the operating system has not completed. */
   readonly inFlightOperations: number;
 }
 
-/** Reads of nobody's session: they change nothing, so they hold up a close but no session. */
+/** Session of reads outside any session. They change nothing, so they delay a close but no session. */
 export const NO_SESSION = Number.POSITIVE_INFINITY;
 
-/** What the operating system was asked of one device, and has not answered. */
+/** Operations of one device that the operating system has not completed. */
 export class InFlight {
   readonly #clock: Clock;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #operations = new Set<Operation>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Returns what to call when it is answered. */
+  /** Counts an operation as begun; returns the function to call when it has ended. */
   begin(sessionNumber: number): () => void {
     const operation = { sessionNumber, sinceMs: this.#clock.monotonicMs() };
     this.#operations.add(operation);
@@ -37,19 +37,19 @@ export class InFlight {
     return this.#operations.size;
   }
 
-  /** Whether all that was submitted under lower sessions has ended. */
+  /** Returns whether all operations submitted under lower sessions have ended. */
   isQuietBelow(sessionNumber: number): boolean {
     for (const operation of this.#operations) if (operation.sessionNumber < sessionNumber) return false;
     return true;
   }
 
-  /** By the monotonic clock; undefined when nothing is in flight. */
+  /** Monotonic time; undefined when nothing is in flight. */
   get oldestSinceMs(): number | undefined {
     for (const { sinceMs } of this.#operations) return sinceMs;
     return undefined;
   }
 
-  /** What is in flight under lower sessions. */
+  /** Returns the operations in flight under lower sessions. */
   waitingBelow(sessionNumber: number): Waiting {
     const lower = [...this.#operations].filter((operation) => operation.sessionNumber < sessionNumber);
     const nowMs = this.#clock.monotonicMs();

@@ -2,7 +2,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { LostWrites } from "./lost-writes.js";
 
 describe("lost writes of a device", () => {
-  it("a sync of an older session that fails late -> the newer one, which has written, is told too", async () => {
+  it("a late failed sync of an older session also fails the newer session that has written", async () => {
     const lost = new LostWrites();
     lost.noteWrite(1);
     const failed = new Error("EIO");

@@ -1,4 +1,4 @@
-/** In which session of a device the operating system failed to put acknowledged writes onto it. */
+/** Tracks the session of a device in which the operating system lost acknowledged writes. */
 export class LostWrites {
   #lostSession = 0;
   #writingSession = 0;
@@ -7,20 +7,20 @@ export class LostWrites {
     this.#writingSession = sessionNumber;
   }
 
-  /** Some were lost: perhaps of the session that wrote last. */
+  /** Notes lost writes, which may be of the session that wrote last. */
   noteLoss(): void {
     this.#lostSession = Math.max(this.#lostSession, this.#writingSession);
   }
 
   /**
-   * Throws when that session's sync fails, or one did earlier: after a failed sync the kernel forgets which pages were
-   * lost, and the next sync succeeds, also one of another device on the file.
+   * Throws when this session's sync fails, or an earlier one did. After a failed sync the kernel forgets which pages
+   * were lost, and the next sync succeeds, including one of another device on the file.
    */
   async sync(sessionNumber: number, syncFile: () => Promise<void>): Promise<void> {
     try {
       await syncFile();
     } catch (error) {
-      // Never lower: that of an older session may fail late, when a newer one's writes were lost with its own.
+      // Never decreases: an older session's sync may fail late, when a newer session's writes were lost with its own.
       this.#lostSession = Math.max(this.#lostSession, sessionNumber);
       throw error;
     }

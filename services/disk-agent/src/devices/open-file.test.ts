@@ -13,7 +13,7 @@ const SIZE = 1024 * 1024;
 const NOBODY = 65_534;
 
 describe("opening device files", () => {
-  it("a regular file, also behind a link -> its size, and one identity whatever its name", async () => {
+  it("a regular file has its size, and one identity by any name or link", async () => {
     const folder = temporaryFolder();
     const path = makeDeviceFile(folder, "a", SIZE);
     symlinkSync(path, join(folder, "link"));
@@ -24,7 +24,7 @@ describe("opening device files", () => {
     expect(looked.sizeBytes).to.equal(SIZE);
   });
 
-  it("a file that the agent's user may not read -> an error that says so", async () => {
+  it("a file that the agent's user may not read is refused with that reason", async () => {
     const folder = temporaryFolder();
     chmodSync(folder, 0o755);
     const path = makeDeviceFile(folder, "a", SIZE);
@@ -39,7 +39,7 @@ describe("opening device files", () => {
     }
   });
 
-  it("a block device -> its size, and nobody else may hold it", async function () {
+  it("a block device has its size, and is held exclusively", async function () {
     if (process.getuid?.() !== 0) skipBecause(this, "only root can make a loop device");
     const backing = makeDeviceFile(temporaryFolder(), "a", SIZE);
     let device: string;
@@ -72,7 +72,7 @@ describe("opening device files", () => {
       (thrown: Error) => thrown.message,
     );
 
-  it("a file that is open already -> refused, with this process's id, until it is closed", async () => {
+  it("a file that is already open is refused with this process's id, until it is closed", async () => {
     const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
     const { handle } = await fileOpener.open(path);
     expect(await outcomeOf(path)).to.match(new RegExp(`a" cannot be used: it is locked by process ${process.pid} `));
@@ -81,7 +81,7 @@ describe("opening device files", () => {
   });
 
   for (const kind of ["flock", "posix", "ofd", "ofd byte"] as const)
-    it(`a file that another program has locked by ${kind} -> refused, with its id, until it lets go`, async function () {
+    it(`a file locked by another program by ${kind} is refused with its id, until it is unlocked`, async function () {
       skipWithout(this, "python3");
       const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
       {
@@ -91,7 +91,7 @@ describe("opening device files", () => {
       expect(await outcomeOf(path)).to.equal("opened");
     });
 
-  it("a file system without locks -> refused, unless the configuration says otherwise", async function () {
+  it("a file system without locks is refused, unless the configuration allows it", async function () {
     skipWithout(this, "python3");
     const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
     const lock = () => ({ outcome: "impossible", reason: "ENOLCK: no locks available" }) as const;
@@ -101,7 +101,7 @@ describe("opening device files", () => {
     expect(await outcomeOf(path, makeFileOpener({ requireLocks: false, lock }))).to.contain(`${outsider.pid}`);
   });
 
-  it("no program that this process starts inherits the descriptor, so none inherits the lock", async () => {
+  it("a child process inherits neither descriptor nor lock", async () => {
     const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
     const { handle } = await fileOpener.open(path);
     const heir = spawn("sleep", ["60"], { stdio: "ignore" });

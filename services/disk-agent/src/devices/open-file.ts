@@ -7,16 +7,16 @@ import { diskSequence, serialNumberOf } from "./sysfs.js";
 /** The part of an open file that I/O needs. */
 export type OpenHandle = Pick<FileHandle, "read" | "write" | "datasync" | "close">;
 
-/** Which file it is, whatever its path says later. */
+/** Facts of a file, independent of its path later. */
 export interface FileFacts {
   readonly sizeBytes: number;
   /**
-   * Equal for the same file or drive; numbers are given out anew when the machine boots, so its boot id comes first.
-   * A regular file: file system, inode, and when it was made, since inodes are used again. A block device: its number,
-   * and the kernel's count of drives, since a new drive in the same slot gets the same number.
+   * Equal for the same file or drive. The machine's boot id comes first, because numbers are reassigned at boot. A
+   * regular file: file system, inode and creation time, because inodes are reused. A block device: its number and the
+   * kernel's disk sequence number, because a new drive in the same slot gets the same number.
    */
   readonly identity: string;
-  /** As the kernel reports it; empty for regular files. */
+  /** Serial number from the kernel; empty for regular files. */
   readonly serialNumber: string;
 }
 
@@ -24,21 +24,21 @@ export interface OpenedFile extends FileFacts {
   readonly handle: OpenHandle;
 }
 
-/** How device files are opened; tests put slow and failing ones in between. */
+/** Opens device files; tests insert slow and failing ones. */
 export interface FileOpener {
   /** Opens a device file for I/O. Throws DeviceIoError with a text for people. */
   open(path: string): Promise<OpenedFile>;
-  /** The same facts by path, without holding the file. */
+  /** Returns the same facts by path, without holding the file. */
   look(path: string): Promise<FileFacts>;
 }
 
 export interface FileOpenerOptions {
-  /** False: a regular file on a file system without locks is opened all the same. */
+  /** False: opens regular files on file systems without locks, too. */
   readonly requireLocks: boolean;
   readonly lock?: FileLocking;
 }
 
-/** The one place that opens device files, and locks them: nobody else who asks for a lock has the same bytes. */
+/** Returns the only code that opens and locks device files. No other holder of a lock has the same bytes. */
 export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOptions): FileOpener {
   return {
     look: lookAtDeviceFile,
@@ -59,7 +59,7 @@ export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOpti
 
 async function openHandle(path: string): Promise<FileHandle> {
   const before = await statDeviceFile(path);
-  // What is at the path may be another file by now: O_NONBLOCK keeps the open of a FIFO from hanging. O_EXCL makes the
+  // Another file may be at the path by now: O_NONBLOCK prevents the open of a FIFO from hanging. O_EXCL makes the
   // kernel refuse a block device that is mounted or held exclusively.
   const exclusive = before.isBlockDevice() ? constants.O_EXCL : 0;
   try {
@@ -113,7 +113,7 @@ async function factsOf(path: string, facts: BigIntStats): Promise<FileFacts> {
   }
   const number = deviceNumber(facts.rdev);
   try {
-    // The kernel counts in sectors of 512 bytes here, whatever the hardware's are.
+    // The kernel counts sectors of 512 bytes here, whatever the hardware's sector size is.
     const sectors = Number(await readFile(`/sys/dev/block/${number}/size`, "utf8"));
     const identity = `${machineBoot()} block ${number}:${await diskSequence(number)}`;
     return { sizeBytes: sectors * 512, identity, serialNumber: await serialNumberOf(number) };

@@ -1,7 +1,7 @@
 import type { DeviceId, Stamp } from "@diskmesh/domain";
 import type { Waiting } from "./in-flight.js";
 
-/** What an order came to for one device. */
+/** Result of an order for one device. */
 export interface DeviceOutcome {
   readonly deviceId: DeviceId;
   readonly outcome:
@@ -15,7 +15,7 @@ export interface DeviceOutcome {
     | "not_attached";
   readonly message: string;
   readonly stamp: Stamp;
-  /** With `pending`: what is waited for. */
+  /** Set with `pending`: the cause of the wait. */
   readonly waiting?: Waiting;
 }
 

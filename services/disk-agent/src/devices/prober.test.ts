@@ -34,19 +34,19 @@ describe("health probes", () => {
 
   const healthOf = (id: string) => fixture.device(id).problem?.level ?? "ONLINE";
 
-  it("a device that answers -> ONLINE; only what is held is read, its last block too", async () => {
+  it("keep an answering device ONLINE, read only held devices, and include the last block", async () => {
     prober.look();
     await eventually(() => fixture.files.readPositions.length === 2);
     expect(fixture.files.readPositions).to.deep.equal([SIZE - 4096, SIZE - 4096]);
     expect(["a", "b", "c"].map(healthOf)).to.deep.equal(["ONLINE", "ONLINE", "ONLINE"]);
   });
 
-  it("a read that hangs -> WARNING, then ERROR, for that device alone; ONLINE once it has answered", async () => {
+  it("make a device WARNING, then ERROR, while its read hangs, and ONLINE once it ends", async () => {
     fixture.files.hang(fixture.device("a").config.path);
     prober.look();
     await clock.advance(100);
     expect(healthOf("a")).to.equal("WARNING");
-    // Its reads are real, and the test's clock runs ahead of them.
+    // The reads are real, and the test's clock runs ahead of them.
     await eventually(() => healthOf("b") === "ONLINE");
     for (let round = 0; round < 10; round++) {
       await clock.advance(100);
@@ -60,7 +60,7 @@ describe("health probes", () => {
     await eventually(() => healthOf("a") === "ONLINE");
   });
 
-  it("many that hang -> the others are probed all the same", async () => {
+  it("reach other devices while many hang", async () => {
     const ids = ["h1", "h2", "h3", "h4", "h5", "h6", "ok"];
     const many = new DeviceFixture(ids.map((id) => ({ id, file: id })));
     for (const [index, id] of ids.entries()) {
@@ -82,7 +82,7 @@ describe("health probes", () => {
     await many.stop();
   });
 
-  it("a detach while a probe hangs -> pending, then done: the descriptor is not closed under it", async () => {
+  it("delay a detach while they hang, so that the descriptor is not closed under them", async () => {
     fixture.files.hang(fixture.device("a").config.path);
     prober.look();
     await eventually(() => fixture.files.hangingReads === 1);
@@ -92,7 +92,7 @@ describe("health probes", () => {
     await eventually(async () => (await fixture.order("detach", "a", 10)) === "already");
   });
 
-  it("a probe that hangs -> holds up no session: it changes nothing", async () => {
+  it("delay no session while they hang, because they change nothing", async () => {
     fixture.files.hang(fixture.device("a").config.path);
     prober.look();
     await eventually(() => fixture.files.hangingReads === 1);
@@ -100,7 +100,7 @@ describe("health probes", () => {
     fixture.files.unhang();
   });
 
-  it("a read that fails -> ERROR with the reason", async () => {
+  it("make a device ERROR with the reason when a read fails", async () => {
     fixture.files.failNextRead = new Error("EIO: input/output error");
     prober.look();
     await eventually(() => expect(["a", "b"].map(healthOf)).to.include("ERROR"));

@@ -2,7 +2,7 @@ import { type Clock, Slots } from "@diskmesh/service";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
 
-/** Devices that are read at once: a probe must not take the threads that I/O needs. */
+/** Maximum devices probed at once, because probes must leave threads for I/O. */
 const AT_ONCE = 4;
 
 export interface ProberOptions {
@@ -10,15 +10,15 @@ export interface ProberOptions {
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
-  /** A read that takes longer makes the device WARNING, */
+  /** A slower read makes the device WARNING. */
   readonly warningAfterMs: number;
-  /** and one that takes longer than this makes it ERROR. */
+  /** A still slower read makes the device ERROR. */
   readonly errorAfterMs: number;
 }
 
 /**
- * Finds out whether held devices still answer, by a small read of each at some place: always the same block would come
- * from the kernel's cache. There is one probe of a device at a time, however long it takes.
+ * Tests whether held devices answer, with a small read at a random position of each; the same block would come from the
+ * kernel's cache. Each device has one probe at a time, however long it takes.
  */
 export class Prober {
   readonly #options: ProberOptions;
@@ -29,7 +29,7 @@ export class Prober {
     this.#options = options;
   }
 
-  /** Starts a probe of each held device that has none under way, and judges those that have. Waits for none. */
+  /** Starts a probe of each held device without a running one, and judges the running ones. Does not wait. */
   look(): void {
     const { devices, clock, warningAfterMs } = this.#options;
     for (const device of devices.all()) {
@@ -45,7 +45,7 @@ export class Prober {
     const release = await this.#slots.acquire();
     this.#running.set(device, clock.monotonicMs());
     const over = new AbortController();
-    // A hung device keeps its thread, but not the place of the others.
+    // A hung device keeps its thread, but frees its place for others.
     const slow = clock.sleep(warningAfterMs, over.signal).then(
       () => {
         release();

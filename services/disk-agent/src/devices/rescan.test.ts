@@ -16,17 +16,17 @@ describe("rescans", () => {
   let fixture: DeviceFixture;
   let rescan: Rescan;
   let changes = 0;
-  /** Files whose looks do not return, and how often they were looked at. */
+  /** Files whose checks do not return, with the number of checks. */
   const hanging = new Map<string, number>();
   let release = () => {};
   const warnings: object[] = [];
   let sleepers = 0;
-  /** How many answers may be given up. No other comes too late, however busy the machine is. */
+  /** Number of checks that may time out. No other check does, however busy the machine is. */
   let timeouts = 0;
   const sleep: Clock["sleep"] = async (durationMs, signal) => {
     sleepers++;
     try {
-      // Whoever is left alone is it that hangs.
+      // The only remaining check is the one that hangs.
       do await systemClock.sleep(durationMs, signal);
       while (timeouts === 0 || sleepers > 1 || ![...hanging.values()].some((looks) => looks > 0));
       timeouts--;
@@ -79,7 +79,7 @@ describe("rescans", () => {
 
   const ids = () => fixture.devices.all().map((device) => device.id);
 
-  it("a new file -> a device, told once; its size is known, and nobody holds it", async () => {
+  it("a new file becomes a device that is reported once, with its size, and not held", async () => {
     makeDeviceFile(fixture.folder, "disk-a", SIZE);
     expect((await rescan.run()).changedDeviceIds).to.include("h-disk-a");
     expect(ids()).to.deep.equal(["h-disk-a", "listed"]);
@@ -90,7 +90,7 @@ describe("rescans", () => {
     expect(changes).to.equal(before);
   });
 
-  it("a rule that finds nothing -> said with its glob, and warned of once until that changes", async () => {
+  it("a rule without matches is reported with its glob, and logged once until that changes", async () => {
     const glob = join(fixture.folder, "disk-*");
     const nothing = [{ path: glob, reason: "no file matches this glob" }];
     expect((await rescan.run()).skipped).to.deep.equal(nothing);
@@ -104,7 +104,7 @@ describe("rescans", () => {
     expect(warnings).to.deep.equal([...nothing, ...nothing]);
   });
 
-  it("a file that hangs -> pending within the time, looked at once, and in nobody's way; a device once it answers", async () => {
+  it("a hanging file is pending, checked once, delays nothing, and becomes a device once it answers", async () => {
     const stalled = makeDeviceFile(fixture.folder, "disk-stalled", SIZE);
     makeDeviceFile(fixture.folder, "disk-ok", SIZE);
     hanging.set(stalled, 0);
@@ -123,7 +123,7 @@ describe("rescans", () => {
     });
   });
 
-  it("more than the agent may have -> the first ones, and the reason for the others", async () => {
+  it("files above the maximum are refused with the reason", async () => {
     for (const name of ["a", "b", "c", "d", "e"]) makeDeviceFile(fixture.folder, `disk-${name}`, SIZE);
     const { skipped } = await rescan.run();
     expect(ids()).to.deep.equal(["h-disk-a", "h-disk-b", "h-disk-c", "listed"]);
@@ -132,7 +132,7 @@ describe("rescans", () => {
     );
   });
 
-  it("a held file that is replaced, truncated or removed -> ERROR, what is held stays; the same file again -> ONLINE", async () => {
+  it("a held file that is replaced, truncated or removed is ERROR and stays held, and ONLINE when it is back", async () => {
     await fixture.order("attach", "listed", 1);
     const path = fixture.device("listed").config.path;
     const health = () => fixture.device("listed").healthMessage ?? "ONLINE";

@@ -6,10 +6,10 @@ import { expandGlob } from "./glob.js";
 import type { FileFacts, FileOpener } from "./open-file.js";
 
 export interface RescanResult {
-  /** New devices, and those whose file is another one, or has another size, than before. */
+  /** New devices, and devices whose file is another one, or has another size, than before. */
   readonly changedDeviceIds: readonly DeviceId[];
   readonly skipped: readonly Skipped[];
-  /** Had not answered in time. */
+  /** Paths whose checks exceeded the timeout. */
   readonly pendingPaths: readonly string[];
 }
 
@@ -21,14 +21,14 @@ export interface RescanOptions {
   readonly answerTimeoutMs: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The registry is to be told of a device that is new, or of files that cannot be devices. */
+  /** Called when the registry must be told of a new device, or of files that cannot be devices. */
   readonly onChange: () => void;
 }
 
-/** Looks for new device files, and for files that were replaced. What hangs is left behind and delays nothing else. */
+/** Searches for new and replaced device files. A hanging check delays no other. */
 export class Rescan {
   readonly #options: RescanOptions;
-  /** Under way at files that are no device's yet, and at folders: one at a time for each path and glob. */
+  /** Running checks of files without a device, and of folders: one at a time for each path and glob. */
   readonly #looking = new Map<string, Promise<FileFacts>>();
   readonly #expanding = new Map<string, Promise<string[]>>();
   #skippedBefore = "";
@@ -38,7 +38,7 @@ export class Rescan {
     this.#options = options;
   }
 
-  /** Files that were found, and that cannot be registered while they are as they are. */
+  /** Discovered files that cannot be registered in their present state. */
   get refused(): readonly RefusedFile[] {
     return this.#refused;
   }
@@ -49,7 +49,7 @@ export class Rescan {
     const pending = new Set<string>();
     await Promise.all(devices.files().map((file) => this.#bounded(file.path, file.look(), pending)));
     const skipped = await this.#discover(pending);
-    // A file that somebody else had locked, or that was not there, may be free now.
+    // A file that was locked or missing before may be available now.
     for (const device of devices.all()) device.retry();
     const changedDeviceIds = devices
       .all()
@@ -58,7 +58,7 @@ export class Rescan {
     return { changedDeviceIds, skipped, pendingPaths: [...pending].sort() };
   }
 
-  /** Makes devices of the files that the rules find and nobody has yet. */
+  /** Creates devices from files that match the rules and have no device yet. */
   async #discover(pending: Set<string>): Promise<readonly Skipped[]> {
     const { rules, devices, opener, maxDevices, log, onChange } = this.#options;
     const skipped: Skipped[] = [];
@@ -86,7 +86,7 @@ export class Rescan {
     const known = { deviceIds: devices, files: this.#knownFiles(), devicesLeft: maxDevices - devices.all().length };
     const plan = planDevices(inOrder, known, isId);
     for (const { deviceId, ...place } of plan.devices) {
-      log.info({ deviceId, path: place.path, pool: place.pool }, "a device was found");
+      log.info({ deviceId, path: place.path, pool: place.pool }, "device discovered");
       devices.add({ ...place, deviceId: parseDeviceId(deviceId), serialNumber: "" });
     }
     const added = new Set(plan.devices.map(({ path }) => path));
@@ -108,7 +108,7 @@ export class Rescan {
     return files;
   }
 
-  /** The result, or undefined when it takes too long; then the path is noted. */
+  /** Returns the result; undefined after the timeout, and then notes the path. */
   async #bounded<T>(path: string, work: Promise<T>, pending: Set<string>): Promise<T | undefined> {
     const over = new AbortController();
     const timeout = this.#options.clock.sleep(this.#options.answerTimeoutMs, over.signal).then(
@@ -118,7 +118,7 @@ export class Rescan {
       },
       () => undefined,
     );
-    // What comes after the timeout is nobody's: it must not be an unhandled rejection.
+    // A result after the timeout is ignored and must not become an unhandled rejection.
     work.catch(() => {});
     try {
       return await Promise.race([work, timeout]);
@@ -127,7 +127,7 @@ export class Rescan {
     }
   }
 
-  /** Once for each new list, not with every look. */
+  /** Logs each new list once, not in every rescan. */
   #report(skipped: readonly Skipped[]): void {
     const text = JSON.stringify(skipped);
     if (text === this.#skippedBefore) return;
@@ -136,7 +136,7 @@ export class Rescan {
   }
 }
 
-/** What is under way for a key, or else begins. A file system that hangs must not be given one more thread each time. */
+/** Joins the running work of a key, or starts it. A hung file system must not block one more thread each time. */
 function joined<T>(underWay: Map<string, Promise<T>>, key: string, begin: () => Promise<T>): Promise<T> {
   const work = underWay.get(key) ?? begin().finally(() => underWay.delete(key));
   underWay.set(key, work);

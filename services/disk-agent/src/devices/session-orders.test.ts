@@ -33,7 +33,7 @@ describe("sessions", () => {
     await fixture.stop();
   });
 
-  it("no session -> no I/O; granted -> I/O; superseded -> outdated; fenced -> nobody", async () => {
+  it("allow I/O only in the granted session, and none after a fence", async () => {
     expect(await nameOf(write(1, OLD))).to.equal("UnavailableError");
     expect(await fixture.openSession("a", 1)).to.equal("done");
     expect(await fixture.openSession("a", 1)).to.equal("already");
@@ -47,11 +47,11 @@ describe("sessions", () => {
     expect(bytes()).to.deep.equal(NEW);
   });
 
-  it("a higher session is pending while a lower one's write is in flight, and no byte of it lands after the grant", async () => {
+  it("are pending while a lower one's write is in flight, and no byte of it lands after the grant", async () => {
     await fixture.openSession("a", 1);
     fixture.files.writes.shut();
     const inFlight = write(1, OLD);
-    // More than may be in flight on the device: these wait in the agent's own queue.
+    // Exceeds the device's I/O limit, so these wait in the agent's own queue.
     const queued = Array.from({ length: 6 }, () => nameOf(write(1, OLD)));
     await eventually(() => fixture.files.writes.arrivals === 4);
     expect(await fixture.openSession("a", 2)).to.equal("pending");
@@ -66,7 +66,7 @@ describe("sessions", () => {
     expect(bytes()).to.deep.equal(NEW);
   });
 
-  it("of two sessions that wait, the higher one wins and the lower one hears so", async () => {
+  it("waiting together: the higher one wins and the lower one is refused", async () => {
     await fixture.openSession("a", 1);
     fixture.files.writes.shut();
     const inFlight = write(1, OLD);
@@ -77,13 +77,13 @@ describe("sessions", () => {
     await inFlight;
   });
 
-  it("the session number is on disk before it is granted", async () => {
+  it("are on disk before they are granted", async () => {
     await fixture.openSession("a", 7);
     const cache = JSON.parse(latestText(readFileSync(join(fixture.folder, "cache.json"), "utf8")));
     expect(cache.devices.a.session.number).to.equal(7);
   });
 
-  it("a fence needs no attached device, a holder's session does", async () => {
+  it("need an attached device, except fences", async () => {
     await fixture.order("detach", "a", 2);
     expect(await fixture.openSession("a", 1)).to.equal("not_attached");
     expect(await fixture.openSession("a", 2, "")).to.equal("done");
@@ -92,7 +92,7 @@ describe("sessions", () => {
     expect(await fixture.openSession("a", 3)).to.equal("done");
   });
 
-  it("a closed session obeys nobody", async () => {
+  it("that are closed allow no I/O", async () => {
     await fixture.openSession("a", 1);
     const close = async () => (await fixture.sessions.close(["a" as DeviceId], 1, stamp))[0]?.outcome;
     expect(await close()).to.equal("done");
@@ -100,7 +100,7 @@ describe("sessions", () => {
     expect(await nameOf(write(1, OLD))).to.equal("OutdatedError");
   });
 
-  it("I/O outside the device is refused, and touches nothing", async () => {
+  it("refuse I/O outside the device, which touches nothing", async () => {
     await fixture.openSession("a", 1);
     for (const [offset, length] of [
       [SIZE, 1],
@@ -117,7 +117,7 @@ describe("sessions", () => {
     expect(fixture.files.writes.arrivals).to.equal(0);
   });
 
-  it("short reads and writes of the operating system are carried on with", async () => {
+  it("complete short reads and writes of the operating system", async () => {
     await fixture.openSession("a", 1);
     fixture.files.maxBytesPerCall = 1000;
     const data = Buffer.from(Array.from({ length: 4096 }, (_, index) => index % 251));
@@ -126,7 +126,7 @@ describe("sessions", () => {
     expect((await fixture.device("a").read(1, 1, 4095)).equals(data.subarray(1))).to.equal(true);
   });
 
-  it("FUA and flush put what was written onto the device, other writes do not", async () => {
+  it("sync what was written on FUA and flush, and not on other writes", async () => {
     await fixture.openSession("a", 1);
     await write(1, OLD);
     expect(fixture.files.syncCount).to.equal(0);
@@ -136,7 +136,7 @@ describe("sessions", () => {
     expect(fixture.files.syncCount).to.equal(2);
   });
 
-  it("a failed sync is not forgotten by the next one of its session", async () => {
+  it("remember a failed sync at the next one", async () => {
     await fixture.openSession("a", 1);
     await write(1, OLD);
     fixture.files.failNextSync = new Error("EIO: the drive is gone");
@@ -147,7 +147,7 @@ describe("sessions", () => {
     expect(await nameOf(fixture.device("a").flush(2))).to.equal("succeeded");
   });
 
-  it("a failed sync is told to all that sync meanwhile, also on another device of the file that wrote", async () => {
+  it("fail all concurrent syncs with a failed one, also of other devices of the file that wrote", async () => {
     const files = ["b", "c", "d"].map((id, index) => ({ id, file: "b", offsetBytes: index * SIZE, sizeBytes: SIZE }));
     const shared = new DeviceFixture(files);
     makeDeviceFile(shared.folder, "b", 3 * SIZE);
@@ -168,14 +168,14 @@ describe("sessions", () => {
     await shared.openSession("b", 2);
     await shared.device("b").write(2, 0, OLD, { fua: false });
     const first = flush("d");
-    // By then that sync has begun, and the next one is for those who come now.
+    // The sync has begun by then, so later calls share the next one.
     await new Promise(setImmediate);
     expect(await nameOf(shared.device("b").flush(2)), "after the sync that failed").to.equal("DeviceIoError");
     expect(await first).to.equal("DeviceIoError");
     await shared.stop();
   });
 
-  it("a new stream waits for the writes of the one before, and its queued writes never begin", async () => {
+  it("a new stream waits for the former one's writes, and its queued writes never begin", async () => {
     await fixture.openSession("a", 1);
     const device = fixture.device("a");
     const [first, second] = [new AbortController(), new AbortController()];
@@ -209,7 +209,7 @@ describe("erase", () => {
     await fixture.stop();
   });
 
-  it("overwrites every byte, and says so again when asked again", async () => {
+  it("overwrites every byte, and reports that again when asked again", async () => {
     const { outcome, erasedBytes } = await erase(2);
     expect([outcome.outcome, erasedBytes]).to.deep.equal(["done", SIZE]);
     expect(readFileSync(join(fixture.folder, "a")).equals(Buffer.alloc(SIZE))).to.equal(true);
@@ -218,17 +218,17 @@ describe("erase", () => {
     expect(fixture.files.writes.arrivals, "the device was erased twice").to.equal(arrivals);
   });
 
-  it("a slow one is pending with its progress, and is joined", async () => {
+  it("is pending with its progress while slow, and is joined", async () => {
     fixture.files.writes.shut();
     const first = await erase(2);
     expect([first.outcome.outcome, first.erasedBytes]).to.deep.equal(["pending", 0]);
     fixture.files.writes.open();
     await eventually(async () => (await erase(2)).outcome.outcome === "done");
-    // One write of the whole device before the erase.
+    // The one write before the erase covers the whole device.
     expect(fixture.files.writes.arrivals).to.equal(1 + SIZE / 4096);
   });
 
-  it("fences the earlier writer off, and is itself superseded by a newer session", async () => {
+  it("fences off the earlier writer, and is superseded by a newer session", async () => {
     fixture.files.writes.shut();
     await erase(2);
     const late = fixture.device("a").write(1, 0, Buffer.alloc(1), { fua: false });
@@ -243,7 +243,7 @@ describe("erase", () => {
     expect(readFileSync(join(fixture.folder, "a")).equals(Buffer.alloc(SIZE, 3))).to.equal(true);
   });
 
-  it("is done anew after a detach: another drive may be there", async () => {
+  it("runs again after a detach, because another drive may be there", async () => {
     expect((await erase(2)).outcome.outcome).to.equal("done");
     await fixture.order("detach", "a", 2);
     const other = join(fixture.folder, "a");
@@ -254,7 +254,7 @@ describe("erase", () => {
     expect(readFileSync(other).equals(Buffer.alloc(SIZE))).to.equal(true);
   });
 
-  it("a detach and an attach in the midst of it -> all of it again", async () => {
+  it("starts again after a detach and an attach during it", async () => {
     fixture.files.writes.shut();
     await erase(2);
     const detached = fixture.order("detach", "a", 2);
@@ -267,7 +267,7 @@ describe("erase", () => {
     expect(readFileSync(join(fixture.folder, "a")).equals(Buffer.alloc(SIZE))).to.equal(true);
   });
 
-  it("an erase of a detached device is refused, and works once it is attached", async () => {
+  it("is refused for a detached device, and works once it is attached", async () => {
     await fixture.order("detach", "a", 2);
     expect((await erase(2)).outcome.outcome).to.equal("not_attached");
     await fixture.order("attach", "a", 3);

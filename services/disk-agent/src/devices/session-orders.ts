@@ -16,13 +16,13 @@ import type { DeviceOutcome } from "./outcome.js";
 type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;
 
 interface OpenOptions {
-  /** How long a grant is waited for; as long as an order may take to be answered unless given. */
+  /** Maximum wait for a grant; the answer timeout of an order by default. */
   readonly waitMs?: number;
-  /** Remembers what the session is for, with the session, unless a device refuses it. */
+  /** Remembers the session's purpose together with the session, unless a device refuses it. */
   readonly andRemember?: () => void;
 }
 
-/** Opens and ends sessions. `remember` decides and blocks lower sessions at once; `run` waits until it is granted. */
+/** Opens and ends sessions. `remember` decides and blocks lower sessions at once; `run` waits for the grants. */
 export class SessionOrders {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
@@ -32,7 +32,10 @@ export class SessionOrders {
     this.#devices = devices;
   }
 
-  /** Gives each device to the session: first remembered durably for all, then granted one by one as each falls quiet. */
+  /**
+   * Opens the session on each device: stores it for all, then grants it on each one whose I/O of lower sessions has
+   * ended.
+   */
   async open(
     deviceIds: readonly DeviceId[],
     wish: SessionWish,
@@ -41,7 +44,7 @@ export class SessionOrders {
   ): Promise<DeviceOutcome[]> {
     const verdicts = this.#decide(deviceIds, (memory, deviceId) => decideOpenSession(memory, deviceId, wish));
     if (deviceIds.every((deviceId) => (verdicts.get(deviceId)?.verdict ?? "outdated") !== "outdated")) andRemember();
-    // I/O of a lower session may wait for the device.
+    // I/O of a lower session may be waiting for the device.
     this.#devices.changes.touch();
     await this.#ledger.durable();
     return Promise.all(
@@ -72,7 +75,7 @@ export class SessionOrders {
     );
     if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
     if (!quiet) return whileBusy(device, wish.number);
-    // A fence needs no open file: it is remembered, and whoever opens the file later finds it.
+    // A fence needs no open file: it is stored, and applies when the file is opened later.
     const isFence = wish.purpose === "disk" && wish.holderHostId === "";
     const changed = device.whyChanged;
     if (changed !== undefined && !isFence) return { outcome: "device_changed", message: changed };
@@ -81,7 +84,7 @@ export class SessionOrders {
     return { outcome: "not_attached", message: `device ${deviceId} is not attached` };
   }
 
-  /** Ends the session on each device, and waits until nothing submitted under it is in flight. */
+  /** Ends the session on each device, and waits until its I/O has ended. */
   async close(deviceIds: readonly DeviceId[], number: number, stamp: Stamp): Promise<DeviceOutcome[]> {
     const changed = this.#decide(deviceIds, (before, deviceId) => {
       const { memory, changed: verdict } = decideCloseSession(before, deviceId, number);
@@ -102,7 +105,7 @@ export class SessionOrders {
     );
   }
 
-  /** Decides for each device that there is, and remembers it. */
+  /** Decides for each existing device, and remembers the decisions. */
   #decide<Verdict>(
     deviceIds: readonly DeviceId[],
     decide: (memory: AgentMemory, deviceId: DeviceId) => { memory: AgentMemory; verdict: Verdict },

@@ -5,8 +5,9 @@ import { expect } from "chai";
 import { fileOpener } from "../testing/slow-files.js";
 import { diskSequence, serialNumberOf } from "./sysfs.js";
 
-describe("what the kernel knows of a drive", () => {
-  // As Linux lays it out: dev/block holds links into the folders of the drives, partitions are folders within them.
+describe("the kernel's facts about a drive", () => {
+  // Follows Linux's layout: dev/block holds links into the folders of the drives, and partitions are folders within
+  // them.
   const sysfs = temporaryFolder();
   const file = (path: string, text: string | Buffer) => {
     mkdirSync(dirname(join(sysfs, path)), { recursive: true });
@@ -74,7 +75,7 @@ describe("what the kernel knows of a drive", () => {
       expect(await diskSequence(number, sysfs)).to.equal(sequence);
     });
 
-  it("a real drive of this machine -> the serial number that its kernel shows", async function () {
+  it("include the serial number of a real drive of this machine", async function () {
     const names = existsSync("/sys/block") ? readdirSync("/sys/block") : [];
     const name = names.find((one) => existsSync(`/sys/block/${one}/serial`) && existsSync(`/dev/${one}`));
     if (name === undefined) return skipBecause(this, "no drive of this machine shows a serial number");

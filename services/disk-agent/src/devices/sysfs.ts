@@ -4,18 +4,18 @@ import { join } from "node:path";
 const SYSFS = "/sys";
 const MAX_LENGTH = 255;
 
-/** Where kinds of drives show their serial number, below the block device's folder. */
+/** Files with the serial number for different kinds of drives, relative to the block device's folder. */
 const SERIAL_FILES = ["serial", "device/serial", "device/vpd_pg80", "wwid", "device/wwid", "dm/uuid", "md/uuid"];
 
 /**
- * The serial number of a block device, or of the drive that a partition is on, by "major:minor"; empty when the kernel
- * knows none, or when several drives of the machine report it, as clones do and drives behind some controllers. A partition's
- * carries its number: two of them are not the same device.
+ * Returns the serial number of a block device, or of a partition's drive, by "major:minor". Empty when the kernel knows
+ * none, or when several drives of the machine report it, as clones do and drives behind some controllers. A partition's
+ * serial number includes its partition number, because two partitions are different devices.
  */
 export async function serialNumberOf(number: string, sysfs = SYSFS): Promise<string> {
   const folder = join(sysfs, "dev/block", number);
   const partition = await readText(join(folder, "partition"));
-  // The folder is a link into the drive's own, so its parent is the drive.
+  // The folder is a link into the drive's own folder, so its parent is the drive.
   const serialNumber = await readSerialNumber(partition === "" ? folder : `${folder}/..`);
   if (serialNumber === "" || (await serialNumbersOfMany(sysfs)).has(serialNumber)) return "";
   return partition === "" ? serialNumber : `${serialNumber}-part${partition}`;
@@ -31,7 +31,7 @@ async function readSerialNumber(drive: string): Promise<string> {
 
 const readings = new Map<string, Promise<ReadonlySet<string>>>();
 
-/** All files are looked at together: looks that come while the drives are read share the reading. */
+/** Reads the serial numbers of all drives; concurrent calls share one reading. */
 function serialNumbersOfMany(sysfs: string): Promise<ReadonlySet<string>> {
   const reading = readings.get(sysfs) ?? readAllDrives(sysfs).finally(() => readings.delete(sysfs));
   readings.set(sysfs, reading);
@@ -43,7 +43,7 @@ async function readAllDrives(sysfs: string): Promise<ReadonlySet<string>> {
   const ofMany = new Set<string>();
   for (const number of await readdir(join(sysfs, "dev/block"))) {
     const drive = join(sysfs, "dev/block", number);
-    // Partitions and virtual drives have no such link. Namespaces of one NVMe drive have the same one.
+    // Partitions and virtual drives have no such link. Namespaces of one NVMe drive share one.
     const hardware = await realpath(`${drive}/device`).catch(() => undefined);
     const serialNumber = hardware === undefined ? "" : await readSerialNumber(drive);
     if (hardware === undefined || serialNumber === "") continue;
@@ -54,13 +54,13 @@ async function readAllDrives(sysfs: string): Promise<ReadonlySet<string>> {
   return ofMany;
 }
 
-/** The kernel's count of drives when this one appeared; empty where the kernel does not count. */
+/** Returns the kernel's disk sequence number from when the drive appeared; empty where the kernel does not count. */
 export async function diskSequence(number: string, sysfs = SYSFS): Promise<string> {
   const folder = join(sysfs, "dev/block", number);
   return (await readText(join(folder, "diskseq"))) || readText(`${folder}/../diskseq`);
 }
 
-/** What the file says, from the given byte on, without anything unprintable; empty when there is no such file. */
+/** Returns the printable text of a file from the given byte on; empty when the file does not exist. */
 async function readText(path: string, skippedBytes = 0): Promise<string> {
   try {
     const bytes = await readFile(path);

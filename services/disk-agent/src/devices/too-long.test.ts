@@ -7,11 +7,11 @@ import { configSchema } from "../config.js";
 import { type DeviceConfig, sizeIn, tooShort } from "./device-place.js";
 
 const TOO_LONG = 2 ** 53;
-/** A file system that takes sparse files of any length. */
+/** A file system that supports sparse files of any length. */
 const TMPFS = "/dev/shm";
 
 describe("a device file of 2^53 bytes", () => {
-  it("is in error as one device of all its bytes, and well as devices of given sizes", () => {
+  it("is in error as one device of all its bytes, and usable as devices of given sizes", () => {
     const whole = { deviceId: "d1", path: "/dev/d1", offsetBytes: 0, blockSizeBytes: 4_096 } as DeviceConfig;
     expect(sizeIn(TOO_LONG, whole)).to.equal(0);
     expect(tooShort(TOO_LONG, whole)).to.match(/too long for device d1: it holds 9007199254740992 bytes/);
@@ -23,7 +23,7 @@ describe("a device file of 2^53 bytes", () => {
     const folder = mkdtempSync(join(TMPFS, "dm-long-"));
     try {
       const [path, file] = [join(folder, "long"), join(folder, "agent.yaml")];
-      // Node gives a file no such length.
+      // Node cannot set such a length.
       execFileSync("truncate", ["--size", `${TOO_LONG}`, path]);
       const devices = [{ deviceId: "whole", path }];
       writeFileSync(file, JSON.stringify({ devices }));

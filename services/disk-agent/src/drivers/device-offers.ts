@@ -4,7 +4,7 @@ import type { Clock } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 
-/** What drivers may know of the host's devices, and do to them: nothing that changes a byte. */
+/** The drivers' access to the host's devices. Nothing in it changes a byte. */
 export function deviceOffers(devices: DeviceTable, clock: Clock, random: () => number): DriverOffers {
   const found = (deviceId: string): Device => devices.get(parseDeviceId(deviceId));
   return {

@@ -44,7 +44,7 @@ export class VendorCalls {
     this.#options = options;
   }
 
-  /** Until then there are no drivers. */
+  /** Starts the drivers. There are none before. */
   start(): void {
     const { hostId: nodeId, ...rest } = this.#options;
     this.#host ??= new DriverHost({ ...rest, nodeId });
@@ -104,7 +104,7 @@ export class VendorCalls {
     return this.#kept.begin(host, callId, driver, { kind: "node", method, httpMethod, args, nodeId, timeoutMs });
   }
 
-  /** Who runs its drivers, and how long the method may take. */
+  /** Returns the host that runs the method's driver, and the method's time limit. */
   #found({ revision, driver, method }: CallMethodRequest): { readonly host: DriverHost; readonly timeoutMs: number } {
     const host = this.#host;
     if (host === undefined || (revision !== "" && revision !== host.revision))
@@ -115,7 +115,7 @@ export class VendorCalls {
     return { host, timeoutMs: isAsync ? asyncTimeoutMs : syncTimeoutMs };
   }
 
-  /** What became of it once it has ended, or, when whoever asks must be told something, that it has not. */
+  /** Resolves with the outcome of a call once it has ended, or with "not ended" when the caller's time is up. */
   async #told({ ended }: KeptCall, call: CallContext): Promise<ToldOutcome> {
     const { clock } = this.#options;
     const leftMs = call.deadlineAtMs - clock.nowMs() - ANSWER_MARGIN_MS;

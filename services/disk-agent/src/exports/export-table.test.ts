@@ -15,7 +15,7 @@ const SIZE_BYTES = 8_192;
 const diskId = "disk-1" as DiskId;
 
 describe("the table of exports", () => {
-  it("an export that is remembered and not served -> told as about to be, until it is ended", async () => {
+  it("lists an export that is remembered and not served as about to be, until it is ended", async () => {
     const fixture = new DeviceFixture([{ id: "a", file: "a" }]);
     const exports = exportsIn(fixture);
     const spec = specOf(7, "host-1");
@@ -32,7 +32,7 @@ describe("the table of exports", () => {
     await fixture.stop();
   });
 
-  it("asked for between two sessions -> found once the later one serves; after the last one, not at all", async () => {
+  it("finds a disk between two sessions once the later one serves, and not after the last one", async () => {
     const draining = new Gate();
     const fixture = new DeviceFixture([]);
     const exports = exportsIn(fixture, async () => ({
@@ -54,7 +54,7 @@ describe("the table of exports", () => {
     await fixture.stop();
   });
 
-  it("the same order, or a look, after somebody removed the socket -> it is there again; who is connected stays so", async () => {
+  it("restores a removed socket on the same order, or a check, and keeps connections", async () => {
     const fixture = new DeviceFixture([{ id: "a", file: "a" }]);
     const exports = exportsIn(fixture);
     await fixture.order("attach", "a", 1);
@@ -78,7 +78,7 @@ describe("the table of exports", () => {
     await fixture.stop();
   });
 
-  it("a socket that was removed and cannot be made anew -> those of other disks are made anew all the same", async () => {
+  it("restores the sockets of other disks when one cannot be restored", async () => {
     const fixture = new DeviceFixture([]);
     const restored: string[] = [];
     const exports = exportsIn(fixture, async ({ served: { name } }) => ({

@@ -19,7 +19,7 @@ interface Running {
   readonly server: ServedNbd;
 }
 
-/** The disks served on this host. */
+/** Manages the disks served on this host. */
 export class ExportTable {
   readonly #folder: string;
   readonly #ledger: Ledger;
@@ -30,13 +30,13 @@ export class ExportTable {
   readonly #log: Logger;
   readonly #listenNbd: ListenNbd;
   readonly #running = new Map<DiskId, Running>();
-  /** The sessions of exports that are remembered and not served yet. */
+  /** Sessions of exports that are remembered and not served yet. */
   readonly #beginning = new Map<DiskId, number>();
   readonly #turns = new Map<DiskId, Promise<void>>();
   #closed = false;
 
   constructor(options: {
-    /** Holds the sockets; exists and belongs to the agent alone. */
+    /** Existing folder for the sockets, accessible to the agent only. */
     folder: string;
     ledger: Ledger;
     devices: DeviceTable;
@@ -45,7 +45,7 @@ export class ExportTable {
     limits: NbdServerLimits & {
       readonly drainTimeoutMs: number;
       readonly maxEndedExports: number;
-      /** How long I/O waits for a device that cannot be used now. */
+      /** Maximum wait of I/O for a device that cannot be used now. */
       readonly ioTimeoutMs: number;
     };
     log: Logger;
@@ -62,7 +62,7 @@ export class ExportTable {
     this.#listenNbd = options.listenNbd ?? NbdServer.listen;
   }
 
-  /** Serves again what was served when the agent stopped; sessions that were superseded since refuse the I/O. */
+  /** Restores the exports from before the agent stopped; sessions superseded since refuse the I/O. */
   async start(): Promise<void> {
     for (const diskId of this.#ledger.memory.exports.keys())
       try {
@@ -73,15 +73,15 @@ export class ExportTable {
   }
 
   /**
-   * Remembers, not yet durably, that a disk is to be served. Throws OutdatedError where it may not be. Until it is served
-   * it counts as about to be, so that a registry that wants it no more has it ended.
+   * Remembers, not yet durably, that a disk is to be served. Throws OutdatedError when that is not allowed. The disk is
+   * listed as about to be served, so that a registry that no longer wants it ends it.
    */
   intend(spec: ExportSpec): void {
     this.#ledger.remember(decideExport(this.#ledger.memory, spec).memory);
     this.#beginning.set(spec.diskId, spec.sessionNumber);
   }
 
-  /** Serves a disk and returns its socket's path. The same order again changes nothing. */
+  /** Serves a disk and returns its socket's path. Idempotent. */
   async serve(spec: ExportSpec): Promise<string> {
     this.#check(spec);
     this.intend(spec);
@@ -91,7 +91,7 @@ export class ExportTable {
     } finally {
       if (this.#beginning.get(spec.diskId) === spec.sessionNumber) this.#beginning.delete(spec.diskId);
     }
-    // Read again: another order may have come in between.
+    // Read again, because another order may have come during the await.
     const running = this.#running.get(spec.diskId);
     if (running?.sessionNumber !== spec.sessionNumber)
       throw new UnavailableError(
@@ -101,8 +101,8 @@ export class ExportTable {
   }
 
   /**
-   * Ends exports of the disk up to a session, and forbids them: for good once the ledger is durable, without which nobody
-   * may hear of it. An agent that dies before then may serve it again, as if it had not been told.
+   * Ends exports of the disk up to a session, and forbids them. The end is final, and may be reported, only once the
+   * ledger is durable. An agent that dies before then may serve the disk again, as if it had not received the order.
    */
   async end(diskId: DiskId, sessionNumber: number): Promise<void> {
     const { maxEndedExports } = this.#limits;
@@ -111,18 +111,18 @@ export class ExportTable {
     await this.#apply(diskId);
   }
 
-  /** Listens anew where somebody removed a socket: jobs find their disk by it, and no order may come for long. */
+  /** Recreates removed sockets, because jobs find their disks by them and the next order may come late. */
   async lookAtSockets(): Promise<void> {
     for (const [diskId, { server }] of this.#running)
       try {
         if (!(await server.hasSocket())) await this.#apply(diskId);
       } catch (error) {
-        // The others are looked at all the same.
+        // A failure must not prevent the check of the other sockets.
         this.#log.error({ diskId, error: messageOf(error) }, "the socket of an export cannot be made anew");
       }
   }
 
-  /** Disks served now, or about to be, in order of disk id. */
+  /** Returns the disks served now, or about to be, by disk id. */
   list(): { diskId: DiskId; sessionNumber: number }[] {
     const sessions = new Map(this.#beginning);
     for (const [diskId, { sessionNumber }] of this.#running) sessions.set(diskId, sessionNumber);
@@ -131,18 +131,18 @@ export class ExportTable {
       .sort((a, b) => (a.diskId < b.diskId ? -1 : 1));
   }
 
-  /** The socket of a disk that is served now. */
+  /** Returns the socket of a disk that is served now. */
   find(diskId: DiskId): string | undefined {
     return this.#running.has(diskId) ? this.#socketPath(diskId) : undefined;
   }
 
-  /** The same, once whatever is under way for it has ended: from one session to the next it is served by nobody. */
+  /** Returns the socket once pending changes of the disk have ended, because no server runs between two sessions. */
   async findSettled(diskId: DiskId): Promise<string | undefined> {
     await this.#turns.get(diskId)?.catch(() => undefined);
     return this.find(diskId);
   }
 
-  /** Ends serving, not the exports: the next start serves them again. */
+  /** Stops the servers. The exports stay remembered, and the next start serves them again. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#running.keys()].map((diskId) => this.#apply(diskId)));
@@ -164,7 +164,7 @@ export class ExportTable {
     }
   }
 
-  /** One after another for each disk: makes what is served agree with what is remembered. */
+  /** Makes the running server of a disk match the memory. Runs one at a time for each disk. */
   #apply(diskId: DiskId): Promise<void> {
     const before = this.#turns.get(diskId) ?? Promise.resolve();
     const turn = before
@@ -186,7 +186,7 @@ export class ExportTable {
       running.disk.close();
       this.#log.info({ diskId, sessionNumber: running.sessionNumber }, "export ended");
     } else if (running && (await running.server.restore()))
-      this.#log.warn({ diskId }, "somebody removed the socket of an export: it is there again");
+      this.#log.warn({ diskId }, "removed export socket restored");
     if (spec && !this.#running.has(diskId)) this.#running.set(diskId, await this.#listen(spec));
   }
 

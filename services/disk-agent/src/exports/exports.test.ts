@@ -14,7 +14,7 @@ import { SIZE_BYTES, TwoAgents } from "../testing/two-agents.js";
 describe("disks exported between two agents", () => {
   const agents = TwoAgents.forAllTests();
 
-  it("one disk of devices on two hosts is written on one and read on the other; the earlier host is fenced off", async () => {
+  it("are written on one host and read on the other, and the earlier host is fenced off", async () => {
     const data = randomBytes(2 * SIZE_BYTES);
     const first = await agents.publish("disk-1", agents.one);
     expect(first.socketPath).to.equal(join(agents.one.baseFolder, "exports", "disk-1.sock"));
@@ -48,7 +48,7 @@ describe("disks exported between two agents", () => {
     expect(existsSync(second.socketPath)).to.equal(false);
   });
 
-  it("after a higher session is granted, no byte of writes under way in a lower one lands, on either host", async () => {
+  it("take no byte of a lower session's running writes after a higher session is granted, on either host", async () => {
     for (let round = 0; round < 3; round += 1) {
       const old = await agents.publish("disk-2", agents.one);
       const writers = await Promise.all([1, 2].map(() => NbdClient.connect({ socketPath: old.socketPath })));
@@ -73,7 +73,7 @@ describe("disks exported between two agents", () => {
     }
   });
 
-  it("requests wait for a remote agent that is killed and started again, and nothing acknowledged is lost", async () => {
+  it("keep requests waiting for a killed agent, and lose nothing acknowledged", async () => {
     const { socketPath } = await agents.publish("disk-3", agents.one, "b");
     const client = await NbdClient.connect({ socketPath });
     const before = Buffer.alloc(SIZE_BYTES, 7);
@@ -94,7 +94,7 @@ describe("disks exported between two agents", () => {
     await client.disconnect();
   });
 
-  it("an agent that restarts serves its exports again, and reports them", async function () {
+  it("are served and reported again by a restarted agent", async function () {
     leaveToVerify(this);
     const { socketPath, number } = await agents.publish("disk-4", agents.one, "b");
     const client = await NbdClient.connect({ socketPath });
@@ -117,7 +117,7 @@ describe("disks exported between two agents", () => {
     await agents.ordersOne.unexport("disk-4", number);
   });
 
-  it("told to stop, it answers what is under way, removes its sockets, and exits with 0", async () => {
+  it("are answered and their sockets removed when the agent stops with exit code 0", async () => {
     const { socketPath } = await agents.publish("disk-8", agents.one, "b");
     const client = await NbdClient.connect({ socketPath });
     const registrations = agents.registry.registrations.length;
@@ -139,7 +139,7 @@ describe("disks exported between two agents", () => {
     agents.ordersOne = await agents.ordersOf(agents.one, registrations);
   });
 
-  it("an export of devices that are not granted, unknown or too small is refused", async () => {
+  it("are refused for devices that are not granted, unknown or too small", async () => {
     const extent = agents.extentOn(agents.one, "a");
     agents.session += 2;
     const nameOf = (promise: Promise<unknown>) =>
@@ -161,7 +161,7 @@ describe("disks exported between two agents", () => {
     await agents.ordersOne.unexport("disk-5", agents.session);
   });
 
-  it("opens the session along with an export's begin and end, and serves nothing that a device refuses", async () => {
+  it("open the session together with an export's begin and end, and serve nothing that a device refuses", async () => {
     const extents = [agents.extentOn(agents.one, "a"), agents.extentOn(agents.one, "b")];
     agents.session += 1;
     const outcomesOf = ({ outcomes }: { outcomes: { deviceId: string; outcome: string }[] }) =>
@@ -184,7 +184,7 @@ describe("disks exported between two agents", () => {
       "ORDER_OUTCOME_OUTDATED",
     ]);
 
-    // One of the devices obeys a higher session already: the other one's grant serves nothing.
+    // One device already obeys a higher session, so the other's grant must not serve the disk.
     agents.session += 4;
     await agents.ordersOne.openSession(["host-1-b"], agents.session, "disk-9", "host-1");
     const refused = await agents.ordersOne.exportAtOnce("disk-8", agents.session - 1, extents);
@@ -202,7 +202,7 @@ describe("disks exported between two agents", () => {
     await agents.ordersOne.unexport("disk-8", agents.session);
   });
 
-  it("erases a device and fences its writer off", async function () {
+  it("are fenced off by an erase of a device", async function () {
     leaveToVerify(this);
     const { socketPath } = await agents.publish("disk-6", agents.one);
     const client = await NbdClient.connect({ socketPath });
@@ -230,7 +230,7 @@ describe("disks exported between two agents", () => {
       return agents.session;
     };
 
-    it("is for the session's holder and disk alone", async () => {
+    it("is for the session's holder and disk only", async () => {
       const number = await openFor("host-2");
       const rows: [string, string, number, string, string][] = [
         ["operator", "host-1-b", number, "disk-7", "PermissionDeniedError"],
@@ -284,7 +284,7 @@ describe("disks exported between two agents", () => {
       io.close();
     });
 
-    it("a second stream of the same session ends the first", async () => {
+    it("ends a stream when a second one of its session begins", async () => {
       const number = await openFor("host-2");
       const [first, second] = [stream("disk-agent-host-2"), stream("disk-agent-host-2")];
       first.open(number);
@@ -298,7 +298,7 @@ describe("disks exported between two agents", () => {
       second.close();
     });
 
-    it("I/O on a detached device fails as retriable, and works after it is attached again", async function () {
+    it("fails on a detached device as retriable, and works after it is attached again", async function () {
       leaveToVerify(this);
       const number = await openFor("host-2");
       const io = stream("disk-agent-host-2");

@@ -6,7 +6,7 @@ interface Placed {
   readonly part: DiskPart;
 }
 
-/** Parts one after another as one disk. Callers stay within `sizeBytes`. */
+/** Concatenates parts to one disk. Callers stay within `sizeBytes`. */
 export class LinearDisk implements DiskPart {
   readonly sizeBytes: number;
   readonly #placed: readonly Placed[];
@@ -57,7 +57,7 @@ export class LinearDisk implements DiskPart {
   }
 }
 
-/** Waits for all of them even when one fails: after an answer nothing of its request may still be on its way. */
+/** Waits for all promises even when one fails, because nothing of a request may be in flight after its answer. */
 async function settled(promises: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(promises);
   const failed = results.find((result) => result.status === "rejected");

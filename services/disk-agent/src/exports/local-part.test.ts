@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { LocalPart } from "./local-part.js";
 
-describe("I/O on a device of the host itself", () => {
+describe("I/O on a device of this host", () => {
   let fixture: DeviceFixture;
   const part = (timeoutMs: number) =>
     new LocalPart(fixture.device("a"), 1, { devices: fixture.devices, clock: systemClock, timeoutMs });
@@ -20,14 +20,14 @@ describe("I/O on a device of the host itself", () => {
 
   afterEach(() => fixture.stop());
 
-  it("waits for a device that cannot be used, and goes on once it can", async () => {
+  it("waits for a device that cannot be used, and continues once it can", async () => {
     const written = part(60_000).write(0, Buffer.from("late"), true);
     expect(await fixture.order("attach", "a", 3)).to.equal("done");
     await written;
     expect((await part(0).read(0, 4)).toString()).to.equal("late");
   });
 
-  it("fails once its time is over", async () => {
+  it("fails after its timeout", async () => {
     const { changes } = fixture.devices;
     const devices = {
       changes,

@@ -4,14 +4,16 @@ import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { DiskPart } from "./disk-part.js";
 
-/** How long I/O waits for a device that cannot be used now. */
+/** Limits of the wait for a device that cannot be used now. */
 export interface LocalWaiting {
   readonly devices: Pick<DeviceTable, "until" | "changes">;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly timeoutMs: number;
 }
 
-/** A device of this host, used directly. I/O waits while the device cannot be used, as that of another host's does. */
+/**
+ * A device of this host, used directly. I/O waits while the device cannot be used, like I/O to another host's device.
+ */
 export class LocalPart implements DiskPart {
   readonly #device: Device;
   readonly #sessionNumber: number;
@@ -41,7 +43,7 @@ export class LocalPart implements DiskPart {
     this.#waiting.devices.changes.touch();
   }
 
-  /** UnavailableError is thrown before anything was submitted, so that a try again writes nothing twice. */
+  /** UnavailableError is thrown before anything was submitted, so a retry writes nothing twice. */
   async #tried<T>(io: () => Promise<T>): Promise<T> {
     const { devices, clock, timeoutMs } = this.#waiting;
     const deadlineAtMs = clock.monotonicMs() + timeoutMs;

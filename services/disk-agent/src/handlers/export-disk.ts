@@ -14,11 +14,11 @@ export async function exportDisk(context: AgentContext, request: ExportDiskReque
   if (opened.length === 0) return { exportPath: await exports.serve(spec), outcomes: [] };
   const { diskId, sessionNumber: number } = spec;
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: config.hostId };
-  // What will be served is remembered by the same write as the session.
+  // One write stores the export with the session.
   const came = await sessions.open(opened, wish, stamp, { waitMs: 0, andRemember: () => exports.intend(spec) });
   const outcomes = came.map(encodeOutcome);
   if (!came.every(isGranted)) return { exportPath: "", outcomes };
-  // A newer leader may have been heard meanwhile.
+  // A newer leader may have been accepted meanwhile.
   accept();
   return { exportPath: await exports.serve(spec), outcomes };
 }

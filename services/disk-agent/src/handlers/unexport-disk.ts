@@ -18,10 +18,10 @@ export async function unexportDisk(context: AgentContext, request: UnexportDiskR
     return { outcomes: [] };
   }
   await ended;
-  // A newer leader may have been heard meanwhile.
+  // A newer leader may have been accepted meanwhile.
   accept();
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: "" as const };
-  // One write remembers the end with the session.
+  // One write stores the end of the export with the session.
   const outcomes = await sessions.open(opened, wish, stamp, { waitMs: 0 });
   return { outcomes: outcomes.map(encodeOutcome) };
 }

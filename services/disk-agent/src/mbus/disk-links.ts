@@ -4,21 +4,23 @@ import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted }
 import { asDiskId, socketPathIn } from "../nbd/socket-path.js";
 import { removeFile } from "../remove-file.js";
 
-/** The links by which jobs on the host find their disks of one kind: one per disk, named by the disk's id. */
+/**
+ * Manages the links by which jobs on the host find their disks of one kind: one link per disk, named by the disk's id.
+ */
 export class DiskLinks {
   readonly #folder: string;
   readonly #findExport: (diskId: DiskId) => Promise<string | undefined>;
 
   constructor(options: {
     folder: string;
-    /** The socket at which this agent serves a disk; undefined when it does not. */
+    /** Returns the socket at which this agent serves a disk; undefined when it does not. */
     findExport: (diskId: DiskId) => Promise<string | undefined>;
   }) {
     this.#folder = options.folder;
     this.#findExport = options.findExport;
   }
 
-  /** Links a disk to this agent's own export of it; a hint may confirm the target but never chooses it. */
+  /** Links a disk to this agent's own export of it. A hint may confirm the target but never chooses it. */
   async add(diskCid: unknown, hint: unknown): Promise<void> {
     const diskId = parseCid(diskCid);
     const target = await this.#findExport(diskId);
@@ -34,30 +36,30 @@ export class DiskLinks {
     const link = join(this.#folder, diskId);
     if (await isLinkedAnew(target, link)) return;
     if ((await readlink(link).catch(() => undefined)) === target) return;
-    // A rename replaces an older link in one step: whoever looks finds one or the other.
+    // A rename replaces an older link atomically.
     const temporary = `${link}${TEMPORARY}`;
     await removeFile(temporary);
     await symlink(target, temporary);
     await rename(temporary, link);
   }
 
-  /** Whether there is a link that leads to where the disk is served now. */
+  /** Returns whether the disk has a link to its present socket. */
   async leadsToDisk(diskCid: unknown): Promise<boolean> {
     const diskId = parseCid(diskCid);
     const target = await readlink(join(this.#folder, diskId)).catch(() => undefined);
     return target !== undefined && target === (await this.#findExport(diskId));
   }
 
-  /** Disks whose link leads to where they are served now, in order of id. */
+  /** Returns the disks with a link to their present socket, sorted by id. */
   async list(): Promise<string[]> {
-    // What is being linked bears no disk's id.
+    // Temporary names are not disk ids.
     const names = (await readdir(this.#folder)).filter((name) => !name.endsWith(TEMPORARY));
     const leading = await Promise.all(names.map((name) => this.leadsToDisk(name)));
     return names.filter((_, index) => leading[index]).sort();
   }
 
   /**
-   * Removes links of ours to exports that ended while no agent ran, or whose end it could not tell. Returns their names.
+   * Removes the agent's links to exports that have ended, after a restart or an interrupted end. Returns their names.
    */
   async clear(exportsFolder: string, isExported: (diskId: DiskId) => boolean): Promise<string[]> {
     const cleared: string[] = [];
@@ -72,13 +74,13 @@ export class DiskLinks {
     return cleared;
   }
 
-  /** Removes the link; one that is not there is removed already. */
+  /** Removes the link; succeeds when it does not exist. */
   async remove(diskCid: unknown): Promise<void> {
     await removeFile(join(this.#folder, parseCid(diskCid)));
   }
 }
 
-/** False when there is something in its place. */
+/** Returns false when another file is in its place. */
 async function isLinkedAnew(target: string, link: string): Promise<boolean> {
   try {
     await symlink(target, link);
@@ -96,7 +98,7 @@ function parseCid(value: unknown): DiskId {
   return parseDiskId(value, "disk_cid");
 }
 
-/** The path that a BOSH disk hint names: the hint itself when it is a text, else its `path`. */
+/** Returns the path in a BOSH disk hint: the hint itself when it is a text, otherwise its `path`. */
 function pathOfHint(hint: unknown): string | undefined {
   if (hint === null || hint === undefined || hint === "") return undefined;
   if (typeof hint === "string") return hint;

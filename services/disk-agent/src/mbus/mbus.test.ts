@@ -98,7 +98,7 @@ describe("the agent on mbus", () => {
     expect(beats[0]).to.have.nested.property("beat.job_state", "running");
   });
 
-  it("links a dynamic disk to its export, again and again, and removes it, again and again", async () => {
+  it("links a dynamic disk to its export and removes it, idempotently", async () => {
     expect(await call("add_dynamic_disk", "disk-1", { path: exported })).to.deep.equal({});
     expect(readlinkSync(link)).to.equal(exported);
     expect(await call("list_dynamic_disks")).to.deep.equal(["disk-1"]);
@@ -118,7 +118,7 @@ describe("the agent on mbus", () => {
     expect(await call("remove_dynamic_disk", "disk-1")).to.deep.equal({});
   });
 
-  it("links a persistent disk, which then counts as mounted until it is removed", async () => {
+  it("links a persistent disk, which counts as mounted until it is removed", async () => {
     const persistent = join(agent.baseFolder, "data", "persistent_disks", "disk-1");
     expect(await failure("mount_disk", "disk-1")).to.match(/persistent disk disk-1 could not be found/);
     expect(await failure("unmount_disk", "disk-1")).to.match(/persistent disk disk-1 could not be found/);
@@ -152,22 +152,22 @@ describe("the agent on mbus", () => {
     ["too few arguments", ["disk-1"], /Not enough arguments, expected 2, got 1/],
   ];
   for (const [title, args, message] of refused)
-    it(`${title} -> an exception, and no link`, async () => {
+    it(`${title} is an exception and makes no link`, async () => {
       expect(await failure("add_dynamic_disk", ...args)).to.match(message);
       expect(() => lstatSync(link)).to.throw(/ENOENT/);
     });
 
-  it("comes back when NATS was restarted", async () => {
+  it("reconnects after a restart of NATS", async () => {
     await nats.restart();
     await eventually(async () => (await failure("ping")) === "succeeded");
   });
 
-  it("killed -> its next start clears dead sockets and links of exports that have ended, and nothing else", async () => {
+  it("removes dead sockets and links of ended exports at the start after a kill, and nothing else", async () => {
     await call("add_dynamic_disk", "disk-1", exported);
     await agent.process.kill();
     const exports = join(agent.baseFolder, "exports");
     const links = join(agent.baseFolder, "data", "dynamic_disks");
-    // As if it had been killed while it ended the export of disk-9.
+    // Simulates a kill during the end of disk-9's export.
     renameSync(exported, join(exports, "disk-9.sock"));
     symlinkSync(join(exports, "disk-9.sock"), join(links, "disk-9"));
     writeFileSync(join(exports, "disk-8.sock"), "no socket");

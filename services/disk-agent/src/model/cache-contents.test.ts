@@ -22,7 +22,7 @@ function full(): AgentMemory {
 const decode = (text: string, sealed = true): AgentMemory => decodeCache({ text, sealed }, HOST);
 
 describe("the cache's contents", () => {
-  it("of the release before, without a checksum -> read; of this one, the checksum left out -> refused", () => {
+  it("of the previous release are read without a checksum, those of this one are refused without", () => {
     const text = encodeCache(full());
     const former = text.replace("agent-cache-2", "agent-cache-1");
     const { incarnation: _, formerIncarnations: __, ...contents } = JSON.parse(former);
@@ -33,17 +33,17 @@ describe("the cache's contents", () => {
     expect(() => decode(former)).to.throw(/format/);
   });
 
-  it("read back as they were written", () => {
+  it("are read as they were written", () => {
     expect(decode(encodeCache(full()))).to.deep.equal(full());
     expect(decode(encodeCache(emptyMemory(HOST)))).to.deep.equal(emptyMemory(HOST));
   });
 
-  it("an error of the hardware without its time, as the last release writes it -> read", () => {
+  it("are read with a hardware error without its time, as the previous release writes it", () => {
     const memory = withDevice(full(), "b" as DeviceId, { hardwareErrorAtMs: undefined });
     expect(decode(encodeCache(memory)).devices.get("b" as DeviceId)).to.deep.include({ hardwareError: "EIO" });
   });
 
-  it("torn anywhere -> refused", () => {
+  it("are refused when torn anywhere", () => {
     const text = encodeCache(full()).trimEnd();
     for (let length = 0; length < text.length; length += 1)
       expect(() => decode(text.slice(0, length)), `cut to ${length}`).to.throw();
@@ -68,7 +68,7 @@ describe("the cache's contents", () => {
     ["a fraction as session", text.replace('"number":7', '"number":7.5'), /number/],
   ];
   for (const [title, torn, message] of rows)
-    it(`${title} -> refused`, () => {
+    it(`are refused: ${title}`, () => {
       expect(torn).not.to.equal(text);
       expect(() => decode(torn)).to.throw(message);
     });

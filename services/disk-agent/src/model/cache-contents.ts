@@ -9,18 +9,18 @@ import type {
   RememberedSession,
 } from "./memory.js";
 
-/** Without a checksum, it is of the first format, which had none, and knew no incarnations. */
+/** The first format, unsealed, had neither a checksum nor incarnations. */
 const FORMATS = { sealed: "diskmesh-agent-cache-2", unsealed: "diskmesh-agent-cache-1" };
 
-/** The memory as text, which is sealed with a checksum before it is written. */
+/** Encodes the memory as text, which the caller seals with a checksum. */
 export function encodeCache(memory: AgentMemory): string {
   const { devices, exports, ...rest } = memory;
   return `${JSON.stringify({ format: FORMATS.sealed, ...rest, devices: Object.fromEntries(devices), exports: Object.fromEntries(exports), complete: true })}\n`;
 }
 
 /**
- * The memory that a cache file holds. Throws an Error that says why the text cannot be trusted: torn, of another format,
- * or of another host.
+ * Decodes a cache file's text. Throws an Error that says why the text cannot be trusted: torn, of another format, or of
+ * another host.
  */
 export function decodeCache(
   { text, sealed }: { readonly text: string; readonly sealed: boolean },
@@ -30,7 +30,7 @@ export function decodeCache(
   const format = sealed ? FORMATS.sealed : FORMATS.unsealed;
   if (root.format === FORMATS.sealed && !sealed) throw new Error("it has no checksum");
   if (root.format !== format) throw new Error(`its format is ${JSON.stringify(root.format)}, not ${format}`);
-  // The last key: a text cut short by accident does not parse, a text put together by hand must be whole.
+  // `complete` is the last key. A text cut short does not parse; the key covers texts that were edited by hand.
   if (root.complete !== true) throw new Error("it is not complete");
   if (root.hostId !== hostId) throw new Error(`it belongs to host ${JSON.stringify(root.hostId)}, not ${hostId}`);
   const devices = new Map<DeviceId, DeviceMemory>();
@@ -73,7 +73,7 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
 
 function decodeIdentity(where: string, value: unknown): RememberedIdentity | undefined {
   const identity = asObject(where, value);
-  // The last release remembered no place: the next registration tells all of it.
+  // The previous release stored no offset; the next registration brings the whole identity.
   if (identity.offsetBytes === undefined) return undefined;
   return {
     offsetBytes: asCount(`${where}.offsetBytes`, identity.offsetBytes),

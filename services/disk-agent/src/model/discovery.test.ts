@@ -113,7 +113,7 @@ describe("devices of found files", () => {
         expect(`${plan.skipped[index]?.path} ${plan.skipped[index]?.reason}`).to.contain(text);
     });
 
-  it("files that no registry takes -> refused, behind all that make devices, and with ids and room that these leave", () => {
+  it("come before refused files, which take no id and no room from them", () => {
     const found = [
       file("/dev/a\tb", 5),
       file("/dev/a-b", 5),

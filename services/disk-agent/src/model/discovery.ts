@@ -1,20 +1,20 @@
 import { type DeviceId, messageOf, parseDevicePath } from "@diskmesh/domain";
 
-/** How the devices of one kind of file look. The first pool rule that a file's size fits counts. */
+/** Attributes of the devices of one kind of file. The first pool rule that matches a file's size counts. */
 interface PoolRule {
   readonly pool: string;
   readonly minSizeBytes: number;
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
-  /** Cuts the file into as many devices of this size as it holds; undefined: it is one device. */
+  /** Cuts the file into as many devices of this size as it holds. Undefined: the file is one device. */
   readonly deviceSizeBytes?: number | undefined;
 }
 
-/** Which files are devices, and of which kind. */
+/** Selects the files that are devices, and their kind. */
 export interface DiscoveryRule {
   /** An absolute path, with `*`, `?`, `[...]` and `{...}` in any of its parts. */
   readonly glob: string;
-  /** Begins the ids of what is found. */
+  /** Prefix of the devices' ids. */
   readonly idPrefix: string;
   readonly maxDevicesPerFile: number;
   readonly pools: readonly PoolRule[];
@@ -43,14 +43,14 @@ export interface Skipped {
   readonly reason: string;
 }
 
-/** A file that matches a rule, and that no registry would take as it is. */
+/** A file that matches a rule, and that registries would refuse as it is. */
 export interface RefusedFile {
   readonly deviceId: DeviceId;
   readonly path: string;
   readonly reason: string;
 }
 
-/** What is taken already: ids, and files by identity with the path that they are known under. */
+/** Ids in use, and known files by identity with their paths. */
 export interface Known {
   readonly deviceIds: { has(deviceId: DeviceId): boolean };
   readonly files: ReadonlyMap<string, string>;
@@ -58,8 +58,8 @@ export interface Known {
 }
 
 /**
- * The devices that found files make. Only new ones: a file that is known under any name makes none again. Refused files
- * come after all others, so that they take no id and no room from a device.
+ * Plans the new devices of found files: a file that is known under any name gets none. Refused files come after all
+ * others, so that they take no id and no room from a device.
  */
 export function planDevices(
   found: readonly FoundFile[],
@@ -125,7 +125,7 @@ export function planDevices(
   return { devices, refused, skipped };
 }
 
-/** Why registries would refuse a device on the file; undefined when they take it. */
+/** Returns why registries would refuse a device on the file; undefined when they accept it. */
 function whyUnregistrable({ path, sizeBytes }: FoundFile): string | undefined {
   if (sizeBytes > Number.MAX_SAFE_INTEGER)
     return `device file ${JSON.stringify(path)} holds ${sizeBytes} bytes: a device may have 2^53 - 1 at most`;

@@ -16,44 +16,44 @@ const spec = (sessionNumber: number, diskId = "disk-1", sizeBytes = 4096): Expor
 const serve = (memory: AgentMemory, wanted: ExportSpec) => decideExport(memory, wanted).memory;
 
 describe("decideExport and decideUnexport", () => {
-  it("higher -> served; the same again -> the same; lower -> outdated", () => {
+  it("serves a higher session, keeps the same one, and refuses a lower one", () => {
     const memory = serve(serve(EMPTY, spec(3)), spec(5));
     expect(memory.exports.get(disk("disk-1"))?.spec?.sessionNumber).to.equal(5);
     expect(decideExport(memory, spec(5)).verdict).to.equal("same");
     expect(() => decideExport(memory, spec(4))).to.throw(OutdatedError);
   });
 
-  it("the same session with other extents -> refused", () => {
+  it("refuses the same session with other extents", () => {
     expect(() => decideExport(serve(EMPTY, spec(3)), spec(3, "disk-1", 8192))).to.throw(
       OutdatedError,
       "take a new session number",
     );
   });
 
-  it("the same session at a moved address -> the same", () => {
+  it("keeps the same session at a changed address", () => {
     const moved = spec(3);
     const extents = moved.extents.map((extent) => ({ ...extent, address: "127.0.0.1:2" }));
     expect(decideExport(serve(EMPTY, spec(3)), { ...moved, extents }).verdict).to.equal("same");
   });
 
-  it("unexport -> ends that and lower sessions for good", () => {
+  it("ends that and lower sessions for good on unexport", () => {
     const memory = decideUnexport(serve(EMPTY, spec(3)), disk("disk-1"), 4, 10);
     expect(memory.exports.get(disk("disk-1"))).to.deep.equal({ sessionNumber: 4 });
     for (const session of [3, 4]) expect(() => decideExport(memory, spec(session))).to.throw(OutdatedError);
     expect(decideExport(memory, spec(5)).verdict).to.equal("serve");
   });
 
-  it("unexport of a lower session -> the export stays", () => {
+  it("keeps the export on unexport of a lower session", () => {
     const memory = serve(EMPTY, spec(3));
     expect(decideUnexport(memory, disk("disk-1"), 2, 10)).to.equal(memory);
   });
 
-  it("unexport before the export arrives -> the export is outdated", () => {
+  it("refuses an export that arrives after its unexport", () => {
     const memory = decideUnexport(EMPTY, disk("disk-1"), 3, 10);
     expect(() => decideExport(memory, spec(3))).to.throw(OutdatedError);
   });
 
-  it("more ended exports than are remembered -> what they forbade stays forbidden", () => {
+  it("keeps forbidding ended exports that are no longer remembered one by one", () => {
     let memory = serve(EMPTY, spec(100, "served"));
     for (const session of [1, 2, 3, 4, 5]) memory = decideUnexport(memory, disk(`disk-${session}`), session, 2);
     expect([...memory.exports.keys()]).to.have.members(["served", "disk-4", "disk-5"]);

@@ -2,8 +2,9 @@ import { type DiskId, OutdatedError } from "@diskmesh/domain";
 import type { AgentMemory, ExportMemory, ExportSpec } from "./memory.js";
 
 /**
- * What to make of an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
- * before, or this one was ended, or is of other devices: a registry that went back in time gave the number twice.
+ * Decides an order to serve a disk. Throws OutdatedError in three cases: a higher session of the disk was exported or
+ * ended before, this session was ended, or it is of other devices, because a registry that went back in time gave the
+ * number twice.
  */
 export function decideExport(
   memory: AgentMemory,
@@ -28,8 +29,8 @@ export function decideExport(
 }
 
 /**
- * Ends the exports of a disk up to a session number. At most `maxEnded` ended exports are remembered one by one; what
- * older ones forbade is kept as one floor under all session numbers, which grow over the whole fleet.
+ * Ends the exports of a disk up to a session number. Remembers up to `maxEnded` ended exports one by one. Older ones
+ * are covered by one floor under all session numbers, which increase over the whole fleet.
  */
 export function decideUnexport(
   memory: AgentMemory,
@@ -60,7 +61,7 @@ function withExport(memory: AgentMemory, diskId: DiskId, change: ExportMemory): 
   return { ...memory, exports };
 }
 
-// Addresses are left out: an agent that moved is still the same place for the bytes.
+// Addresses are not compared: an agent whose address changed still has the same bytes.
 function sameSpec(a: ExportSpec, b: ExportSpec): boolean {
   return (
     a.blockSizeBytes === b.blockSizeBytes &&

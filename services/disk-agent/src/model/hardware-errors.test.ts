@@ -10,7 +10,7 @@ const NOTED_MS = 100_000;
 const kept = (memory: AgentMemory) => hardwareErrors(memory).get(DEVICE);
 const failed = (message: string, atMs: number, memory = EMPTY) => withHardwareError(memory, DEVICE, message, atMs);
 
-describe("errors of the hardware that are remembered", () => {
+describe("remembered hardware errors", () => {
   const later: readonly (readonly [what: string, atMs: number, notedAtMs: number])[] = [
     ["at once", NOTED_MS, NOTED_MS],
     ["within the time in which none is noted", NOTED_MS + NOTED_EVERY_MS - 1, NOTED_MS],
@@ -20,20 +20,20 @@ describe("errors of the hardware that are remembered", () => {
     ["at a fraction of a millisecond", NOTED_MS * 2 + 0.7, NOTED_MS * 2],
   ];
   for (const [what, atMs, notedAtMs] of later)
-    it(`another one, ${what} -> the first one's message, noted at ${notedAtMs}`, () => {
+    it(`keep the first message after another one, ${what}, noted at ${notedAtMs}`, () => {
       const memory = failed("first", NOTED_MS);
       const next = failed("second", atMs, memory);
       expect(kept(next)).to.deep.equal({ message: "first", notedAtMs });
       expect(next === memory).to.equal(notedAtMs === NOTED_MS);
     });
 
-  it("one of the last release's cache, which has no time -> another one gives it its time", () => {
+  it("without a time, from the previous release's cache, get the time of the next one", () => {
     const memory = withDevice(EMPTY, DEVICE, { hardwareError: "first" });
     expect(kept(memory)).to.deep.equal({ message: "first", notedAtMs: undefined });
     expect(kept(failed("second", NOTED_MS, memory))).to.deep.equal({ message: "first", notedAtMs: NOTED_MS });
   });
 
-  it("told -> neither error nor time is left; another one than was told stays, with its time", () => {
+  it("are dropped with their time once reported, except those that differ from the report", () => {
     const memory = failed("first", NOTED_MS);
     expect(kept(withoutHardwareErrors(memory, new Map([[DEVICE, { message: "other" }]])))).to.include({
       message: "first",
@@ -51,7 +51,7 @@ describe("errors of the hardware that are remembered", () => {
     ["by nobody knows when", undefined, 0],
   ];
   for (const [what, notedAtMs, ageMs] of ages)
-    it(`an earlier life's, ${what} -> ${ageMs} ms ago`, () => {
+    it(`of an earlier run, ${what}, are ${ageMs} ms old`, () => {
       expect(ageOf({ message: "EIO", notedAtMs }, NOTED_MS + 0.5)).to.equal(ageMs);
     });
 });

@@ -1,17 +1,24 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { type AgentMemory, type DeviceMemory, decideEach, withDevice } from "./memory.js";
 
-/** How often the time of the last error is remembered anew: a drive that fails everything costs one write each time. */
+/**
+ * Minimum interval between two stored times of the last error, so that a drive that fails everything costs one write in
+ * each.
+ */
 export const NOTED_EVERY_MS = 1_000;
 
-/** An error of the hardware that the registry was not told yet. */
+/** A hardware error that the registry has not received yet. */
 export interface KeptError {
   readonly message: string;
-  /** By the agent's clock: one that was met since was met within `NOTED_EVERY_MS`. Absent from the last release. */
+  /**
+   * Time by the agent's clock. Later errors occurred within `NOTED_EVERY_MS` of it. Absent from the previous release.
+   */
   readonly notedAtMs: number | undefined;
 }
 
-/** The memory with an error that was met. The first one since the registry was told is kept, with the time of the last. */
+/**
+ * Returns the memory with a new error. The first error since the last report is kept, with the time of the last one.
+ */
 export function withHardwareError(
   memory: AgentMemory,
   deviceId: DeviceId,
@@ -20,13 +27,13 @@ export function withHardwareError(
 ): AgentMemory {
   const { hardwareError = message, hardwareErrorAtMs } = memory.devices.get(deviceId) ?? {};
   const sinceMs = nowMs - (hardwareErrorAtMs ?? Number.NEGATIVE_INFINITY);
-  // Below 0 the clock was set back: what counts is the time by the clock as it is.
+  // A negative value means that the clock was set back; then the present time by the clock counts.
   if (sinceMs >= 0 && sinceMs < NOTED_EVERY_MS) return memory;
-  // No fraction and nothing before 1970, which the cache would refuse.
+  // The cache would refuse a fraction or a time before 1970.
   return withDevice(memory, deviceId, { hardwareError, hardwareErrorAtMs: Math.max(0, Math.floor(nowMs)) });
 }
 
-/** By device. */
+/** Returns the unreported errors by device. */
 export function hardwareErrors({ devices }: AgentMemory): ReadonlyMap<DeviceId, KeptError> {
   const errors = new Map<DeviceId, KeptError>();
   for (const [deviceId, { hardwareError, hardwareErrorAtMs }] of devices)
@@ -34,12 +41,12 @@ export function hardwareErrors({ devices }: AgentMemory): ReadonlyMap<DeviceId, 
   return errors;
 }
 
-/** How long ago, at least, the last error was met that an earlier life of the agent noted. Where nobody knows: just now. */
+/** Returns the minimum age of an error's last occurrence in an earlier run of the agent; 0 when unknown. */
 export function ageOf({ notedAtMs = Number.POSITIVE_INFINITY }: KeptError, nowMs: number): number {
   return Math.max(0, Math.floor(nowMs - notedAtMs - NOTED_EVERY_MS));
 }
 
-/** The registry was told of these. */
+/** Returns the memory without errors that the registry has received. */
 export function withoutHardwareErrors(
   memory: AgentMemory,
   told: ReadonlyMap<DeviceId, Pick<KeptError, "message">>,

@@ -1,13 +1,13 @@
 import type { AgentMemory } from "./memory.js";
 
-/** What a registry learns from whether it is behind: a store that was copied back gave out lower numbers than these. */
+/** Numbers from which a registry learns whether its store is older than what it gave out before. */
 export interface HighestNumbers {
   readonly tabletId: string;
   readonly incarnation: string;
   readonly highestTabletGeneration: number;
-  /** Of the orders of this incarnation, also for devices that the agent has no more. */
+  /** Highest of the orders of this incarnation, including those for devices that the agent no longer has. */
   readonly highestDeviceGeneration: number;
-  /** Of devices and exports, whoever gave it: session numbers go on over all incarnations. */
+  /** Highest of devices and exports, of any incarnation: session numbers continue over all incarnations. */
   readonly highestSessionNumber: number;
 }
 

@@ -1,11 +1,14 @@
 /**
- * How far a device file is from being open. Each phase says what is known of the descriptor:
- * closed: there is none, and no open is under way. opening: one may come. open: one is there and I/O may use it.
- * draining: one is there, but nothing new may use it. closing: it is being given back.
+ * State of a device file's descriptor.
+ * closed    there is none, and no open is under way
+ * opening   an open is under way
+ * open      I/O may use it
+ * draining  running I/O may use it, new I/O may not
+ * closing   a close is under way
  */
 export type HoldingPhase = "closed" | "opening" | "open" | "draining" | "closing";
 
-/** `changed`: what is wanted, or what is in flight, may differ from before. */
+/** `changed` means that the wanted devices, or the I/O in flight, may have changed. */
 export type HoldingEvent = "changed" | "opened" | "open_failed" | "closed";
 
 export interface HoldingFacts {
@@ -16,8 +19,8 @@ export interface HoldingFacts {
 }
 
 /**
- * The next phase of a device file, and what to do to get there. What the table lacks cannot happen and throws: above
- * all, nothing is opened while an open or a close is under way, and nothing is closed while I/O uses it.
+ * Returns the next phase of a device file, and the action that leads there. Throws on an event that the table lacks.
+ * Above all, the file is not opened during another open or close, and not closed while I/O uses it.
  */
 export function nextHolding(
   phase: HoldingPhase,

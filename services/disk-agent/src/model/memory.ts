@@ -1,22 +1,25 @@
 import type { DeviceId, DiskId, HostId, Stamp } from "@diskmesh/domain";
 
 /**
- * What the agent must not forget: it is on disk before the agent acts on it. All of it is immutable; a decision returns
+ * State that the agent must not lose; it is on disk before the agent acts on it. It is immutable; a decision returns
  * the next memory.
  */
 export interface AgentMemory {
   readonly hostId: HostId;
-  /** The tablet whose orders are obeyed; empty until the first registration. */
+  /** Tablet whose orders are obeyed; empty until the first registration. */
   readonly tabletId: string;
-  /** The only incarnation of that tablet that is obeyed; empty until the agent heard of one: then each of that tablet is. */
+  /** Only incarnation of that tablet that is obeyed. While empty, every incarnation of the tablet is. */
   readonly incarnation: string;
-  /** Incarnations that ended, the latest last: what is obeyed now came from them. They are refused for good. */
+  /** Ended incarnations that the obeyed one descends from, the latest last. They are refused for good. */
   readonly formerIncarnations: readonly string[];
-  /** The highest generation seen of that incarnation. */
+  /** Highest generation seen of that incarnation. */
   readonly tabletGeneration: number;
   readonly devices: ReadonlyMap<DeviceId, DeviceMemory>;
   readonly exports: ReadonlyMap<DiskId, ExportMemory>;
-  /** Exports of disks not in `exports` are outdated up to this session number: what ended ones left when they were dropped. */
+  /**
+   * Exports of disks not in `exports` are outdated up to this session number. Covers ended exports that are no longer
+   * listed.
+   */
   readonly exportFloor: number;
 }
 
@@ -24,7 +27,9 @@ export type OrderKind = "attach" | "detach";
 
 export interface RememberedOrder {
   readonly tabletGeneration: number;
-  /** 0 for one of a former incarnation: its kind holds on, and each order of the present one is newer. */
+  /**
+   * 0 for an order of a former incarnation: its kind still applies, and each order of the present incarnation is newer.
+   */
   readonly deviceGeneration: number;
   readonly kind: OrderKind;
 }
@@ -34,16 +39,16 @@ export interface RememberedSession {
   readonly purpose: "disk" | "erase";
   /** Empty for an erase. */
   readonly diskId: string;
-  /** The host that may do I/O; empty for an erase and for a session that only fences others off. */
+  /** Host that may do I/O; empty for an erase and for a session that only fences. */
   readonly holderHostId: string;
-  /** Nobody is obeyed any more, until a higher session. */
+  /** The session has ended: no I/O until a higher session. */
   readonly ended: boolean;
 }
 
-/** The identity of a device that the registry recorded: nothing else is held under its name. Its path may change. */
+/** Identity of a device as the registry recorded it. No other file is held for the device. Its path may change. */
 export interface RememberedIdentity {
   readonly offsetBytes: number;
-  /** 0: the registry never learned it, nor anything else of the file. */
+  /** 0 when the registry knows neither the size nor anything else of the file. */
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
   readonly serialNumber: string;
@@ -52,12 +57,15 @@ export interface RememberedIdentity {
 
 export interface DeviceMemory {
   readonly order?: RememberedOrder;
-  /** Absent once the device was ordered detached: what is attached next is what the registry says then. */
+  /** Absent once the device was ordered detached: the next attach brings the identity. */
   readonly identity?: RememberedIdentity | undefined;
   readonly session?: RememberedSession;
-  /** What its hardware failed with, until the registry has been told: then it remembers that, whatever becomes of the agent. */
+  /** Hardware error, kept until the registry has received it and stores it. */
   readonly hardwareError?: string | undefined;
-  /** By this agent's clock: about when that was met last. Absent with it, and from the last release. */
+  /**
+   * Approximate time of the last occurrence, by this agent's clock. Absent without an error, and from the previous
+   * release.
+   */
   readonly hardwareErrorAtMs?: number | undefined;
 }
 
@@ -76,9 +84,9 @@ export interface ExportSpec {
 }
 
 export interface ExportMemory {
-  /** The highest session number with which an export of the disk was ordered or ended. */
+  /** Highest session number of an order to export the disk, or to end its export. */
   readonly sessionNumber: number;
-  /** What is to be served; absent when the export was ended. */
+  /** Export to serve; absent when it was ended. */
   readonly spec?: ExportSpec;
 }
 
@@ -95,7 +103,7 @@ export function emptyMemory(hostId: HostId): AgentMemory {
   };
 }
 
-/** The last stamp of the present incarnation that was obeyed for a device; undefined when none was. */
+/** Returns the last obeyed stamp of the present incarnation for a device; undefined when there is none. */
 export function lastStamp(memory: AgentMemory, deviceId: DeviceId): Stamp | undefined {
   const order = memory.devices.get(deviceId)?.order;
   if (order === undefined || order.deviceGeneration === 0) return undefined;
@@ -107,12 +115,12 @@ export function lastStamp(memory: AgentMemory, deviceId: DeviceId): Stamp | unde
   };
 }
 
-/** Whether the device is to be held: a device that was never ordered detached is (seed 004). */
+/** Returns whether the device is to be held: a device that was never ordered detached is (seed 004). */
 export function isWanted(memory: AgentMemory, deviceId: DeviceId): boolean {
   return memory.devices.get(deviceId)?.order?.kind !== "detach";
 }
 
-/** Maps that nobody but a `decideEach` under way has: it alone may change them in place. */
+/** Maps that only a running `decideEach` references, and may therefore change in place. */
 const ownCopies = new WeakMap<ReadonlyMap<DeviceId, DeviceMemory>, { isChanged: boolean }>();
 
 export function withDevice(memory: AgentMemory, deviceId: DeviceId, change: DeviceMemory): AgentMemory {
@@ -125,8 +133,8 @@ export function withDevice(memory: AgentMemory, deviceId: DeviceId, change: Devi
 }
 
 /**
- * Decides one thing after the other, with one copy of the map of devices for all: one for each of thousands of devices
- * takes seconds. `decide` keeps nothing of the memory that it is given but what it returns.
+ * Makes one decision after the other on a single copy of the device map, because a copy for each of thousands of
+ * devices takes seconds. `decide` must keep nothing of the memory that it is given but what it returns.
  */
 export function decideEach<Item, Verdict>(
   memory: AgentMemory,
@@ -146,14 +154,14 @@ export function decideEach<Item, Verdict>(
   return { memory: own.isChanged || next !== draft ? next : memory, verdicts };
 }
 
-/** The identity that the registry recorded of the device, with the order or registration that said so. */
+/** Records the device's identity from an order or a registration's answer. */
 export function rememberIdentity(
   memory: AgentMemory,
   deviceId: DeviceId,
   { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity }: RememberedIdentity,
 ): AgentMemory {
   const identity = { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
-  // Unchanged devices cost no write: every registration tells all of them.
+  // Unchanged devices cost no write, because every registration repeats all of them.
   if (JSON.stringify(memory.devices.get(deviceId)?.identity) === JSON.stringify(identity)) return memory;
   return withDevice(memory, deviceId, { identity });
 }

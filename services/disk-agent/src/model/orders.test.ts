@@ -102,13 +102,13 @@ describe("acceptRequest (rule 1)", () => {
     });
 
   for (const change of [{ tabletId: "foreign" }, { incarnation: "copy" }, { incarnation: "parent" }])
-    it(`${JSON.stringify(change)} -> the error says who leads instead`, async () => {
+    it(`${JSON.stringify(change)} gets an error that names the leader`, async () => {
       const request = { bootId: BOOT, stamps: [stamp(3, 1, change)] };
       const error = await rejection(() => acceptRequest(registered(), BOOT, request), DomainError);
       expect(error.about).to.deep.equal({ host_id: HOST, tablet_id: "tablet", incarnation: "child" });
     });
 
-  it("an agent that never heard of an incarnation -> obeys each of its tablet, and takes none", () => {
+  it("obeys every incarnation of its tablet without one, and sets none", () => {
     const memory = registered(3, { incarnation: "", formerIncarnations: [] });
     const accepted = acceptRequest(memory, BOOT, { bootId: BOOT, stamps: [stamp(3, 1)] });
     expect(accepted).to.equal(memory);
@@ -116,12 +116,12 @@ describe("acceptRequest (rule 1)", () => {
     expect(isCurrentOrder(decideOrder(accepted, KNOWN, order).memory, order)).to.equal(true);
   });
 
-  it("the same tablet generation -> nothing to remember", () => {
+  it("keeps the memory at the same tablet generation", () => {
     const memory = registered();
     expect(acceptRequest(memory, BOOT, { bootId: BOOT, stamps: [stamp(3, 1)] })).to.equal(memory);
   });
 
-  it("a higher tablet generation -> remembered", () => {
+  it("remembers a higher tablet generation", () => {
     const memory = acceptRequest(registered(), BOOT, { bootId: BOOT, stamps: [stamp(4, 1)] });
     expect(memory.tabletGeneration).to.equal(4);
   });
@@ -167,7 +167,7 @@ describe("decideOrder (rule 2)", () => {
       expect(isCurrentOrder(decision.memory, order)).to.equal(verdict !== "outdated");
     });
 
-  it("outdated -> the message says both stamps", () => {
+  it("names both stamps in OUTDATED", () => {
     const { verdict } = decideOrder(after(3, 5, "detach"), KNOWN, {
       deviceId: DEVICE,
       stamp: stamp(3, 4),
@@ -178,14 +178,14 @@ describe("decideOrder (rule 2)", () => {
       .that.matches(/device generation 4.*device generation 5/);
   });
 
-  it("a device that the agent does not have -> unknown, nothing remembered", () => {
+  it("answers UNKNOWN for a device that the agent does not have, and remembers nothing", () => {
     const memory = registered();
     const decision = decideOrder(memory, KNOWN, { deviceId: "nobody" as DeviceId, stamp: stamp(3, 1), kind: "attach" });
     expect(decision.verdict.verdict).to.equal("unknown_device");
     expect(decision.memory).to.equal(memory);
   });
 
-  it("an order that is overtaken is no longer current; a device is wanted unless its last order was detach", () => {
+  it("a replaced order is not current; a device is wanted unless its last order was detach", () => {
     const attach = { deviceId: DEVICE, stamp: stamp(3, 1), kind: "attach" as const };
     const first = decideOrder(registered(), KNOWN, attach).memory;
     expect(isWanted(registered(), DEVICE)).to.equal(true);
@@ -194,7 +194,7 @@ describe("decideOrder (rule 2)", () => {
     expect(isWanted(second, DEVICE)).to.equal(false);
   });
 
-  it("an order of an incarnation that was changed over from -> no longer current, and overtaken", () => {
+  it("an order of a former incarnation is not current", () => {
     const order = { deviceId: DEVICE, stamp: stamp(3, 5, { incarnation: "parent" }), kind: "attach" as const };
     const numbers = [
       [0, 0],

@@ -23,22 +23,22 @@ export interface DeviceOrder {
   readonly deviceId: DeviceId;
   readonly stamp: Stamp;
   readonly kind: OrderKind;
-  /** With an attach: what the registry recorded of the device. */
+  /** With an attach: the registry's record of the device. */
   readonly expected?: RememberedIdentity | undefined;
 }
 
 export type OrderVerdict =
-  /** Newer than all before: it is remembered now and is to be done. */
+  /** The order is newer than all before: it is remembered now and must be executed. */
   | { readonly verdict: "obey" }
-  /** The same order again: already so, or join the attempt under way, or try again after a failure. */
+  /** The same order again: it is done already, its running attempt is joined, or it is retried after a failure. */
   | { readonly verdict: "converge" }
   | { readonly verdict: "outdated"; readonly message: string }
   | { readonly verdict: "unknown_device"; readonly message: string };
 
 /**
- * Rule 1: whether a request may be looked at, and the memory with its tablet generation. Throws when the request is for
- * another start of the agent, from another tablet or incarnation, or from a leader that has been replaced. Of an agent
- * that never heard of an incarnation, each of its tablet is obeyed, and none is taken: only a registration does that.
+ * Rule 1: accepts a request and returns the memory with its tablet generation. Throws when the request is for another
+ * start of the agent, from another tablet or incarnation, or from a replaced leader. An agent without an incarnation
+ * obeys every incarnation of its tablet; only a registration sets one.
  */
 export function acceptRequest(
   memory: AgentMemory,
@@ -48,7 +48,7 @@ export function acceptRequest(
   if (request.bootId !== bootId)
     throw new OutdatedError(
       `the order is for start ${JSON.stringify(request.bootId.slice(0, 80))} of the agent of host ${memory.hostId}, which runs as ${bootId}: wait for its registration`,
-      // Who did not hear of this start may have been replaced before it.
+      // A sender that does not know this start may have been replaced before it.
       { about: { host_id: memory.hostId, tablet_id: memory.tabletId, incarnation: memory.incarnation } },
     );
   if (memory.tabletId === "")
@@ -70,14 +70,14 @@ export function acceptRequest(
   return highest === memory.tabletGeneration ? memory : { ...memory, tabletGeneration: highest };
 }
 
-/** Whether the stamp is of whom the agent obeys, whatever its generations. */
+/** Returns whether the stamp is of the obeyed tablet and incarnation, at any generation. */
 function isOfLeader(memory: AgentMemory, { tabletId, incarnation }: Stamp): boolean {
   return tabletId === memory.tabletId && (memory.incarnation === "" || incarnation === memory.incarnation);
 }
 
 function refuseOtherIncarnation(memory: AgentMemory, stamp: Stamp): void {
   const { hostId, tabletId, incarnation, formerIncarnations } = memory;
-  // Whoever sent the order learns from it who leads instead.
+  // The error tells the sender which registry leads instead.
   const about = { host_id: hostId, tablet_id: tabletId, incarnation };
   const from = `incarnation ${quoted(stamp.incarnation)} of tablet ${quoted(stamp.tabletId)}`;
   if (formerIncarnations.includes(stamp.incarnation))
@@ -92,12 +92,12 @@ function refuseOtherIncarnation(memory: AgentMemory, stamp: Stamp): void {
     );
 }
 
-/** Whom the agent obeys, for messages. */
+/** Names the obeyed tablet and incarnation in messages. */
 export function leaderOf({ tabletId, incarnation }: AgentMemory): string {
   return `incarnation ${quoted(incarnation)} of tablet ${quoted(tabletId)}`;
 }
 
-/** Rule 2: what to make of an order for one device, and the memory with it. */
+/** Rule 2: decides an order for one device, and returns the memory with it. */
 export function decideOrder(
   memory: AgentMemory,
   knownDevices: { has(deviceId: DeviceId): boolean },
@@ -126,7 +126,7 @@ function withExpected(memory: AgentMemory, { deviceId, kind, expected }: DeviceO
   return kind === "detach" || expected === undefined ? memory : rememberIdentity(memory, deviceId, expected);
 }
 
-/** Rule 3: whether the order is still the last one for its device. Asked again after every await. */
+/** Rule 3: returns whether the order is still the last one for its device. Checked again after every await. */
 export function isCurrentOrder(memory: AgentMemory, order: DeviceOrder): boolean {
   const last = lastStamp(memory, order.deviceId);
   return (
@@ -137,7 +137,7 @@ export function isCurrentOrder(memory: AgentMemory, order: DeviceOrder): boolean
   );
 }
 
-/** The verdict over an order that a later one overtook while it was being done. */
+/** Returns the verdict on an order that a later one replaced during its execution. */
 export function overtaken(memory: AgentMemory, order: DeviceOrder): OrderVerdict & { verdict: "outdated" } {
   const last = lastStamp(memory, order.deviceId);
   const lastKind = memory.devices.get(order.deviceId)?.order?.kind;

@@ -48,12 +48,12 @@ const decide = (memory: AgentMemory, answer: RegistrationAnswer) => decideRegist
 const NOBODY = emptyMemory(HOST);
 const FIRST_FORMAT = obeys({ incarnation: "" });
 
-describe("decideRegistration: who is obeyed", () => {
+describe("decideRegistration: the obeyed incarnation", () => {
   interface Row {
     readonly title: string;
     readonly memory: AgentMemory;
     readonly answer: RegistrationAnswer;
-    /** Who is obeyed after it, and which are former then. */
+    /** Obeyed tablet and incarnation afterwards, and the former ones. */
     readonly obeyed: readonly [tabletId: string, incarnation: string, tabletGeneration: number, former: string[]];
   }
   const rows: Row[] = [
@@ -214,7 +214,7 @@ describe("decideRegistration: who is obeyed", () => {
     ["one without an incarnation", obeys(), answerOf({ incarnation: "" }), InvalidStateError, /incarnation ""/],
   ];
   for (const [title, memory, answer, error, message] of refused)
-    it(`${title} -> refused`, () => {
+    it(`refuses ${title}`, () => {
       expect(() => decide(memory, answer)).to.throw(error as ErrorConstructor, message);
     });
 
@@ -222,7 +222,7 @@ describe("decideRegistration: who is obeyed", () => {
     tablet: { tabletId: "foreign" },
     incarnation: { incarnation: "copy" },
   } satisfies Record<string, Partial<Stamp>>))
-    it(`a stamp of another ${what} in one entry -> nothing is applied`, () => {
+    it(`applies nothing with another ${what} in one entry's stamp`, () => {
       const answer = answerOf();
       const [first] = answer.unknown;
       if (!first) throw new Error("the answer has an unknown device");
@@ -231,33 +231,33 @@ describe("decideRegistration: who is obeyed", () => {
     });
 });
 
-describe("decideRegistration: what is ordered", () => {
+describe("decideRegistration: the orders", () => {
   const child = answerOf({ incarnation: "child" }, [["tablet", "parent"]]);
 
-  it("a first answer -> both lists are obeyed", () => {
+  it("obeys both lists of a first answer", () => {
     const { memory } = decide(NOBODY, answerOf());
     expect([isWanted(memory, DEVICE), isWanted(memory, OTHER)]).to.deep.equal([true, false]);
   });
 
-  it("a newer order that overtook the answer -> wins", () => {
+  it("prefers a newer order that arrived before the answer", () => {
     const { memory, decisions } = decide(ordered(obeys(), 7, "detach"), answerOf());
     expect(decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["outdated", "obey"]);
     expect(isWanted(memory, DEVICE)).to.equal(false);
   });
 
-  it("an order that overtook the answer in which the incarnation is first heard of -> wins", () => {
+  it("prefers an order that arrived before the answer with the first incarnation", () => {
     const { memory } = decide(ordered(FIRST_FORMAT, 7, "detach"), answerOf());
     expect(isWanted(memory, DEVICE)).to.equal(false);
     expect(lastStamp(memory, DEVICE)).to.include({ incarnation: "parent", deviceGeneration: 7 });
   });
 
-  it("a change-over -> orders however low are newer than all before", () => {
+  it("counts every order after a change of incarnation as newer", () => {
     const { memory, decisions } = decide(ordered(obeys({ tabletGeneration: 70 }), 900, "detach"), child);
     expect(decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["obey", "obey"]);
     expect(lastStamp(memory, DEVICE)).to.deep.equal(child.allowed[0]?.stamp);
   });
 
-  it("a change-over without a word about a device -> it stays as it is, sessions and exports go on", () => {
+  it("keeps devices without an entry, sessions and exports at a change of incarnation", () => {
     const identity = { ...IDENTITY, sizeBytes: 4096 };
     const before = withDevice(
       decideExport(decideCloseSession(ordered(obeys({ exportFloor: 4 }), 900, "detach"), DEVICE, 11).memory, {
@@ -277,7 +277,7 @@ describe("decideRegistration: what is ordered", () => {
     expect([memory.exports, memory.exportFloor]).to.deep.equal([before.exports, 4]);
   });
 
-  it("what an answer says is recorded of a device -> remembered; said again, nothing is written", () => {
+  it("remembers the recorded identities of an answer, and writes nothing when they repeat", () => {
     const [allowed] = child.allowed;
     const answer = { ...child, allowed: allowed ? [{ ...allowed, expected: IDENTITY }] : [] };
     const { memory, decisions } = decide(obeys(), answer);
@@ -286,7 +286,7 @@ describe("decideRegistration: what is ordered", () => {
     expect(decide(memory, answer).memory.devices).to.equal(memory.devices);
   });
 
-  it("an answer that changes over twice, as after a lost answer -> the second is an ordinary one", () => {
+  it("treats the second of two changing answers, as after a lost answer, as an ordinary one", () => {
     const once = decide(obeys(), child).memory;
     const twice = decide(once, child);
     expect(twice.decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["converge", "converge"]);
@@ -295,7 +295,7 @@ describe("decideRegistration: what is ordered", () => {
 });
 
 describe("former incarnations", () => {
-  it("are remembered up to the last 64, the one obeyed last among them", () => {
+  it("are remembered up to the last 64, the last obeyed one among them", () => {
     const many = Array.from({ length: 100 }, (_, index) => ["tablet", `i-${index}`] as const);
     const { memory } = decide(
       obeys({ formerIncarnations: ["old"] }),
@@ -310,7 +310,7 @@ describe("former incarnations", () => {
 describe("highestNumbers", () => {
   const life = { tabletId: "tablet", incarnation: "parent", highestTabletGeneration: 3 };
 
-  it("of an agent that obeyed nobody -> none", () => {
+  it("are 0 for an agent that obeyed no registry", () => {
     expect(highestNumbers(NOBODY)).to.deep.equal({
       tabletId: "",
       incarnation: "",

@@ -2,38 +2,37 @@ import { type DeviceId, InvalidStateError, OutdatedError, quoted, type Stamp } f
 import { type AgentMemory, decideEach, type RememberedIdentity } from "./memory.js";
 import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./orders.js";
 
-/** A life of a tablet. */
+/** An incarnation of a tablet. */
 interface Incarnation {
   readonly tabletId: string;
-  /** Empty for the tablet's life before it had one. */
+  /** Empty for the time before the tablet had one. */
   readonly incarnation: string;
 }
 
-/** A registration's answer: what to hold, and what to let go of. */
+/** Answer to a registration: the devices to hold and to close. */
 export interface RegistrationAnswer extends Incarnation {
   readonly tabletGeneration: number;
-  /** Whose agents the registry takes over. */
+  /** Incarnations whose agents the registry takes over. */
   readonly predecessors: readonly Incarnation[];
   readonly allowed: readonly {
     readonly deviceId: DeviceId;
     readonly stamp: Stamp;
-    /** Undefined from a registry of the last release. */
+    /** Undefined from a registry of the previous release. */
     readonly expected?: RememberedIdentity | undefined;
   }[];
   readonly unknown: readonly { readonly deviceId: DeviceId; readonly stamp: Stamp }[];
 }
 
 /**
- * Every restore makes one, so that these reach back over more restores than a fleet sees; whoever is older than all of
- * them is refused all the same, though without a word that it was replaced. The bound keeps the cache small, which is
- * written anew with each order.
+ * Bounds the cache, which is written with each order. Each restore creates an incarnation, and a fleet sees fewer
+ * restores than this. Older incarnations are refused as well, without the message that they were replaced.
  */
 const MAX_FORMER_INCARNATIONS = 64;
 
 /**
- * Applies an answer as a whole, through the same stamps as any order: an order that overtook the answer on its way
- * wins. Throws when the answer comes from a registry that does not take over from the one obeyed, or from a replaced
- * registry or leader; then nothing of it counts.
+ * Applies an answer as a whole, through the same stamps as any order, so that an order that arrived before a delayed
+ * answer wins. Throws, and applies nothing, when the answer comes from a registry that does not take over from the
+ * obeyed one, or from a replaced registry or leader.
  */
 export function decideRegistration(
   memory: AgentMemory,
@@ -58,7 +57,7 @@ export function decideRegistration(
   };
 }
 
-/** The memory of an agent that obeys who answered. */
+/** Returns the memory of an agent that obeys the answering registry. */
 function obeyAnswering(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
   if (memory.formerIncarnations.includes(answer.incarnation))
     throw new OutdatedError(
@@ -95,8 +94,8 @@ function takeIncarnation(memory: AgentMemory, answer: RegistrationAnswer): Agent
 }
 
 /**
- * Whatever was remembered of generations counts no more, as they were given by somebody else; which devices are held
- * and which are let go stays as it is until an order says otherwise. Sessions and exports go on, as do their numbers.
+ * Changes over to another incarnation. Remembered generations no longer count, because another registry gave them. Held
+ * and closed devices stay as they are until an order changes them. Sessions, exports and their numbers continue.
  */
 function changeOver(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
   const devices = new Map(memory.devices);
@@ -108,7 +107,7 @@ function changeOver(memory: AgentMemory, answer: RegistrationAnswer): AgentMemor
 
 function formerOnes(memory: AgentMemory, answer: RegistrationAnswer): string[] {
   const predecessors = answer.predecessors.map(({ incarnation }) => incarnation);
-  // The one obeyed until now comes last: it is the one that may still be there.
+  // The incarnation obeyed until now comes last, because it may still be running.
   const all = new Set([...memory.formerIncarnations, ...predecessors].filter((each) => each !== memory.incarnation));
   all.add(memory.incarnation);
   for (const never of ["", answer.incarnation]) all.delete(never);

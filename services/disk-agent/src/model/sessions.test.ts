@@ -37,7 +37,7 @@ describe("decideOpenSession", () => {
       expect(isCurrentSession(decision.memory, DEVICE, obeyed)).to.equal(true);
     });
 
-  it("the first one -> supersedes nobody and is remembered", () => {
+  it("supersedes nothing with the first one, and remembers it", () => {
     const { memory, verdict } = decideOpenSession(EMPTY, DEVICE, wish(1));
     expect(verdict.verdict).to.equal("supersede");
     expect(memory.devices.get(DEVICE)?.session).to.deep.equal({ ...wish(1), ended: false });
@@ -47,7 +47,7 @@ describe("decideOpenSession", () => {
 describe("decideCloseSession", () => {
   const opened = decideOpenSession(EMPTY, DEVICE, wish(5)).memory;
 
-  it("the current one -> nobody is obeyed, and it cannot be opened again", () => {
+  it("ends the current one, which cannot be opened again", () => {
     const { memory, changed } = decideCloseSession(opened, DEVICE, 5);
     expect(changed).to.equal(true);
     expect(isCurrentSession(memory, DEVICE, 5)).to.equal(false);
@@ -55,17 +55,17 @@ describe("decideCloseSession", () => {
     expect(decideOpenSession(memory, DEVICE, wish(6)).verdict.verdict).to.equal("supersede");
   });
 
-  it("a lower one -> nothing changes", () => {
+  it("changes nothing for a lower one", () => {
     expect(decideCloseSession(opened, DEVICE, 4)).to.deep.equal({ memory: opened, changed: false });
   });
 
-  it("one that was never seen -> ended in advance", () => {
+  it("ends one in advance that was never seen", () => {
     const { memory } = decideCloseSession(opened, DEVICE, 7);
     expect(isCurrentSession(memory, DEVICE, 5)).to.equal(false);
     expect(decideOpenSession(memory, DEVICE, wish(7)).verdict.verdict).to.equal("outdated");
   });
 
-  it("twice -> nothing changes the second time", () => {
+  it("changes nothing the second time", () => {
     const { memory } = decideCloseSession(opened, DEVICE, 5);
     expect(decideCloseSession(memory, DEVICE, 5).changed).to.equal(false);
   });

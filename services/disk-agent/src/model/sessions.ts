@@ -4,13 +4,13 @@ import { type AgentMemory, type RememberedSession, withDevice } from "./memory.j
 export type SessionWish = Omit<RememberedSession, "ended">;
 
 export type SessionVerdict =
-  /** Remembered now: lower sessions may submit nothing more; granted once what they submitted has ended. */
+  /** Remembered now. Lower sessions may submit no more I/O; the session is granted once their I/O has ended. */
   | { readonly verdict: "supersede" }
-  /** The session that is remembered already. */
+  /** The session is remembered already. */
   | { readonly verdict: "same" }
   | { readonly verdict: "outdated"; readonly message: string };
 
-/** A device obeys only the highest session number it has seen. */
+/** Decides the open of a session. A device obeys only the highest session number that it has seen. */
 export function decideOpenSession(
   memory: AgentMemory,
   deviceId: DeviceId,
@@ -58,7 +58,7 @@ export function isCurrentSession(memory: AgentMemory, deviceId: DeviceId, number
   return current !== undefined && current.number === number && !current.ended;
 }
 
-/** Why a session number is not obeyed, for error messages. */
+/** Returns why a session number is not obeyed, for error messages. */
 export function superseded(deviceId: DeviceId, number: number, current: RememberedSession): string {
   if (current.number === number)
     return current.ended

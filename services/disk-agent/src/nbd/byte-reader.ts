@@ -1,12 +1,12 @@
 import type { Socket } from "node:net";
 import { Watch } from "@diskmesh/service";
 
-/** Thrown when the peer ended the connection between two messages or in the middle of one. */
+/** Thrown when the peer ended the connection, between two messages or within one. */
 export class ConnectionEndedError extends Error {
   override readonly name = "ConnectionEndedError";
 }
 
-/** Reads exact numbers of bytes from a socket; what nobody asked for yet is not read from the kernel beyond a buffer. */
+/** Reads exact numbers of bytes from a socket. Reads at most one buffer ahead. */
 export class ByteReader {
   readonly #socket: Socket;
   readonly #something = new Watch();

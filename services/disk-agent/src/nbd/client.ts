@@ -21,13 +21,13 @@ import {
 } from "./protocol.js";
 import { shortSocketPath } from "./socket-path.js";
 
-/** The server answered a request with an error. */
+/** Thrown when the server answered a request with an error. */
 export class NbdRequestError extends Error {
   override readonly name = "NbdRequestError";
 
   constructor(
     what: string,
-    /** E.g. "EIO", or "ESHUTDOWN" when the disk was taken over by another session. */
+    /** E.g. "EIO", or "ESHUTDOWN" when another session took over the disk. */
     readonly code: string,
   ) {
     super(`${what} failed with ${code}`);
@@ -36,13 +36,13 @@ export class NbdRequestError extends Error {
 
 interface PendingRequest {
   readonly what: string;
-  /** Bytes that follow the reply when it carries no error. */
+  /** Bytes that follow a reply without an error. */
   readonly dataBytes: number;
   resolve(data: Buffer): void;
   reject(error: Error): void;
 }
 
-/** A small NBD client over a Unix socket: any number of requests at once, on one connection. */
+/** A small NBD client over a Unix socket, with any number of concurrent requests on one connection. */
 export class NbdClient {
   readonly sizeBytes: number;
   readonly #socket: Socket;
@@ -56,7 +56,7 @@ export class NbdClient {
     void this.#receive(reader);
   }
 
-  /** Connects to the export behind a socket, which may also be a link to one. */
+  /** Connects to the export at a socket, or at a link to a socket. */
   static async connect(options: { socketPath: string; exportName?: string }): Promise<NbdClient> {
     await using name = await shortSocketPath(options.socketPath);
     const socket = createConnection(name.path);
@@ -97,7 +97,7 @@ export class NbdClient {
     await this.#request(COMMAND.FLUSH, 0, 0, {});
   }
 
-  /** Says goodbye; requests without an answer fail. */
+  /** Disconnects politely; unanswered requests fail. */
   async disconnect(): Promise<void> {
     if (this.#socket.destroyed) return;
     const closed = new Promise<void>((resolve) => this.#socket.once("close", () => resolve()));

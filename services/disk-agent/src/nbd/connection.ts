@@ -52,7 +52,7 @@ export class NbdConnection {
     this.#sums = options.io.ofDisk(options.served.name);
   }
 
-  /** Resolves when the connection has ended; what the client does wrong ends this connection alone. */
+  /** Resolves when the connection has ended. A client's errors end only its own connection. */
   async run(): Promise<void> {
     const tooLate = setTimeout(
       () => this.#socket.destroy(new Error("negotiation took too long")),
@@ -69,12 +69,12 @@ export class NbdConnection {
     } finally {
       clearTimeout(tooLate);
       await Promise.all(this.#running);
-      // Ends after what was written has been sent; a client that does not read is cut off by `close`.
+      // Ends after pending replies were sent; `close` disconnects a client that does not read.
       this.#socket.end(() => this.#socket.destroy());
     }
   }
 
-  /** Takes no more requests and waits until those under way are answered. */
+  /** Takes no more requests and waits until the running ones are answered. */
   async drain(): Promise<void> {
     this.#draining = true;
     await Promise.all(this.#running);
@@ -89,7 +89,8 @@ export class NbdConnection {
     const requests = new Slots(this.#limits.maxInFlightRequests);
     let inFlightBytes = 0;
     for (;;) {
-      // Room first: a client that sends faster than the disk takes is held back by its own socket.
+      // The request is admitted before its data is read, so a client that is faster than the disk is throttled by its
+      // socket.
       const releaseRequest = await requests.acquire();
       const request = decodeRequest(await this.#reader.read(REQUEST_BYTES));
       if (request.command === COMMAND.DISC) return;
@@ -130,7 +131,7 @@ export class NbdConnection {
 
   /** 0 when the request may be tried. */
   #refusal(request: NbdRequest): number {
-    // Clients may set FUA on any command once it is offered; where nothing is written it means nothing.
+    // Clients may set FUA on any command once it is offered; it has no effect on commands that write nothing.
     if ((request.flags & ~COMMAND_FLAG.FUA) !== 0) return NBD_ERROR.EINVAL;
     if (request.command === COMMAND.FLUSH) return 0;
     if (request.command !== COMMAND.READ && request.command !== COMMAND.WRITE) return NBD_ERROR.EINVAL;
@@ -154,11 +155,11 @@ export class NbdConnection {
     }
   }
 
-  /** Resolves once the kernel has taken the reply, so that answers to a client that does not read stay bounded. */
+  /** Resolves once the kernel has taken the reply, which bounds the replies queued for a client that does not read. */
   async #send(header: Buffer, data: Uint8Array | undefined): Promise<void> {
     if (this.#socket.destroyed) return;
     await new Promise<void>((resolve) => {
-      // Both parts are queued in one go: no other reply may come between them.
+      // Both parts are queued without an await, so that no other reply comes between them.
       if (data === undefined) this.#socket.write(header, () => resolve());
       else {
         this.#socket.write(header);
@@ -173,7 +174,7 @@ function operationOf({ command }: NbdRequest): IoOperation {
   return command === COMMAND.WRITE ? "write" : "flush";
 }
 
-/** The number that an NBD client is told. */
+/** Maps an error to its NBD number. */
 function nbdErrorOf(error: unknown): number {
   if (error instanceof OutdatedError) return NBD_ERROR.ESHUTDOWN;
   if (error instanceof InvalidArgumentError) return NBD_ERROR.EINVAL;

@@ -11,12 +11,12 @@ import { clearDeadSocket, clearDeadSockets } from "./dead-socket.js";
 import { NbdServer } from "./server.js";
 import { shortSocketPath } from "./socket-path.js";
 
-describe("what is at the path of a socket", () => {
+describe("the state of a socket's path", () => {
   let folder: string;
   let live: Server;
 
   beforeEach(async () => {
-    // Deeper than a Unix socket's path may be.
+    // Exceeds the maximum path of a Unix socket.
     folder = join(temporaryFolder(), "x".repeat(120));
     mkdirSync(folder);
     live = await listen("live.sock");
@@ -36,7 +36,7 @@ describe("what is at the path of a socket", () => {
     return server;
   }
 
-  /** By a process that is killed while it listens. */
+  /** Leaves the socket of a process that was killed while it listened. */
   async function leaveDead(name: string): Promise<void> {
     const program = `require("node:net").createServer().listen(${JSON.stringify(name)}, () => console.log("listens"));`;
     const child = spawn(process.execPath, ["-e", program], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
@@ -46,7 +46,7 @@ describe("what is at the path of a socket", () => {
     expect(existsSync(join(folder, name))).to.equal(true);
   }
 
-  it("is removed when a killed process left it, and is ours, and stays when it is anything else", async () => {
+  it("allows removal only of a killed process's socket with a matching name", async () => {
     const cleared = await clearDeadSockets(folder, (name) => name.endsWith(".sock"));
     expect(cleared).to.deep.equal(["dead.sock"]);
     expect(readdirSync(folder).sort()).to.deep.equal([
@@ -61,7 +61,7 @@ describe("what is at the path of a socket", () => {
     expect(readFileSync(join(folder, "file.sock"), "utf8")).to.equal("content");
   });
 
-  it("is taken over by an export when it is dead, and by none otherwise", async () => {
+  it("allows an export to replace only a dead socket", async () => {
     const serve = (name: string) =>
       NbdServer.listen({
         socketPath: join(folder, name),

@@ -4,17 +4,17 @@ import { join } from "node:path";
 import { removeFile } from "../remove-file.js";
 import { shortSocketPath } from "./socket-path.js";
 
-/** What is at the path of a socket: "dead" is what a process that was killed left there. */
+/** State of a socket's path: "dead" is the socket of a killed process. */
 export type SocketState = "nothing" | "dead" | "live" | "something else";
 
-/** Removes the socket that a process left there that was killed, and nothing else. Returns what it found. */
+/** Removes the socket of a killed process, and nothing else. Returns what was at the path. */
 export async function clearDeadSocket(path: string): Promise<SocketState> {
   const state = await stateOf(path);
   if (state === "dead") await removeFile(path);
   return state;
 }
 
-/** Does the same for all sockets of a folder that have such a name. Returns those that it removed. */
+/** Removes the dead sockets of a folder whose names match. Returns their names. */
 export async function clearDeadSockets(folder: string, isOurs: (name: string) => boolean): Promise<string[]> {
   const cleared: string[] = [];
   for (const name of await readdir(folder))
@@ -32,7 +32,7 @@ async function stateOf(path: string): Promise<SocketState> {
   await using short = await shortSocketPath(path);
   const code = await connectionError(short.path);
   if (code === "ENOENT") return "nothing";
-  // Any other answer, such as that too many wait to be accepted, shows that somebody listens.
+  // Any other error, such as a full backlog, proves that a process listens.
   return code === "ECONNREFUSED" ? "dead" : "live";
 }
 

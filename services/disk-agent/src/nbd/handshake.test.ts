@@ -7,7 +7,7 @@ import { negotiate } from "./handshake.js";
 import { encodeOption, OPTION } from "./protocol.js";
 
 describe("the NBD negotiation", () => {
-  it("with a client that sends options faster than it takes the replies -> holds those of one option", async () => {
+  it("holds the replies of one option while a client sends options faster than it reads", async () => {
     const received = new PassThrough();
     const flags = Buffer.from([0, 0, 0, 1]);
     const list = encodeOption(OPTION.LIST, Buffer.alloc(0));

@@ -16,18 +16,21 @@ import {
   TRANSMISSION,
 } from "./protocol.js";
 
-/** What a client finds at the socket. */
+/** The export that a socket offers. */
 export interface NbdExport {
   readonly name: string;
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
 }
 
-// A flush on one connection covers writes that were answered on any other, since all share the same open files.
+// A flush on one connection covers writes answered on any other, because all share the same open files.
 const TRANSMISSION_FLAGS =
   TRANSMISSION.HAS_FLAGS | TRANSMISSION.SEND_FLUSH | TRANSMISSION.SEND_FUA | TRANSMISSION.CAN_MULTI_CONN;
 
-/** Negotiates as the server. True: transmission begins. False: the client left. Throws on malformed input. */
+/**
+ * Negotiates as the server. Returns true when transmission begins, false when the client left. Throws on malformed
+ * input.
+ */
 export async function negotiate(reader: ByteReader, socket: Writable, served: NbdExport): Promise<boolean> {
   socket.write(encodeGreeting());
   const clientFlags = (await reader.read(4)).readUInt32BE(0);
@@ -39,7 +42,7 @@ export async function negotiate(reader: ByteReader, socket: Writable, served: Nb
     if (lengthBytes > MAX_OPTION_BYTES) throw new Error(`option ${option} is ${lengthBytes} bytes long`);
     const data = await reader.read(lengthBytes);
     if (option === OPTION.EXPORT_NAME) {
-      // The one option whose refusal has no reply.
+      // EXPORT_NAME is the only option whose refusal has no reply.
       if (!isServed(data.toString(), served)) throw new Error("the client asked for another export");
       socket.write(oldExportReply(served, noZeroes));
       return true;
@@ -49,13 +52,14 @@ export async function negotiate(reader: ByteReader, socket: Writable, served: Nb
       return false;
     }
     const replies = answerOption(option, data, served);
-    // No further option before these are taken: a client that reads nothing would fill the memory with them.
+    // The replies are sent before the next option is read, because a client that reads nothing would fill the memory
+    // with them.
     await written(socket, Buffer.concat(replies.map((reply) => encodeOptionReply(option, reply.type, reply.data))));
     if (option === OPTION.GO && replies.at(-1)?.type === REPLY.ACK) return true;
   }
 }
 
-/** Resolves once the kernel has taken it, or the connection has ended. */
+/** Resolves once the kernel has taken the data, or the connection has ended. */
 function written(socket: Writable, data: Buffer): Promise<void> {
   return new Promise((resolve) => {
     socket.write(data, () => resolve());
@@ -80,7 +84,7 @@ function answerOption(option: number, data: Buffer, served: NbdExport): OptionRe
         return [refusal(REPLY.ERR_UNKNOWN, `this socket serves the export ${served.name} alone`)];
       return [
         { type: REPLY.INFO, data: encodeExportInfo(served.sizeBytes, TRANSMISSION_FLAGS) },
-        // The agent reads and writes single bytes; the disk's block size is what suits it best.
+        // The agent reads and writes single bytes; the disk's block size is the most efficient one.
         { type: REPLY.INFO, data: encodeBlockSizeInfo(1, served.blockSizeBytes, MAX_REQUEST_BYTES) },
         { type: REPLY.ACK },
       ];

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { countIo, IoCounters } from "./io-counters.js";
 
 describe("IoCounters", () => {
-  it("counts by disk and operation, and not the bytes of what failed", () => {
+  it("counts by disk and operation, without the bytes of failed requests", () => {
     const sums = new IoCounters().ofDisk("a");
     countIo(sums, "read", { sizeBytes: 512, durationMs: 2, failed: false });
     countIo(sums, "read", { sizeBytes: 512, durationMs: 3, failed: true });
@@ -10,7 +10,7 @@ describe("IoCounters", () => {
     expect(sums.write).to.include({ operations: 0 });
   });
 
-  it("names so many disks, and sums the rest, however many come", () => {
+  it("names disks up to the maximum, and sums the rest", () => {
     const counters = new IoCounters();
     const named = Array.from({ length: 256 }, (_, index) => counters.ofDisk(`disk-${index}`));
     expect(new Set(named).size).to.equal(256);

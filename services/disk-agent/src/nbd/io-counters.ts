@@ -3,7 +3,7 @@ import { allEnded, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from
 const OPERATIONS = ["read", "write", "flush"] as const;
 export type IoOperation = (typeof OPERATIONS)[number];
 
-/** So many disks are told of by name; a host serves hundreds, and their names come and go. */
+/** Maximum disks in metrics by name, because a host serves hundreds over time. */
 const MAX_NAMED_DISKS = 256;
 const OTHERS = "others";
 
@@ -13,7 +13,7 @@ const DISK_LABEL = {
 const LABELS = { ...DISK_LABEL, operation: OPERATIONS };
 const LATENCY_BUCKETS_SECONDS = [0.00025, ...DURATION_BUCKETS_SECONDS];
 
-/** What an agent tells of the I/O that its exports serve. */
+/** Metrics of the I/O of an agent's exports. */
 export const nbdMetrics = {
   operations: metric({
     kind: "observed counter",
@@ -69,7 +69,7 @@ const LATENCY_LABELS = { read: { operation: "read" }, write: { operation: "write
 export class IoCounters {
   readonly #disks = new Map<string, SumsByOperation>();
 
-  /** The sums of a disk: whoever serves it asks once, and counts there. */
+  /** Returns the counters of a disk. Its server calls this once and increments them directly. */
   ofDisk(diskId: string): SumsByOperation {
     const known = this.#disks.get(diskId);
     if (known !== undefined) return known;
@@ -79,7 +79,7 @@ export class IoCounters {
     return sums;
   }
 
-  /** Tells them when metrics are asked for; returns what ends that. */
+  /** Reports the counters when metrics are read; returns a function that stops this. */
   observe(): () => void {
     const each = (declaration: (typeof nbdMetrics)["operations"], read: (sums: Sums) => number) =>
       observe(declaration, (say) => {
@@ -95,7 +95,7 @@ export class IoCounters {
   }
 }
 
-/** Counts one request that was answered. */
+/** Counts one answered request. */
 export function countIo(
   sums: SumsByOperation,
   operation: IoOperation,

@@ -46,7 +46,7 @@ describe("the NBD export", () => {
     const waiting = { devices: fixture.devices, clock: systemClock, timeoutMs: 0 };
     const parts = ["a", "b"].map((id) => new LocalPart(fixture.device(id), 1, waiting));
     disk = new LinearDisk(parts.map((part) => ({ part, sizeBytes: DEVICE_BYTES })));
-    // Deeper than the 107 bytes that a Unix socket's path may have, and with a space.
+    // Exceeds the 107 bytes of a Unix socket's path, and contains a space.
     const folder = join(fixture.folder, "deep folder ".repeat(12).trim());
     mkdirSync(folder);
     socketPath = join(folder, "disk-1.sock");
@@ -64,7 +64,7 @@ describe("the NBD export", () => {
     return NbdServer.listen({ ...at, served, disk: part, log: silentLogger });
   };
 
-  /** A short path to the socket, for clients that know no long ones. */
+  /** Returns a short path to the socket, for clients without support for long ones. */
   const shortPath = () => {
     const link = join(fixture.folder, "s");
     if (!existsSync(link)) symlinkSync(join(socketPath, ".."), link);
@@ -89,7 +89,7 @@ describe("the NBD export", () => {
     await Promise.all([one.disconnect(), two.disconnect()]);
   });
 
-  it("puts what was written onto every device on FLUSH, and onto those written on FUA", async () => {
+  it("syncs every device on FLUSH, and the written ones on FUA", async () => {
     const client = await NbdClient.connect({ socketPath });
     await client.write(0, Buffer.alloc(1));
     expect(fixture.files.syncCount).to.equal(0);
@@ -100,9 +100,9 @@ describe("the NBD export", () => {
     await client.disconnect();
   });
 
-  it("belongs to the agent's user alone, and replaces a socket that was left behind", async () => {
+  it("is accessible to the agent's user only, and replaces the socket of a killed agent", async () => {
     expect(statSync(socketPath).mode & 0o777).to.equal(0o600);
-    // As if it had been killed, which leaves the socket where it was.
+    // Simulates a kill, which leaves the socket in place.
     renameSync(socketPath, `${socketPath}.aside`);
     await server.close(500);
     expect(existsSync(socketPath)).to.equal(false);
@@ -111,7 +111,7 @@ describe("the NBD export", () => {
     await (await NbdClient.connect({ socketPath })).disconnect();
   });
 
-  it("names each failure as NBD does", async () => {
+  it("returns the NBD error of each failure", async () => {
     const client = await NbdClient.connect({ socketPath });
     const codeOf = (promise: Promise<unknown>) =>
       promise.then(
@@ -129,7 +129,7 @@ describe("the NBD export", () => {
     await client.disconnect();
   });
 
-  it("maps what a disk throws", async () => {
+  it("maps a disk's errors", async () => {
     const full = Object.assign(new Error("no space"), { code: "ENOSPC" });
     for (const [error, code] of [
       [new DeviceIoError("x"), "EIO"],
@@ -152,7 +152,7 @@ describe("the NBD export", () => {
     );
   });
 
-  describe("malformed input closes that connection only", () => {
+  describe("malformed input closes only its connection", () => {
     let good: NbdClient;
 
     beforeEach(async () => {
@@ -234,7 +234,7 @@ describe("the NBD export", () => {
         connection.socket.destroy();
       });
 
-    it("what can be answered is: unknown options and commands, unknown flags, a read that is too long", async () => {
+    it("answers unknown options, commands and flags, and a read that is too long", async () => {
       const connection = await raw();
       const { socket, reader } = connection;
       socket.write(
@@ -267,7 +267,7 @@ describe("the NBD export", () => {
       socket.destroy();
     });
 
-    it("a client that vanishes in the middle of a write changes nothing", async () => {
+    it("changes nothing when a client vanishes during a write", async () => {
       const connection = await raw();
       await go(connection);
       connection.socket.write(request({ command: nbd.COMMAND.WRITE, lengthBytes: 4096 }));
@@ -278,14 +278,14 @@ describe("the NBD export", () => {
     });
   });
 
-  it("takes no more connections than allowed", async () => {
+  it("refuses connections above the maximum", async () => {
     const clients = await Promise.all(Array.from({ length: 4 }, () => NbdClient.connect({ socketPath })));
     expect(await NbdClient.connect({ socketPath }).catch(() => "refused")).to.equal("refused");
     await Promise.all(clients.map((client) => client.disconnect()));
     await eventually(async () => (await NbdClient.connect({ socketPath })).disconnect());
   });
 
-  it("a close answers what is under way, and cuts off after the time given", async () => {
+  it("answers running requests at a close, and disconnects after the timeout", async () => {
     const client = await NbdClient.connect({ socketPath });
     fixture.files.writes.shut();
     const write = client.write(0, Buffer.alloc(4096, 5));
@@ -304,7 +304,7 @@ describe("the NBD export", () => {
     server = await serve(disk);
   });
 
-  /** Runs a client that nobody here wrote; skips by name when it is not installed. */
+  /** Runs a third-party client; skips by name when it is not installed. */
   const tool = async (context: Mocha.Context, name: string, args: string[]): Promise<string> => {
     try {
       return (await run(name, args)).stdout;
@@ -314,7 +314,7 @@ describe("the NBD export", () => {
     }
   };
 
-  it("nbdinfo finds the size, the flags and the name", async function () {
+  it("nbdinfo reads the size, the flags and the name", async function () {
     const info = JSON.parse(await tool(this, "nbdinfo", ["--json", uri()]));
     const [served] = info.exports;
     expect(info.protocol).to.equal("newstyle-fixed");
@@ -339,7 +339,7 @@ describe("the NBD export", () => {
     expect(readFileSync(source).equals(readFileSync(target))).to.equal(true);
   });
 
-  it("qemu-img finds the size, and compares equal what it converted", async function () {
+  it("qemu-img reads the size, and compares equal what it converted", async function () {
     const source = join(fixture.folder, "in");
     writeFileSync(source, randomBytes(DISK_BYTES));
     const info = JSON.parse(await tool(this, "qemu-img", ["info", "--output=json", "-f", "raw", uri()]));

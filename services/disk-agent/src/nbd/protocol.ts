@@ -31,9 +31,9 @@ export const COMMAND_FLAG = { FUA: 1 } as const;
 
 export const NBD_ERROR = { EIO: 5, EINVAL: 22, ENOSPC: 28, EOVERFLOW: 75, ESHUTDOWN: 108 } as const;
 
-/** Largest read or write; the most that clients send without asking, too. */
+/** Largest read or write; also the most that clients send without asking. */
 export const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
-/** Largest option a client may send: a name of 4096 bytes and some information requests. */
+/** Largest option of a client: a name of 4096 bytes and some information requests. */
 export const MAX_OPTION_BYTES = 8 * 1024;
 
 export const REQUEST_BYTES = 28;
@@ -44,7 +44,7 @@ export const OPTION_REPLY_HEADER_BYTES = 20;
 export interface NbdRequest {
   readonly flags: number;
   readonly command: number;
-  /** Chosen by the client; the reply carries it. */
+  /** Chosen by the client and repeated in the reply. */
   readonly cookie: bigint;
   readonly offsetBytes: bigint;
   readonly lengthBytes: number;
@@ -85,7 +85,7 @@ export function decodeOptionReplyHeader(header: Buffer): { option: number; reply
   return { option: header.readUInt32BE(8), reply: header.readUInt32BE(12), lengthBytes: header.readUInt32BE(16) };
 }
 
-/** The data of INFO and GO: the export's name and which information is asked for. */
+/** Encodes the data of INFO and GO: the export's name and the requested information. */
 export function encodeInfoRequest(exportName: string, infos: readonly number[]): Buffer {
   const name = Buffer.from(exportName);
   const data = Buffer.alloc(4 + name.length + 2 + 2 * infos.length);
@@ -98,7 +98,7 @@ export function encodeInfoRequest(exportName: string, infos: readonly number[]):
   return data;
 }
 
-/** Undefined when the data is malformed. */
+/** Returns undefined when the data is malformed. */
 export function decodeInfoRequest(data: Buffer): { exportName: string; infos: number[] } | undefined {
   if (data.length < 6) return undefined;
   const nameLength = data.readUInt32BE(0);

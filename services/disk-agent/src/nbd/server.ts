@@ -22,7 +22,7 @@ export interface NbdListenOptions {
   readonly log: Logger;
 }
 
-/** What an export needs of its server. */
+/** The part of a server that an export uses. */
 export type ServedNbd = Pick<NbdServer, "close" | "hasSocket" | "restore">;
 
 export type ListenNbd = (options: NbdListenOptions) => Promise<ServedNbd>;
@@ -50,8 +50,8 @@ export class NbdServer {
   }
 
   /**
-   * Replaces the socket that an agent left at the path that was killed. Throws UnavailableError when something else is
-   * there, or it cannot listen. What is done is counted in `io`.
+   * Listens at the path, and replaces the socket of a killed agent. Throws UnavailableError when something else is
+   * there, or it cannot listen. Counts requests in `io`.
    */
   static async listen(options: NbdListenOptions, io = new IoCounters()): Promise<NbdServer> {
     const { socketPath, served, disk, limits, log } = options;
@@ -73,7 +73,7 @@ export class NbdServer {
           if (found === "something else") throw new Error("it is no socket; move it away");
           return bind();
         });
-        // A connection that cannot be accepted is no reason to end.
+        // A failed accept must not end the server.
         server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD client lost"));
         return server;
       } catch (error) {
@@ -90,28 +90,28 @@ export class NbdServer {
     }
   }
 
-  /** Whether anything is at its path. */
+  /** Returns whether anything is at the server's path. */
   async hasSocket(): Promise<boolean> {
     const isThere = await lstat(this.#socketPath).catch((error: NodeJS.ErrnoException) => error.code !== "ENOENT");
     return isThere !== false;
   }
 
   /**
-   * Listens anew where somebody has removed the socket, or put back a dead one; true if so. Those who are connected stay
-   * so. Throws UnavailableError when it cannot listen.
+   * Listens again when the socket was removed or replaced by a dead one, and returns true then. Existing connections
+   * continue. Throws UnavailableError when it cannot listen.
    */
   async restore(): Promise<boolean> {
     const found = await clearDeadSocket(this.#socketPath);
     if (found === "live") return false;
     if (found === "something else")
       throw new UnavailableError(`${JSON.stringify(this.#socketPath)} is no socket any more; move it away`);
-    // First: a server that closes removes whatever is at its path.
+    // Closed first, because a closing server removes whatever is at its path.
     this.#server.close();
     this.#server = await this.#listen();
     return true;
   }
 
-  /** Accepts nobody more, answers the requests under way as far as the time allows, closes, and removes the socket. */
+  /** Accepts no more connections, answers running requests within the timeout, closes, and removes the socket. */
   async close(drainTimeoutMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const drained = Promise.all([...this.#connections].map((connection) => connection.drain()));
@@ -127,9 +127,9 @@ export class NbdServer {
   }
 }
 
-/** A server that listens there, for its owner alone. */
+/** Returns a server that listens at the path, accessible to its owner only. */
 function bound(path: string, accept: (socket: Socket) => void, maxConnections: number): Promise<Server> {
-  // Half-open: a client may end its side and still read its last answers.
+  // Half-open, because a client may end its side and still read its last answers.
   const server = createServer({ allowHalfOpen: true }, accept);
   server.maxConnections = maxConnections;
   return new Promise((resolve, reject) => {
@@ -141,7 +141,7 @@ function bound(path: string, accept: (socket: Socket) => void, maxConnections: n
     server.listen(path, () => {
       server.off("error", fail);
       try {
-        // At once, as Node binds: what goes to another thread and back takes ten times as long.
+        // Synchronous like Node's own bind, because a round trip to another thread takes ten times as long.
         chmodSync(path, 0o600);
         resolve(server);
       } catch (error) {

@@ -5,18 +5,18 @@ import { type DiskId, parseDiskId } from "@diskmesh/domain";
 
 const SUFFIX = ".sock";
 
-/** Where a disk is served, in the folder of all exports. */
+/** Returns a disk's socket path in the folder of all exports. */
 export function socketPathIn(folder: string, diskId: string): string {
   return join(folder, `${diskId}${SUFFIX}`);
 }
 
-/** The disk of a socket by its name; undefined when it has no name of ours. */
+/** Returns the disk of a socket by its file name; undefined for other names. */
 export function diskIdOfSocket(name: string): DiskId | undefined {
   const diskId = name.slice(0, -SUFFIX.length);
   return name.endsWith(SUFFIX) ? asDiskId(diskId) : undefined;
 }
 
-/** Undefined when no disk can have that name. */
+/** Returns undefined when the name is no valid disk id. */
 export function asDiskId(name: string): DiskId | undefined {
   try {
     return parseDiskId(name, "disk_id");
@@ -25,12 +25,12 @@ export function asDiskId(name: string): DiskId | undefined {
   }
 }
 
-/** What the kernel takes. */
+/** Linux's limit. */
 const SOCKET_PATH_MAX_BYTES = 107;
 
 /**
- * A short name for a Unix socket. A folder may be deeper than the kernel takes; through its descriptor every folder is
- * near. The name holds until it is disposed of.
+ * Returns a short path of a Unix socket. A folder's path may exceed the kernel's limit, and a path through the folder's
+ * descriptor does not. The path is valid until it is disposed of.
  */
 export async function shortSocketPath(path: string): Promise<{ path: string } & AsyncDisposable> {
   if (Buffer.byteLength(path) <= SOCKET_PATH_MAX_BYTES) return { path, [Symbol.asyncDispose]: async () => {} };

@@ -7,7 +7,7 @@ import type { AgentLimits } from "../limits.js";
 
 const MAIN_FILE = fileURLToPath(new URL("./tuned-main.js", import.meta.url));
 
-/** Parts of the configuration; of `tuning` its parts. */
+/** Parts of the configuration; `tuning` is merged. */
 export type AgentConfigChange = { readonly [part: string]: unknown } & { readonly tuning?: Partial<AgentLimits> };
 
 export interface TestAgentOptions {
@@ -20,7 +20,7 @@ export interface TestAgentOptions {
   readonly config?: AgentConfigChange | undefined;
 }
 
-/** A real agent process, waited for until it listens: whether it registers is for the test's registry to say. */
+/** Starts a real agent process and waits until it listens. The test's registry decides whether it registers. */
 export async function startTestAgent(options: TestAgentOptions): Promise<TestAgent> {
   const { hostId, folder, certs, registryAddress, devices, config } = options;
   mkdirSync(folder, { recursive: true });
@@ -40,7 +40,7 @@ export async function startTestAgent(options: TestAgentOptions): Promise<TestAge
       devices,
       remoteIoTimeoutMs: 60_000,
       ...config,
-      // Longer than a busy machine takes: what is not done by then is pending.
+      // Longer than delays of a busy machine, because later work is answered as pending.
       tuning: { orderTimeoutMs: 30_000, startOpenTimeoutMs: 30_000, ...config?.tuning },
     },
     folder,
@@ -57,7 +57,7 @@ export interface TestAgent {
   readonly baseFolder: string;
 }
 
-/** How many descriptors of a process are open on a file. */
+/** Returns the number of a process's descriptors that are open on a file. */
 export function countDescriptors(pid: number, path: string): number {
   const folder = `/proc/${pid}/fd`;
   let count = 0;
@@ -65,7 +65,7 @@ export function countDescriptors(pid: number, path: string): number {
     try {
       if (readlinkSync(join(folder, fd)) === path) count += 1;
     } catch {
-      // Closed between the listing and the look.
+      // The descriptor was closed after the listing.
     }
   }
   return count;

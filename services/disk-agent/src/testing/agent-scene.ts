@@ -9,20 +9,23 @@ import { AgentOrders, TestRegistry } from "./test-registry.js";
 
 export const DEVICE_BYTES = 64 * 4096;
 
-/** What an agent says of an order. */
+/** Outcomes of an order, as an agent reports them. */
 export const DONE = "ORDER_OUTCOME_DONE";
 export const ALREADY = "ORDER_OUTCOME_ALREADY";
 
-/** New for each test: two device files, a registry that is in the test's hands, and what starts the agent of host-1. */
+/**
+ * Creates for each test two device files, a registry under the test's control, and a function that starts the agent of
+ * host-1.
+ */
 export class AgentScene {
   certs!: TestCertificates;
   registry!: TestRegistry;
   agent!: TestAgent;
-  /** Of the agent's files and of the devices'. */
+  /** Folder of the agent's files and the devices' files. */
   folder!: string;
   #open: { close(): void }[] = [];
 
-  /** To be called within a `describe`. */
+  /** Must be called within a `describe`. */
   static forEachTest(): AgentScene {
     const scene = new AgentScene();
     before(async () => {
@@ -46,7 +49,7 @@ export class AgentScene {
     return join(this.folder, name);
   }
 
-  /** As a config has them: `dev-a` and `dev-b`. */
+  /** Config entries of `dev-a` and `dev-b`. */
   get devices(): readonly object[] {
     return ["a", "b"].map((name) => ({ deviceId: `dev-${name}`, path: this.path(name), sizeBytes: DEVICE_BYTES }));
   }
@@ -57,7 +60,7 @@ export class AgentScene {
     this.agent = await startTestAgent({ hostId: "host-1", folder, certs, registryAddress, devices, config });
   }
 
-  /** Orders for the start that has registered after so many registrations. */
+  /** Returns orders for the start that has registered after that many registrations. */
   async orders(after = 0): Promise<AgentOrders> {
     const { bootId } = await this.registry.registered("host-1", after);
     return this.ordersOf("disk-registry", bootId);
@@ -89,7 +92,7 @@ export class AgentScene {
     }
   }
 
-  /** How many descriptors the agent has of that file. */
+  /** Returns the number of descriptors that the agent has of that file. */
   held(name: string): number {
     return countDescriptors(this.agent.process.pid, this.path(name));
   }
@@ -104,7 +107,7 @@ export class AgentScene {
     return waitForHealth({ address, tls, serverRole: "disk-agent", serverName: "host-1", timeoutMs });
   }
 
-  /** Has the agent register once more: it is told to at a heartbeat. */
+  /** Has the agent register again, through the answer to a heartbeat. */
   async registerAnew(): Promise<void> {
     const before = this.registry.registrations.length;
     this.registry.onHeartbeat = () => {
@@ -114,7 +117,7 @@ export class AgentScene {
     await this.registry.registered("host-1", before);
   }
 
-  /** The lines of the agent's log that have this text. */
+  /** Returns the lines of the agent's log that contain this text. */
   logged(text: string): readonly string[] {
     return this.agent.process.logs.split("\n").filter((line) => line.includes(text));
   }

@@ -1,6 +1,6 @@
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 
-/** A TCP proxy in front of a real server, whose connections a test can cut or hold up. */
+/** A TCP proxy in front of a real server, whose connections a test can cut or delay. */
 export class CuttableProxy {
   readonly #server: Server;
   readonly #pairs = new Set<[Socket, Socket]>();
@@ -33,7 +33,7 @@ export class CuttableProxy {
     return proxy;
   }
 
-  /** Breaks every connection that stands; new ones are let through. */
+  /** Breaks every existing connection; new ones are accepted. */
   cut(): void {
     for (const [inner, outer] of this.#pairs) {
       inner.destroy();
@@ -41,7 +41,7 @@ export class CuttableProxy {
     }
   }
 
-  /** Keeps answers back on every connection that stands, without breaking it. */
+  /** Holds back answers on every existing connection, without breaking it. */
   holdAnswers(): void {
     for (const [inner, outer] of this.#pairs) outer.unpipe(inner);
   }

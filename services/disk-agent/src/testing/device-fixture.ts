@@ -17,7 +17,7 @@ import { type AgentMemory, emptyMemory, type OrderKind, type RememberedIdentity 
 import { decideOrder } from "../model/orders.js";
 import { SlowFiles } from "./slow-files.js";
 
-/** A device file of zeros. */
+/** Creates a device file of zeros. */
 export function makeDeviceFile(folder: string, name: string, sizeBytes: number): string {
   const path = join(folder, name);
   writeFileSync(path, "");
@@ -25,15 +25,15 @@ export function makeDeviceFile(folder: string, name: string, sizeBytes: number):
   return path;
 }
 
-/** Whom the agent obeys. */
+/** Tablet, incarnation and generation that the agent obeys. */
 export const LEADER = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 1 };
 export const ANSWER_TIMEOUT_MS = 60;
-/** No answer takes so long, however busy the machine is, unless something holds it up. */
+/** Exceeds any delay of a busy machine, so that only held-up files reach it. */
 const STARVED_MS = 10_000;
-/** The time of day, until a test sets it. */
+/** Wall clock time until a test sets it. */
 const START_MS = Date.UTC(2020, 0);
 
-/** The device shells over real files, without a process or a network around them. */
+/** Device code over real files, without a process or a network. */
 export class DeviceFixture {
   readonly folder = temporaryFolder();
   readonly files = new SlowFiles();
@@ -42,9 +42,9 @@ export class DeviceFixture {
   readonly attachOrders: AttachOrders;
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
-  /** How far the clock is ahead of what truly passed. */
+  /** Lead of the clock over the time that really passed. */
   aheadMs = 0;
-  /** How far the time of day was set. */
+  /** Offset of the wall clock set by the test. */
   setByMs = 0;
 
   /** `devices`: the file's name and the device's place in it. */
@@ -88,7 +88,7 @@ export class DeviceFixture {
     });
   }
 
-  /** Answers come late only where a test holds files up: not because the machine is busy. */
+  /** Answers are late only where a test holds files up, not because the machine is busy. */
   #clock(): Clock {
     const sleep: Clock["sleep"] = async (durationMs, signal) => {
       const untilMs = performance.now() + STARVED_MS;
@@ -99,12 +99,12 @@ export class DeviceFixture {
     return { ...systemClock, nowMs, monotonicMs: () => systemClock.monotonicMs() + this.aheadMs, sleep };
   }
 
-  /** An order as a handler does it. */
+  /** Executes an order as a handler does. */
   async order(kind: OrderKind, id: string, generation: number, expected?: RememberedIdentity) {
     return (await this.answerTo(kind, id, generation, expected)).outcome;
   }
 
-  /** The same, with all that it is answered. */
+  /** Executes an order and returns the whole outcome. */
   async answerTo(
     kind: OrderKind,
     id: string,
@@ -119,7 +119,7 @@ export class DeviceFixture {
     return this.attachOrders.run(order, verdict);
   }
 
-  /** Opens a session for host-1 as a handler does it. */
+  /** Opens a session for host-1 as a handler does. */
   async openSession(id: string, number: number, holderHostId = "host-1"): Promise<DeviceOutcome["outcome"]> {
     const stamp = { ...LEADER, deviceGeneration: 0 };
     const wish = { number, purpose: "disk" as const, diskId: "disk-1", holderHostId };
@@ -132,7 +132,7 @@ export class DeviceFixture {
     return this.devices.get(id as DeviceId);
   }
 
-  /** Closes the devices' files, and that of what the agent remembers. */
+  /** Closes the devices' files and the cache. */
   async stop(): Promise<void> {
     await this.devices.stop(1_000);
     await this.ledger.close();

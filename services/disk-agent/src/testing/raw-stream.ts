@@ -4,7 +4,7 @@ import { AsyncQueue } from "../block-io/async-queue.js";
 
 type Request = PartialOf<typeof BlockIoRequest>;
 
-/** A holder's stream, as raw messages. */
+/** Returns a holder's stream of raw messages. */
 export function rawStream(address: string, tls: TlsFiles, deviceId: string) {
   const client = createClient(DiskAgentServiceDefinition, {
     address,

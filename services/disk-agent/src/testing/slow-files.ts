@@ -2,11 +2,11 @@ import { type FileOpener, makeFileOpener, type OpenedFile, type OpenHandle } fro
 
 export const fileOpener = makeFileOpener({ requireLocks: true });
 
-/** Something that waits until a test lets it go on. */
+/** Blocks callers until a test releases them. */
 class Gate {
   #open: (() => void) | undefined;
   #opened: Promise<void> | undefined;
-  /** How many came to the gate, whether it was shut or not. */
+  /** Number of callers so far, whether or not the gate was shut. */
   arrivals = 0;
 
   shut(): void {
@@ -30,30 +30,30 @@ class Gate {
   }
 }
 
-/** The real files, behind gates at which a test can hold opens, writes and syncs up. */
+/** Opens real files through gates, at which a test can block opens, writes and syncs. */
 export class SlowFiles implements FileOpener {
   readonly opens = new Gate();
   readonly writes = new Gate();
 
-  /** Whether a gate is shut. */
+  /** True while a gate is shut. */
   get holdsUp(): boolean {
     return this.opens.isShut || this.writes.isShut;
   }
 
   /** Thrown by the next read. */
   failNextRead: Error | undefined;
-  /** Where reads that were answered began. */
+  /** Offsets of answered reads. */
   readonly readPositions: number[] = [];
   hangingReads = 0;
   readonly #hanging = new Set<string>();
   readonly #hung = new Gate();
   /** Thrown by the next sync. */
   failNextSync: Error | undefined;
-  /** Descriptors that are open now. */
+  /** Number of open descriptors. */
   openCount = 0;
   mostOpenCount = 0;
   syncCount = 0;
-  /** The most bytes that one system call moves. */
+  /** Maximum bytes that one system call transfers. */
   maxBytesPerCall = Number.POSITIVE_INFINITY;
 
   async open(path: string): Promise<OpenedFile> {
@@ -68,7 +68,7 @@ export class SlowFiles implements FileOpener {
     return fileOpener.look(path);
   }
 
-  /** Reads of the file do not return any more, as those of a stalled drive. */
+  /** Makes reads of the file hang, like those of a stalled drive. */
   hang(path: string): void {
     if (this.#hanging.size === 0) this.#hung.shut();
     this.#hanging.add(path);

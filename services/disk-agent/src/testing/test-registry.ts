@@ -10,16 +10,16 @@ import {
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
 import { eventually, fakeHandlers, freePort } from "@diskmesh/testkit";
 
-/** The registry's end of the contract as a real gRPC server, with every answer in the test's hands. */
+/** A real gRPC server in the role of the registry; the test controls every answer. */
 export class TestRegistry {
   readonly registrations: RegisterAgentRequest[] = [];
   readonly heartbeats: HeartbeatRequest[] = [];
   tabletId = "tablet-1";
   incarnation = "incarnation-1";
   tabletGeneration = 1;
-  /** Whose agents it takes over. */
+  /** Incarnations whose agents it takes over. */
   predecessors: Pick<Predecessor, "tabletId" | "incarnation">[] = [];
-  /** What a registration is answered; throws to refuse it. All devices are allowed unless a test says otherwise. */
+  /** Answer to a registration; throws to refuse it. All devices are allowed by default. */
   answer: (request: RegisterAgentRequest) => RegisterAgentResponse | Promise<RegisterAgentResponse> = (request) =>
     this.allow(request);
   /** Throws to refuse a heartbeat. */
@@ -54,7 +54,7 @@ export class TestRegistry {
         },
       }),
     });
-    // One that the kernel chose may be somebody's outgoing connection when this starts again.
+    // A port chosen by the kernel may be in use by an outgoing connection at the next start.
     const port = this.port || (await freePort());
     this.port = await this.#server.listen({ host: "127.0.0.1", port });
     this.#server.setServing(true);
@@ -92,7 +92,7 @@ export class TestRegistry {
     return { tabletId: this.tabletId, incarnation: this.incarnation, tabletGeneration: this.tabletGeneration };
   }
 
-  /** From now on it leads another incarnation, whose counters begin anew, as when another process took its address. */
+  /** Changes to another incarnation whose counters start again, as when another process took its address. */
   become(life: Partial<Pick<TestRegistry, "tabletId" | "incarnation" | "tabletGeneration" | "predecessors">>): void {
     Object.assign(this, { predecessors: [] }, life);
     this.#generations.clear();
@@ -108,7 +108,7 @@ export class TestRegistry {
   }
 }
 
-/** What a registry does with one agent. */
+/** Sends a registry's orders to one agent. */
 export class AgentOrders {
   readonly client: Client<typeof DiskAgentServiceDefinition>;
   readonly #registry: TestRegistry;
@@ -118,7 +118,7 @@ export class AgentOrders {
     readonly hostId: string,
     readonly address: string,
     tls: TlsFiles,
-    /** Of the start that orders are for. */
+    /** Start for which the orders are. */
     readonly bootId: string,
   ) {
     this.#registry = registry;
@@ -176,7 +176,7 @@ export class AgentOrders {
     return (await this.client.exportDisk(request)).exportPath;
   }
 
-  /** In one order: opens the session on the extents' devices, and serves the disk. */
+  /** Opens the session on the extents' devices and serves the disk, in one order. */
   exportAtOnce(
     diskId: string,
     sessionNumber: number,
@@ -188,7 +188,7 @@ export class AgentOrders {
     return this.client.exportDisk({ ...request, openDeviceIds });
   }
 
-  /** In one order: ends the export, and opens the session for nobody. */
+  /** Ends the export and opens the session without a holder, in one order. */
   unexportAtOnce(diskId: string, sessionNumber: number, openDeviceIds: string[]) {
     const stamp = this.#registry.stamp();
     return this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber, openDeviceIds });

@@ -4,7 +4,7 @@ import { startAgent } from "../agent.js";
 import { configSchema } from "../config.js";
 import { AGENT_LIMITS, type AgentLimits } from "../limits.js";
 
-/** The agent's process with limits of a test, which stand in its config under `tuning`. */
+/** Agent process with limits from `tuning` in its config, for tests. */
 const tuned = configSchema.safeExtend({ tuning: z.custom<Partial<AgentLimits>>().default({}) });
 
 await runService("disk-agent", tuned, (lifecycle, { tuning, ...config }, log) =>

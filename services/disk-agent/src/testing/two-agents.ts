@@ -7,10 +7,10 @@ import { DONE } from "./agent-scene.js";
 import { makeDeviceFile } from "./device-fixture.js";
 import { AgentOrders, TestRegistry } from "./test-registry.js";
 
-/** Of each device. */
+/** Size of each device. */
 export const SIZE_BYTES = 2 * 1024 * 1024;
 
-/** Two agents with two devices each, for all tests of a file, and a registry that is in the tests' hands. */
+/** Two agents with two devices each, for all tests of a file, and a registry under the tests' control. */
 export class TwoAgents {
   certs!: TestCertificates;
   folder!: string;
@@ -19,10 +19,10 @@ export class TwoAgents {
   two!: TestAgent;
   ordersOne!: AgentOrders;
   ordersTwo!: AgentOrders;
-  /** The last session that was opened. */
+  /** Last session that was opened. */
   session = 0;
 
-  /** To be called within a `describe`. */
+  /** Must be called within a `describe`. */
   static forAllTests(): TwoAgents {
     const agents = new TwoAgents();
     before(() => agents.#start());
@@ -32,7 +32,7 @@ export class TwoAgents {
 
   async #start(): Promise<void> {
     this.certs = await testCertificates({ hostIds: ["host-1", "host-2"] });
-    // Spaces, and deeper than a Unix socket's path may be.
+    // Contains spaces, and exceeds the maximum path of a Unix socket.
     this.folder = join(temporaryFolder(), "a folder with spaces ".repeat(6).trim());
     this.registry = new TestRegistry(this.certs.files("disk-registry"));
     await this.registry.start();
@@ -67,7 +67,7 @@ export class TwoAgents {
     });
   }
 
-  /** For the start that has registered after so many registrations. */
+  /** Returns orders for the start that has registered after that many registrations. */
   async ordersOf(agent: TestAgent, after = 0): Promise<AgentOrders> {
     const { bootId } = await this.registry.registered(agent.hostId, after);
     return new AgentOrders(this.registry, agent.hostId, agent.address, this.certs.files("disk-registry"), bootId);

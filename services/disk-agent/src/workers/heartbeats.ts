@@ -21,29 +21,29 @@ import { encodeHealth } from "../wire.js";
 export interface RegistrationOptions {
   readonly context: AgentContext;
   readonly client: Client<typeof AgentRegistrationServiceDefinition>;
-  /** Where other hosts reach this agent. */
+  /** Address at which other hosts reach this agent. */
   readonly address: string;
   readonly backoff: BackoffLimits;
   readonly random: () => number;
-  /** Is told whether the registry knows of the agent, and hears from it. */
+  /** Tracks whether the registry knows the agent and receives its heartbeats. */
   readonly readiness: Pick<Readiness, "met" | "missing">;
-  /** Whoever aborts it declares a registration due as well: nothing waits for both. */
+  /** The code that aborts this signal also declares a registration due, so no code waits for both. */
   readonly signal: AbortSignal;
 }
 
-/** A registration that the registry has taken in. */
+/** A registration that the registry has accepted. */
 export interface Registered {
   readonly heartbeatIntervalMs: number;
-  /** What the registry was told of each device's health. */
+  /** Reported health of each device. */
   readonly told: Map<string, string>;
 }
 
-/** What the registry knows of devices' health after it was told this. */
+/** Returns what the registry knows of the devices' health after this report. */
 export function healthTold(devices: readonly DeviceHealth[]): Map<string, string> {
   return new Map(devices.map((device) => [device.deviceId, textOf(device)]));
 }
 
-/** What keeps new things away from the host; empty when nothing does. */
+/** Returns why the host must get nothing new; empty when nothing is wrong. */
 export function warningOf({ problem }: Ledger): string {
   return problem === undefined ? "" : `its agent can take no order: ${problem}`;
 }
@@ -51,7 +51,7 @@ export function warningOf({ problem }: Ledger): string {
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
   `${health} ${healthMessage}`;
 
-/** The heartbeats of one start of the agent. They are sent while the registry knows of a registration of that start. */
+/** Sends the heartbeats of one start of the agent, while the registry knows a registration of that start. */
 export class Heartbeats {
   readonly #options: RegistrationOptions;
   readonly #failures: HeartbeatFailures;
@@ -69,8 +69,9 @@ export class Heartbeats {
   }
 
   /**
-   * Returns when the registry wants a new registration, or is to be told of devices that changed, with how long to wait
-   * before it. One that the registry wants comes at once: heartbeats are its pace, and are spread over their interval.
+   * Sends heartbeats until the registry wants a new registration, or changed devices must be reported. Returns the
+   * delay before it. A registration that the registry wants has no delay, because heartbeats already set the pace and
+   * are spread over their interval.
    */
   async sendUntilDue(): Promise<number> {
     const { context, backoff, random, signal, readiness } = this.#options;
@@ -83,7 +84,10 @@ export class Heartbeats {
     return wantedInMs ?? retryDelayMs(undefined, 0, backoff, random());
   }
 
-  /** Sends signs of life while a registration is under way, which tells all else: of two messages the older may come last. */
+  /**
+   * Sends heartbeats without changes during a registration. The registration reports everything else, because two
+   * messages may arrive in the wrong order.
+   */
   async during<T>(registration: Promise<T>): Promise<T> {
     const over = new AbortController();
     void this.#send(over.signal, { tellsChanges: false });
@@ -94,7 +98,7 @@ export class Heartbeats {
     }
   }
 
-  /** The wait before the next registration. */
+  /** Waits before the next registration. */
   async pause(pauseMs: number): Promise<void> {
     const { context, signal } = this.#options;
     const over = new AbortController();
@@ -102,7 +106,10 @@ export class Heartbeats {
     await Promise.all([pause.finally(() => over.abort()), this.#send(over.signal, { tellsChanges: true })]);
   }
 
-  /** Returns how soon the registry wants a registration; undefined when a signal has aborted, or nothing is registered. */
+  /**
+   * Returns the delay of a registration that the registry wants; undefined when a signal has aborted, or nothing is
+   * registered.
+   */
   async #send(
     until: AbortSignal,
     how: {
@@ -122,7 +129,7 @@ export class Heartbeats {
         const incarnation = await this.#beat(registered, how.tellsChanges);
         this.#failures.ended();
         how.answered?.();
-        // The registry is of a later release than the one that it registered with: only a registration gives it.
+        // The registry is of a later release than at the registration, and only a registration sets its incarnation.
         if (context.ledger.memory.incarnation === "" && incarnation !== "") return 0;
       } catch (error) {
         if (signal.aborted) return undefined;
@@ -136,7 +143,7 @@ export class Heartbeats {
     return undefined;
   }
 
-  /** Spread, so that agents that registered together do not beat together. */
+  /** Random, so that agents that registered together do not send heartbeats together. */
   #schedule({ heartbeatIntervalMs }: Registered): void {
     const { context, random } = this.#options;
     this.#nextAtMs = context.clock.monotonicMs() + Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
@@ -150,9 +157,8 @@ export class Heartbeats {
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device.problemNow) }))
       .filter((health) => tellsChanges && told.get(health.deviceId) !== textOf(health));
-    // The numbers may not be durable yet, and need not be: each was given by a registry, and one that goes on above
-    // such a number is never wrong. A full disk makes no host silent. Whom the agent obeys is durable since
-    // it registered.
+    // The numbers need not be durable: each was given by a registry, and a registry that continues above such a number
+    // is never wrong. A full disk therefore silences no host. The obeyed incarnation is durable since the registration.
     const failed = tellsChanges ? devices.hardwareErrors.untold(ledger.memory) : new Map<DeviceId, UntoldError>();
     const request = {
       hostId: config.hostId,
@@ -171,7 +177,7 @@ export class Heartbeats {
 
 const MAX_REASONS = 16;
 
-/** Logs why heartbeats fail, each reason once: what an operator must decide may take days. */
+/** Logs why heartbeats fail, each reason once, because a cause that an operator must fix may last for days. */
 class HeartbeatFailures {
   readonly #log: Logger;
   readonly #told = new Set<string>();
@@ -182,7 +188,7 @@ class HeartbeatFailures {
 
   tell(error: unknown): void {
     const text = messageOf(error);
-    // Of calls that did not come through the texts differ each time.
+    // Texts of failed connections differ each time.
     const refused = error instanceof InvalidStateError || error instanceof OutdatedError;
     const reason = refused || !(error instanceof Error) ? text : error.name;
     if (this.#told.has(reason) || this.#told.size >= MAX_REASONS) return;

@@ -9,7 +9,7 @@ import { Heartbeats, healthTold, type Registered, type RegistrationOptions, warn
 
 /**
  * Keeps the agent registered until the signal aborts: registers, sends heartbeats, registers again when told to. While
- * a later registration waits, fails or is refused, heartbeats of the one before go on: the host is alive.
+ * a later registration waits, fails or is refused, the former one's heartbeats continue, because the host is alive.
  */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, readiness, signal } = options;
@@ -33,7 +33,7 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
   }
 }
 
-/** Registers once and applies the answer. Nothing of it counts unless the call succeeded and it is well formed. */
+/** Registers once and applies the answer. Applies nothing unless the call succeeded and the answer is well formed. */
 async function register(
   { context, client, address, signal }: RegistrationOptions,
   registrationNumber: number,
@@ -41,7 +41,7 @@ async function register(
 ): Promise<Registered> {
   context.registrationDue.reset();
   const { bootId, config, limits, devices, exports, ledger, rescan } = context;
-  // What is reported as obeyed must be durable. Who cannot write says so, and what it remembered before.
+  // Orders reported as obeyed must be durable. An agent that cannot write reports that, and its last stored memory.
   const memory = await ledger.durable().catch(() => ledger.stored);
   const untold = devices.hardwareErrors.untold(memory);
   const reported = [
@@ -69,7 +69,7 @@ async function register(
   return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told: healthTold(reported) };
 }
 
-/** `reported` is what the answer was given for. */
+/** `reported` is the memory that the answer refers to. */
 async function applyAnswer(
   { attachOrders, devices, ledger, log, registrationDue }: AgentContext,
   reported: AgentMemory,
@@ -82,16 +82,16 @@ async function applyAnswer(
   const { tabletId, incarnation, tabletGeneration } = memory;
   if (before.incarnation !== incarnation && before.tabletId !== "") {
     const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };
-    log.warn({ tabletId, incarnation, ...former }, "the agent obeys another incarnation from now on");
-    // Sessions that the former one gave while the answer was on its way are news to this one.
+    log.warn({ tabletId, incarnation, ...former }, "incarnation changed");
+    // Sessions that the former registry gave while the answer was on its way are unknown to this one.
     if (before.devices !== reported.devices) registrationDue.declare();
   }
-  // An export of an order that came late may be wanted no more, and nobody but the agent knows of it.
+  // An export of a delayed order may be unwanted by now, and only the agent knows of it.
   if (before.exports !== reported.exports) registrationDue.declare();
   const outcomes = await Promise.all(decisions.map(({ order, verdict }) => attachOrders.run(order, verdict)));
   for (const { deviceId, outcome, message: text } of outcomes)
     if (outcome !== "done" && outcome !== "already")
-      log.warn({ deviceId, outcome, reason: text }, "a device is not as the registration wants it");
+      log.warn({ deviceId, outcome, reason: text }, "device differs from the registration's answer");
   const allowed = answer.allowedDevices.length;
   const unknown = answer.unknownDevices.length;
   log.info({ tabletGeneration, allowed, unknown }, "registered");
@@ -100,7 +100,7 @@ async function applyAnswer(
 const MAX_REASONS = 16;
 const MAX_NAMED = 16;
 
-/** Logs which devices the registry does not want held, and why: again only when that is not what it said last. */
+/** Logs which devices the registry does not want held, and why; repeats only when the reasons change. */
 class Refusals {
   readonly #log: Logger;
   #told = "";
@@ -121,7 +121,7 @@ class Refusals {
     this.#told = text;
     for (const [reason, deviceIds] of [...byReason].slice(0, MAX_REASONS)) {
       const first = deviceIds.slice(0, MAX_NAMED);
-      this.#log.warn({ devices: deviceIds.length, first, reason }, "the registry wants devices let go of");
+      this.#log.warn({ devices: deviceIds.length, first, reason }, "devices refused by the registry");
     }
   }
 }

@@ -1,7 +1,7 @@
 import { type Logger, messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 
-/** Does something again and again until the signal aborts; a time that fails is logged, and the next one comes. */
+/** Repeats an action until the signal aborts; a failed run is logged, and the next one follows. */
 export async function repeat(options: {
   readonly what: string;
   readonly everyMs: number;

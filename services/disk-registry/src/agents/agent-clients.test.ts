@@ -21,7 +21,7 @@ describe("AgentClients", () => {
     connect = grpcAgents({ tls: certificates.files("disk-registry"), defaultDeadlineMs: 1_000 });
   });
 
-  it("another process may lead the tablet, or another registry the fleet -> no order, not even to a known agent", async () => {
+  it("sends no order, not even to a known agent, while another process may lead the tablet or another registry the fleet", async () => {
     let [lease, fleet] = ["", ""];
     const requireLeads = () => {
       if (fleet !== "") throw new InvalidStateError(fleet);
@@ -37,7 +37,7 @@ describe("AgentClients", () => {
     agents.close();
   });
 
-  it("an agent that has not told what it remembers, and cannot be asked -> no order", async () => {
+  it("sends no order to an agent that has not reported its numbers and cannot be asked for them", async () => {
     const agents = new AgentClients(connect, { ...knowsAll, knows: () => false }, () => {});
     const nobody = { ...aHost("h1"), address: "127.0.0.1:1" };
     expect(await failure(agents.order(nobody, order, async () => "sent"))).to.contain(
@@ -46,14 +46,14 @@ describe("AgentClients", () => {
     agents.close();
   });
 
-  it("planned under a generation that is over -> no order", async () => {
+  it("sends no order that was planned under a former generation", async () => {
     const later = { ...leader, tabletGeneration: leader.tabletGeneration + 1 };
     const agents = new AgentClients(connect, { ...knowsAll, leader: () => later }, () => {});
     expect(await failure(agents.order(aHost("h1"), order, async () => "sent"))).to.contain("another generation");
     agents.close();
   });
 
-  it("an agent that refuses -> what it says is heard before the order has failed", async () => {
+  it("takes in the reason of an agent's refusal before the order fails", async () => {
     const heard: string[] = [];
     const hearRefusal = async (hostId: string, { about }: DomainError) => {
       heard.push(`${hostId} ${about.incarnation}`);

@@ -8,10 +8,10 @@ import type { Fleet } from "./fleet.js";
 
 export type AgentClient = Client<typeof DiskAgentServiceDefinition>;
 
-/** Makes a client of a host's agent, which must prove to be the agent of that very host. */
+/** Creates a client for a host's agent. The agent must authenticate as that host. */
 export type ConnectAgent = (host: Pick<Host, "hostId" | "address">) => AgentClient;
 
-/** Over gRPC. The agent must carry the host's name in its certificate. */
+/** Connects over gRPC. The agent's certificate must name the host. */
 export function grpcAgents(options: { readonly tls: TlsFiles; readonly defaultDeadlineMs: number }): ConnectAgent {
   return ({ hostId, address }) =>
     createClient(DiskAgentServiceDefinition, {
@@ -24,7 +24,7 @@ export function grpcAgents(options: { readonly tls: TlsFiles; readonly defaultDe
 
 type AskedFleet = Pick<Fleet, "leader" | "knows" | "hear" | "hearRefusal" | "requireLeads">;
 
-/** The way to tell agents anything. One connection per host, made with its first order. */
+/** Sends requests to agents. Each host has one connection, opened with its first order. */
 export class AgentClients {
   readonly #clients = new Map<HostId, { readonly address: string; readonly client: AgentClient }>();
   readonly #connect: ConnectAgent;
@@ -43,8 +43,9 @@ export class AgentClients {
   }
 
   /**
-   * Sends one order, unless another registry may lead. An agent that has not yet told this leader what it remembers is
-   * asked first: an order from a store that was copied back must not reach it. `leader`: of when the order was planned.
+   * Sends one order, unless another registry may lead. An agent that has not yet reported its remembered numbers to
+   * this leader is asked for them first, because an order from a store that was copied back must not reach it. `leader`
+   * is the leader at the time the order was planned.
    */
   async order<T>(
     host: Host,
@@ -65,13 +66,13 @@ export class AgentClients {
     }
   }
 
-  /** Has this leader learn what the host's agent remembers, unless it knows. Rejects when nothing may be told to the host. */
+  /** Ensures that this leader knows what the host's agent remembers. Rejects when the host may not be sent anything. */
   async introduce(host: Host, deadlineMs: number): Promise<void> {
     this.#checkMayAct();
     if (!this.#fleet.knows(host.hostId, host.bootId)) await this.#ask(host, this.#clientOf(host), deadlineMs);
   }
 
-  /** The host is gone for good. */
+  /** Drops the connection of a host that is gone for good. */
   forget(hostId: HostId): void {
     this.#clients.get(hostId)?.client.close();
     this.#clients.delete(hostId);

@@ -17,21 +17,21 @@ import { SharedRegistry } from "../testing/shared-registry.js";
 import type { TestAgent } from "../testing/test-agent.js";
 
 const AHEAD = 2 ** 20;
-/** For a call that does not come to its end. */
+/** Deadline for a call that is expected not to finish. */
 const SHORT = { deadlineMs: 1_000 };
 
-describe("disk-registry and what agents remember", () => {
+describe("disk-registry and the numbers that agents remember", () => {
   const fleet = SharedRegistry.forAllTests();
   let operator: Client<typeof FleetServiceDefinition>;
 
   beforeEach(async () => {
-    // What a test makes the registry remember of agents, no later one may meet.
+    // Each test needs an own registry, because a registry keeps what agents report and later tests must not see that.
     await fleet.startOwn();
     connect();
   });
   afterEach(() => operator.close());
 
-  it("a store that was copied back, agents that stayed up -> found by a heartbeat; no device with a forgotten disk is given away", async () => {
+  it("a heartbeat reveals a store that was copied back, and no device with a forgotten disk is given away", async () => {
     const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
     const other = await fleet.readyAgent("h2", ["e1"]);
     await copyStore("before");
@@ -57,7 +57,7 @@ describe("disk-registry and what agents remember", () => {
     await rejection(fleet.createDisk("z", { hostId: "h1", az: "" }), ResourceExhaustedError);
     expect(agent.sessions.get(held), "not erased").to.deep.include({ sessionNumber: session, diskId: "x" });
     expect(agent.exports.get("x"), "still served").to.equal(session);
-    // What goes on has higher numbers than everything that the copy knew nothing of.
+    // New numbers lie above everything that the copy did not know.
     const published = await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
     expect(published.disk?.publication?.sessionNumber).to.be.above(session + 1_000);
 
@@ -68,7 +68,7 @@ describe("disk-registry and what agents remember", () => {
     await eventually(() => expect(agent.exports.has("x"), "served no more").to.equal(false));
   });
 
-  it("an order right after the copied store's start -> its agent is asked first, and the order is not sent", async function () {
+  it("an order right after the start of a copied store is not sent before its agent was asked for its numbers", async function () {
     leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await copyStore("before");
@@ -78,7 +78,7 @@ describe("disk-registry and what agents remember", () => {
     const session = agent.sessions.get("d1");
     await copyStore("back");
     await fleet.createDisk("y");
-    // Long before any heartbeat.
+    // Runs long before the next heartbeat.
     const publishing = fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" }, SHORT).catch(() => {});
     await eventually(async () => expect((await fleetNow()).tabletGeneration).to.be.above(AHEAD));
     agent.startHeartbeats(50);
@@ -95,7 +95,7 @@ describe("disk-registry and what agents remember", () => {
     expect(await fleet.registry.device("d1")).to.deep.include({ diskId: "", heldByUnknownDisk: true });
   });
 
-  it("a copied store that led and gave as much before a host was heard -> what that host remembers is news all the same", async function () {
+  it("a copied store that gave out the same numbers again still learns what a host remembers", async function () {
     leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const other = await fleet.readyAgent("h2", ["e1"]);
@@ -105,7 +105,7 @@ describe("disk-registry and what agents remember", () => {
     const session = agent.sessions.get("d1");
     agent.stopHeartbeats();
     await copyStore("back");
-    // Which h2 remembers nothing of: the copy leads on, and gives higher sessions than h1 remembers.
+    // h2 remembers nothing of the publication, so the copy keeps leading, with higher sessions than h1 remembers.
     await fleet.createDisk("y", { hostId: "h2", az: "" });
     for (let round = 0; round < 3; round++) {
       await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h2" });
@@ -121,11 +121,11 @@ describe("disk-registry and what agents remember", () => {
     expect(agent.sessions.get("d1")).to.deep.equal(session);
   });
 
-  it("one agent lies -> its host alone is refused, nobody's counters go up, until an operator believes it", async () => {
+  it("a lying agent has only its own host refused, and raises no counter, until an operator believes it", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const honest = await fleet.readyAgent("h2", ["e1"]);
     const before = await fleetNow();
-    // Which tell the truth.
+    // Heartbeats would report the agent's true numbers.
     agent.stopHeartbeats();
     const lie = { highestSessionNumber: 2 ** 40 };
     const refused = await rejection(agent.register(lie), InvalidStateError);
@@ -152,7 +152,7 @@ describe("disk-registry and what agents remember", () => {
     await registeredAnew(honest);
   });
 
-  it("an agent that has lied tells the truth again, of what this leader gave -> nobody's counters go up", async function () {
+  it("an agent that returns to true numbers of this leader raises no counter", async function () {
     leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const before = await fleetNow();
@@ -162,7 +162,7 @@ describe("disk-registry and what agents remember", () => {
     expect(await fleetNow()).to.deep.include({ tabletGeneration, sessionNumber, refused: [] });
   });
 
-  it("an agent lies within what is believed -> once; the next higher number within the hour is refused", async () => {
+  it("an agent that lies within the believed lead raises the counters once; a second raise within the hour is refused", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { sessionNumber } = await fleetNow();
     await agent.register({ highestSessionNumber: sessionNumber + 1 });
@@ -180,7 +180,7 @@ describe("disk-registry and what agents remember", () => {
     });
   });
 
-  it("an operator believes what this leader has given to others meanwhile -> the host that remembers it comes back", async function () {
+  it("a host that remembers numbers given to others meanwhile comes back once an operator believes them", async function () {
     leaveToVerify(this);
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const other = await fleet.readyAgent("h2", ["e1"]);
@@ -207,7 +207,7 @@ describe("disk-registry and what agents remember", () => {
     expect(await fleetNow(), "again").to.deep.include({ sessionNumber: raised.sessionNumber });
   });
 
-  it("an agent that obeys another incarnation -> the registry stands still, also after its restart, until an operator adopts it", async () => {
+  it("an agent that obeys another incarnation stops the registry, also after its restart, until an operator adopts it", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { tabletId } = await fleetNow();
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
@@ -234,13 +234,13 @@ describe("disk-registry and what agents remember", () => {
     expect(answer.predecessors).to.deep.equal([{ tabletId, incarnation: "restored-elsewhere" }]);
     await fleet.createDisk("x");
 
-    // As one does whose registration was answered here, and who never heard the answer.
+    // Simulates an agent that registered here and never received the answer.
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
     const unheard = await rejection(agent.heartbeat(), AbortedError);
     expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry took over from");
   });
 
-  it("an agent refuses an order because it obeys another incarnation -> the registry stands still", async () => {
+  it("an agent that refuses an order because it obeys another incarnation stops the registry", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
     const { tabletId } = await fleetNow();
@@ -253,7 +253,7 @@ describe("disk-registry and what agents remember", () => {
     await publishing;
   });
 
-  it("a registry that lost everything adopts the fleet -> its devices are left as they are, marked", async () => {
+  it("a registry that lost everything and adopts the fleet leaves its devices as they are, marked", async () => {
     const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
     const { disk: held } = await fleet.createDisk("x");
     const free = held?.deviceIds[0] === "d1" ? "d2" : "d1";
@@ -276,7 +276,7 @@ describe("disk-registry and what agents remember", () => {
         attachState: AttachState.UNKNOWN,
       });
     expect((await fleetNow()).unknownDiskDevices).to.equal(2);
-    // The one that the operator knows to be free.
+    // The device that the operator knows to be free.
     const dry = await operator.decideUnknownDisks({
       ...verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: [free] }),
       dryRun: true,
@@ -291,7 +291,7 @@ describe("disk-registry and what agents remember", () => {
     expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
   });
 
-  it("bad input -> refused, and nothing is changed", async () => {
+  it("bad input is refused and changes nothing", async () => {
     const before = await fleetNow();
     const { tabletId, incarnation } = before;
     await rejection(operator.adoptFleet({ tabletId, incarnation, sessionNumber: 0 }), InvalidArgumentError);
@@ -340,7 +340,7 @@ describe("disk-registry and what agents remember", () => {
     await fleet.registry.process.start();
   }
 
-  /** What a real agent does when it is told to. */
+  /** Registers again as a real agent does when a heartbeat asks for it. */
   async function registeredAnew(agent: TestAgent): Promise<void> {
     await eventually(async () => {
       await agent.register();

@@ -39,19 +39,22 @@ import type { RegistryTablet } from "../store/stored-schema.js";
 
 const NOTHING: Numbers = { tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0 };
 
-/** In one transaction; a fleet's largest is then far below what a commit may have. */
+/** Hosts per transaction; the commit for the largest fleet stays far below the commit size limit. */
 const HOSTS_PER_COMMIT = 1_000;
 
 /**
- * Whose fleet it is: compares what agents remember with what this registry has given out. It stands still when another
- * incarnation leads, and goes on above numbers that it cannot have given.
+ * Decides which incarnation the fleet obeys: compares what agents remember with what this registry has given out.
+ * Stands still when another incarnation leads, and continues above numbers that this registry cannot have given.
  */
 export class Fleet {
-  /** What hosts' agents said last that is not believed. */
+  /** Last reports of agents that were not believed, by host. */
   readonly refused = new Map<HostId, Refused>();
-  /** By host: the start of its agent that has told this leader what it remembers. Purged hosts stay, as what they were told does. */
+  /**
+   * Boot id of the agent that has reported its remembered numbers to this leader, by host. Purged hosts stay, because
+   * their agents keep what they were sent.
+   */
   readonly #introduced = new Map<HostId, string>();
-  /** What agents can know that this leader has told nothing yet. */
+  /** Highest numbers that agents can know of before this leader has sent them anything. */
   #atFirst: Numbers = NOTHING;
   #standsStill: string | undefined;
   #raising: Promise<void> | undefined;
@@ -76,13 +79,16 @@ export class Fleet {
     return fleet;
   }
 
-  /** Who gives the stamps, as of now: what was planned before an await is stamped with what was so then. */
+  /**
+   * Returns the current leader. Callers take it before an await, so that a plan is stamped with the leader it was made
+   * under.
+   */
   leader(): Leader {
     const { id: tabletId, incarnation, generation: tabletGeneration } = this.tablet;
     return { tabletId, incarnation, tabletGeneration };
   }
 
-  /** Why this registry gives no orders and changes nothing; undefined when it does. */
+  /** Returns why this registry gives no orders and changes nothing; undefined when it leads. */
   get standsStill(): string | undefined {
     return this.#standsStill;
   }
@@ -92,13 +98,16 @@ export class Fleet {
     if (this.#standsStill !== undefined) throw new InvalidStateError(this.#standsStill);
   }
 
-  /** Throws AbortedError while this registry goes on above numbers that it did not know: nothing may be taken in between. */
+  /**
+   * Throws AbortedError while this registry is moving its counters above numbers that it did not know, because no
+   * number may be taken meanwhile.
+   */
   requireSettled(): void {
     if (this.#raising !== undefined)
       throw new AbortedError("the registry goes on above numbers that agents remember: try again");
   }
 
-  /** Whether that start of the host's agent has told this leader what it remembers. */
+  /** Returns whether this start of the host's agent has reported its remembered numbers to this leader. */
   knows(hostId: HostId, bootId: string): boolean {
     return this.#introduced.get(hostId) === bootId;
   }
@@ -108,14 +117,14 @@ export class Fleet {
     this.refused.delete(hostId);
   }
 
-  /** Its agent is to tell again what it remembers. That it was told what this leader gave stays so. */
+  /** Has the agent report its remembered numbers again. Numbers that this leader already sent to it stay known. */
   #askAgain(hostId: HostId): void {
     if (this.#introduced.has(hostId)) this.#introduced.set(hostId, "");
   }
 
   /**
-   * Takes in what an agent remembers, once all of it is behind this registry's own numbers. Throws InvalidStateError when
-   * its agent obeys another registry, or an operator must say whose numbers they are.
+   * Takes in what an agent remembers, and returns once this registry's own numbers are above it. Throws
+   * InvalidStateError when the agent obeys another registry, or an operator must decide whose numbers they are.
    */
   async hear(hostId: HostId, bootId: string, remembered: Remembered): Promise<void> {
     for (;;) {
@@ -133,7 +142,7 @@ export class Fleet {
     this.#introduced.set(hostId, bootId);
   }
 
-  /** An agent refused an order: it may obey another registry. */
+  /** Handles an agent's refusal of an order: the agent may obey another registry. */
   async hearRefusal(hostId: HostId, { about }: DomainError): Promise<void> {
     const other = obeyedInstead(about);
     if (other === undefined) return;
@@ -141,15 +150,15 @@ export class Fleet {
     if (judged.verdict === "other incarnation") await this.#standStill(hostId, other);
   }
 
-  /** An operator's word that numbers were truly given; `doing` is whose. */
+  /** Raises the counters on an operator's word that the numbers were given. `doing` is the operator's call. */
   async raise(seen: Numbers, doing?: Doing): Promise<void> {
-    // One at a time: of two claims, the answer to the first may come last.
+    // Claims run one at a time, because the answers to two claims may arrive in the wrong order.
     for (;;) {
       await this.#raising;
       const upTo = await this.tablet.read((tables) => this.#coveringNumbers(tables, seen));
       if (upTo === undefined) return;
       if (this.#raising !== undefined) continue;
-      this.log.warn({ ...seen }, "an operator has the registry go on above numbers that were truly given");
+      this.log.warn({ ...seen }, "numbers raised by an operator");
       this.#raising = this.#raiseTo(upTo.numbers, { above: upTo.above }, doing).finally(() => {
         this.#raising = undefined;
       });
@@ -158,8 +167,9 @@ export class Fleet {
   }
 
   /**
-   * Where to go on so that whoever remembers that much is believed, and above what others may have given; undefined when
-   * that is so already. What was given since some leader began covers nothing: others may have given it, too.
+   * Returns the numbers to continue from so that agents that remember `seen` accept orders, and the numbers that others
+   * may have given; undefined when the counters are there already. Numbers given after a leader's start prove nothing,
+   * because another leader may have given them too.
    */
   #coveringNumbers(tables: RegistryTables, seen: Numbers): { numbers: Numbers; above: Numbers } | undefined {
     const own = ownNumbers(tables, this.leader());
@@ -175,7 +185,7 @@ export class Fleet {
     return isHigher ? { numbers, above } : undefined;
   }
 
-  /** An operator's word that another incarnation is gone for good, and its agents are ours. */
+  /** Adopts the agents of another incarnation, on an operator's word that the incarnation is gone for good. */
   async adopt(fleet: Pick<OtherFleet, "tabletId" | "incarnation">, doing?: Doing): Promise<void> {
     const { tabletId, incarnation } = this.leader();
     if (fleet.tabletId === tabletId && fleet.incarnation === incarnation)
@@ -187,10 +197,10 @@ export class Fleet {
     await this.#look();
   }
 
-  /** The highest numbers that the host's agent can know of. */
+  /** Returns the highest numbers that the host's agent can know. */
   #knownTo(tables: RegistryTables, hostId: HostId, origin: Origin, { tabletGeneration }: Remembered): Numbers {
     if (this.#introduced.has(hostId)) return ownNumbers(tables, this.leader());
-    // Generations of another incarnation say nothing of ours.
+    // Generations of another incarnation are not comparable with this one's.
     return origin === "own" ? numbersKnownTo(tables, this.#atFirst, tabletGeneration) : this.#atFirst;
   }
 
@@ -208,7 +218,7 @@ export class Fleet {
     });
   }
 
-  /** Nobody has been told anything under this generation. */
+  /** Begins a leadership. No agent has been sent anything under this generation yet. */
   async #begin(): Promise<void> {
     await this.#look();
     const own = await this.tablet.transact((tx) => {
@@ -223,7 +233,7 @@ export class Fleet {
     this.#standsStill = await this.tablet.read((tables) => whyStandsStill(tables, this.leader()));
   }
 
-  /** Answers what to tell the agent. */
+  /** Stops giving orders, and returns the error for the agent. */
   async #standStill(
     hostId: HostId,
     { tabletId, incarnation }: Pick<Remembered, "tabletId" | "incarnation">,
@@ -231,7 +241,7 @@ export class Fleet {
     const other = { tabletId, incarnation, hostId, heardAtMs: this.clock.nowMs() };
     const isNew = await this.tablet.transact((tx) => noteOther(tx, other, this.limits.maxOthers));
     await this.#look();
-    if (isNew) this.log.error({ hostId, incarnation }, this.#standsStill ?? "another incarnation was heard of");
+    if (isNew) this.log.error({ hostId, incarnation }, this.#standsStill ?? "unknown incarnation reported by an agent");
     const text = this.#standsStill ?? `host ${hostId} obeys incarnation ${incarnation}, one more than are remembered`;
     return new InvalidStateError(text, { about: { host_id: hostId } });
   }
@@ -273,8 +283,9 @@ export class Fleet {
   }
 
   /**
-   * First no host is told anything any more, then the generation is claimed, which proves that nobody else leads, then the
-   * counters go up: a crash in between leaves numbers that are found too low again.
+   * Raises the counters. The order matters: sending to hosts stops first, then the generation is claimed, which proves
+   * that no other process leads, then the counters go up. A crash in between leaves numbers that are found too low
+   * again.
    */
   async #raiseTo(upTo: Numbers, gap: Parameters<typeof raiseCounters>[2], doing?: Doing): Promise<void> {
     for (;;) {
@@ -282,11 +293,11 @@ export class Fleet {
       if (hostIds.length === 0) break;
       await this.tablet.transact((tx) => requireRegistration(tx, hostIds));
     }
-    // One below: what is claimed is above the number that is named.
+    // claimAbove claims a generation above its argument; the named generation itself may be claimed.
     await this.tablet.claimAbove(upTo.tabletGeneration - 1);
     await this.tablet.transact((tx) => {
       raiseCounters(tx, upTo, gap);
-      // Every host registers anew: nobody is judged any more by what had been given before.
+      // Every host registers anew, so earlier starts no longer limit what an agent can know.
       forgetStarts(tx);
     }, doing);
     this.#introduced.clear();
@@ -294,14 +305,14 @@ export class Fleet {
   }
 }
 
-/** Whom an agent says that it obeys, in an error; undefined when it says nothing of that. */
+/** Returns the registry that an agent reports to obey in an error; undefined when the error names none. */
 function obeyedInstead(about: DomainError["about"]): Pick<Remembered, "tabletId" | "incarnation"> | undefined {
   const { tablet_id: tabletId, incarnation } = about;
   if (!tabletId || !incarnation) return undefined;
   try {
     return { tabletId: parseId("tablet_id", tabletId), incarnation: parseId("incarnation", incarnation) };
   } catch {
-    // Nothing that a registry can be called.
+    // The reported name cannot be a registry's.
     return undefined;
   }
 }

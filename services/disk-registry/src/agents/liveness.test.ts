@@ -4,7 +4,7 @@ import { Liveness } from "./liveness.js";
 
 const h1 = hostId("h1");
 
-describe("when a host was heard", () => {
+describe("the liveness of hosts", () => {
   let nowMs: number;
   let liveness: Liveness;
 
@@ -18,7 +18,7 @@ describe("when a host was heard", () => {
     return liveness.isInPlace(h1);
   };
 
-  it("a start that registered and never beat is in place for two heartbeats, one that beat for the timeout", () => {
+  it("a start without a heartbeat counts as alive for two intervals, one with a heartbeat for the timeout", () => {
     liveness.hearRegistration(h1, "boot-1");
     expect([2_000, 2_001].map(inPlaceAt)).to.deep.equal([true, false]);
     liveness.hear(h1);
@@ -29,7 +29,7 @@ describe("when a host was heard", () => {
     expect([14_002, 14_003].map(inPlaceAt), "another start").to.deep.equal([true, false]);
   });
 
-  it("after a takeover each start is in place for the timeout, and any host may yet be heard", () => {
+  it("after a takeover each start counts as alive, and any host may still be heard, for the timeout", () => {
     expect([10_000, 10_001].map(inPlaceAt)).to.deep.equal([true, false]);
     const mayYetBeHeard = (atMs: number): boolean => {
       nowMs = atMs;

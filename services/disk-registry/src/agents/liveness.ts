@@ -5,12 +5,12 @@ import type { WhySuspected } from "../model/disks/placement.js";
 interface Heard {
   readonly listenedMs: number;
   readonly atMs: number;
-  /** The start that registered last; undefined when none has since the load. */
+  /** Boot id of the start that registered last; undefined when none has since the load. */
   readonly bootId: string | undefined;
   readonly hasBeaten: boolean;
 }
 
-/** When each host was last heard from. In memory only: after a takeover, silence counts from the load. */
+/** Tracks when each host was last heard. Kept in memory only: after a takeover, silence counts from the load. */
 export class Liveness {
   readonly #heard = new Map<HostId, Heard>();
   readonly #listenedAtLoadMs: number;
@@ -28,7 +28,7 @@ export class Liveness {
     this.#listenedAtLoadMs = this.#listenedMs();
   }
 
-  /** A heartbeat came. */
+  /** Records a heartbeat. */
   hear(hostId: HostId): void {
     const bootId = this.#heard.get(hostId)?.bootId;
     this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs(), bootId, hasBeaten: true });
@@ -40,7 +40,10 @@ export class Liveness {
     this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs(), bootId, hasBeaten });
   }
 
-  /** Returns whether the start of its agent that registered last lives. One that never beats may have ended before it was answered. */
+  /**
+   * Returns whether the last registered start of the agent is alive. A start that never sent a heartbeat may have ended
+   * before its registration was answered.
+   */
   isInPlace(hostId: HostId): boolean {
     const { intervalMs, missedUntilSuspected, timeoutMs } = this.beat;
     const hasBeaten = this.#heard.get(hostId)?.hasBeaten ?? true;
@@ -48,7 +51,7 @@ export class Liveness {
     return this.silentForMs(hostId) <= waitMs;
   }
 
-  /** Counts on from how long the leaders before could hear hosts. */
+  /** Continues counting from the listening time of former leaders. */
   goOnFrom(listenedBeforeMs: number): void {
     this.#listenedBeforeMs = listenedBeforeMs;
   }
@@ -58,7 +61,7 @@ export class Liveness {
     return this.#listenedBeforeMs + Math.floor(this.#listenedMs() - this.#listenedAtLoadMs);
   }
 
-  /** This process was too busy to hear anybody for so long: that was no host's silence. */
+  /** Excludes time in which this process was too busy to receive heartbeats from every host's silence. */
   wasDeaf(ms: number): void {
     this.#deafMs += ms;
   }
@@ -67,18 +70,18 @@ export class Liveness {
     return this.#listenedMs() - (this.#heard.get(hostId)?.listenedMs ?? this.#listenedAtLoadMs);
   }
 
-  /** Why nothing new is to go to the host now; undefined when it beats as it should. */
+  /** Returns why the host gets nothing new now; undefined when its heartbeats arrive in time. */
   readonly whySuspected: WhySuspected = (hostId) => {
     const { intervalMs, missedUntilSuspected } = this.beat;
     if (this.silentForMs(hostId) <= intervalMs * missedUntilSuspected) return undefined;
     return `host ${hostId} is suspected of silence: ${missedUntilSuspected} heartbeats in a row are missing`;
   };
 
-  /** Returns whether the host was not heard since the load, and has had no time for it. */
+  /** Returns whether the host has not been heard since the load, and had too little time for a heartbeat. */
   readonly mayYetBeHeard = (hostId: HostId): boolean =>
     !this.#heard.has(hostId) && this.silentForMs(hostId) <= this.beat.timeoutMs;
 
-  /** Undefined when it was not heard since the load. */
+  /** Returns undefined when the host has not been heard since the load. */
   lastHeardAtMs(hostId: HostId): number | undefined {
     return this.#heard.get(hostId)?.atMs;
   }

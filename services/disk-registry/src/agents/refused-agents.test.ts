@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { hostId } from "../testing/fleet-fixture.js";
 import { RefusedAgents } from "./refused-agents.js";
 
-describe("agents that were refused", () => {
+describe("refused agents", () => {
   let nowMs: number;
   let refused: RefusedAgents;
 
@@ -14,7 +14,7 @@ describe("agents that were refused", () => {
     refused.connectionRefused({ remoteAddress: "10.0.0.7", reason, claimed: { role, name } });
   const of = (name: string) => refused.of(hostId(name));
 
-  it("by whom their certificates name; since when it is for the same reason", () => {
+  it("are kept by the host in their certificate, with the time since which the reason is the same", () => {
     refuse("h1");
     nowMs = 5_000;
     refuse("h1");
@@ -27,7 +27,7 @@ describe("agents that were refused", () => {
     expect(of("h2")).to.equal(undefined);
   });
 
-  it("not those who name nobody, no agent, or what is no id", () => {
+  it("are not kept when the certificate names nobody, no agent, or no valid id", () => {
     refused.connectionRefused({ remoteAddress: "10.0.0.7", reason: "the handshake failed" });
     refuse("h1", "revoked", "operator");
     for (const name of ["", "../h1", "h1\u001b[2J", "h".repeat(65)]) {
@@ -37,7 +37,7 @@ describe("agents that were refused", () => {
     expect(of("h1")).to.equal(undefined);
   });
 
-  it("not for ever", () => {
+  it("are forgotten after a while", () => {
     refuse("h1");
     nowMs += 600_000;
     expect(of("h1")).not.to.equal(undefined);
@@ -47,7 +47,7 @@ describe("agents that were refused", () => {
     expect(of("h1")).to.include({ sinceMs: nowMs });
   });
 
-  it("whoever invents names crowds out what is older, and costs no more than that", () => {
+  it("under invented names evict only older refusals", () => {
     refuse("h1");
     for (let count = 0; count < 999; count++) refuse(`invented-${count}`);
     refuse("h1");

@@ -3,14 +3,14 @@ import type { RefusedConnection } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import type { Refusal, RefusedRegistration } from "../model/explain/cause.js";
 
-/** Anybody can be refused in any host's name: hosts beyond so many crowd out those that were refused longest ago. */
+/** Hosts kept. The limit evicts the oldest refusals, because anybody can be refused under any host name. */
 const MAX_HOSTS = 1_000;
-/** An agent tries again within seconds: who has not for so long is there no more, or comes with another certificate. */
+/** An agent retries within seconds; after this time without a retry it is gone, or uses another certificate. */
 const REMEMBERED_MS = 600_000;
 
 /**
- * The agents that were refused lately, by the host that they named. In memory of the process, whether it leads or not. Refused
- * connections are a hint for people and no more, because whoever made the certificate has chosen the name. A refused
+ * Recently refused agents, by the host name that they claimed. Kept in memory, whether or not the process leads.
+ * Refused connections are only a hint for people, because whoever made the certificate chose the name. A refused
  * registration came from an agent with the host's own certificate.
  */
 export class RefusedAgents {
@@ -22,7 +22,7 @@ export class RefusedAgents {
     this.#registrations = new LastByHost(clock);
   }
 
-  /** One whose certificate names an agent. */
+  /** Records a refused connection whose certificate names an agent. */
   connectionRefused({ claimed, remoteAddress, reason }: RefusedConnection): void {
     if (claimed?.role !== "disk-agent") return;
     const hostId = hostIdIn(claimed.name);
@@ -30,12 +30,12 @@ export class RefusedAgents {
     if (hostId !== undefined) this.#connections.note(hostId, { message });
   }
 
-  /** One with a good certificate, of somebody else. */
+  /** Records a call with a valid certificate that claimed another host. */
   claimRefused(hostId: HostId, why: string): void {
     this.#connections.note(hostId, { message: `an agent is turned away: ${why}` });
   }
 
-  /** Returns whether that is new: another reason, or another agent. */
+  /** Returns whether the refusal is new: another reason, or another agent. */
   registrationRefused(hostId: HostId, address: string, why: string): boolean {
     return this.#registrations.note(hostId, {
       address,
@@ -43,31 +43,34 @@ export class RefusedAgents {
     });
   }
 
-  /** Forgets the refusal of that address, which registered now. */
+  /** Forgets the refusal of the agent at that address, whose registration was accepted. */
   registrationTaken(hostId: HostId, address: string): void {
     if (this.#registrations.of(hostId)?.address === address) this.#registrations.forget(hostId);
   }
 
-  /** Undefined when nobody was refused in its name lately. */
+  /** Returns undefined when no agent was refused under this host name lately. */
   of(hostId: HostId): Refusal | undefined {
     return this.#connections.of(hostId);
   }
 
-  /** Undefined when no registration of its agent was refused lately, or the same agent's was taken since. */
+  /**
+   * Returns undefined when no registration of the host's agent was refused lately, or the same agent's was accepted
+   * since.
+   */
   registrationOf(hostId: HostId): RefusedRegistration | undefined {
     return this.#registrations.of(hostId);
   }
 
-  /** All that were refused lately, by the host that they named. */
+  /** Yields all recent refusals, by claimed host. */
   *all(): Generator<readonly [HostId, Refusal]> {
     yield* this.#connections.all();
     yield* this.#registrations.all();
   }
 }
 
-/** The last refusal of each host, for a while. */
+/** Keeps the last refusal of each host for REMEMBERED_MS. */
 class LastByHost<Kind extends Refusal> {
-  /** The oldest refusal is first. */
+  /** Insertion order: the oldest refusal is first. */
   readonly #refusals = new Map<HostId, Kind>();
 
   constructor(private readonly clock: Clock) {}
@@ -81,7 +84,7 @@ class LastByHost<Kind extends Refusal> {
     for (const entry of this.#refusals) if (!this.#isOld(entry[1])) yield entry;
   }
 
-  /** Returns whether the message is another one than before. */
+  /** Returns whether the message differs from the last one. */
   note(hostId: HostId, said: Omit<Kind, "sinceMs" | "lastAtMs">): boolean {
     const atMs = this.clock.nowMs();
     const before = this.of(hostId);
@@ -104,7 +107,7 @@ class LastByHost<Kind extends Refusal> {
   }
 }
 
-/** Whoever makes a certificate writes into it what it likes. */
+/** The maker of a certificate chooses the name in it, so the name need not be a valid host id. */
 function hostIdIn(name: string): HostId | undefined {
   try {
     return parseHostId(name);

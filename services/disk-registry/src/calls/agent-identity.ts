@@ -2,7 +2,7 @@ import { formatIdentity, type HostId, PermissionDeniedError } from "@diskmesh/do
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "./context.js";
 
-/** An agent speaks for the host in its certificate alone. */
+/** Throws unless the caller's certificate names the host: an agent acts for its own host only. */
 export function requireOwnHost(
   { refusedAgents }: Pick<Context, "refusedAgents">,
   { identity }: CallContext,

@@ -15,13 +15,13 @@ import type { ChangeContext, Context } from "./context.js";
 type Change<Request, Response> = (context: ChangeContext, request: Request, call: CallContext) => Promise<Response>;
 type Serve<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
 
-/** Answers of CMS actions that changed nothing, and will not change it by themselves. */
+/** Results of CMS actions that changed nothing, and will not succeed without another change. */
 const REFUSALS: ReadonlySet<string> = new Set(["E_INVALID_STATE", "E_NOT_FOUND", "E_ARGUMENT"]);
 
 /**
- * Serves what changes something: in the same transaction an event tells who did it, under the name of the RPC. What an
- * operator was refused is an event, too, in a transaction of its own: it is worth knowing, and nothing depends on it. It
- * counts as routine, so that a script that asks again and again crowds nothing out.
+ * Serves a change: an event in the same transaction records the caller under the name of the RPC. A refused operator
+ * call is also an event, in a transaction of its own, because nothing depends on it. Refusals count as routine, so that
+ * a script that retries does not evict other events.
  */
 export function noted<Request extends object, Response>(
   action: string,
@@ -50,7 +50,10 @@ export function noted<Request extends object, Response>(
   };
 }
 
-/** As `noted`, and refused while another registry leads this fleet: what is acknowledged here would be lost there. */
+/**
+ * Serves a change like `noted`, and refuses it while another registry leads this fleet, because an acknowledged change
+ * would be lost there.
+ */
 export function changing<Request extends object, Response>(
   action: string,
   change: Change<Request, Response>,
@@ -62,7 +65,7 @@ export function changing<Request extends object, Response>(
   };
 }
 
-/** Notes, durably, that an operator took a backup: it takes everything away, and changes nothing that would tell of it. */
+/** Durably records that an operator took a backup. A backup copies all data and leaves no other trace. */
 export async function noteBackup({ tablet, config, clock }: Context, call: CallContext): Promise<void> {
   const event = { ...told(newDoing("CreateBackup", call)), hostIds: [], deviceIds: [], diskIds: [] };
   await tablet.transact((tx) => noteWithoutChange(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
@@ -89,11 +92,11 @@ async function refuse({ tablet, config, clock, log }: Context, request: object, 
     await tablet.transact((tx) => noteWithoutChange(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
   } catch (error) {
     const { user, action, answer, requestId } = doing;
-    log.warn({ user, action, answer, requestId, error: messageOf(error) }, "a refusal could not be noted");
+    log.warn({ user, action, answer, requestId, error: messageOf(error) }, "refusal could not be recorded as an event");
   }
 }
 
-/** By the names that fields have in all requests. What is no id was never looked for. */
+/** Finds ids by the field names that all requests share. Values that are no valid ids name nothing. */
 function thingsNamedIn(request: object) {
   const named = request as Readonly<Record<string, unknown>>;
   const ids = <Id>(one: string, many: string, parse: (id: string) => Id): Id[] =>

@@ -10,31 +10,34 @@ import type { TableChanges } from "../workers/table-changes.js";
 import type { WorkContext } from "../workers/work-context.js";
 import type { Workers } from "../workers/workers.js";
 
-/** What handlers need. */
+/** Dependencies of the handlers. */
 export interface Context extends WorkContext {
-  /** By id, after each durable change. */
+  /** Disk ids, signalled after each durable change. */
   readonly diskChanges: Changes<DiskId>;
-  /** What watchers of each kind are told of. */
+  /** Changes that watchers of each kind read. */
   readonly tableChanges: { readonly [What in "hosts" | "devices" | "disks"]: TableChanges };
-  /** How many calls of WatchHosts, WatchDevices and WatchDisks run. */
+  /** Running calls of WatchHosts, WatchDevices and WatchDisks. */
   readonly watchers: { count: number };
   readonly lists: KeptLists<RegistryTables>;
   readonly workers: Workers;
-  /** For log lines about what agents are refused, beside those of failed calls. */
+  /** Limits log lines about refused agents, separately from those of failed calls. */
   readonly refusalLines: LineLimit;
   /**
-   * Resolves in a later turn of the event loop, for so many registrations each turn: heartbeats, the store's answers and
-   * timers are heard between thousands of registrations that arrive at once.
+   * Resolves in a later turn of the event loop once a limited number of registrations has run in each turn. Heartbeats,
+   * answers of the store and timers run between thousands of registrations that arrive at once.
    */
   readonly registrationTurn: () => Promise<void>;
   readonly lastRegistrations: LastRegistrations;
-  /** For what is wrong with things, and why. */
+  /** Facts for `explain` that are not in the tables. */
   readonly known: Known;
-  /** By host, exports of disks that this registry never knew; in memory only, as what they serve is fenced in any case. */
+  /**
+   * Exports of disks that this registry never knew, by host. Kept in memory only, because the sessions that they use
+   * are fenced in any case.
+   */
   readonly unknownExports: Map<HostId, readonly ReportedExport[]>;
 }
 
-/** What handlers of changes need: each of their transactions notes who did what. */
+/** Dependencies of handlers that change state. Each of their transactions records the caller. */
 export interface ChangeContext extends Omit<Context, "tablet"> {
   readonly tablet: Pick<RegistryTablet, "read" | "transact">;
   readonly doing: Doing;

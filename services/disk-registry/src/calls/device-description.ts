@@ -8,7 +8,7 @@ import type { Context } from "./context.js";
 
 type Describing = Pick<Context, "fleet" | "workers" | "config" | "clock" | "liveness" | "known">;
 
-/** A device with everything that is known of it, the timers and progress that live in memory only included. */
+/** Describes a device, including its retry times and progress, which are kept in memory only. */
 export function describeDevice(
   context: Describing,
   tables: RegistryTables,
@@ -26,7 +26,7 @@ export function describeDevice(
   });
 }
 
-/** A host, as `describeDevice` does. */
+/** Describes a host, including facts that are kept in memory only. */
 export function describeHost(context: Describing, tables: RegistryTables, host: Host): HostMessage {
   const { liveness, known } = context;
   return hostMessage(host, {
@@ -37,7 +37,7 @@ export function describeHost(context: Describing, tables: RegistryTables, host: 
   });
 }
 
-/** A disk, as `describeDevice` does. */
+/** Describes a disk, including facts that are kept in memory only. */
 export function describeDisk({ known }: Pick<Describing, "known">, tables: RegistryTables, disk: Disk): DiskMessage {
   return diskMessage(tables, disk, troubleOf(tables, { kind: "DISK", name: disk.diskId }, known));
 }

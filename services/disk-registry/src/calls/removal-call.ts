@@ -3,13 +3,13 @@ import type { RemovalCall } from "../model/hosts/remove-action.js";
 import { removalLimits } from "../requests/limits.js";
 import type { ChangeContext } from "./context.js";
 
-/** What the model needs to add something beside its tables. */
+/** Returns the inputs of an addition that are not in the tables. */
 export function addCall({ config, limits, clock }: ChangeContext): AddCall {
   const { waitingRetryAfterMs } = limits;
   return { nowMs: clock.nowMs(), waitingRetryAfterMs, shared: config.serialNumbersOfMany };
 }
 
-/** What the model needs for a removal beside its tables. */
+/** Returns the inputs of a removal that are not in the tables. */
 export function removalCall(
   { config, limits, clock, liveness, workers }: ChangeContext,
   keepData: boolean,

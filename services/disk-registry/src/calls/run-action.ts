@@ -4,14 +4,14 @@ import type { Device, RegistryTables, RegistryTransaction } from "../model/store
 import { actionResultMessage } from "../requests/wire.js";
 import type { ChangeContext } from "./context.js";
 
-/** Thrown out of a transaction to undo it: the answer is what would have been done. */
+/** Thrown out of a dry run's transaction to undo it. */
 class DryRun extends Error {
   constructor(readonly result: unknown) {
     super("dry run");
   }
 }
 
-/** Runs a transaction, or finds out what it would do. */
+/** Runs a transaction; with `dryRun`, undoes it and returns the result that it would have had. */
 export async function transactUnlessDry<T>(
   tablet: ChangeContext["tablet"],
   dryRun: boolean,
@@ -29,8 +29,9 @@ export async function transactUnlessDry<T>(
 }
 
 /**
- * Runs a CMS action in one transaction, or finds out what it would do. What then waits for an order or an erase is woken;
- * `named` says where to look. It looks within the same transaction: another read would wait for another commit.
+ * Runs a CMS action in one transaction, or a dry run of it. Afterwards wakes the workers of devices that await an order
+ * or an erase; `named` returns those devices. `named` runs in the same transaction, because another read would wait for
+ * another commit.
  */
 export async function runAction(
   { tablet, workers, doing }: ChangeContext,
@@ -40,7 +41,7 @@ export async function runAction(
 ): Promise<ActionResultMessage> {
   const done = await transactUnlessDry(tablet, dryRun, (tx) => {
     const result = action(tx);
-    // A refusal in earnest is noted, what would be is not.
+    // Only real refusals are recorded, not those of dry runs.
     if (!dryRun) Object.assign(doing, { answer: result.code, message: result.message });
     return { result, devices: named(tx) };
   });

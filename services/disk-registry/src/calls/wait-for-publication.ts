@@ -7,8 +7,8 @@ import type { ChangeContext } from "./context.js";
 import { describeDisk } from "./device-description.js";
 
 /**
- * Waits until the disk has reached what was requested, and returns it as it was then; shortly before the deadline says how
- * far it got instead.
+ * Waits until the disk has reached the requested state, and returns the disk as it was then. Shortly before the
+ * deadline, throws an error that names the progress.
  */
 export async function waitForPublication(
   context: ChangeContext,
@@ -28,7 +28,7 @@ export async function waitForPublication(
   return reached;
 }
 
-/** How long the call may wait before it says how far things are. */
+/** Returns how long the call may wait before it reports progress. */
 export function answerInMs({ limits, clock }: ChangeContext, call: CallContext): number {
   const leftMs = call.deadlineAtMs - clock.nowMs();
   return Math.max(0, leftMs - Math.min(limits.answerMarginMs, leftMs / 2));

@@ -5,18 +5,18 @@ import type { PageOptions } from "@diskmesh/tablet";
 import type { RegistryTables } from "../model/store/schema.js";
 import type { Context } from "./context.js";
 
-/** Read at once per watcher: however slow it is, it holds no more than that. */
+/** Changes read at once per watcher; bounds the memory that a slow watcher holds. */
 const READ_AT_ONCE = 256;
 
-/** What callers may watch, and how it is told. */
+/** A kind of thing that callers can watch, and the messages for it. */
 export interface Watched<Item, Changed, Removed> {
   readonly what: keyof Context["tableChanges"];
-  /** All that may match, in order of key. */
+  /** Yields all possible matches, ordered by key. */
   readonly candidates: (tables: RegistryTables, page: PageOptions) => Iterable<Item>;
   readonly get: (tables: RegistryTables, key: string) => Item | undefined;
   readonly keyOf: (item: Item) => string;
   readonly matches: (item: Item) => boolean;
-  /** Whether it may have matched before, by what never changes of it. */
+  /** Returns whether the item may have matched before, judged by fields that never change. */
   readonly mayHaveMatched: (item: Item) => boolean;
   readonly changed: (tables: RegistryTables, item: Item) => Changed;
   readonly removed: (key: string) => Removed;
@@ -31,7 +31,7 @@ interface Message<Update> {
   resumeToken: string;
 }
 
-/** Ends a stream only with an error: what is watched has no end. */
+/** Streams items and their changes. Ends only with an error. */
 export async function* watch<Item, Changed, Removed>(
   context: Context,
   { resumeToken }: { readonly resumeToken: string },
@@ -53,7 +53,10 @@ export async function* watch<Item, Changed, Removed>(
 }
 
 class Watch<Item, Changed, Removed> {
-  /** What the watcher was sent and not told to forget. Undefined when it resumed: only it knows. */
+  /**
+   * Keys that the watcher was sent and not told to forget. Undefined when the watcher resumed, because only it knows
+   * them.
+   */
   #sent: Set<string> | undefined;
   #position = 0;
 
@@ -77,7 +80,7 @@ class Watch<Item, Changed, Removed> {
       const updates = await this.#updatesOf(changed.keys);
       this.#position = changed.position;
       for (const [index, update] of updates.entries()) {
-        // Only the last one stands for all of them.
+        // Only the last update completes the batch.
         yield this.#message(update, index === updates.length - 1);
       }
     }
@@ -86,7 +89,7 @@ class Watch<Item, Changed, Removed> {
   async *#snapshot(): AsyncGenerator<Message<Changed | Removed>> {
     const { tableChanges, tablet } = this.context;
     const { what, candidates, keyOf, matches, changed } = this.watched;
-    // Before the first look: what changes while the snapshot is sent is sent again after it.
+    // The position is taken before the first read, so changes made while the snapshot is sent are sent again after it.
     this.#position = tableChanges[what].end;
     this.#sent = new Set();
     yield this.#message({ $case: "snapshotBegin", value: {} }, false);
@@ -126,7 +129,7 @@ class Watch<Item, Changed, Removed> {
     });
   }
 
-  /** Whether the watcher may have been sent it. Of what it was sent before it resumed, it alone knows. */
+  /** Returns whether the watcher may have been sent the item. A resumed watcher may have been sent anything. */
   #mayKnow(item: Item | undefined, key: string): boolean {
     if (this.#sent !== undefined) return this.#sent.delete(key);
     return item === undefined || this.watched.mayHaveMatched(item);
@@ -138,7 +141,7 @@ class Watch<Item, Changed, Removed> {
   }
 }
 
-/** Undefined when there must be a snapshot first. */
+/** Returns undefined when the watcher needs a snapshot first. */
 function parseResumeToken(
   { fleet, tableChanges }: Context,
   what: keyof Context["tableChanges"],
@@ -153,7 +156,7 @@ function parseResumeToken(
         about: { field: "resume_token" },
       },
     );
-  // Positions are counted anew by each leader.
+  // Each leader counts positions from the start.
   if (Number(generation) !== fleet.leader().tabletGeneration) return undefined;
   return tableChanges[what].since(Number(position), 0) === undefined ? undefined : Number(position);
 }

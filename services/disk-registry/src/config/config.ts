@@ -15,22 +15,22 @@ const heartbeatConfig = z
   .strictObject({
     intervalMs: durationMsConfig
       .default(2_000)
-      .describe("What agents are told to keep to; also how often silence is looked for."),
+      .describe("Interval of agents' heartbeats, and of the checks for silent hosts."),
     timeoutMs: durationMsConfig.default(10_000).describe("Silence after which a host is UNAVAILABLE."),
     missedUntilSuspected: count
       .default(2)
-      .describe("Heartbeats in a row that are missing when a host is suspected, and gets nothing new."),
+      .describe("Missed heartbeats in a row after which a host is suspected, and gets nothing new."),
     probationMs: z
       .int()
       .min(0)
       .max(3_600_000)
       .default(5_000)
       .describe(
-        "How long a host that was UNAVAILABLE is WARNING, with nothing new placed on it, before it is ONLINE; 0 for not at all.",
+        "Time for which a host that was UNAVAILABLE stays WARNING, without new disks, before it is ONLINE; 0 for none.",
       ),
   })
-  // A host that beats as told is silent for an interval; that long before the timeout, silence counts towards a mass
-  // silence (`findSilent`), and hosts that are well must not.
+  // A healthy host is silent for up to one interval between heartbeats. `findSilent` counts silence towards a mass
+  // silence from one interval before the timeout, and healthy hosts must not reach that.
   .refine(({ intervalMs, timeoutMs }) => 2 * intervalMs < timeoutMs, "timeoutMs must be more than twice intervalMs")
   .prefault({});
 
@@ -39,13 +39,15 @@ export const configSchema = z.strictObject({
   ...serviceConfig,
   listen: listenConfig,
   tls: tlsConfig,
-  advertisedAddress: hostPortConfig.optional().describe("Where others reach this process; `listen` by default."),
+  advertisedAddress: hostPortConfig
+    .optional()
+    .describe("Address at which others reach this process; `listen` by default."),
   tablet: tabletConfig("registry"),
-  heartbeat: heartbeatConfig.describe("What agents say of themselves, and when they say nothing."),
+  heartbeat: heartbeatConfig.describe("Heartbeats of agents, and the handling of silent hosts."),
   unavailableRemovalTimeoutMs: durationMsConfig
     .default(3_600_000)
     .describe(
-      "How long the word of an UNAVAILABLE host is waited for before its closing devices count as detached. Counted while a registry leads and can hear hosts, whatever the clocks say.",
+      "Time that a removal waits for an UNAVAILABLE host before its closing devices count as detached. Only time in which a registry leads and can hear hosts counts, independent of wall clocks.",
     ),
   serialNumbersOfMany: z
     .array(z.string().min(1).max(255))
@@ -53,19 +55,16 @@ export const configSchema = z.strictObject({
     .default([])
     .transform((serialNumbers): ReadonlySet<string> => new Set(serialNumbers))
     .describe(
-      "Serial numbers that several drives bear by the fault of who made them: they identify no drive. Any other one on two hosts means one drive that both see, of which one host's device is refused.",
+      "Serial numbers that a vendor gave to several drives, so that they identify none. Any other serial number on two hosts is one drive that both see, and one host's device is refused.",
     ),
-  events: groupConfig(
-    "What ListEvents tells: who did what. An event takes about 0.5 KiB of memory, and of the store.",
-    {
-      maxCount: count
-        .default(20_000)
-        .describe(
-          "Events that are kept, and as many again of what happens all the time: what the dispatcher does, erases, and what operators were refused. Beyond it the oldest are dropped.",
-        ),
-      maxAgeDays: z.int().min(1).max(3_650).default(90).describe("Events that are older are dropped."),
-    },
-  ),
+  events: groupConfig("Event log, read by ListEvents. An event takes about 0.5 KiB of memory, and of the store.", {
+    maxCount: count
+      .default(20_000)
+      .describe(
+        "Maximum events kept, and the same number again of routine events: the dispatcher's calls, erases, and refused calls of operators. The oldest are dropped.",
+      ),
+    maxAgeDays: z.int().min(1).max(3_650).default(90).describe("Maximum age; older events are dropped."),
+  }),
 });
 
 export type Config = z.output<typeof configSchema>;

@@ -1,48 +1,51 @@
 import { DEFAULT_RPC_SERVER_LIMITS, LIST_LIMITS, type ListLimits, type RpcServerLimits } from "@diskmesh/rpc";
 
-/** Limits and times of a registry that no operator sets. */
+/** Limits and times of a registry that are not configurable. */
 export const REGISTRY_LIMITS = {
-  /** Between two tries of an order, a publication or an erase. */
+  /** Delay between two tries of an order, a publication or an erase. */
   backoff: { minDelayMs: 100, maxDelayMs: 30_000 },
-  /** Time for an agent's answer: above the second after which it answers that the work goes on, on a busy host. */
+  /** Timeout of an agent's answer. An agent answers after 1 s that its work continues; a busy host needs longer. */
   agentTimeoutMs: 15_000,
-  /** Hosts ordered at once; one order is in flight per host. */
+  /** Hosts with an order in flight; each host has at most one. */
   maxOrderedHosts: 256,
-  /** Devices of one order: those of a whole host. */
+  /** Devices in one order; equals the maximum of a host. */
   maxDevicesPerOrder: 4_096,
-  /** Disks published or unpublished at once. */
+  /** Disks being published or unpublished at once. */
   maxPublications: 64,
-  /** Time in which a fence lets the old host end its export by itself: a host that hangs must not hold up its disk. */
+  /** Time that a fence gives the old host to end its export. A host that hangs must not delay the fence. */
   unexportTimeoutMs: 2_000,
-  /** A call answers so long before its deadline that the work goes on, so that the answer arrives. */
+  /** Time before its deadline at which a call answers that the work continues, so that the answer arrives. */
   answerMarginMs: 250,
-  /** Agents asked at once; an erase goes on between two questions. */
+  /** Agents called at once for erases; an erase continues between two calls. */
   maxErasingAgents: 64,
   erasePollIntervalMs: 200,
 
-  /** `retry_after` while agents let go of devices, which takes about a second. */
+  /** `retry_after` while agents close devices, which takes about a second. */
   closingRetryAfterMs: 1_000,
-  /** `retry_after` while devices are erased. */
+  /** `retry_after` while devices are being erased. */
   erasingRetryAfterMs: 1_000,
-  /** `retry_after` while an operator has to act: disks are in the way, a device cannot be erased, a host is UNAVAILABLE. */
+  /**
+   * `retry_after` while an operator has to act: disks block the removal, a device cannot be erased, or a host is
+   * UNAVAILABLE.
+   */
   waitingRetryAfterMs: 10_000,
-  /** `waitingRetryAfterMs` grows to this while a broken disk is in the way. */
+  /** Upper limit of `waitingRetryAfterMs`, which grows while a broken disk blocks the removal. */
   maxWaitingRetryAfterMs: 300_000,
 
   /**
-   * An agent's report is believed for numbers up to so much above our own: more than a registry counts between two
-   * backups, and 2^32 of them fit into a number. More takes an operator's word.
+   * Largest lead over this registry's own numbers at which an agent's report is believed. A registry gives fewer
+   * numbers between two backups, and 2^32 steps of this size fit into a number. A larger lead needs an operator's word.
    */
   believedAhead: 2 ** 20,
-  /** Agents' reports alone raise the registry's numbers so often: a lie costs one such step an hour. */
+  /** Minimum interval between raises that only agents' reports cause, so that a lying agent costs one step an hour. */
   raiseIntervalMs: 3_600_000,
-  /** Other incarnations that are remembered. */
+  /** Other incarnations remembered. */
   maxOthers: 64,
 
   lists: LIST_LIMITS as ListLimits,
-  /** Streams of WatchHosts, WatchDevices and WatchDisks at once. */
+  /** Concurrent streams of WatchHosts, WatchDevices and WatchDisks. */
   maxWatchers: 100,
-  /** Changes that watchers of each kind may lag behind, or resume after; beyond it they are sent a snapshot again. */
+  /** Changes per kind that a watcher may lag behind or resume after. A watcher further behind gets a new snapshot. */
   maxRememberedChanges: 100_000,
 
   maxHosts: 100_000,
@@ -51,15 +54,15 @@ export const REGISTRY_LIMITS = {
   maxDisks: 1_000_000,
   maxDevicesPerDisk: 256,
   maxLabelsPerDisk: 64,
-  /** Characters of the name of a label, and of its value. */
+  /** Maximum characters of a label's name, and of its value. */
   maxLabelLength: 1_024,
-  /** Characters of a message, a reason or an error. */
+  /** Maximum characters of a message, a reason or an error. */
   maxTextLength: 4_096,
 };
 
 export type RegistryLimits = Readonly<typeof REGISTRY_LIMITS>;
 
-/** As many calls at once as agents of one registry may register again after a takeover, at the same moment. */
+/** Allows as many concurrent calls as one registry has agents, because all of them register again after a takeover. */
 export const RPC_LIMITS: RpcServerLimits = {
   ...DEFAULT_RPC_SERVER_LIMITS,
   maxConcurrentCalls: 20_000,

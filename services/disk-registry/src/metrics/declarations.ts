@@ -9,7 +9,7 @@ export const USES = ["free", "disk", "dirty", "unusable"] as const;
 export const QUEUES = ["orders", "publications", "erases", "unexports"] as const;
 export const QUEUE_STATES = ["ready", "running", "waiting"] as const;
 
-/** What a registry that leads tells of its fleet; one that stands by tells none of it. */
+/** Metrics of the fleet. Only a leading registry reports them; a standby reports none. */
 export const registryMetrics = {
   hosts: metric({
     kind: "gauge",

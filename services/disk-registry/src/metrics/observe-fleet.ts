@@ -26,7 +26,7 @@ import {
 type Use = (typeof USES)[number];
 type QueueCounts = Readonly<Record<(typeof QUEUES)[number], Readonly<Record<(typeof QUEUE_STATES)[number], number>>>>;
 
-/** Of a device in operation; undefined when it is in none. */
+/** Returns the use of a device in operation; undefined for other devices. */
 function useOf(device: Device): Use | undefined {
   if (device.attachState === "UNKNOWN" || device.attachState === "DETACHED") return undefined;
   if (device.diskId !== "") return "disk";
@@ -45,8 +45,8 @@ function* worthOfDisk({ publication }: Disk): Generator<readonly [string, number
 }
 
 /**
- * Keeps the numbers of the fleet up from here on, and tells them when metrics are asked for; returns what ends that. Only
- * before the tablet's first transaction.
+ * Keeps the fleet's counts up to date and reports them when metrics are read; returns a function that stops this. Must
+ * be called before the tablet's first transaction.
  */
 export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promise<() => void> {
   const hosts = new Tally<Host>(({ state }) => [[state, 1]]);
@@ -81,7 +81,7 @@ export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promis
   ]);
 }
 
-/** Tells how much work there is in each queue; returns what ends that. */
+/** Reports the length of each queue; returns a function that stops this. */
 export function observeWork(counts: () => QueueCounts): () => void {
   return observe(registryMetrics.work, (say) => {
     const now = counts();

@@ -3,7 +3,7 @@ import { type HostId, parseHostId, parseOptionalName } from "@diskmesh/domain";
 import type { Device } from "../model/store/schema.js";
 import { attachStateOf } from "./wire.js";
 
-/** Which devices a caller wants to see. */
+/** Filter for devices. */
 export interface DeviceFilter {
   /** Undefined for all hosts. */
   readonly hostId: HostId | undefined;

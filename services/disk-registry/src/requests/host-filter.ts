@@ -3,7 +3,7 @@ import { parseOptionalName } from "@diskmesh/domain";
 import type { Host } from "../model/store/schema.js";
 import { hostStateOf } from "./wire.js";
 
-/** Which hosts a caller wants to see. */
+/** Filter for hosts. */
 export interface HostFilter {
   /** Undefined for all. */
   readonly az: string | undefined;

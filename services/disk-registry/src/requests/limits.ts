@@ -11,7 +11,7 @@ interface Settings {
   readonly limits: RegistryLimits;
 }
 
-/** What the model needs of the config and the limits. */
+/** Returns the limits of a removal from the config and the constants. */
 export function removalLimits({ config, limits }: Settings): RemovalLimits {
   return { ...limits, unavailableRemovalTimeoutMs: config.unavailableRemovalTimeoutMs };
 }

@@ -1,9 +1,9 @@
 import { type HostId, InvalidArgumentError, parseHostId, parseId } from "@diskmesh/domain";
 
-/** Where a disk is, or is to be, published; a VM is looked up with the state that is decided on. */
+/** Host of a publication; a VM is resolved in the transaction that decides. */
 export type PublicationTarget = { readonly hostId: HostId } | { readonly vmCid: string };
 
-/** Undefined when neither is named. */
+/** Returns undefined when neither is named. */
 export function parsePublicationTarget(request: {
   readonly hostId: string;
   readonly vmCid: string;

@@ -22,8 +22,8 @@ import { healthOf } from "./wire.js";
 type Rules = { readonly limits: RegistryLimits } & Pick<Config, "serialNumbersOfMany">;
 
 /**
- * Narrows a registration. A malformed device is refused by itself, because one file's name must not take its host out; all
- * else refuses the registration as a whole.
+ * Parses a registration. A malformed device is refused alone, because one file's name must not exclude its host; any
+ * other error refuses the whole registration.
  */
 export function parseRegistration(
   request: RegisterAgentRequest,
@@ -57,7 +57,7 @@ export function parseRegistration(
   };
 }
 
-/** What an agent says that it remembers, in whichever message. */
+/** Returns the numbers that an agent remembers, from any of its messages. */
 export function rememberedOf(message: {
   readonly tabletId: string;
   readonly incarnation: string;
@@ -98,7 +98,7 @@ function parseDevice(
   heardAtMs: number,
 ): ReportedDevice {
   const health = healthOf(device.health, "health");
-  // What cannot be opened has no size that anybody knows.
+  // The size of a device that cannot be opened is unknown.
   const parseSize = health === "ERROR" ? parseCount : parseSizeBytes;
   const serialNumber = plainText(device.serialNumber, limits.maxTextLength);
   return {
@@ -124,13 +124,13 @@ function parseDevice(
   };
 }
 
-/** An agent that knows of no incarnation may be one that does not tell of disks, either. */
+/** An agent without an incarnation may be of a release that does not report disks. */
 function parseSessionDisk(sessionDiskId: string, incarnation: string): ReportedDevice["sessionDiskId"] {
   if (sessionDiskId !== "") return parseDiskId(sessionDiskId, "session_disk_id");
   return incarnation === "" ? undefined : "";
 }
 
-/** All numbers count, also those of things that an agent names one by one. */
+/** Includes the numbers of the things that the message lists. */
 function withReported(
   remembered: Remembered,
   { devices, exports }: Pick<RegisterAgentRequest, "devices" | "exports">,
@@ -138,7 +138,7 @@ function withReported(
   let { tabletGeneration, deviceGeneration, sessionNumber } = remembered;
   for (const { stamp, sessionNumber: ofDevice } of devices) {
     sessionNumber = Math.max(sessionNumber, parseCounterValue("session_number", ofDevice));
-    // A stamp of another tablet, or of another incarnation, than the agent obeys says nothing.
+    // A stamp of another tablet or incarnation than the agent obeys does not count.
     if (stamp?.tabletId !== remembered.tabletId || stamp.incarnation !== remembered.incarnation) continue;
     const ofStamp = parseCounterValue("tablet_generation", stamp.tabletGeneration);
     tabletGeneration = Math.max(tabletGeneration, ofStamp);

@@ -13,25 +13,25 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { DeviceSelector } from "../model/devices/device-selection.js";
 import type { Label } from "../model/store/schema.js";
 
-/** Narrowing of what requests carry. Everything behind this takes the narrow types. */
+/** Parses request fields into narrow types, which all code behind the handlers takes. */
 
-// Nearly all texts are, and telling takes a fraction of what looking for classes of Unicode does.
+// Nearly all texts match, and this test is much cheaper than one for Unicode classes.
 const PRINTABLE_ASCII = /^[ -~]*$/;
 
-// Values of this size were never given out by a counter: raising ours to them would use the counter up.
+// Larger values were never given out by a counter, and raising a counter to them would exhaust it.
 const MAX_COUNTER_VALUE = 2 ** 50;
 
 function invalid(field: string, message: string): InvalidArgumentError {
   return new InvalidArgumentError(message, { about: { field } });
 }
 
-/** Where a server listens, as "host:port". */
+/** Parses a server's address, "host:port". */
 export function parseAddress(address: string, field = "address"): string {
   parseHostPort(field, address);
   return address;
 }
 
-/** One device by id, or all devices on a path of a host; never both. */
+/** Parses one device by id, or all devices on a path of a host; both together are refused. */
 export function parseDeviceSelector(request: { hostId: string; deviceId: string; path: string }): DeviceSelector {
   const { hostId, deviceId, path } = request;
   if (deviceId !== "" && path !== "") throw invalid("path", "device_id and path are both given: give one of them");
@@ -42,16 +42,16 @@ export function parseDeviceSelector(request: { hostId: string; deviceId: string;
   return { hostId: parseHostId(hostId), path: parseDevicePath(path) };
 }
 
-/** A whole number that may be 0, e.g. an offset. */
+/** Parses a whole number that may be 0, e.g. an offset. */
 export function parseCount(field: string, value: number, max = Number.MAX_SAFE_INTEGER): number {
   if (Number.isSafeInteger(value) && value >= 0 && value <= max) return value;
   throw invalid(field, `${field} is ${value}: it must be a whole number from 0 to ${max}`);
 }
 
-/** A generation or session number that an agent reports to have seen. */
+/** Parses a generation or session number that an agent reports. */
 export const parseCounterValue = (field: string, value: number): number => parseCount(field, value, MAX_COUNTER_VALUE);
 
-/** What an operator says was truly given: far enough below the highest that agents may report for all that follows. */
+/** Parses a number that an operator says was given. Its limit leaves enough values for later numbers. */
 export const parseTrueNumber = (field: string, value: number): number =>
   parseCount(field, value, MAX_COUNTER_VALUE / 2);
 
@@ -92,22 +92,22 @@ export function parseLabels(
   return labels.map(({ name, value }) => ({ name, value }));
 }
 
-// A lone half of a surrogate pair would be stored as something else.
+// Half of a surrogate pair would be stored as another character.
 function requireWellFormed(field: string, ...texts: readonly string[]): void {
   for (const text of texts) if (/\p{Surrogate}/u.test(text)) throw invalid(field, `${field} holds malformed Unicode`);
 }
 
-/** Whose word it is, for those who read of it later. */
+/** Returns the author of an operator's override, for later readers. */
 export const saidBy = ({ identity }: CallContext): string => formatIdentity(identity);
 
-/** Why an operator says something; may be empty. */
+/** Parses an operator's reason; may be empty. */
 export function parseReason(reason: string, maxLength: number): string {
   if (reason.length > maxLength) throw invalid("reason", `reason is longer than ${maxLength} characters`);
   if (hasControlCharacter(reason)) throw invalid("reason", `reason ${quoted(reason)} holds a control character`);
   return reason;
 }
 
-/** Text that an agent gives for people, e.g. an error: shortened and made harmless rather than refused. */
+/** Shortens and sanitises an agent's text for people, e.g. an error, instead of refusing it. */
 export function plainText(text: string, maxLength: number): string {
   const short = text.slice(0, maxLength);
   if (PRINTABLE_ASCII.test(short)) return short;

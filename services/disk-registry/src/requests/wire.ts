@@ -49,12 +49,12 @@ import type {
 } from "../model/store/schema.js";
 import { labelsEtag } from "./labels-etag.js";
 
-/** All translation between protobuf messages and the model is here. */
+/** Translates between protobuf messages and the model; no other file does. */
 
 const dateOf = (ms: number): Date => new Date(ms);
 const dateIf = (ms: number | undefined): Date | undefined => (ms === undefined ? undefined : new Date(ms));
 
-/** What is known of a host beside what is stored of it. */
+/** Facts about a host that are not stored. */
 export interface HostTimes {
   readonly lastHeardAtMs: number | undefined;
   readonly removalTimesOutAtMs: number | undefined;
@@ -62,12 +62,12 @@ export interface HostTimes {
   readonly trouble: Cause | undefined;
 }
 
-/** What is known of a device beside what is stored of it. */
+/** Facts about a device that are not stored. */
 export interface DeviceProgress {
   readonly nextAttemptAtMs: number | undefined;
   readonly removalTimesOutAtMs: number | undefined;
   readonly erasedBytes: number;
-  /** What its agent waits for, if that is not stored. */
+  /** Reported cause of an agent's wait, when it is not stored. */
   readonly pending: Pending | undefined;
   readonly trouble: Cause | undefined;
 }
@@ -191,7 +191,7 @@ function fenceMessage({ hostId, by, atMs, reason }: Fence): FenceMessage {
   return { hostId, by, fencedAt: dateOf(atMs), reason };
 }
 
-/** Undefined: not said. */
+/** Returns undefined when unset. */
 export function silenceRuleOf(rule: OnHostSilence): "KEEP" | "FENCE" | undefined {
   switch (rule) {
     case OnHostSilence.UNSPECIFIED:
@@ -238,7 +238,7 @@ export function refusedNumbersMessage([hostId, { heardAtMs, ...numbers }]: reado
   return { hostId, ...numbers, heardAt: dateOf(heardAtMs) };
 }
 
-/** The stamp of requests that are no attach or detach orders. */
+/** Returns the stamp of requests other than attach and detach orders. */
 export function leaderStamp(leader: Leader): StampMessage {
   return { ...leader, deviceGeneration: 0 };
 }
@@ -257,7 +257,7 @@ export function healthOf(health: Health, field: string): ModelHealth {
   }
 }
 
-/** Undefined for all states. */
+/** Returns undefined for all states. */
 export function hostStateOf(state: HostState): Host["state"] | undefined {
   switch (state) {
     case HostState.UNSPECIFIED:
@@ -277,7 +277,7 @@ export function hostStateOf(state: HostState): Host["state"] | undefined {
   }
 }
 
-/** Undefined for all states. */
+/** Returns undefined for all states. */
 export function attachStateOf(state: AttachState): Device["attachState"] | undefined {
   switch (state) {
     case AttachState.UNSPECIFIED:
@@ -310,10 +310,10 @@ const OUTCOME_CODES: Partial<Record<OrderOutcome, OutcomeCode>> = {
   [OrderOutcome.NOT_ATTACHED]: "NOT_ATTACHED",
 };
 
-// An agent's word: what is no number of anything says nothing.
+// An agent may report any number; an invalid one counts as 0.
 const countOr0 = (value: number): number => (Number.isSafeInteger(value) && value > 0 ? value : 0);
 
-/** An outcome of a kind that this registry does not know confirms nothing. */
+/** An unknown kind of outcome confirms nothing. */
 export function outcomeOf(outcome: DeviceOutcomeMessage): DeviceOutcome {
   const code = OUTCOME_CODES[outcome.outcome];
   const message = code === undefined ? `unknown outcome: ${outcome.message}` : outcome.message;

@@ -27,7 +27,7 @@ import {
   type VmAssignment,
 } from "../model/store/schema.js";
 
-// What may be in the store. A field that a type gets, gets its line here; the compiler asks for it.
+// Schemas of the stored documents. The mapped types require a line for each field of a document's type.
 const text = z.string();
 const flag = z.boolean();
 const whole = z.int().min(0);
@@ -182,7 +182,7 @@ const vigil = shapeOf<Vigil>()({
 
 export type RegistryTablet = Tablet<RegistrySchema>;
 
-/** The model's tables, as they are stored: with the shapes that their documents must have. */
+/** The model's tables with the schemas of their documents. */
 export const storedSchema: RegistrySchema = {
   hosts: { ...schema.hosts, check: checkOf(host) },
   devices: { ...schema.devices, check: checkOf(device) },

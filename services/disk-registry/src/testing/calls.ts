@@ -1,19 +1,19 @@
 import { expect } from "chai";
 import type { RegistryClient } from "./test-registry.js";
 
-/** A call that a test makes by some client. */
+/** A test's call through any client. */
 export type Call = (operator: RegistryClient) => Promise<unknown>;
 
-/** Of all devices. */
+/** Request for all devices. */
 export const WATCH = { hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", resumeToken: "" } as const;
 
-/** The first message of a stream, which is ended then. */
+/** Returns the first message of a stream, and ends the stream. */
 export async function firstOf<T>(stream: AsyncIterable<T>): Promise<T | undefined> {
   for await (const message of stream) return message;
   return undefined;
 }
 
-/** That a call fails by an error of that name, which says so. */
+/** Asserts that a call fails with the named error and a message that contains `says`. */
 export async function refused(promise: Promise<unknown>, name: string, says: string): Promise<void> {
   let error: Error | undefined;
   await promise.catch((reason: Error) => {

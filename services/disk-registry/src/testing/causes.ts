@@ -59,14 +59,17 @@ interface Expected {
   readonly nextTryAtMs?: number;
   readonly becauseOf?: readonly Subject[];
   readonly isRoutine?: true;
-  /** Of the cures that are commands. */
+  /** Expected commands among the cures. */
   readonly commands?: readonly string[];
 }
 
-/** What is so -> what is said of it. Host h1 has device d1, on which disk x lies, if there is one; h2 serves it. */
+/**
+ * A scene and the causes expected for it. Host h1 has device d1, which holds disk x if there is one; h2 serves the
+ * disk.
+ */
 export type ExplainRow = readonly [cause: string, subject: Subject, scene: Scene, expected: readonly Expected[]];
 
-/** A test of each row. */
+/** Declares a test for each row. */
 export function testCauses(rows: readonly ExplainRow[]): void {
   for (const [cause, subject, scene, expected] of rows)
     it(`${subject.kind}: ${cause} -> ${expected.map(({ reason }) => reason).join(", ") || "no cause"}`, () => {

@@ -6,7 +6,7 @@ import { type RemovalCall, type RemovalLimits, removeDevice, removeHost } from "
 import type { Publication, RegistryTransaction } from "../model/store/schema.js";
 import { aDevice, aHost, deviceId, diskId, type Fleet, hostId, MIB, TestFleet } from "./fleet-fixture.js";
 
-/** For tests of what the CMS asks for: a fleet, an action, and what comes of it, row by row. */
+/** Shared tests of CMS actions: each row has a fleet, an action and its result. */
 export const NOW_MS = 10_000_000;
 export const limits: RemovalLimits = {
   unavailableRemovalTimeoutMs: 3_600_000,
@@ -19,7 +19,7 @@ export const h1 = hostId("h1");
 export const removalCall = (keepData: boolean): RemovalCall => ({
   keepData,
   limits,
-  // As an agent would say it of devices of these names.
+  // Reports erase progress as an agent would, by device name.
   eraseState: ({ deviceId }) => ({
     erasedBytes: deviceId === "half" ? 32 * MIB : 0,
     failedTries: deviceId === "bad" ? 3 : 0,
@@ -78,7 +78,7 @@ export interface ActionRow {
   readonly code: ActionResult["code"];
   readonly says?: string;
   readonly dependent?: readonly string[];
-  /** "state generation flags" by device after the action; null when it is gone. */
+  /** "state generation flags" by device after the action; null when the device is gone. */
   readonly devices?: Readonly<Record<string, string | null>>;
   readonly wish?: boolean;
   readonly retryAfterMs?: number;
@@ -87,7 +87,7 @@ export interface ActionRow {
   readonly unerased?: readonly string[];
 }
 
-/** A test of each row. */
+/** Declares a test for each row. */
 export function testActions(rows: readonly ActionRow[]): void {
   for (const row of rows) {
     it(`${row.cause} -> ${row.code}`, () => {

@@ -14,16 +14,19 @@ import type { Device, Host } from "../model/store/schema.js";
 import { addServices } from "../services.js";
 import { storedSchema as schema } from "../store/stored-schema.js";
 
-/** What is stored before the registry starts. */
+/** Documents stored before the registry starts. */
 export interface StoredFleet {
   readonly hosts: readonly Host[];
   readonly devices: readonly Device[];
 }
 
-/** Of the event loop, in which others are worked on: on a slow machine one alone may last longer than any time chosen here. */
+/**
+ * Duration of a commit in turns of the event loop, in which other calls run. On a slow machine one turn may last longer
+ * than any chosen time.
+ */
 const TURNS_PER_COMMIT = 8;
 
-/** Keeps nothing and counts commits; each takes a while, so that what could share one does. */
+/** Counts commits and stores nothing. Each commit takes a while, so that concurrent changes can share one. */
 class CountingStorage implements TabletStorage {
   readonly commits: (readonly Change[])[] = [];
 
@@ -66,7 +69,7 @@ export class CountingRegistry implements AsyncDisposable {
       listen: { host: "127.0.0.1", port: 0 },
       tls,
       tablet: { storage: "unused" },
-      // However slow the machine: a host that falls silent costs commits that nobody asked for.
+      // The timeout exceeds the test on any machine, because a silent host would cause additional commits.
       heartbeat: { timeoutMs: 600_000 },
     });
     const storage = new CountingStorage(fleet);

@@ -10,11 +10,11 @@ import {
   schema,
 } from "../model/store/schema.js";
 
-/** For tests of the model: a fleet in memory, written down as data. */
+/** Builds fleets in memory from data, for tests of the model. */
 export const MIB = 1024 * 1024;
 export const leader: Leader = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 7 };
 
-/** An agent that obeys that leader, and remembers nothing that it did not give. */
+/** An agent that obeys that leader, and remembers only numbers that it gave. */
 export const remembered = {
   tabletId: leader.tabletId,
   incarnation: leader.incarnation,
@@ -87,9 +87,9 @@ export interface Fleet {
   readonly hosts?: readonly Host[];
   readonly devices?: readonly Device[];
   readonly disks?: readonly Disk[];
-  /** The last device generation given out; 100 unless told. */
+  /** Last device generation given out; 100 by default. */
   readonly generation?: number;
-  /** The last session number given out; 200 unless told. */
+  /** Last session number given out; 200 by default. */
   readonly session?: number;
 }
 
@@ -111,13 +111,13 @@ export class TestFleet {
     return this.#memory.transact(fn).result;
   }
 
-  /** As workers use it: everything is durable at once. */
+  /** Tablet for workers; every change is durable at once. */
   readonly tablet = {
     read: async <T>(fn: (tables: TestFleet["tables"]) => T): Promise<T> => fn(this.tables),
     transact: async <T>(fn: (tx: RegistryTransaction) => T): Promise<T> => this.transact(fn),
   };
 
-  /** How many documents a transaction would store. */
+  /** Returns the number of documents that a transaction would store. */
   changes(fn: (tx: RegistryTransaction) => unknown): number {
     return this.#memory.transact(fn).changes.length;
   }

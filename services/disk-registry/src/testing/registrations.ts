@@ -5,7 +5,7 @@ import { aDevice, aHost, deviceId, leader, remembered, type TestFleet } from "./
 export const NOW_MS = 50_000;
 export const limits = { maxHosts: 3 };
 
-/** A device as `aDevice` is found by its agent, held. */
+/** Returns the report of a held device that matches `aDevice`. */
 export function reported(id: string, fields: Partial<ReportedDevice> = {}): ReportedDevice {
   const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool } = aDevice(id);
   const facts = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool };
@@ -21,7 +21,7 @@ export function reported(id: string, fields: Partial<ReportedDevice> = {}): Repo
   };
 }
 
-/** How the agent of host h1 registers with these. */
+/** Returns a registration of host h1 with the given devices. */
 export function registration(devices: readonly ReportedDevice[], fields: Partial<Registration> = {}): Registration {
   const { hostId, address, az, rack, bootId } = aHost("h1");
   return {

@@ -6,12 +6,12 @@ import { expect } from "chai";
 import type { TestAgent } from "./test-agent.js";
 import { type ConfigChange, TestRegistry } from "./test-registry.js";
 
-/** A registry that the tests of a file share, emptied after each, and what they often do with it. */
+/** A registry shared by the tests of a file and emptied after each, with common operations. */
 export class SharedRegistry {
   #shared: TestRegistry | undefined;
   #own: TestRegistry | undefined;
 
-  /** To be called within a `describe`. */
+  /** Must be called within a `describe`. */
   static forAllTests(): SharedRegistry {
     const shared = new SharedRegistry();
     before(async () => {
@@ -26,14 +26,14 @@ export class SharedRegistry {
     return shared;
   }
 
-  /** The shared one, or one that the test started with a configuration of its own. */
+  /** Returns the test's own registry if it started one; otherwise the shared one. */
   get registry(): TestRegistry {
     const registry = this.#own ?? this.#shared;
     if (registry === undefined) throw new Error("no registry was started");
     return registry;
   }
 
-  /** Ends with the test. */
+  /** Starts a registry that stops with the test. */
   async startOwn(config: ConfigChange = {}): Promise<void> {
     this.#own = await TestRegistry.start(config);
   }
@@ -60,7 +60,7 @@ export class SharedRegistry {
     });
   }
 
-  /** An agent that is registered and heard, and whose devices are attached and erased. */
+  /** Returns a registered, heard agent whose devices are attached and erased. */
   async readyAgent(hostId: "h1" | "h2" | "h3", deviceIds: string[]): Promise<TestAgent> {
     const agent = await this.registry.agent(hostId, deviceIds);
     await agent.register();

@@ -29,8 +29,8 @@ export interface TestAgentOptions {
 }
 
 /**
- * A disk agent that speaks the real protocol over real connections, and holds device files only in its mind. It keeps
- * the rules of stamps and sessions, and can be told to misbehave.
+ * A disk agent that speaks the real protocol over real connections, with device files in memory only. It follows the
+ * rules of stamps and sessions, and can be told to misbehave.
  */
 export class TestAgent {
   readonly #options: TestAgentOptions;
@@ -40,27 +40,27 @@ export class TestAgent {
   #boots = 0;
   port = 0;
   bootId = "";
-  /** What it obeyed last, by device. Survives a restart, as the real agent's cache does. */
+  /** Last obeyed order by device. Survives a restart like the real agent's cache. */
   readonly orders = new Map<string, { stamp: Stamp; kind: Kind }>();
   readonly sessions = new Map<string, { sessionNumber: number; holderHostId: string; diskId?: string }>();
   readonly exports = new Map<string, number>();
   readonly held = new Set<string>();
-  /** Every order as it came. */
+  /** All received orders, in order. */
   readonly received: { kind: Kind; deviceIds: string[]; generations: number[]; tabletGeneration: number }[] = [];
-  /** Called before an order is obeyed: throws, waits, or answers instead. */
+  /** Called before an order is obeyed; may throw, wait, or return another answer. */
   before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   beforeErase: (request: EraseDeviceRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   erasedBytes = 0;
-  /** What outcomes say that a test has be PENDING; with a session, that of each device. */
+  /** Values of the PENDING outcomes that a test asks for; for a session they apply to each device. */
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
-  /** As agents of former releases, which know no open_device_ids. */
+  /** Behaves like agents of former releases, which do not know open_device_ids. */
   opensNothingAlong = false;
-  /** Of sessions and exports, in order: what it was asked for, with the devices to open. */
+  /** Received session and export requests in order, with the devices to open. */
   readonly told: string[] = [];
-  /** Changes what is reported of a device. */
-  /** Empty until it has registered. */
+  /** Changes the report of a device. */
+  /** Empty until registered. */
   obeys = { tabletId: "", incarnation: "" };
   report: (device: ReportedDevice) => ReportedDevice = (device) => device;
 
@@ -69,7 +69,7 @@ export class TestAgent {
     for (const deviceId of options.deviceIds) this.held.add(deviceId);
   }
 
-  /** A new start: a new boot id, and no exports. */
+  /** Simulates a restart: a new boot id, and no exports. */
   async start(): Promise<void> {
     this.bootId = `${this.#options.hostId}-boot-${++this.#boots}`;
     this.exports.clear();
@@ -86,7 +86,7 @@ export class TestAgent {
         listDevices: async () => ({ bootId: this.bootId, ...this.remembered }),
       }),
     });
-    // The same port again after a restart, as a real agent has. One that the kernel chose may be taken by then.
+    // Keeps its port over a restart, as a real agent does. A port chosen by the kernel may be taken by then.
     const port = this.port || (await freePort());
     this.port = await server.listen({ host: "127.0.0.1", port });
     server.setServing(true);
@@ -99,7 +99,7 @@ export class TestAgent {
     });
   }
 
-  /** As a real agent tells it, unless a test has another registry give orders. */
+  /** Numbers as a real agent reports them, unless a test has another registry give orders. */
   get remembered() {
     const stamps = [...this.orders.values()].map(({ stamp }) => stamp);
     const sessions = [...this.sessions.values()].map(({ sessionNumber }) => sessionNumber);
@@ -271,7 +271,7 @@ export class TestAgent {
     return this.#openAlong(request, "");
   }
 
-  /** What an export's begin or end has to do with sessions. */
+  /** Opens or ends the sessions that an export request contains. */
   async #openAlong(request: ExportDiskRequest | UnexportDiskRequest, holderHostId: string) {
     const { openDeviceIds: deviceIds, bootId, stamp, sessionNumber, diskId } = request;
     if (this.opensNothingAlong) return { outcomes: [] };

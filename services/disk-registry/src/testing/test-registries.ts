@@ -23,7 +23,7 @@ type HostId = (typeof HOST_IDS)[number];
 
 const DEVICE_SIZE_BYTES = 1024 * 1024;
 
-/** Two registry processes on one tablet in a database, the first of which leads. */
+/** Two registry processes on one tablet in a database; the first one leads. */
 export class TestRegistries {
   readonly #closers: (() => unknown)[] = [];
   readonly #folder = temporaryFolder();
@@ -102,7 +102,7 @@ export class TestRegistries {
     return process;
   }
 
-  /** A client of all registries, or of those at the addresses given. */
+  /** Returns a client of all registries, or of those at the given addresses. */
   operator(address: string | readonly string[] = this.addresses): RegistryClient {
     const client = createClient(DiskRegistryServiceDefinition, {
       address,
@@ -114,7 +114,7 @@ export class TestRegistries {
     return client;
   }
 
-  /** An agent in this process, registered. */
+  /** Returns a registered agent in this process. */
   async agent(hostId: HostId, deviceIds: readonly string[]): Promise<TestAgent> {
     const tls = this.certificates.files(`disk-agent-${hostId}`);
     const agent = new TestAgent({ hostId, tls, registryAddress: this.addresses, deviceIds });
@@ -125,7 +125,7 @@ export class TestRegistries {
     return agent;
   }
 
-  /** A real agent process, with device files of its own. Returns its address. */
+  /** Starts a real agent process with device files of its own. Returns its address. */
   async agentProcess(hostId: HostId, deviceIds: readonly string[]): Promise<string> {
     const port = await freePort();
     const address = `127.0.0.1:${port}`;

@@ -16,13 +16,13 @@ export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
 const HOST_IDS = ["h1", "h2", "h3"] as const;
 
-/** Parts of the configuration, which replace what tests have otherwise; of `heartbeat` and `tuning` their parts. */
+/** Parts of the configuration that replace the tests' defaults; `heartbeat` and `tuning` are merged. */
 export type ConfigChange = { readonly [part: string]: unknown } & {
   readonly heartbeat?: object;
   readonly tuning?: Partial<RegistryLimits>;
 };
 
-/** A registry as its own process, with quick timeouts, and agents in this one. */
+/** A registry in a process of its own, with short timeouts, and agents in this process. */
 export class TestRegistry {
   readonly #closers: (() => unknown)[] = [];
 
@@ -47,12 +47,12 @@ export class TestRegistry {
       tuning: {
         backoff: { minDelayMs: 20, maxDelayMs: 200 },
         erasePollIntervalMs: 20,
-        // Longer than a busy machine takes: tests that count would see a repeated call twice.
+        // Longer than delays of a busy machine, because a retry would be counted twice.
         agentTimeoutMs: 20_000,
         unexportTimeoutMs: 20_000,
         ...change.tuning,
       },
-      // Agents of many tests do not beat at all, and a busy machine takes its time for them.
+      // Agents of many tests send no heartbeats, and a busy machine delays those that do.
       heartbeat: {
         intervalMs: 100,
         timeoutMs: 300_000,
@@ -76,7 +76,7 @@ export class TestRegistry {
     return this.#closing(clientOf(DiskRegistryServiceDefinition, this.certificates, this.address, name));
   }
 
-  /** The operator's client of another service of the registry's, or for larger messages. */
+  /** Returns the operator's client of another service of the registry, or one for larger messages. */
   operatorOf<Definition extends ServiceDefinition>(
     definition: Definition,
     options: { readonly maxMessageBytes?: number } = {},
@@ -89,7 +89,7 @@ export class TestRegistry {
     return client;
   }
 
-  /** A started agent of that host, not registered yet. */
+  /** Returns a started agent that has not registered yet. */
   async agent(hostId: string, deviceIds: readonly string[], az = "z1"): Promise<TestAgent> {
     const tls = this.certificates.files(`disk-agent-${hostId}`);
     const agent = new TestAgent({ hostId, tls, registryAddress: this.address, deviceIds, az });
@@ -110,11 +110,11 @@ export class TestRegistry {
     return disk;
   }
 
-  /** Stops the agents and forgets everything, so that the next test may use the same process. */
+  /** Stops the agents and removes all state, so that the next test can use the same process. */
   async reset(): Promise<void> {
     for (const close of this.#closers.splice(0).reverse()) await close();
     const { operator } = this;
-    // Hosts first: a device that is gone needs no fence.
+    // Hosts are purged first, because a device that is gone needs no fence.
     for (const { hostId } of (await operator.listHosts({})).hosts) {
       await operator.purgeHost({ hostId, force: true });
     }

@@ -4,7 +4,7 @@ import { configSchema } from "../config/config.js";
 import { REGISTRY_LIMITS, type RegistryLimits } from "../config/limits.js";
 import { start } from "../start.js";
 
-/** The registry's process with limits of a test, which stand in its config under `tuning`. */
+/** Registry process with limits from `tuning` in its config, for tests. */
 const tuned = configSchema.extend({ tuning: z.custom<Partial<RegistryLimits>>().default({}) });
 
 await runService("disk-registry", reachableLeader(tuned), (lifecycle, { tuning, ...config }, log) =>

@@ -3,7 +3,7 @@ import { eventually } from "@diskmesh/testkit";
 
 type Message = WatchHostsResponse | WatchDevicesResponse | WatchDisksResponse;
 
-/** A watcher that keeps all it was sent, as text: "begin", "end", "d1 ATTACHED", "h1 ONLINE, suspected", "-d1". */
+/** Records all messages of a watch as text: "begin", "end", "d1 ATTACHED", "h1 ONLINE, suspected", "-d1". */
 export class Watcher {
   readonly seen: string[] = [];
   lastToken = "";
@@ -26,7 +26,7 @@ export class Watcher {
     }
   }
 
-  /** What was seen since the last time, once it is that much. */
+  /** Returns the messages since the last call, once there are `count`. */
   async next(count: number): Promise<string[]> {
     await eventually(() => this.seen.length >= count);
     return this.seen.splice(0);

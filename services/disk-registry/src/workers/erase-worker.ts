@@ -23,10 +23,10 @@ interface Progress {
 
 /** Has one dirty, free, ATTACHED device erased by its agent, under a session of its own. */
 export class EraseWorker {
-  /** How far erases under way are, as their agents said last. */
+  /** Progress of running erases, as agents last reported. */
   readonly #progress = new Map<DeviceId, Progress>();
 
-  /** In memory only, since after a restart everything is worth some tries. */
+  /** Kept in memory only: after a restart every device gets new tries. */
   readonly #failedTries = new Map<DeviceId, number>();
 
   constructor(private readonly context: WorkContext) {}
@@ -42,7 +42,8 @@ export class EraseWorker {
     const { tablet, agents, limits, fleet } = this.context;
     const leader = fleet.leader();
     const host = await tablet.read((tables) => hostToErase(tables, deviceId));
-    // Before it is given a session: one that the agent remembers already must not pass for one that was given here.
+    // Runs before the erase gets its session, because a session that the agent remembers already must not pass for one
+    // given here.
     if (host !== undefined) await agents.introduce(host, limits.agentTimeoutMs);
     const order = await tablet.transact((tx) => beginErase(tx, deviceId));
     if (order === undefined) {
@@ -88,7 +89,7 @@ export class EraseWorker {
     if (outcome?.code === "PENDING") return { retryAfterMs: limits.erasePollIntervalMs };
     const said = outcome === undefined ? "the agent's answer does not name it" : `${outcome.code}: ${outcome.message}`;
     const text = `device ${deviceId} was not erased: ${said}`;
-    // Once a sync has failed, an agent takes no later one in that session for a success.
+    // After a failed sync, an agent treats no later sync of that session as a success.
     if (outcome?.code === "OUTDATED" || outcome?.code === "IO_ERROR")
       await tablet.transact((tx) => abandonEraseSession(tx, deviceId, sessionNumber, text));
     throw new UnavailableError(text);

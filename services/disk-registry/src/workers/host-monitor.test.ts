@@ -17,7 +17,7 @@ const config = configSchema.parse({
   heartbeat: { intervalMs: 1_000, timeoutMs: 5_000 },
 });
 
-/** The states of a host that nobody hears, after sleeps that lasted as long as told. */
+/** Returns the states of a silent host after sleeps that lasted as long as given. */
 async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly string[]> {
   const fleet = new TestFleet({ hosts: [aHost("h1")] });
   const left = [...sleepsMs];
@@ -54,7 +54,7 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
   return states;
 }
 
-/** Ten hosts over one store, led by one process after the other; time passes when the test says so. */
+/** Ten hosts over one store, led by one process after the other. The test controls time. */
 class Leaders {
   readonly fleet = new TestFleet({
     hosts: Array.from({ length: 10 }, (_, index) => aHost(`h${index}`)),
@@ -65,7 +65,7 @@ class Leaders {
     disks: [aDisk("x", ["d0"], { publication: publishedWithFence("h9") })],
   });
   readonly fenced: string[] = [];
-  /** Hosts in the order in which they were told to be seen otherwise. */
+  /** Hosts in the order of their `seenOtherwise` notifications. */
   readonly seenOtherwise: string[] = [];
   readonly registryFleet: { standsStill?: string } = {};
   refusedAgents: RefusedAgents | undefined;
@@ -104,7 +104,7 @@ class Leaders {
     await this.monitor.begin();
   }
 
-  /** Time passes in which the first so many hosts are heard. */
+  /** Advances time while the first `heard` hosts send heartbeats. */
   async pass(ms: number, heard: number): Promise<void> {
     for (const untilMs = this.#nowMs + ms; this.#nowMs < untilMs; ) {
       this.#nowMs += 500;
@@ -113,12 +113,12 @@ class Leaders {
     }
   }
 
-  /** Somebody sets the wall clock. */
+  /** Sets the wall clock. */
   setClock(changeMs: number): void {
     this.#clockIsAheadMs += changeMs;
   }
 
-  /** Nobody leads. */
+  /** Advances time without a leader. */
   async away(ms: number): Promise<void> {
     await this.monitor?.close();
     this.#nowMs += ms;
@@ -144,13 +144,13 @@ describe("host monitors of one leader after the other", () => {
 
   afterEach(() => leaders.monitor?.close());
 
-  it("less than half silent -> UNAVAILABLE and fenced", async () => {
+  it("a silence of fewer than half makes hosts UNAVAILABLE and fences them", async () => {
     await leaders.pass(6_000, 6);
     expect(leaders.unavailable).to.equal(4);
     expect(leaders.fenced).to.deep.equal(["x"]);
   });
 
-  it("less than half silent, once a mass silence ran under the leader before -> UNAVAILABLE later, and not fenced", async () => {
+  it("such a silence after a former leader's mass silence makes them UNAVAILABLE later, and fences none", async () => {
     await leaders.pass(6_000, 4);
     expect(leaders.unavailable).to.equal(0);
     await leaders.begin();
@@ -161,7 +161,7 @@ describe("host monitors of one leader after the other", () => {
     expect(leaders.fenced).to.deep.equal([]);
   });
 
-  it("all were heard again before that leader began, or since -> the next silence is one as any other", async () => {
+  it("a silence counts as usual when all hosts were heard before that leader began, or since", async () => {
     await leaders.pass(6_000, 4);
     await leaders.begin();
     await leaders.pass(8_000, 10);
@@ -171,7 +171,7 @@ describe("host monitors of one leader after the other", () => {
     expect(leaders.fenced).to.deep.equal(["x"]);
   });
 
-  it("a host misses heartbeats, and is heard again -> told once each time; so are those of a mass silence", async () => {
+  it("a host's suspicion and a mass silence are notified when they begin and when they end", async () => {
     await leaders.pass(3_000, 9);
     expect(leaders.seenOtherwise).to.deep.equal(["h9"]);
     await leaders.pass(3_000, 10);
@@ -185,7 +185,7 @@ describe("host monitors of one leader after the other", () => {
     expect(leaders.unavailable).to.equal(0);
   });
 
-  it("a registration is refused again and again, and no more -> told when it begins, and once it is forgotten", async () => {
+  it("a repeatedly refused registration is notified when it begins, and once it is forgotten", async () => {
     const refuse = () => leaders.refusedAgents?.registrationRefused(hostId("h1"), "10.0.0.8:7040", "why");
     for (let tries = 0; tries < 5; tries++) {
       refuse();
@@ -196,13 +196,13 @@ describe("host monitors of one leader after the other", () => {
     expect(leaders.seenOtherwise).to.deep.equal(["h1", "h1"]);
   });
 
-  it("the registry stands still -> told once of all hosts", async () => {
+  it("a registry that stands still notifies once about all hosts", async () => {
     leaders.registryFleet.standsStill = "another registry leads this fleet";
     await leaders.pass(3_000, 10);
     expect(leaders.seenOtherwise).to.have.length(10);
   });
 
-  it("neither a clock that is set, nor time in which nobody led, ends a removal; heard time does, over all leaders", async () => {
+  it("only listening time, summed over all leaders, ends a removal, not a changed clock or time without a leader", async () => {
     const isOver = () => leaders.fleet.device("d9").attachState === "DETACHED";
     await leaders.pass(6_000, 6);
     leaders.setClock(7_200_000);
@@ -224,12 +224,12 @@ describe("host monitors of one leader after the other", () => {
 });
 
 describe("the host monitor", () => {
-  it("silent for longer than the timeout, look after look -> UNAVAILABLE", async () => {
+  it("makes a host UNAVAILABLE that is silent for longer than the timeout in every sweep", async () => {
     const states = await statesAfterSleeps([1_000, 1_000, 1_000, 1_000, 1_000, 1_000]);
     expect(states).to.deep.equal(["ONLINE", "ONLINE", "ONLINE", "ONLINE", "ONLINE", "UNAVAILABLE"]);
   });
 
-  it("this process was busy for longer than the timeout -> no host's silence", async () => {
+  it("does not count time in which the process was busy as silence", async () => {
     const states = await statesAfterSleeps([1_000, 60_000, 1_000, 1_000, 1_000, 1_000]);
     expect(states).to.deep.equal(["ONLINE", "ONLINE", "ONLINE", "ONLINE", "ONLINE", "UNAVAILABLE"]);
   });

@@ -26,22 +26,22 @@ import type { RegistryTables } from "../model/store/schema.js";
 import { removalLimits } from "../requests/limits.js";
 import type { WorkContext } from "./work-context.js";
 
-/** A host is noticed so soon after its timeout. */
+/** Maximum delay between a host's timeout and its detection. */
 const MAX_LOOK_INTERVAL_MS = 1_000;
 
-/** A takeover loses no more of the time that counts towards removal timeouts. */
+/** Maximum time counted towards removal timeouts that a takeover loses. */
 const MAX_NOTE_INTERVAL_MS = 10_000;
 
 export interface HostEvents {
-  /** The host is ONLINE: what waited for that goes on. */
+  /** Called when a host becomes ONLINE, so that waiting work continues. */
   readonly online: (hostId: HostId) => void;
-  /** Disks were taken from their host. */
+  /** Called when disks were fenced off from their host. */
   readonly fenced: (diskIds: readonly DiskId[]) => void;
-  /** What is known of them in memory only has changed: whether they are suspected of silence, who was refused. */
+  /** Called when facts in memory only have changed: suspicions of silence and refused agents. */
   readonly seenOtherwise: (hostIds: readonly HostId[]) => void;
 }
 
-/** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
+/** Finds hosts that fell silent, and removals whose wait for a confirmation has timed out. */
 export class HostMonitor {
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
@@ -68,7 +68,7 @@ export class HostMonitor {
         await this.#sleep(signal);
         await this.look();
       } catch (error) {
-        // A lost tablet ends the whole process; everything else is looked at again next time.
+        // A lost tablet ends the whole process; any other error is retried in the next sweep.
         if (signal.aborted) continue;
         const text =
           "no host was looked at, so none is marked silent meanwhile: the state could not be read or written";
@@ -77,7 +77,7 @@ export class HostMonitor {
     }
   }
 
-  /** Takes over from the leader before: nothing may time out, and nothing be fenced, before this. */
+  /** Takes over from the former leader. Must run before anything times out or is fenced. */
   async begin(): Promise<void> {
     const { tablet, clock, config, liveness } = this.context;
     const { timeoutMs, intervalMs } = config.heartbeat;
@@ -91,7 +91,7 @@ export class HostMonitor {
     this.#running ??= this.#run();
   }
 
-  /** While time counts against a host, and once it begins to. */
+  /** Runs while time counts against a host, and once when it begins to. */
   async #noteListened(): Promise<void> {
     const { tablet, clock, config, liveness } = this.context;
     const nowMs = clock.monotonicMs();
@@ -107,12 +107,12 @@ export class HostMonitor {
     const lookInMs = Math.min(config.heartbeat.intervalMs, MAX_LOOK_INTERVAL_MS);
     const dueAtMs = clock.monotonicMs() + lookInMs;
     await clock.sleep(lookInMs, signal);
-    // Late because the event loop was busy. Heartbeats that came meanwhile wait to be read, and timers run before that.
+    // The timer was late because the event loop was busy. Heartbeats that arrived meanwhile are read only after timers.
     const deafMs = Math.max(0, Math.round(clock.monotonicMs() - dueAtMs));
     liveness.wasDeaf(deafMs);
   }
 
-  /** One look at all hosts. */
+  /** Sweeps all hosts once. */
   async look(): Promise<void> {
     await this.#noteListened();
     const { tablet, liveness, config, clock } = this.context;
@@ -133,23 +133,26 @@ export class HostMonitor {
     this.#tellSeenOtherwise(found.seen);
     const before = this.#mass;
     const { silence, mass } = afterMassSilence(found.silence, before, timeoutMs, clock.monotonicMs());
-    // Durable before anything is done about it, and until all has been done: else the next leader would fence.
+    // The mass silence is durable before any action, and until all actions are done; otherwise the next leader would
+    // fence.
     if (mass !== undefined && before === undefined) await tablet.transact((tx) => noteMassSilence(tx, true, nowMs));
     this.#mass = mass;
     this.#alert(silence.massSilent);
     const { silent } = silence;
     if (silent.length > 0) {
       this.context.log.warn({ hosts: silent.length, first: silent[0] }, "hosts fell silent and are UNAVAILABLE");
-      // Who was part of a mass silence may be well, and cut off: that takes nothing from anybody without an operator's word.
+      // Hosts of a mass silence may be healthy and only disconnected, so nothing is taken from them without an
+      // operator.
       const fences = before === undefined;
       const fenced = await tablet.transact((tx) => {
-        // Who is heard between the look and this loses nothing.
+        // A host that is heard since the sweep began loses nothing.
         const stillSilent = silent.filter((hostId) => silentForMs(hostId) > timeoutMs);
         const marked = markUnavailable(tx, stillSilent, timeoutMs, nowMs);
         noteListened(tx, liveness.totalListenedMs);
         return fences ? fenceSilent(tx, marked, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
       });
-      if (fenced.length > 0) this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks are fenced");
+      if (fenced.length > 0)
+        this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks fenced off from silent hosts");
       this.on.fenced(fenced);
     }
     if (mass === undefined && before !== undefined) await tablet.transact((tx) => noteMassSilence(tx, false, nowMs));
@@ -162,7 +165,7 @@ export class HostMonitor {
     for (const hostId of found.timedOut) await this.#giveUp(hostId, nowMs);
   }
 
-  /** What is known of hosts in memory only, as texts that differ when it does. */
+  /** Returns the facts in memory about hosts, as texts to compare. */
   #inMemory(tables: RegistryTables): ReadonlyMap<HostId, string> {
     const { liveness, refusedAgents } = this.context;
     const { standsStill = "" } = this.context.fleet;
@@ -188,10 +191,13 @@ export class HostMonitor {
     const time = { nowMs, listenedMs: liveness.totalListenedMs };
     const given = await tablet.transact((tx) => giveUpOnHost(tx, hostId, removalLimits(this.context), time));
     if (given > 0)
-      this.context.log.warn({ hostId, devices: given }, "removal timeout: DETACHED without the agent's word");
+      this.context.log.warn(
+        { hostId, devices: given },
+        "removal timed out: devices DETACHED without their agent's confirmation",
+      );
   }
 
-  /** Once when it begins and once when it ends, not with every look. */
+  /** Logs once when it begins and once when it ends, not in every sweep. */
   #alert(massSilent: readonly HostId[]): void {
     const about = { alert: "mass_silence", hosts: massSilent.length };
     if (massSilent.length > 0 && this.#massSilentBefore === 0) {

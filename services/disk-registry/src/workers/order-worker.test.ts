@@ -15,7 +15,7 @@ const config = configSchema.parse({
   tablet: { storage: "unused" },
 });
 
-/** The device after an agent has done what it was ordered, while something else happened. */
+/** Returns the device after an agent has obeyed an order while something else happened. */
 async function afterOrder(attachState: "ATTACHING" | "CLOSING", meanwhile: (fleet: TestFleet) => void) {
   const fleet = new TestFleet({ devices: [aDevice("d1", { attachState, generation: 5 })] });
   const order = async () => {
@@ -36,12 +36,12 @@ async function afterOrder(attachState: "ATTACHING" | "CLOSING", meanwhile: (flee
 describe("the answer to an order", () => {
   const startAnew = (fleet: TestFleet) => fleet.transact((tx) => tx.hosts.put(aHost("h1", { bootId: "h1-boot-2" })));
 
-  it("of the agent's start that counts -> applied", async () => {
+  it("is applied when it is of the current start of the agent", async () => {
     expect((await afterOrder("ATTACHING", () => {})).attachState).to.equal("ATTACHED");
     expect((await afterOrder("CLOSING", () => {})).attachState).to.equal("DETACHED");
   });
 
-  it("of a start whose successor has registered meanwhile -> says nothing of what that one holds", async () => {
+  it("is ignored when it is of a start whose successor has registered meanwhile", async () => {
     expect((await afterOrder("ATTACHING", startAnew)).attachState).to.equal("ATTACHING");
     expect((await afterOrder("CLOSING", startAnew)).attachState).to.equal("CLOSING");
   });

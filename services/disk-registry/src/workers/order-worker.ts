@@ -34,19 +34,22 @@ interface Answer {
 }
 
 /**
- * An order that follows another one of its host waits so long, so that what is asked meanwhile shares it: whatever the
- * number of its devices, it costs a call, a commit here and one at the agent.
+ * Delay before a host's next order, so that requests made meanwhile share it. An order of any size costs a call, a
+ * commit here and a commit at the agent.
  */
 const GATHER_MS = 50;
 
 /**
- * Tells one host at a time what to hold and what to let go of, until it has confirmed. A device that keeps failing backs
- * off by itself and holds up no other.
+ * Sends one host at a time its attach and detach orders, until all are confirmed. A device that keeps failing backs off
+ * alone and delays no other.
  */
 export class OrderWorker {
-  /** By host and device; in memory only, since after a restart or a registration everything is worth a try at once. */
+  /**
+   * Failed tries by host and device. Kept in memory only: after a restart or a registration everything is tried at
+   * once.
+   */
   readonly #tries = new Map<HostId, Map<string, Tries>>();
-  /** By the monotonic clock: when the last order was answered. */
+  /** Monotonic time of the last answer by host. */
   readonly #answeredAtMs = new Map<HostId, number>();
 
   constructor(
@@ -54,12 +57,12 @@ export class OrderWorker {
     private readonly onConfirmed: (devices: readonly Device[]) => void,
   ) {}
 
-  /** Something changed at the host: all its devices are due at once. */
+  /** Makes all devices of a host due at once, because something changed there. */
   forgetTries(hostId: HostId): void {
     this.#tries.delete(hostId);
   }
 
-  /** When a device that failed is tried again, by the monotonic clock; undefined when it is not waiting. */
+  /** Returns the monotonic time of a failed device's next try; undefined when it is not waiting. */
   dueAtMs(device: Device): number | undefined {
     return this.#triesOf(device)?.dueAtMs;
   }
@@ -67,11 +70,11 @@ export class OrderWorker {
   async process(hostId: HostId, signal: AbortSignal): Promise<WorkResult> {
     const { tablet, limits } = this.context;
     await this.#gather(hostId, signal);
-    // Of before the plan: what is planned is not sent under a generation that was claimed since.
+    // The leader is read before the plan, so a plan is not sent under a generation that was claimed since.
     const leader = this.context.fleet.leader();
     const nowMs = this.context.clock.monotonicMs();
     const isDue = (device: Device): boolean => (this.#triesOf(device)?.dueAtMs ?? 0) <= nowMs;
-    // Reading waits until what is read is durable: only then may anything be sent.
+    // The read waits until its data is durable, because only durable orders may be sent.
     const orders = await tablet.read((tables) =>
       planOrders(tables, hostId, { maxDevices: limits.maxDevicesPerOrder, isDue }),
     );
@@ -97,7 +100,7 @@ export class OrderWorker {
 
   async #send({ host, attach, detach }: HostOrders, leader: Leader, signal: AbortSignal): Promise<readonly Answer[]> {
     const answers: Answer[] = [];
-    // Never both at once: one order is in flight per host.
+    // Attach and detach run one after the other, because each host has one order in flight.
     if (detach.length > 0) answers.push(await this.#order(host, "detach", detach, leader, signal));
     if (attach.length > 0) answers.push(await this.#order(host, "attach", attach, leader, signal));
     return answers;
@@ -133,7 +136,7 @@ export class OrderWorker {
     }
   }
 
-  /** One transaction for everything that came back. */
+  /** Applies all answers in one transaction. */
   #apply(host: Host, answers: readonly Answer[], leader: Leader): Promise<readonly Settled[]> {
     const { tablet, clock, config } = this.context;
     const shared = config.serialNumbersOfMany;
@@ -159,7 +162,7 @@ export class OrderWorker {
     const { clock, limits, random } = this.context;
     const unsettled = new Set<string>(settled.flatMap((part) => part.unsettled));
     const tries = this.#tries.get(hostId) ?? new Map<string, Tries>();
-    // One draw and one time for the whole order: what failed together is tried again together, in one order.
+    // The whole order shares one draw and one time, so that devices that failed together are retried in one order.
     const [draw, nowMs] = [random(), clock.monotonicMs()];
     for (const device of answers.flatMap((answer) => answer.ordered)) {
       const count = this.#triesOf(device)?.count ?? 0;
@@ -172,7 +175,7 @@ export class OrderWorker {
     else this.#tries.delete(hostId);
   }
 
-  /** Tries of an earlier generation were another order's. */
+  /** Tries of an earlier generation belong to another order. */
   #triesOf(device: Device): Tries | undefined {
     const tries = this.#tries.get(device.hostId)?.get(device.deviceId);
     return tries?.generation === device.generation ? tries : undefined;

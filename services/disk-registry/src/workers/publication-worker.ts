@@ -29,28 +29,28 @@ import type { Host, PendingDevice, RegistryTransaction } from "../model/store/sc
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 
-/** How long a fence that is complete waits for the host's word that it serves the disk no more. */
+/** Time that a complete fence waits for the host's confirmation that it no longer serves the disk. */
 const FENCED_HOST_MS = 200;
-/** Without a reason, abort() makes an error with its stack each time. */
+/** Passed as the reason, because abort() without one creates an error with a stack each time. */
 const OVER = "the host has said it";
 
-/** What remains to be stored once everything outside is done. */
+/** Transaction that completes the publication once all external work is done. */
 type Complete = (tx: RegistryTransaction) => void;
 
-/** A plan, and whose stamps its orders have. */
+/** A plan and the leader that stamps its orders. */
 type OrderedSession = SessionPlan & { readonly leader: Leader };
 
-/** What one agent said to a session: granted by all its devices, or why not. */
+/** Answer of one agent to a session: granted by all its devices, or refused. */
 type Grant = { readonly kind: "granted" } | Refusal;
 
 interface Refusal {
   readonly kind: "refused" | "outdated";
   readonly error: string;
-  /** Devices that will grant it once what they wait for is over. */
+  /** Devices that will grant the session once their wait is over. */
   readonly pending: readonly PendingDevice[];
 }
 
-/** Not every device granted the session. */
+/** Thrown when not every device granted the session. */
 class NotGrantedError extends UnavailableError {
   constructor(readonly refusals: readonly Refusal[]) {
     super(refusals.map((refusal) => refusal.error).join("; "));
@@ -58,25 +58,25 @@ class NotGrantedError extends UnavailableError {
 }
 
 /**
- * Brings one disk from PUBLISHING to PUBLISHED, or from UNPUBLISHING to unpublished. Whatever was awaited may have been
- * overtaken, so every step looks again whether its session number is still the disk's.
+ * Brings one disk from PUBLISHING to PUBLISHED, or from UNPUBLISHING to unpublished. The wanted state may change during
+ * any await, so every step checks that its session number is still the disk's.
  *
- * A device whose host is UNAVAILABLE can grant nothing: the disk stays UNPUBLISHING, with an error that names the host,
- * until the host is back or is purged. Nobody may believe in a fence that a device has not confirmed.
+ * A device whose host is UNAVAILABLE can grant nothing. The disk stays UNPUBLISHING, with an error that names the host,
+ * until the host is back or purged. A fence that a device has not confirmed must not count as complete.
  */
 export class PublicationWorker {
   readonly #running = new Map<DiskId, AbortController>();
-  /** By disk: what devices said that were asked for its session, unless they granted it. */
+  /** Refusals of the devices asked for a disk's session, by disk. */
   readonly #answers = new Map<DiskId, ReadonlyMap<DeviceId, string>>();
 
   constructor(private readonly context: WorkContext) {}
 
-  /** Something else is wanted of the disk: whoever does not answer is not waited for. */
+  /** Aborts waits for the disk's agents, because another state is wanted. */
   abandon(diskId: DiskId): void {
     this.#running.get(diskId)?.abort(new AbortedError(`something else is wanted of disk ${diskId}`));
   }
 
-  /** Why devices have not granted the disk's session that were asked for it last. */
+  /** Returns why devices refused the disk's session when last asked. */
   answersOf(diskId: DiskId): ReadonlyMap<DeviceId, string> {
     return this.#answers.get(diskId) ?? new Map();
   }
@@ -94,7 +94,7 @@ export class PublicationWorker {
 
   async #process(diskId: DiskId, signal: AbortSignal, closing: AbortSignal): Promise<WorkResult> {
     const { tablet, fleet } = this.context;
-    // Of before the plan: what is planned is not sent under a generation that was claimed since.
+    // The leader is read before the plan, so a plan is not sent under a generation that was claimed since.
     const leader = fleet.leader();
     const planned = await tablet.read((tables) => planSession(tables, diskId));
     if (planned === undefined) {
@@ -109,7 +109,7 @@ export class PublicationWorker {
         : this.#unpublish(plan, signal));
       const more = await this.context.tablet.transact((tx) => {
         complete(tx);
-        // Something newer may have been wanted meanwhile.
+        // The wanted state may have changed meanwhile.
         return planSession(tx, diskId) !== undefined;
       });
       notePhase(operationOf(plan), "total", this.context.clock.monotonicMs() - startedMs);
@@ -142,7 +142,8 @@ export class PublicationWorker {
 
   async #unpublish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication } = plan;
-    // Mostly the friendly way, so that what the host has in flight still reaches the devices. A fence waits for no host.
+    // The host is normally asked to end its export first, so that its in-flight I/O still reaches the devices. A fence
+    // waits for no host.
     const isFriendly = !isFence(disk);
     const told = this.#unexport(plan, isFriendly ? devicesOfTarget(plan) : [], signal);
     const granted = new Set(isFriendly ? await told : []);
@@ -202,7 +203,7 @@ export class PublicationWorker {
     }
   }
 
-  /** The first refusal is told in words; every device that waits is named. */
+  /** The message contains the first refusal only; every waiting device is named. */
   #grantOf({ host, deviceIds }: SessionGroup, outcomes: ReadonlyMap<string, DeviceOutcome>): Grant {
     const nowMs = this.context.clock.nowMs();
     const pending: PendingDevice[] = [];
@@ -221,8 +222,9 @@ export class PublicationWorker {
   }
 
   /**
-   * In one order, where the host has all the devices, and they grant the session at once. Empty where they do not, or the
-   * agent knows no such order: then each step is taken, and told of, by itself.
+   * Publishes in one order when the host has all the devices and they grant the session at once. Returns an empty path
+   * when they do not, or the agent does not know such an order; then each step runs, and reports its errors,
+   * separately.
    */
   async #exportAtOnce(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<string> {
     const own = devicesOfTarget(plan);
@@ -232,7 +234,7 @@ export class PublicationWorker {
       const granted = grantedOf(outcomes);
       return own.every((deviceId) => granted.has(deviceId)) ? exportPath : "";
     } catch (error) {
-      // Of a host that does not answer nothing more is to be learnt.
+      // A host that does not answer gives no further information.
       if (signal.aborted || (error as Error).cause instanceof TimeoutError) throw error;
       return "";
     }
@@ -275,8 +277,8 @@ export class PublicationWorker {
   }
 
   /**
-   * Best effort: a host that does not hear it is fenced off all the same. Says which of these devices have granted the
-   * session since; undefined when the host may serve the disk on.
+   * Ends the export on a best-effort basis, because a host that is not reached is fenced off all the same. Returns the
+   * devices that have granted the session since; undefined when the host may still serve the disk.
    */
   async #unexport(
     plan: OrderedSession,
@@ -309,7 +311,7 @@ export class PublicationWorker {
     }
   }
 
-  /** What is not known by then does not count. */
+  /** A later answer is ignored. */
   async #within(timeMs: number, told: Promise<boolean>): Promise<boolean> {
     const timer = new AbortController();
     const timeIsUp = this.context.clock.sleep(timeMs, timer.signal).then(
@@ -347,7 +349,7 @@ function operationOf({ publication }: SessionPlan): "publish" | "unpublish" {
   return publication.state === "PUBLISHING" ? "publish" : "unpublish";
 }
 
-/** The disk's devices that its host has itself. */
+/** Returns the disk's devices that are on its target host. */
 function devicesOfTarget({ groups, target }: SessionPlan): readonly DeviceId[] {
   return groups.find(({ host }) => host.hostId === target?.hostId)?.deviceIds ?? [];
 }

@@ -4,20 +4,20 @@ import { whyNotTold } from "../model/devices/orders.js";
 import type { Device, Disk, Host, RegistryTables } from "../model/store/schema.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 
-/** What changed between two positions, and the position to go on from. */
+/** Changes between two positions, and the next position. */
 export interface Changed {
   readonly keys: readonly string[];
   readonly position: number;
 }
 
 /**
- * The keys of what changed durably, in order, the last so many of them. All watchers read this one list, each at its own
- * position: a watcher that falls behind the list's start begins anew, and costs nothing until then.
+ * Keys of durable changes in order, limited to the last ones. All watchers read this one list, each at its own
+ * position. A watcher that falls behind the start of the list begins again with a snapshot.
  */
 export class TableChanges {
   readonly #max: number;
   readonly #keys: string[] = [];
-  /** The position of the first key in the list. */
+  /** Position of the first key in the list. */
   #start = 0;
   readonly #changes = new Changes<void>();
   readonly #unwatch: () => void;
@@ -32,12 +32,15 @@ export class TableChanges {
     this.#unwatch = tablet.watch((changes) => this.touch(changes.flatMap((change) => keysOf(change))));
   }
 
-  /** Where the next change will be. */
+  /** Position of the next change. */
   get end(): number {
     return this.#start + this.#keys.length;
   }
 
-  /** What changed from the position on, each key once, at most so many; undefined when that is forgotten. */
+  /**
+   * Returns the changes from the position on, each key once, up to `max`; undefined when they are no longer in the
+   * list.
+   */
   since(position: number, max: number): Changed | undefined {
     if (position < this.#start || position > this.end) return undefined;
     const first = position - this.#start;
@@ -45,7 +48,7 @@ export class TableChanges {
     return { keys: [...new Set(keys)], position: position + keys.length };
   }
 
-  /** The things that keys stand for, each once. */
+  /** Returns the things that keys stand for, each once. */
   expand(tables: RegistryTables, keys: readonly string[]): ReadonlySet<string> {
     return new Set(keys.flatMap((key) => this.expandKey(tables, key)));
   }
@@ -60,12 +63,12 @@ export class TableChanges {
     this.#unwatch();
   }
 
-  /** These look otherwise by what is in memory only. */
+  /** Reports things as changed whose facts in memory changed. */
   touch(keys: Iterable<string>): void {
     const before = this.#keys.length;
     for (const key of keys) this.#keys.push(key);
     if (this.#keys.length === before) return;
-    // In large steps: moving what remains costs as much as what is dropped.
+    // Trims in large steps, because moving the rest costs as much as the dropped part.
     if (this.#keys.length > 2 * this.#max) {
       const dropped = this.#keys.length - this.#max;
       this.#keys.splice(0, dropped);
@@ -75,15 +78,18 @@ export class TableChanges {
   }
 }
 
-/** No id holds a space. */
+/** Ids hold no space. */
 const ON_HOST = "on host ";
 
-/** Stands for all devices, or disks, of which something may look otherwise because of that host. */
+/** Returns a key for all devices, or disks, whose description may have changed because of that host. */
 export function onHost(hostId: string): string {
   return `${ON_HOST}${hostId}`;
 }
 
-/** The hosts of which something may look otherwise: one that is to be removed waits for its devices and what it serves. */
+/**
+ * Returns the hosts whose description may have changed: a host under removal waits for its devices and for what it
+ * serves.
+ */
 export function hostsSeenOtherwise(change: StoredChange): readonly string[] {
   const { table, key, document, previous } = change;
   if (table === "hosts") return [key];
@@ -98,17 +104,17 @@ export function hostsSeenOtherwise(change: StoredChange): readonly string[] {
   return now === before ? [] : [now, before].filter(Boolean);
 }
 
-/** The devices of which something may look otherwise. */
+/** Returns the devices whose description may have changed. */
 export function devicesSeenOtherwise(change: StoredChange): readonly string[] {
   return change.table === "devices" ? [change.key] : ofHost(change);
 }
 
-/** The disks of which something may look otherwise: a disk is as well as its devices and their hosts. */
+/** Returns the disks whose description may have changed: a disk's health depends on its devices and their hosts. */
 export function disksSeenOtherwise(change: StoredChange): readonly string[] {
   const { table, key, document, previous } = change;
   if (table === "disks") return [key];
   if (table !== "devices") return ofHost(change);
-  // Neither when it came and went within one commit.
+  // Neither exists when the document was created and deleted within one commit.
   const device = (document ?? previous?.document) as Device | undefined;
   return device?.diskId ? [device.diskId] : [];
 }
@@ -121,13 +127,13 @@ function ofHost({ table, key, document, previous }: StoredChange): readonly stri
   return now === before ? [] : [onHost(key)];
 }
 
-/** The devices that a key of `devicesSeenOtherwise` stands for: an order waits for its host. */
+/** Returns the devices that a key of `devicesSeenOtherwise` stands for: an order waits for its host. */
 export function devicesOf({ devices }: RegistryTables, key: string): string[] {
   if (!key.startsWith(ON_HOST)) return [key];
   return Array.from(devices.by("awaitingOrderByHost", key.slice(ON_HOST.length)), ({ deviceId }) => deviceId);
 }
 
-/** The disks that a key of `disksSeenOtherwise` stands for. */
+/** Returns the disks that a key of `disksSeenOtherwise` stands for. */
 export function disksOf({ devices, disks }: RegistryTables, key: string): string[] {
   if (!key.startsWith(ON_HOST)) return [key];
   const hostId = key.slice(ON_HOST.length);

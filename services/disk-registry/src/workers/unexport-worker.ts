@@ -5,14 +5,14 @@ import { requireRegistration } from "../model/disks/remembered.js";
 import { leaderStamp } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 
-/** An export that is to end: every one of the disk on that host up to that session. */
+/** Exports to end: all of the disk on that host with this session number or a lower one. */
 export interface Unexport {
   readonly hostId: HostId;
   readonly diskId: DiskId;
   readonly sessionNumber: number;
 }
 
-// No id holds a space.
+// Ids hold no space.
 export const unexportKey = ({ hostId, diskId, sessionNumber }: Unexport): string =>
   `${hostId} ${diskId} ${sessionNumber}`;
 
@@ -21,7 +21,7 @@ function parseKey(key: string): Unexport {
   return { hostId: parseHostId(host), diskId: parseDiskId(disk), sessionNumber: Number(session) };
 }
 
-/** Ends exports that hosts serve though nobody wants them there. They are fenced off already; this only tidies up. */
+/** Ends unwanted exports on hosts. The exports are fenced off already, so this only frees resources. */
 export class UnexportWorker {
   constructor(private readonly context: WorkContext) {}
 
@@ -31,13 +31,13 @@ export class UnexportWorker {
     const { hostId, diskId, sessionNumber } = parseKey(key);
     const host = await tablet.read((tables) => {
       const publication = tables.disks.get(diskId)?.publication;
-      // Wanted there again under this number: the host may keep it.
+      // The disk is wanted on the host again under this number, so the host may keep the export.
       if (publication?.hostId === hostId && publication.sessionNumber <= sessionNumber) return undefined;
       return tables.hosts.get(hostId);
     });
     if (host === undefined) return "done";
     if (whyNotToldToLetGo(host) !== undefined) {
-      // It says what it serves when it registers.
+      // The host reports its exports when it registers.
       await tablet.transact((tx) => requireRegistration(tx, [hostId]));
       return "done";
     }

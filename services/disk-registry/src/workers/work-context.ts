@@ -8,7 +8,7 @@ import type { Config } from "../config/config.js";
 import type { RegistryLimits } from "../config/limits.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 
-/** What workers need. */
+/** Dependencies of the workers. */
 export interface WorkContext {
   readonly config: Config;
   readonly limits: RegistryLimits;

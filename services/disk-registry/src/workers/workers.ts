@@ -12,7 +12,7 @@ import { PublicationWorker } from "./publication-worker.js";
 import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
 import type { WorkContext } from "./work-context.js";
 
-/** Everything that goes on behind the RPCs. Who wakes a worker says where to look, not what to do. */
+/** All background work of a registry. A wake-up names a thing to check; the tables decide the work. */
 export class Workers {
   readonly #context: WorkContext;
   readonly #orderWorker: OrderWorker;
@@ -71,13 +71,13 @@ export class Workers {
     });
   }
 
-  /** How much there is to do in each queue. */
+  /** Queue lengths. */
   get counts() {
     const [orders, publications] = [this.#orders.counts, this.#publications.counts];
     return { orders, publications, erases: this.#erases.counts, unexports: this.#unexports.counts };
   }
 
-  /** What is known of the work on a device and lives in memory only. */
+  /** Returns the facts about work on a device that are kept in memory only. */
   progressOf(device: Device): Pick<DeviceProgress, "nextAttemptAtMs" | "erasedBytes" | "pending"> {
     const { clock } = this.#context;
     const dueAtMs = awaitsOrder(device)
@@ -94,7 +94,7 @@ export class Workers {
     return this.#eraseWorker.stateOf(device);
   }
 
-  /** All that was pending when the state was loaded. */
+  /** Wakes all work that was pending when the state was loaded. */
   async wakeAll(): Promise<void> {
     await this.#monitor.begin();
     const { tablet } = this.#context;
@@ -109,7 +109,7 @@ export class Workers {
     if (unwantedBy.length > 0) await tablet.transact((tx) => requireRegistration(tx, unwantedBy));
   }
 
-  /** The host was heard from: everything that waited for it goes on at once. */
+  /** Wakes everything that waited for the host, because the host was heard. */
   wakeHost(hostId: HostId): void {
     this.#orderWorker.forgetTries(hostId);
     const waking = this.#context.tablet.read((tables) => {
@@ -119,15 +119,15 @@ export class Workers {
       }
       for (const disk of tables.disks.by("byPublicationHost", hostId)) this.wakeDisk(disk.diskId);
     });
-    // Nobody waits for the work behind a call; reading fails only when the tablet is lost, which ends the process.
+    // No caller waits for this work. A read fails only when the tablet is lost, which ends the process.
     waking.catch(() => {});
   }
 
-  /** Somebody asked something of these: what awaits an order or an erase gets it. */
+  /** Wakes the orders and erases that the devices await, after a request about them. */
   wakeDevices(devices: readonly Device[]): void {
     for (const device of devices) {
       if (awaitsOrder(device)) this.#orders.enqueue(device.hostId);
-      // Who asks again and again makes nothing be tried sooner.
+      // Repeated requests do not speed up the retries.
       else if (isErasable(device) && this.#erases.dueAtMs(device.deviceId) === undefined)
         this.#erases.enqueue(device.deviceId);
     }
@@ -142,7 +142,7 @@ export class Workers {
     this.#publications.enqueue(diskId);
   }
 
-  /** The disks were taken from their host: what is asked of it meanwhile is given up. */
+  /** Aborts waits for the disks' former hosts, after the disks were fenced off. */
   wakeFences(diskIds: readonly DiskId[]): void {
     for (const diskId of diskIds) {
       this.#publicationWorker.abandon(diskId);
@@ -150,7 +150,7 @@ export class Workers {
     }
   }
 
-  /** Why devices have not granted the disk's session that were asked for it last. */
+  /** Returns why devices refused the disk's session when last asked. */
   answersOf(diskId: DiskId): ReadonlyMap<DeviceId, string> {
     return this.#publicationWorker.answersOf(diskId);
   }

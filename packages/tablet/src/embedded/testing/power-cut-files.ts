@@ -3,14 +3,14 @@ import type { Files, OpenFile } from "../files.js";
 
 const SECTOR_BYTES = 512;
 
-/** A file in memory: what programs see, and what is on the disk for certain. */
+/** A file in memory: the content that programs see, and the content that is certainly on the disk. */
 interface Inode {
   readonly number: number;
   content: Buffer;
   durable: Buffer;
 }
 
-/** What outlives a process. */
+/** State that outlives a process. */
 interface Disk {
   readonly names: Map<string, Inode>;
   readonly durableNames: Map<string, Inode>;
@@ -18,21 +18,21 @@ interface Disk {
   inodes: number;
 }
 
-/** A change of a folder that a sync of the folder makes durable. */
+/** Change of a folder that becomes durable with a sync of the folder. */
 type FolderChange = (names: Map<string, Inode>) => void;
 
 /**
- * A file system in memory that loses power. What was synced survives. Of all other appends any part does: the length and
- * each sector on its own, sectors that were not written read as zeros. Changes of folders survive up to one of them.
+ * A file system in memory that loses power. Synced data survives. Of other appends any part survives: the length and
+ * each sector independently, and unwritten sectors read as zeros. Changes of folders survive up to one of them.
  */
 export class PowerCutFiles implements Files {
-  /** How many calls until the power fails; each call after that never returns to the program. */
+  /** Number of calls until the power fails; each later call never returns to the program. */
   callsLeft = Number.POSITIVE_INFINITY;
-  /** Appends beyond it fail with ENOSPC, after the part that still fits. */
+  /** Capacity beyond which appends fail with ENOSPC, after the part that still fits. */
   capacityBytes = Number.POSITIVE_INFINITY;
-  /** The next sync fails with EIO. */
+  /** Makes the next sync fail with EIO. */
   failNextSync = false;
-  /** So many syncs of folders fail with EIO. */
+  /** Number of syncs of folders to fail with EIO. */
   folderSyncsToFail = 0;
   readonly #disk: Disk;
 
@@ -40,7 +40,7 @@ export class PowerCutFiles implements Files {
     this.#disk = disk;
   }
 
-  /** A copy in which a file has this content. */
+  /** Returns a copy in which a file has this content. */
   changed(path: string, content: Buffer): PowerCutFiles {
     const names = new Map(this.#disk.names);
     for (const [name, { number, content: before }] of names) {
@@ -50,12 +50,12 @@ export class PowerCutFiles implements Files {
     return new PowerCutFiles({ names, durableNames: new Map(names), unsynced: [], inodes: this.#disk.inodes });
   }
 
-  /** The file system of the next process, when this one was killed and the power stayed. */
+  /** Returns the file system of the next process after this one was killed without a power cut. */
   afterKill(): PowerCutFiles {
     return new PowerCutFiles(this.#disk);
   }
 
-  /** The file system after the power has come back. */
+  /** Returns the file system after power is restored. */
   afterCut(random: () => number): PowerCutFiles {
     const { durableNames, unsynced, inodes } = this.#disk;
     const names = new Map(durableNames);
@@ -69,7 +69,6 @@ export class PowerCutFiles implements Files {
     return new PowerCutFiles({ names: after, durableNames: new Map(after), unsynced: [], inodes });
   }
 
-  /** The contents by name. */
   contents(): Map<string, Buffer> {
     return new Map(Array.from(this.#disk.names, ([path, { content }]) => [basename(path), content]));
   }
@@ -163,7 +162,7 @@ export class PowerCutFiles implements Files {
     this.#disk.unsynced.push({ folder: dirname(path), change });
   }
 
-  /** Others have their turn, as in a call that waits for a disk. */
+  /** Yields, as a call that waits for a disk does. */
   async #call(): Promise<void> {
     if (this.callsLeft-- <= 0) throw new PowerFailure();
     await Promise.resolve();
@@ -178,7 +177,7 @@ function errnoError(code: string, path: string): Error {
   return Object.assign(new Error(`${code}: ${path}`), { code });
 }
 
-/** Content that was cut back and not synced survives as it was, or as it is. */
+/** Truncated content that was not synced survives either as before or as after the truncation. */
 function survivingContent(content: Buffer, durable: Buffer, random: () => number): Buffer {
   const isAppended = content.length >= durable.length && content.subarray(0, durable.length).equals(durable);
   if (!isAppended) return random() < 0.5 ? durable : content;

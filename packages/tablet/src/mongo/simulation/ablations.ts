@@ -9,23 +9,23 @@ import type { Climate, SimulatedProcess } from "./world.js";
 const answeredAtMs = new WeakMap<SimulatedProcess, number>();
 
 /**
- * For each rule of the protocol, what takes its effect away from the real code, at the edges of that, and the climate in
- * which it is missed soonest.
+ * Ablations by rule of the protocol: a change at the edges of the real code that removes the rule's effect, and the
+ * climate that reveals the absence soonest.
  */
 export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: Climate }>> = {
   "claims and loads are never deleted": {
     climate: "sleepy",
-    // All but the first, without which every claim fails at once.
+    // Keeps the first entry, without which every claim fails at once.
     server: (server) =>
       changed(server, { delete: (collection, { below }) => server.delete(collection, { after: 1, below }) }),
   },
-  "what a dead leader left behind is dropped": {
+  "leftovers of a dead leader are dropped": {
     climate: "usual",
     server: (server) =>
       changed(server, {
         find: async (collection, range) => {
           const found = await server.find(collection, range);
-          // Where all kinds are read, a load is an entry like any other.
+          // Reads of all kinds still return loads like any other entry.
           const isOfLoads = collection === LOG && range.kinds?.includes("load") && !range.kinds.includes("commit");
           return isOfLoads ? found.filter(({ kind }) => kind !== "load") : found;
         },
@@ -57,8 +57,12 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
         },
       }),
   },
-  "a candidate waits until the lease has stood still": { climate: "usual", onLeases: true, leaseTimeMs: 0 },
-  "it takes the lease only as it last saw it": {
+  "a candidate waits until the lease was not renewed for its time": {
+    climate: "usual",
+    onLeases: true,
+    leaseTimeMs: 0,
+  },
+  "a candidate takes the lease only as it last read it": {
     climate: "lossy",
     onLeases: true,
     server: (server) =>
@@ -67,7 +71,7 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
           server.update(collection, id, where.renewals === undefined ? where : {}, change),
       }),
   },
-  "a renewal is for the own lease only": {
+  "a leader renews only its own lease": {
     climate: "crowded",
     onLeases: true,
     server: (server) =>
@@ -93,10 +97,10 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
     },
   },
   "a new leader renews its lease before it serves": { climate: "lossy", onLeases: true, server: withoutFirstRenewal },
-  "a follower notices what has left the log unread": {
+  "a follower notices entries that were deleted before it read them": {
     climate: "usual",
     onLeases: true,
-    // The sums alone would tell it, too.
+    // The sums are removed as well, because they alone would reveal the gap.
     server: (server) =>
       withLogRead(withoutSums(server), (entries, last, range) => filled(entries, last, range.after as number)),
   },
@@ -105,10 +109,10 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
   "reads are answered under the lease only": { climate: "crowded", onLeases: true, checkLease: () => {} },
 };
 
-/** What takes the refusal of states away that are not whole. */
+/** Removes the refusal of incomplete states. */
 export const WITHOUT_SUMS: Ablation = { server: withoutSums };
 
-/** As if only the first release had written. */
+/** Returns entries as if only the first release had written. */
 function withoutSums(server: DocumentServer): DocumentServer {
   return changed(server, {
     find: async (collection, range) => {
@@ -118,7 +122,7 @@ function withoutSums(server: DocumentServer): DocumentServer {
   });
 }
 
-/** The read after the claim gives the claim. */
+/** Makes the read after the claim return the claim. */
 function withoutLastEntryCheck(server: DocumentServer): DocumentServer {
   let tried: StoredDocument | undefined;
   let claimed: StoredDocument | undefined;
@@ -146,7 +150,7 @@ function withoutLastEntryCheck(server: DocumentServer): DocumentServer {
 
 type LogRead = (entries: readonly Entry[], last: Entry | undefined, range: Range) => readonly Entry[];
 
-/** Reads of all kinds of entries give something else. `last` is the one that was given last. */
+/** Changes the result of reads of all kinds of entries. `last` is the last entry returned. */
 function withLogRead(server: DocumentServer, read: LogRead): DocumentServer {
   let last: Entry | undefined;
   return changed(server, {
@@ -160,7 +164,7 @@ function withLogRead(server: DocumentServer, read: LogRead): DocumentServer {
   });
 }
 
-/** Where entries are missing, some that say nothing. */
+/** Fills gaps with entries without content. */
 function filled(entries: readonly Entry[], last: Entry | undefined, after: number): Entry[] {
   const whole: Entry[] = [];
   for (const entry of entries) {
@@ -173,7 +177,7 @@ function filled(entries: readonly Entry[], last: Entry | undefined, after: numbe
   return whole;
 }
 
-/** What came between the last look of a follower and its claim says nothing. */
+/** Empties the entries between the last read of a follower and its claim. */
 function withoutLastRead(server: DocumentServer): DocumentServer {
   let isFollowing = false;
   return withLogRead(server, (entries, _last, { below }) => {
@@ -183,7 +187,7 @@ function withoutLastRead(server: DocumentServer): DocumentServer {
   });
 }
 
-/** The renewal after the load entry is not done, but seems to be. */
+/** Pretends to do the renewal after the load entry. */
 function withoutFirstRenewal(server: DocumentServer): DocumentServer {
   let isFirst = false;
   return changed(server, {

@@ -22,14 +22,14 @@ export const SAFE_LEASE_TIME_MS = 250;
 const CHECK_INTERVAL_MS = 15;
 const LINGER_MS_MAX = 500;
 const KEYS = 6;
-/** Each time that a leader is called. */
+/** Probability per call of a leader. */
 const CLAIM_ABOVE_RATE = 0.04;
 
 interface Head {
   readonly id: "head";
-  /** How many transactions there were up to this one. */
+  /** Number of transactions up to this one. */
   readonly n: number;
-  /** The transactions of this process that are not acknowledged yet: all that share this commit are among them. */
+  /** Unacknowledged transactions of this process, which include all that share this commit. */
   readonly pending: readonly string[];
 }
 
@@ -41,9 +41,9 @@ interface Item {
 const schema = { head: table<Head>()({ key: ({ id }) => id }), items: table<Item>()({ key: ({ id }) => id }) };
 type Schema = typeof schema;
 
-/** What a rule is replaced by, to see that something breaks without it. */
+/** Replacement of a rule, to verify that something breaks without the rule. */
 export interface Ablation {
-  /** It can only be noticed where candidates wait for leases. */
+  /** Set when the effect shows only where candidates wait for leases. */
   readonly onLeases?: boolean;
   readonly server?: (server: DocumentServer, process: SimulatedProcess) => DocumentServer;
   readonly checkLease?: (process: SimulatedProcess) => void;
@@ -51,18 +51,20 @@ export interface Ablation {
   readonly restore?: (restore: RestoredClaim) => RestoredClaim;
 }
 
-/** What callers know of the tablet, in one simulated world. */
+/** Knowledge of the tablet's callers in one simulated world. */
 export class Callers {
   readonly world: World;
-  /** Candidates do not wait for leases: then reads may be outdated, and the log alone must keep the state right. */
+  /**
+   * True when candidates do not wait for leases: reads may then be outdated, and the log alone must keep the state
+   * right.
+   */
   readonly impatient: boolean;
   transactions = 0;
-  /** The text of each backup that was taken. */
   readonly backups: string[] = [];
-  /** The incarnation that was acknowledged or shown last; others were before it, and were restored over. */
+  /** Incarnation that was acknowledged or shown last; earlier ones were replaced by a restore. */
   #incarnation: string | undefined;
   readonly #former = new Set<string>();
-  /** The highest number of a transaction of that incarnation that was acknowledged or shown. */
+  /** Highest number of an acknowledged or shown transaction of that incarnation. */
   #latest = 0;
 
   constructor(world: World, impatient: boolean) {
@@ -70,7 +72,7 @@ export class Callers {
     this.impatient = impatient;
   }
 
-  /** What a read that begins now must show at least. */
+  /** Returns the lowest number that a read beginning now may show. */
   latestOf(incarnation: string): number {
     return incarnation === this.#incarnation ? this.#latest : 0;
   }
@@ -90,7 +92,7 @@ export class Callers {
   }
 }
 
-/** The life of one process: waits to lead, leads as the real code does, and is used by callers, until it loses. */
+/** The life of one process: waits to lead, leads with the real code, and serves callers until it loses. */
 export async function candidate(process: SimulatedProcess, callers: Callers, ablation: Ablation): Promise<void> {
   const { world } = process;
   const storage = new ObservedStorage(process, callers, ablation);
@@ -112,7 +114,7 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
   world.count("leaders");
   const pending = new Set<string>();
   const pauseMs = world.happens(0.5) ? 5 : 60;
-  // A change finds out that another one leads; reads do not.
+  // A change detects that another process leads; a read does not.
   const changeRate = callers.impatient || world.happens(0.5) ? 0.5 : 0.05;
   let lost = false;
   void tablet.lost.then(() => {
@@ -131,7 +133,7 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
     }
   }
   world.count("lost");
-  // Services take a while to stop, and nothing may go wrong in it.
+  // Services take a while to stop, and nothing may go wrong meanwhile.
   await new Promise<void>((resolve) => process.clock.after(world.below(LINGER_MS_MAX), resolve));
   await tablet.close();
 }
@@ -147,7 +149,7 @@ async function call(tablet: Tablet<Schema>, callers: Callers, pending: Set<strin
   }
 }
 
-/** As a registry does that hears of numbers higher than its own. */
+/** Claims above a random number, as a registry does when it learns of numbers higher than its own. */
 async function claimAbove(tablet: Tablet<Schema>, world: World): Promise<void> {
   const above = tablet.generation + world.below(100);
   try {
@@ -211,19 +213,19 @@ export function isLoss(error: unknown): boolean {
   return error instanceof FencedError || error instanceof UnavailableError;
 }
 
-/** A restore runs or was cut off, perhaps with entries in the log that were on their way to a dropped one. */
+/** Returns true when a restore runs or was interrupted, perhaps with late entries of a dropped log. */
 function isHalfRestored(error: unknown): boolean {
   return error instanceof InvalidStateError && /a part of a backup|claim of its incarnation/.test(error.message);
 }
 
-/** The real storage, on the simulated server; each load is compared with what it must be. */
+/** The real storage on the simulated server; each load is compared with the expected state. */
 export class ObservedStorage implements TabletStorage {
   readonly checkLease: () => void;
   readonly #inner: MongoStorage;
   readonly #world: World;
   #claimNumber = 0;
   #isFollowing = false;
-  /** Since the claim. */
+  /** Number of reads of the view since the claim. */
   #viewReads = 0;
 
   constructor(process: SimulatedProcess, callers: Callers, ablation: Ablation) {
@@ -242,9 +244,9 @@ export class ObservedStorage implements TabletStorage {
         applyIntervalMs: 10,
         unappliedChanges: 30,
         batchChanges: 3,
-        // Little more than it takes a standby to come around to reading it.
+        // Little more than a standby needs until its next read.
         keptLogMs: 150,
-        // A check would mend what goes wrong without a rule.
+        // Disabled with an ablation, because a check would repair the damage.
         checkIntervalMs: Object.keys(ablation).length > 0 ? Number.POSITIVE_INFINITY : CHECK_INTERVAL_MS,
       },
     });
@@ -317,7 +319,7 @@ export class ObservedStorage implements TabletStorage {
   }
 }
 
-/** The same server but for some operations. */
+/** Returns the same server with some operations replaced. */
 export function changed(server: DocumentServer, operations: Partial<DocumentServer>): DocumentServer {
   const other: DocumentServer = {
     name: server.name,

@@ -2,33 +2,31 @@ import { FORMAT_TABLE } from "../../format.js";
 import { decodeDocument } from "../encoding.js";
 import type { ClaimEntry, CommitEntry, Entry } from "../log.js";
 
-/** What must never happen has happened. */
+/** An invariant was violated. */
 export class Violation extends Error {
   override readonly name = "Violation";
 }
 
 /**
- * All entries that a log ever accepted, also those that were deleted since. Throws when two different ones were
- * accepted at one number, or a commit of a leader behind the claim of another one.
+ * All entries that a log ever accepted, including deleted ones. Throws when two different entries were accepted at one
+ * number, or a leader's commit after the claim of another one.
  */
 export class LogHistory {
-  /** By log number. */
   #entries = new Map<number, { readonly json: string; readonly entry: Entry }>();
   readonly #committed = new Set<string>();
-  /** The highest claimed. */
+  /** Highest claimed generation. */
   #generation = 0;
   #life: string | undefined;
   #firstNumber = 1;
   #awaitsRestore = false;
-  /** The process whose restore has not ended. */
+  /** Process whose restore is unfinished. */
   #restoring: string | undefined;
 
-  /** After the database was dropped, until a restore has claimed: services do not run then. */
+  /** True from a drop of the database until a restore has claimed; services do not run meanwhile. */
   get awaitsRestore(): boolean {
     return this.#awaitsRestore;
   }
 
-  /** Somebody drops the database. */
   drop(): void {
     this.#entries.clear();
     this.#generation = 0;
@@ -38,9 +36,10 @@ export class LogHistory {
     this.#awaitsRestore = true;
   }
 
-  /** `isLast`: the log has none with a higher number. */
+  /** Adds an entry. `isLast` is true when the log has none with a higher number. */
   add(entry: Entry, isLast: boolean): void {
-    // A claimant that slept since it chose its number may land in a deleted part of the log; it then finds later entries.
+    // A claimant that slept since it chose its number may land in a deleted part of the log; it then finds later
+    // entries.
     if (entry.kind === "claim" && !isLast) return;
     const json = JSON.stringify(entry);
     const before = this.#entries.get(entry._id);
@@ -55,14 +54,14 @@ export class LogHistory {
     if (entry.kind === "commit") for (const transaction of transactionsIn(entry)) this.#committed.add(transaction);
   }
 
-  /** An entry of a process that led before the database was dropped, and that was on its way since. */
+  /** Adds a late entry of a process that led before the database was dropped. */
   addFormer(entry: Entry): void {
     if (entry.kind === "commit") for (const transaction of transactionsIn(entry)) this.#committed.add(transaction);
     if (!this.#awaitsRestore && entry._id >= this.#firstNumber)
       throw new Violation(`number ${entry._id} of a dropped log is one of the restored log, from ${this.#firstNumber}`);
   }
 
-  /** The outcome of all commits before a claim, of its incarnation. */
+  /** Returns the state after all commits before a claim, of its incarnation. */
   foldBefore(claim: number): Map<string, unknown> {
     const state = new Map<string, unknown>();
     let incarnation: string | undefined;
@@ -82,7 +81,6 @@ export class LogHistory {
     return state;
   }
 
-  /** Whether a transaction has ever been in the log. */
   hasCommitted(transaction: string): boolean {
     return this.#committed.has(transaction);
   }
@@ -95,13 +93,13 @@ export class LogHistory {
     return latest;
   }
 
-  /** Of claims that were accepted at numbers of their own: agents tell leaders apart by these. */
+  /** Checks a claim that was accepted at a new number. Agents tell leaders apart by generations. */
   #checkClaim({ generation, writer, incarnation, tabletId, firstNumber, isRestore }: ClaimEntry): void {
     const life = `${tabletId} ${incarnation}`;
-    // Further writer ids of a process differ in what follows the dot.
+    // Further writer ids of a process differ in the part after the dot.
     const [process] = writer.split(".");
-    // Two restores beside each other claim for incarnations of their own, with the generations of their backups, while
-    // entries of a dropped log come in between.
+    // Two concurrent restores claim for their own incarnations, with the generations of their backups, while entries of
+    // a dropped log arrive in between.
     const isBesideAnother = isRestore && this.#restoring !== undefined && this.#restoring !== process;
     const lowest = isBesideAnother ? 0 : isRestore ? this.#generation : this.#generation + 1;
     if (generation < lowest) throw new Violation(`generation ${generation} after ${this.#generation}`);

@@ -3,7 +3,7 @@ import { type Ablation, changed } from "./candidate.js";
 import { LOG } from "./shared-documents.js";
 import type { Climate, SimulatedProcess } from "./world.js";
 
-/** What takes the effect of each rule of restores away, as in `ABLATIONS`. */
+/** Ablations by rule of restores, as in `ABLATIONS`. */
 export const RESTORE_ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: Climate }>> = {
   "a restore keeps the log": {
     climate: "restored",
@@ -42,7 +42,7 @@ export const RESTORE_ABLATIONS: Readonly<Record<string, Ablation & { readonly cl
     climate: "dropped",
     restore: (restore) => ({ ...restore, firstNumber: 2 ** 32 }),
   },
-  "a restore claims the number where one that was cut off may go on": {
+  "a restore claims the number at which an interrupted one may continue": {
     climate: "restored",
     server: ofRestores((server) =>
       changed(server, {
@@ -53,8 +53,8 @@ export const RESTORE_ABLATIONS: Readonly<Record<string, Ablation & { readonly cl
       }),
     ),
   },
-  "what earlier incarnations left in the view is dropped": { climate: "restored", server: withEarlierIncarnations },
-  "what was restored in part is not served": {
+  "leftovers of earlier incarnations in the view are dropped": { climate: "restored", server: withEarlierIncarnations },
+  "a partial restore is not served": {
     climate: "restored",
     server: (server) =>
       changed(server, {
@@ -70,7 +70,7 @@ function ofRestores(ablate: (server: DocumentServer) => DocumentServer) {
   return (server: DocumentServer, process: SimulatedProcess) => (process.isRestore ? ablate(server) : server);
 }
 
-/** The first claim is not in the log, but seems to be. */
+/** Pretends that the first claim is in the log. */
 function withoutFence(server: DocumentServer): DocumentServer {
   let claim: StoredDocument | undefined;
   let isShown = false;
@@ -88,7 +88,7 @@ function withoutFence(server: DocumentServer): DocumentServer {
   });
 }
 
-/** The read after the second claim gives that claim. */
+/** Makes the read after the second claim return that claim. */
 function withoutSecondCheck(server: DocumentServer): DocumentServer {
   const claims: StoredDocument[] = [];
   return changed(server, {
@@ -105,7 +105,7 @@ function withoutSecondCheck(server: DocumentServer): DocumentServer {
   });
 }
 
-/** Documents of the view with numbers below the incarnation's first seem to be of that number. */
+/** Shows documents of the view with numbers below the incarnation's first as having that number. */
 function withEarlierIncarnations(server: DocumentServer): DocumentServer {
   let first = 1;
   return changed(server, {

@@ -3,12 +3,12 @@ import type { StoredChange } from "../../storage.js";
 import { type Ablation, type Callers, isLoss, ObservedStorage } from "./candidate.js";
 import type { SimulatedProcess } from "./world.js";
 
-/** The time of day when a world begins. */
+/** Time of day at which a world begins. */
 const BEGIN_MS = 2 ** 40;
 
 let incarnations = 0;
 
-/** The life of a process that restores a backup over whatever the database holds. */
+/** The life of a process that restores a backup over the content of the database. */
 export async function restoring(process: SimulatedProcess, callers: Callers, ablation: Ablation): Promise<void> {
   const { world } = process;
   process.isRestore = true;
@@ -39,7 +39,7 @@ export async function restoring(process: SimulatedProcess, callers: Callers, abl
 type Header = Parameters<typeof restoredClaim>[0] & { readonly logNumber: number };
 type Document = Omit<StoredChange, "previous">;
 
-/** Without the end of the backup. */
+/** Returns the lines of a backup without its end line. */
 function linesOf(backup: string): [Header, ...Document[]] {
   const lines = backup.trim().split("\n").slice(0, -1);
   return lines.map((line) => JSON.parse(line)) as [Header, ...Document[]];

@@ -9,7 +9,7 @@ export interface WorldOptions {
 
 const STEPS = 4_000;
 
-/** Runs one world from its seed and returns what happened in it; throws what was violated. */
+/** Runs one world from its seed and returns counts of its events. Throws the violation of an invariant, if any. */
 export async function runWorld(seed: number, options: WorldOptions = {}): Promise<Record<string, number>> {
   const { climate = "usual", ablation = {} } = options;
   const world = new World(seed, CLIMATES[climate]);

@@ -6,13 +6,13 @@ export const TABLET = "registry";
 export const LOG = `${TABLET}.log`;
 
 /**
- * What the simulated server holds. Every method touches one document atomically, or reads a part of a collection.
- * Each log entry goes to the history of the log, which throws what must not be.
+ * Content of the simulated server. Every method changes one document atomically or reads a part of a collection. Each
+ * log entry is added to the history of the log, which throws violations.
  */
 export class SharedDocuments {
   readonly #collections = new Map<string, Map<string | number, StoredDocument>>();
   readonly log = new LogHistory();
-  /** What writes to the view replaced. */
+  /** Documents that writes to the view have replaced. */
   readonly #replaced: { readonly collection: string; readonly stored: StoredDocument }[] = [];
   #isFormer = false;
 
@@ -50,7 +50,7 @@ export class SharedDocuments {
     return true;
   }
 
-  /** False when the id existed when it was to be inserted. */
+  /** Returns false when the id of an insert already existed. */
   write(collection: string, { id, seq, document }: ViewWrite): boolean {
     const documents = this.#of(collection);
     const stored = documents.get(id);
@@ -69,7 +69,7 @@ export class SharedDocuments {
     this.#of(collection).delete(id);
   }
 
-  /** Somebody deletes a document of the view, or puts an earlier one in its place, as copies of different moments do. */
+  /** Deletes a document of the view or puts an earlier version in its place, as copies from different moments do. */
   tamper(below: (limit: number) => number): void {
     const collections = [...this.#collections.keys()].filter((name) => name.startsWith(`${TABLET}.`) && name !== LOG);
     const collection = collections[below(collections.length)];
@@ -81,7 +81,7 @@ export class SharedDocuments {
     else if (id !== undefined) documents.delete(id);
   }
 
-  /** Somebody drops the tablet's collections; the lease stays. */
+  /** Drops the tablet's collections; the lease stays. */
   drop(): void {
     for (const collection of this.collections(`${TABLET}.`)) this.#collections.delete(collection);
     this.log.drop();

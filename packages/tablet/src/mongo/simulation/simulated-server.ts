@@ -11,15 +11,18 @@ import {
 } from "../document-server.js";
 import type { LateWrite, SimulatedProcess } from "./world.js";
 
-/** An operation on its way: parts that the server does one after the other, and others may do something in between. */
+/** An operation under way. The server runs its parts in sequence, and other operations may run in between. */
 interface Operation<T> {
   readonly parts: (() => void)[];
-  /** What may arrive late, or twice. */
+  /** Writes that may arrive late or twice. */
   readonly writes: readonly LateWrite[];
   readonly result: () => T;
 }
 
-/** The server as one process reaches it: answers get lost, writes arrive late or twice, and nothing of several is atomic. */
+/**
+ * The server as seen by one process: answers get lost, writes arrive late or twice, and no operation on several
+ * documents is atomic.
+ */
 export class SimulatedServer implements DocumentServer {
   readonly name = "simulation";
   readonly #process: SimulatedProcess;
@@ -40,7 +43,7 @@ export class SimulatedServer implements DocumentServer {
     return this.#read(() => this.#documents.get(collection, id));
   }
 
-  /** As a cursor does: first one half, then whatever is behind it by then. */
+  /** Reads in two parts, as a cursor does: the first half, then the documents behind it at that time. */
   find(
     collection: string,
     { limit, descending = false, ...range }: Range & { readonly limit: number; readonly descending?: boolean },
@@ -78,7 +81,7 @@ export class SimulatedServer implements DocumentServer {
     });
     const parts = taken.map((write) => () => {
       const isAbsent = this.#documents.get(collection, write.id) === undefined;
-      // Whether there is something to replace, and the insert if there is not, are two steps on a real server.
+      // On a real server, looking for a document to replace and inserting a missing one are two steps.
       if (isAbsent && write.document !== null && world.happens(0.5) && world.overtake(collection, write.id)) {
         if (this.#documents.get(collection, write.id) !== undefined) {
           world.count("overtaken");
@@ -164,7 +167,7 @@ export class SimulatedServer implements DocumentServer {
   }
 }
 
-/** Two parts of many: more would only take longer. */
+/** Joins many parts into two, because more would only take longer. */
 function halves(parts: readonly (() => void)[]): (() => void)[] {
   const middle = Math.ceil(parts.length / 2);
   return [parts.slice(0, middle), parts.slice(middle)].map((half) => () => {

@@ -7,12 +7,12 @@ import { runWorld } from "./run-world.js";
 import { CLIMATES, type Climate } from "./world.js";
 
 const WORLDS_PER_CLIMATE = isQuickRun ? 25 : 100;
-/** Without a rule, one in two hundred worlds or more goes wrong. */
+/** Worlds per removed rule. At least one world in two hundred goes wrong without the rule. */
 const WORLDS_PER_ABLATION = 2_000;
 
 describe("the tablet on a server that loses answers and delays and doubles writes", () => {
   for (const climate of Object.keys(CLIMATES) as Climate[]) {
-    it(`loses nothing and shows nothing outdated in ${WORLDS_PER_CLIMATE} ${climate} worlds`, async () => {
+    it(`loses no write and shows no outdated state in ${WORLDS_PER_CLIMATE} ${climate} worlds`, async () => {
       const total: Record<string, number> = {};
       for (let seed = 1; seed <= WORLDS_PER_CLIMATE; seed++) {
         const counts = await runWorld(seed, { climate }).catch((error) => {
@@ -20,7 +20,7 @@ describe("the tablet on a server that loses answers and delays and doubles write
         });
         for (const [name, count] of Object.entries(counts)) total[name] = (total[name] ?? 0) + count;
       }
-      // Otherwise it would be no wonder.
+      // Verifies that the worlds exercised each of these events.
       for (const name of [
         "leaders",
         "claimsAbove",
@@ -43,7 +43,7 @@ describe("the tablet on a server that loses answers and delays and doubles write
     });
   }
 
-  it("believes a state that is not whole without its sums", async () => {
+  it("accepts an incomplete state without its sums", async () => {
     for (let seed = 1; seed <= WORLDS_PER_ABLATION; seed++) {
       const error = await runWorld(seed, { ablation: WITHOUT_SUMS, climate: "tampered" }).catch((thrown) => thrown);
       if (!(error instanceof Error)) continue;
@@ -64,7 +64,7 @@ describe("the tablet on a server that loses answers and delays and doubles write
           try {
             await runWorld(seed, { ablation, climate: ablation.climate });
           } catch (error) {
-            // A process that takes its log for damaged has not gone well either.
+            // A process that takes its log for damaged counts as going wrong, too.
             if (!(error instanceof InvalidStateError)) expect(error).to.be.instanceOf(Violation);
             return;
           }

@@ -2,30 +2,30 @@ import type { TabletClock } from "../../clock.js";
 import { randomOf } from "../../contract/random.js";
 import { SharedDocuments } from "./shared-documents.js";
 
-/** How often things go wrong, per step or per operation. */
+/** Probability of each fault, per step or per operation. */
 export interface Faults {
   readonly crash: number;
   readonly pause: number;
-  /** The answer to an operation is lost, which ran, or never arrives, or arrives later, perhaps a second time. */
+  /** Loss of the answer of an operation; the operation ran, never arrives, or arrives later, perhaps a second time. */
   readonly loss: number;
-  /** A process is paused when it has decided on an operation and not yet sent it. */
+  /** Pause of a process between deciding on an operation and sending it. */
   readonly lateSend: number;
-  /** The answer waits while its process is paused. */
+  /** Pause of a process while its answer is on the way. */
   readonly lateAnswer: number;
   readonly start: number;
-  /** A process that leads stops cleanly, per call that it gets. */
+  /** Clean stop of a leader, per call that it receives. */
   readonly stop: number;
-  /** For a long while no process gets an answer. */
+  /** Long period in which no process gets an answer. */
   readonly outage: number;
-  /** Somebody deletes or replaces a document of the view. */
+  /** Manual deletion or replacement of a document of the view. */
   readonly tamper: number;
-  /** The server says that it does not do one of several writes to the view. */
+  /** Refusal by the server to do one of several writes to the view. */
   readonly refusal: number;
-  /** A leader is asked for a backup, per call that it gets. */
+  /** Request for a backup, per call that a leader receives. */
   readonly backup: number;
-  /** A process that starts restores a backup. */
+  /** Restore of a backup by a process that starts. */
   readonly restore: number;
-  /** Before it does, all others are stopped and the database is dropped. */
+  /** Stop of all other processes and drop of the database before a restore. */
   readonly drop: number;
 }
 
@@ -45,7 +45,7 @@ const USUAL: Faults = {
   drop: 0,
 };
 
-/** Worlds in which different rules are put to the test. */
+/** Fault rates that exercise different rules. */
 export const CLIMATES = {
   usual: USUAL,
   lossy: { ...USUAL, crash: 0.001, pause: 0.001, loss: 0.1, start: 0.02 },
@@ -61,17 +61,17 @@ export const CLIMATES = {
 
 export type Climate = keyof typeof CLIMATES;
 
-/** A write that the server may still get, or get again. */
+/** A write that the server may still receive, or receive again. */
 export interface LateWrite {
   readonly collection: string;
   readonly id: string | number;
   run(): void;
 }
 
-/** Something that a process waits for; a step of the world takes it further. */
+/** An operation or timer that a process waits for; a step of the world advances it. */
 interface Pending {
   readonly isDue: () => boolean;
-  /** What has been sent and may still arrive when the process is gone. */
+  /** Writes that were sent and may still arrive when the process is gone. */
   readonly unsent: () => readonly LateWrite[];
   step(): void;
 }
@@ -82,8 +82,8 @@ const PAUSE_STEPS_SPREAD = 400;
 const OUTAGE_STEPS_MAX = 1_500;
 
 /**
- * Processes on one simulated server. Everything happens in steps, each of which is a tick of all clocks, and in an order
- * that the seed decides: a step takes one operation or timer of one process further.
+ * Processes on one simulated server. Everything happens in steps, each of which is a tick of all clocks; the seed
+ * decides the order. A step advances one operation or timer of one process.
  */
 export class World {
   readonly documents = new SharedDocuments();
@@ -109,7 +109,7 @@ export class World {
     return this.#random() < probability;
   }
 
-  /** Whether an answer does not come. */
+  /** Returns true when an answer is lost. */
   loses(): boolean {
     return this.#now < this.#outageUntil || this.happens(this.faults.loss);
   }
@@ -122,7 +122,6 @@ export class World {
     this.counts[name] = (this.counts[name] ?? 0) + 1;
   }
 
-  /** Ends the run. */
   violate(violation: unknown): void {
     this.#violation ??= violation;
   }
@@ -131,7 +130,7 @@ export class World {
     this.#late.push(...writes);
   }
 
-  /** Lets a late write arrive right now, if one for that document is on its way. */
+  /** Lets a late write of that document arrive now; false when there is none. */
   overtake(collection: string, id: string | number): boolean {
     const index = this.#late.findIndex((late) => late.collection === collection && late.id === id);
     if (index < 0) return false;
@@ -139,7 +138,7 @@ export class World {
     return true;
   }
 
-  /** Runs so many steps; throws what was violated. */
+  /** Runs this number of steps; throws the violation, if any. */
   async run(steps: number, program: (process: SimulatedProcess) => Promise<void>): Promise<void> {
     for (; this.#now < steps && this.#violation === undefined; this.#now++) {
       if (this.#processes.length === 0 || (this.#processes.length < PROCESSES_MAX && this.happens(this.faults.start))) {
@@ -160,7 +159,7 @@ export class World {
     if (this.#violation !== undefined) throw this.#violation;
   }
 
-  /** Returns whether something happened that its code hears of. */
+  /** Returns true when the process's code got an event. */
   #stepOf(process: SimulatedProcess): boolean {
     if (process.pausedSteps > 0) {
       process.pausedSteps--;
@@ -185,7 +184,7 @@ export class World {
     process.pausedSteps = PAUSE_STEPS_MIN + this.below(PAUSE_STEPS_SPREAD);
   }
 
-  /** All other processes are gone, and the database is dropped; what they had sent may still arrive. */
+  /** Ends all other processes and drops the database; writes that they had sent may still arrive. */
   dropDatabase(by: SimulatedProcess): void {
     this.count("drops");
     for (const process of this.#processes) if (process !== by) this.end(process);
@@ -194,7 +193,7 @@ export class World {
       this.#late[index] = { ...late, run: () => this.documents.runFormer(run) };
   }
 
-  /** The process is gone; most of what it had sent may still arrive. */
+  /** Removes a process; most writes that it had sent may still arrive. */
   end(process: SimulatedProcess): void {
     this.#processes = this.#processes.filter((other) => other !== process);
     for (const pending of process.pending.splice(0)) {
@@ -219,7 +218,7 @@ export class World {
   }
 }
 
-/** One process of the world, as the code that runs in it sees it: a clock, and what it waits for. */
+/** One process of the world as its code sees it: a clock, and pending operations. */
 export class SimulatedProcess {
   readonly world: World;
   readonly pending: Pending[] = [];
@@ -232,7 +231,7 @@ export class SimulatedProcess {
     this.clock = {
       monotonicMs: () => world.now,
       after: (delayMs, action) => this.#after(delayMs, action),
-      // A tick that is queued among microtasks comes after all of them, and before the next step.
+      // A tick queued from a microtask runs after all microtasks and before the next step.
       afterTurn: (action) => queueMicrotask(() => process.nextTick(action)),
     };
   }
@@ -261,7 +260,7 @@ export class SimulatedProcess {
   }
 }
 
-/** Resolves when all that follows from what just happened has happened. */
+/** Resolves once all consequences of the last event have run. */
 function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

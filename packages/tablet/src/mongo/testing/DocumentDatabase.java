@@ -16,8 +16,8 @@ import org.h2.mvstore.MVMap;
 import org.h2.mvstore.MVStore;
 
 /**
- * A MongoDB-compatible server for tests, which keeps its data in one file. Run it with the file, the address
- * and the port, and "old" for one that is too old; it says "ready" on its standard output, and ends with its standard input.
+ * A MongoDB-compatible server for tests that keeps its data in one file. Arguments: the file, the address, the port,
+ * and optionally "old" for a version that the driver refuses. Prints "ready", and ends with its standard input.
  */
 public class DocumentDatabase {
   public static void main(String[] args) throws Exception {
@@ -27,14 +27,14 @@ public class DocumentDatabase {
     server.bind(args[1], Integer.parseInt(args[2]));
     System.out.println("ready");
     while (System.in.read() >= 0) {
-      // Whoever started it still lives.
+      // The parent process is still alive.
     }
     System.exit(0);
   }
 
   /**
-   * By itself it writes its file once a second, and when much has changed; a test that kills it must find all that was
-   * acknowledged.
+   * Commits the file after each message, because a test that kills the server must find every acknowledged write; the
+   * super class commits once a second.
    */
   private static class DurableBackend extends H2Backend {
     DurableBackend(String file) {
@@ -46,7 +46,7 @@ public class DocumentDatabase {
       return new IndexedDatabase(name, getMvStore(), getCursorRegistry());
     }
 
-    /** An inner class, because the constructor that it inherits opens collections already. */
+    /** An inner class, because the inherited constructor already opens collections. */
     private class IndexedDatabase extends H2Database {
       IndexedDatabase(String name, MVStore store, CursorRegistry cursors) {
         super(name, store, cursors);
@@ -55,14 +55,14 @@ public class DocumentDatabase {
       @Override
       protected MongoCollection<Object> openOrCreateCollection(String name, CollectionOptions options) {
         String fullName = getDatabaseName() + "." + name;
-        // The names that the super class gives them.
+        // The same names as in the super class.
         MVMap<Object, Document> data = getMvStore().openMap("databases." + fullName);
         MVMap<String, Object> meta = getMvStore().openMap("meta." + fullName);
         return new IndexedCollection(this, name, options, data, meta, cursorRegistry);
       }
     }
 
-    /** One by one: it writes a document and its _id apart, and a commit in between would keep the one without the other. */
+    /** Synchronized: a document and its _id are written apart, and a commit in between would keep only one of them. */
     @Override
     public synchronized Document handleMessage(MongoMessage message) {
       Document answer = super.handleMessage(message);
@@ -71,7 +71,7 @@ public class DocumentDatabase {
     }
   }
 
-  /** By itself it looks at every document unless a query names the _id alone; real servers look one up by its _id. */
+  /** Finds documents by _id as real servers do; the super class scans all documents unless a query has only the _id. */
   private static class IndexedCollection extends H2Collection {
     IndexedCollection(
         MongoDatabase database,
@@ -100,7 +100,7 @@ public class DocumentDatabase {
     }
   }
 
-  /** The newest version it knows by name is too old for the driver, which needs nothing newer of it than the number. */
+  /** A version number that the driver accepts; the newest one that the library names is too old. */
   private static class ModernVersion implements MongoVersion {
     @Override
     public List<Integer> getVersionArray() {

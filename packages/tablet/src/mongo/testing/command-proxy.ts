@@ -3,13 +3,13 @@ import { BSON } from "mongodb";
 
 const HEADER_SIZE_BYTES = 16;
 const OP_MSG = 2013;
-/** Header, flags and the kind of the first section. */
+/** Size of the header, the flags, and the kind of the first section. */
 const COMMAND_AT = HEADER_SIZE_BYTES + 4 + 1;
 
 /** Returns the answer to a command, or undefined to pass the command on. */
 type Answer = (command: BSON.Document) => BSON.Document | undefined;
 
-/** Stands before a MongoDB-compatible server and answers some commands in its place. */
+/** A proxy before a MongoDB-compatible server that answers some commands itself. */
 export class CommandProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -43,7 +43,10 @@ export class CommandProxy implements AsyncDisposable {
     return proxy;
   }
 
-  /** Without a database name. A replica set behind it is used through it alone. */
+  /**
+   * Address without a database name. directConnection keeps the driver from bypassing the proxy to a replica set behind
+   * it.
+   */
   get url(): string {
     return `mongodb://127.0.0.1:${(this.#server.address() as { port: number }).port}/?directConnection=true`;
   }

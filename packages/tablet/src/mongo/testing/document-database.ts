@@ -15,13 +15,13 @@ import { MongoClient } from "mongodb";
 /** A MongoDB-compatible server for tests. */
 export interface DocumentDatabase {
   readonly title: string;
-  /** Without a database name. */
+  /** Address without a database name. */
   readonly url: string;
   /** Absent for a server that the tests did not start. */
   readonly process?: DatabaseProcess;
 }
 
-/** Where a server of the tests listens, and what runs it and becomes it, e.g. `nsenter` with its options. */
+/** Host on which the tests' server listens, and a command that becomes the server, e.g. `nsenter` with its options. */
 export interface DatabasePlace {
   readonly host: string;
   readonly launcher: readonly string[];
@@ -37,7 +37,10 @@ const START_TIMEOUT_MS = 60_000;
 
 let found: Promise<DocumentDatabase | string> | undefined;
 
-/** The server that all tests of this process share, or the reason why there is none. It runs, even if one killed it. */
+/**
+ * Returns the server that all tests of this process share, or the reason why there is none. Restarts it when a test
+ * killed it.
+ */
 export async function documentDatabase(): Promise<DocumentDatabase | string> {
   found ??= newDocumentDatabase(LOCAL);
   const database = await found;
@@ -45,7 +48,7 @@ export async function documentDatabase(): Promise<DocumentDatabase | string> {
   return database;
 }
 
-/** A server of the caller's own, or the one that is named from outside, or the reason why there is none. */
+/** Returns a new server for the caller, or the one named in the environment, or the reason why there is none. */
 export async function newDocumentDatabase(place: DatabasePlace): Promise<DocumentDatabase | string> {
   try {
     return await find(place);
@@ -54,10 +57,13 @@ export async function newDocumentDatabase(place: DatabasePlace): Promise<Documen
   }
 }
 
-/** `javac` stands for the compiler's module, which a Java runtime alone lacks. */
+/** `javac` indicates the compiler's module, which a mere Java runtime lacks. */
 const JAVA_PROGRAMS = ["java", "javac", "mvn"];
 
-/** Gets what a server here is started from, while there is a network; why there can be none is told by starting it. */
+/**
+ * Downloads the files needed to start a server, while there is a network. Reports nothing when no server is possible;
+ * starting one does.
+ */
 export async function fetchDocumentDatabase(): Promise<void> {
   if (!process.env.DISKMESH_TEST_MONGODB_URL && !isOnPath("mongod") && hasJavaServer()) await javaClasses();
 }
@@ -73,7 +79,7 @@ async function find(place: DatabasePlace): Promise<DocumentDatabase | string> {
 
 async function startMongod({ host, launcher }: DatabasePlace): Promise<DocumentDatabase> {
   const [folder, port] = [temporaryFolder(), await freePort()];
-  // A replica set of one: then read and write concerns mean something.
+  // A replica set of one, because read and write concerns have no effect without a replica set.
   const args = ["--dbpath", folder, "--port", `${port}`, "--bind_ip", host, "--replSet", "test"];
   const process = new DatabaseProcess([...launcher, "mongod", ...args], "Waiting for connections");
   await process.start();
@@ -90,13 +96,13 @@ async function startMongod({ host, launcher }: DatabasePlace): Promise<DocumentD
   return { title: "mongod", url: `mongodb://${address}`, process };
 }
 
-/** `version` "old" gives one that today's driver refuses. */
+/** `version` "old" starts a version that today's driver refuses. */
 export async function startJavaServer(
   version?: "old",
   { host, launcher }: DatabasePlace = LOCAL,
 ): Promise<DocumentDatabase> {
   const [folder, port, classes] = [temporaryFolder(), await freePort(), await javaClasses()];
-  // It lives for a test: what makes a server quick later on takes longer than it gains.
+  // Optimizing compilation takes longer than it gains in the life of a test.
   const options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", `${classes}${delimiter}${join(classes, "*")}`];
   const args = [...options, "DocumentDatabase", join(folder, "data"), host, `${port}`];
   const process = new DatabaseProcess([...launcher, "java", ...args, ...(version ? [version] : [])], "ready");
@@ -106,7 +112,7 @@ export async function startJavaServer(
   return { title: "mongo-java-server", url, process };
 }
 
-/** Its first answer takes longest, on a busy machine longer than services wait for one. */
+/** Waits for the first answer, which takes longest; on a busy machine longer than services wait. */
 async function answered(url: string): Promise<void> {
   const client = new MongoClient(url, { serverSelectionTimeoutMS: START_TIMEOUT_MS });
   try {
@@ -120,7 +126,7 @@ export function hasJavaServer(): boolean {
   return JAVA_PROGRAMS.every(isOnPath);
 }
 
-/** A folder with the libraries and our compiled source, made once for each content of it. */
+/** Returns a folder with the libraries and our compiled source, made once for each content of the source. */
 async function javaClasses(): Promise<string> {
   const source = join(SOURCE, "DocumentDatabase.java");
   const hash = createHash("sha256")
@@ -130,15 +136,15 @@ async function javaClasses(): Promise<string> {
   if (existsSync(classes)) return classes;
   const repository = join(CACHE, "maven");
   await mkdir(repository, { recursive: true });
-  // Maven's repository is not made for several processes, and the tests begin beside each other.
+  // Maven's repository does not support concurrent processes, and tests start concurrently.
   using _lock = await eventually(() => FolderLock.take(repository), { timeoutMs: 2 * FETCH_TIMEOUT_MS });
   if (existsSync(classes)) return classes;
-  // Made aside and moved at the end, so that what is there is whole.
+  // Made in another folder and moved at the end, so that the folder is complete whenever it exists.
   const folder = await mkdtemp(join(CACHE, "fetching-"));
   try {
     const made = join(folder, "classes");
     await fetchLibraries(repository, made).catch(async () => {
-      // The network of one moment is not that of the next.
+      // A network failure may be temporary.
       await delay(PAUSE_AFTER_FAILED_FETCH_MS);
       await fetchLibraries(repository, made);
     });
@@ -153,16 +159,16 @@ async function javaClasses(): Promise<string> {
 }
 
 async function fetchLibraries(repository: string, folder: string): Promise<void> {
-  // -U: what a registry did not have a moment ago is asked for again.
+  // -U retries artifacts that a registry lacked a moment ago.
   const options = ["-q", "-B", "-U", "-f", join(SOURCE, "pom.xml"), `-Dmaven.repo.local=${repository}`];
   const goal = ["dependency:copy-dependencies", `-DoutputDirectory=${folder}`];
   await promisify(execFile)("mvn", [...options, ...goal], { timeout: FETCH_TIMEOUT_MS }).catch((error) => {
-    // Maven says on its standard output why.
+    // Maven writes its errors to standard output.
     throw new Error(`mvn did not fetch the libraries of ${SOURCE}pom.xml: ${error.stdout || messageOf(error)}`);
   });
 }
 
-/** A server that can be killed and started again on the same data and port. */
+/** A server that can be killed and restarted on the same data and port. */
 export class DatabaseProcess {
   #child: ChildProcess | undefined;
   readonly #command: string;
@@ -194,10 +200,10 @@ export class DatabaseProcess {
       );
       setTimeout(() => reject(new Error(`${this.#command} is not ready: ${output}`)), START_TIMEOUT_MS).unref();
     });
-    // From now on its output matters to nobody, but must flow.
+    // The output must be read, because a full pipe would block the server.
     child.stdout.removeAllListeners("data").resume();
     child.stderr.removeAllListeners("data").resume();
-    // The tests may end while it runs.
+    // The server must not keep the test process alive.
     child.unref();
     for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref();
   }

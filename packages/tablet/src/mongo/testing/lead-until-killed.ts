@@ -5,7 +5,7 @@ import { table } from "../../schema.js";
 import { Tablet } from "../../tablet.js";
 import { openMongoStorage } from "../open-mongo.js";
 
-/** Between two commits, so that it leaves the processor to others most of the time. */
+/** Pause between two commits, which leaves the processor to others most of the time. */
 const PAUSE_MS = 5;
 
 const { url, tabletName, leaseTimeMs, address } = JSON.parse(process.argv[2] as string);

@@ -1,5 +1,6 @@
 import { cpisOfStep } from "../../cpi/cpi-target.js";
 import { endedByErrors } from "../../cpi/ended-by-errors.js";
+import { agentToTell } from "../../instances/instance.js";
 import type { LockName } from "../../locks/locks.js";
 import type { Disk } from "../../store/disk.js";
 import type { DirectorTransaction } from "../../store/schema.js";
@@ -59,7 +60,8 @@ async function detachIntended(
   const steps = dynamicDisk(context, run, name);
   return endedByErrors(begun, async () => {
     const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
-    const { agentId = "", stemcellApiVersion = 0 } = instance ?? {};
+    const { stemcellApiVersion = 0 } = instance ?? {};
+    const agentId = agentToTell(instance ?? {});
     const isTold = agentId === "" || (await tellAgentToForget(context, run, disk, agentId));
     const owed = isTold ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
     await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () =>

@@ -174,9 +174,10 @@ describe("dynamic disks over gRPC and NATS", () => {
   it("metadata -> set once, and only when it differs", async () => {
     await director.provide(name, first, { metadata: { owner: "ann", tags: ["a"] } });
     const cid = (await diskOf())?.diskCid ?? "";
-    const expected = { owner: "ann", tags: ["a"], director: "diskmesh", deployment: "web" };
-    expect(director.cpi.disks.get(cid)?.metadata).to.deep.equal(expected);
-    expect((await diskOf())?.metadata).to.deep.equal(expected);
+    const given = { owner: "ann", tags: ["a"] };
+    const told = { ...given, director: "diskmesh", deployment: "web" };
+    expect(director.cpi.disks.get(cid)?.metadata).to.deep.equal(told);
+    expect((await diskOf())?.metadata).to.deep.equal(given);
     director.cpi.calls.length = 0;
     await director.provide(name, first, { metadata: { tags: ["a"], owner: "ann" } });
     await director.provide(name, first);
@@ -204,6 +205,28 @@ describe("dynamic disks over gRPC and NATS", () => {
     const unknown = await director.disks.attachDisk({ ...attach, diskName: "nobody" });
     expect(unknown.task).to.include({ state: TaskState.ERROR, result: "disk `nobody` not found" });
     expect(methods().filter((method) => method === "createDisk")).to.have.lengthOf(1);
+  });
+
+  it("create, by a CPI that is no fleet -> it is told an active VM of the deployment in that az, or nothing is made", async () => {
+    const request = { diskName: name, deployment: "web", diskPoolName: "fast", sizeBytes: MIB, wait: true };
+    const nearOf = async (az: string) => {
+      const { task } = await director.disks.createDisk({ ...request, az });
+      return { task, near: director.cpi.nearVms.at(-1) };
+    };
+    director.cpi.needsVmSpec = true;
+    try {
+      const none = (await nearOf("z2")).task;
+      expect(none?.state).to.equal(TaskState.ERROR);
+      expect(none?.result).to.contain("no active VM found in deployment `web` in AZ `z2`");
+      expect(methods()).to.deep.equal([]);
+      const { instances } = await director.deployments.listInstances({ deployment: "web" });
+      const vm = instances.find(({ instanceId }) => instanceId === first);
+      expect((await nearOf("z1")).near).to.equal(vm?.vmCid);
+      await director.delete(name);
+    } finally {
+      director.cpi.needsVmSpec = false;
+    }
+    expect((await nearOf("z2")).near).to.equal("", "the fleet goes by the az");
   });
 
   it("a disk in another az than the instance's -> an error that names both", async () => {

@@ -8,13 +8,13 @@ import { diskTypeNamed } from "../../specs/cloud-config.js";
 import type { Disk } from "../../store/disk.js";
 import type { JsonObject } from "../../store/json.js";
 import type { DirectorTables, DirectorTransaction } from "../../store/schema.js";
-import type { Planner, Step } from "../../tasks/job.js";
+import type { Planner, Step, Through } from "../../tasks/job.js";
 import { notePhase } from "../../tasks/metrics.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import type { Intended } from "../disk-steps.js";
 import { owesBeforeAttach } from "../forget.js";
-import { createDisk, type DiskWish, setDiskMetadata, wantedDisk } from "./create.js";
+import { createDisk, type DiskWish, madeKnown, setDiskMetadata, wantedDisk } from "./create.js";
 import { decideProvide } from "./decisions.js";
 import { dynamicDisk } from "./dynamic-disk.js";
 
@@ -50,7 +50,7 @@ function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): 
   };
 }
 
-async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): Promise<string> {
+async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): Promise<string | Through> {
   let agentTold = false;
   const decide = (tables: DirectorTables) => {
     const target = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
@@ -71,7 +71,7 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
       const intended = step.do === "attach" && disk ? intendAttachIn(context, run, tx, disk, target) : undefined;
       return { ...decided, intended };
     });
-    if (step.do === "nothing") return step.result;
+    if (step.do === "nothing") return wanted.made && disk ? madeKnown(step.result, disk) : step.result;
     const made = wanted.made ?? disk;
     if (step.do === "create" && made) {
       const { pool, sizeMib } = made;

@@ -1,5 +1,9 @@
-import { InvalidStateError } from "@diskmesh/domain";
+import { DomainError, InvalidStateError, messageOf } from "@diskmesh/domain";
+import type { CpiTarget } from "../../cpi/cpi-calls.js";
 import { allCpis, cpisOfStep, recorded } from "../../cpi/cpi-target.js";
+import { putPossibleOrphan } from "../../cpi/make-once.js";
+import { currentCpi } from "../../specs/cpi-choice.js";
+import { formatInstance } from "../../store/instance.js";
 import type { PersistentDisk } from "../../store/persistent-disk.js";
 import type { DirectorTables } from "../../store/schema.js";
 import { CODES, coded } from "../../tasks/bosh-codes.js";
@@ -8,13 +12,31 @@ import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import { deleteWithCpi } from "../disk-steps.js";
 
+/** Whichever CPI has the disk. */
+const ANY_CPI: CpiTarget = { cpi: "", unknownId: true };
+
 /** Deletes a persistent disk that no instance has; one that nobody knows, with whatever CPI has it. */
-export const deleteOrphanedDisk: Planner<"delete_orphaned_disk", DiskJobContext> = (context, { diskCid }, tables) => {
+export const deleteOrphanedDisk: Planner<"delete_orphaned_disk", DiskJobContext> = (context, job, tables) => {
+  const { diskCid, force = false } = job;
   const disk = orphanOf(tables, diskCid);
   const resource = disk?.diskId ?? diskCid;
-  const ofCpis = disk === undefined ? { cpis: allCpis(context, tables) } : cpisOfStep(context, tables, disk.cpi);
-  return { locks: [{ type: "disk", resource }], ...ofCpis, run: (run) => deleteOrphan(context, run, diskCid, disk) };
+  const isCpiKnown = disk !== undefined && knowsCpi(context, tables, disk.cpi);
+  const ofCpis = isCpiKnown ? cpisOfStep(context, tables, disk.cpi) : { cpis: allCpis(context, tables) };
+  // The id may be another disk's at another CPI.
+  const isOnlyOne = [...tables.persistentDisks.by("byCid", diskCid)].length < 2;
+  const deletion = (run: TaskRun): Promise<string> => {
+    if (disk === undefined) return deleteUnknown(context, run, diskCid);
+    const target = isCpiKnown || !isOnlyOne ? recorded(disk) : ANY_CPI;
+    return deleteKnown(context, run, disk, { target, force });
+  };
+  const run = (run: TaskRun) => run.stage("Deleting orphaned disks", diskCid, () => deletion(run));
+  return { locks: [{ type: "disk", resource }], ...ofCpis, run };
 };
+
+/** Returns whether the CPI that is recorded with something can be asked: with a cpi-config it may have been taken out. */
+function knowsCpi(context: DiskJobContext, tables: DirectorTables, cpi: string): boolean {
+  return cpi === "" || currentCpi(cpi, context.configs.cpi.current(tables)) !== undefined;
+}
 
 /** Undefined for a disk that nobody knows. Throws InvalidStateError for one that is in use. */
 export function orphanOf(tables: DirectorTables, diskCid: string): PersistentDisk | undefined {
@@ -36,16 +58,45 @@ export function orphanOf(tables: DirectorTables, diskCid: string): PersistentDis
   return disk;
 }
 
-async function deleteOrphan(
+async function deleteUnknown(context: DiskJobContext, run: TaskRun, diskCid: string): Promise<string> {
+  const found = await deleteWithCpi(context, run, ANY_CPI, diskCid);
+  return found ? `deleted disk \`${diskCid}\`` : `disk \`${diskCid}\` was already deleted`;
+}
+
+async function deleteKnown(
   context: DiskJobContext,
   run: TaskRun,
-  diskCid: string,
-  disk: PersistentDisk | undefined,
+  disk: PersistentDisk,
+  { target, force }: { readonly target: CpiTarget; readonly force: boolean },
 ): Promise<string> {
-  return run.stage("Deleting orphaned disks", diskCid, async () => {
-    const target = disk === undefined ? { cpi: "", unknownId: true } : recorded(disk);
-    const found = await deleteWithCpi(context, run, target, diskCid);
-    if (disk !== undefined) await context.tablet.transact((tx) => tx.persistentDisks.delete(disk.diskId));
-    return found || disk !== undefined ? `deleted disk \`${diskCid}\`` : `disk \`${diskCid}\` was already deleted`;
+  const { diskId, diskCid } = disk;
+  const failure = await deleteAt(context, run, disk, target).catch((error: unknown) => {
+    run.checkpoint();
+    if (!(force && error instanceof DomainError)) throw error;
+    return error;
   });
+  await context.tablet.transact((tx) => {
+    tx.persistentDisks.delete(diskId);
+    if (failure === undefined) return;
+    const { cpi, az, deployment } = disk;
+    const place = { cpi, az, deployment, madeFor: formatInstance(disk), reason: messageOf(failure) };
+    putPossibleOrphan(context, run, tx, { token: diskId, kind: "disk", cid: diskCid, ...place });
+  });
+  if (failure === undefined) return `deleted disk \`${diskCid}\``;
+  return `forgot disk \`${diskCid}\`, which may still be there, see ListPossibleOrphans: ${messageOf(failure)}`;
+}
+
+/** Deletes the disk, or makes sure that its own CPI does not have it any more. */
+async function deleteAt(
+  context: DiskJobContext,
+  run: TaskRun,
+  { cpi, diskCid }: PersistentDisk,
+  target: CpiTarget,
+): Promise<undefined> {
+  const found = await deleteWithCpi(context, run, target, diskCid);
+  if (found || target !== ANY_CPI) return;
+  throw new InvalidStateError(
+    `CPI \`${cpi}\` of disk \`${diskCid}\` is not in the cpi-config any more, and no other CPI has the disk: put the CPI back, or delete the disk with \`force\`, which forgets it`,
+    { about: { disk_cid: diskCid, cpi } },
+  );
 }

@@ -77,7 +77,7 @@ export const persistentDiskTasks: { readonly [Method in Name]: Serve<TaskContext
   deleteOrphanedDisk: taskMethod("normal", (request) => {
     const diskCid = parseCid("disk", request.diskCid);
     return {
-      job: { type: "delete_orphaned_disk", diskCid },
+      job: { type: "delete_orphaned_disk", diskCid, force: request.force },
       description: `delete orphaned disk \`${diskCid}\``,
       deployment: "",
       // Looked at again when it runs: a disk may be attached until then.

@@ -3,6 +3,8 @@ import { NotImplementedError } from "@diskmesh/domain";
 import { groupOf, manifestOf } from "../../configs/recorded-manifest.js";
 import { CpiCallError, tolerate } from "../../cpi/cpi-error.js";
 import { recorded } from "../../cpi/cpi-target.js";
+import { refuseGivenTwice } from "../../cpi/given-cids.js";
+import { agentToTell } from "../../instances/instance.js";
 import { otherDiskOf, persistentDiskOf } from "../../instances/recorded-deployments.js";
 import { formatInstance, type Instance } from "../../store/instance.js";
 import { type JsonObject, sameJson } from "../../store/json.js";
@@ -282,7 +284,7 @@ async function metadataOf(context: DiskJobContext, instance: Instance): Promise<
 async function unmountAndDetach(
   context: DiskJobContext,
   run: TaskRun,
-  { agentId, stemcellApiVersion }: Instance,
+  instance: Instance,
   { diskId, diskCid, vmCid }: PersistentDisk,
   { mustUnmount }: { readonly mustUnmount: boolean },
 ): Promise<void> {
@@ -290,9 +292,10 @@ async function unmountAndDetach(
   await run.stage("Detaching persistent disk", `${diskCid} from ${vmCid}`, async () => {
     const { disk } = await steps.change((current) => persistentDisks.moved(current, "intend_detach"));
     const event = { stage: "Unmounting persistent disk", task: diskCid };
+    const agentId = agentToTell(instance);
     if (agentId !== "")
       await tellToForget(run, event, unmount(context, run, agentId, diskCid), { mustLetGo: mustUnmount });
-    await steps.detach(disk, stemcellApiVersion);
+    await steps.detach(disk, instance.stemcellApiVersion);
     await context.tablet.transact((tx) => steps.detachedIn(tx));
   });
 }
@@ -355,7 +358,11 @@ async function changeDisk(
   try {
     await run.stage("Changing persistent disk", `${diskCid} to ${sizeMib} MiB`, async () => {
       const changed = { ...wanted, diskCid: await callChange(context, run, disk, wanted) };
-      await persistentDisk(context, run, diskId).change((current) => persistentDiskChanged(current, changed));
+      await persistentDisk(context, run, diskId).change((current, tx) => {
+        const given = { kind: "disk", cpi: current.cpi, cid: changed.diskCid } as const;
+        if (given.cid !== diskCid) refuseGivenTwice(context, tx, given);
+        return persistentDiskChanged(current, changed);
+      });
     });
   } catch (error) {
     // A call with an unknown outcome is repeated, by this task or the next.

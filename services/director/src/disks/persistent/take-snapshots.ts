@@ -1,9 +1,8 @@
-import { parseCid } from "@diskmesh/cpi";
 import { InvalidStateError, NotFoundError, NotImplementedError } from "@diskmesh/domain";
 import { manifestOf } from "../../configs/recorded-manifest.js";
 import { CpiCallError } from "../../cpi/cpi-error.js";
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
-import { makeOnce } from "../../cpi/make-once.js";
+import { makeOnce, recordMade } from "../../cpi/make-once.js";
 import { instancesOf, persistentDiskOf } from "../../instances/recorded-deployments.js";
 import type { LockName } from "../../locks/locks.js";
 import { formatInstance, type Instance } from "../../store/instance.js";
@@ -77,8 +76,10 @@ async function take(
       context.cpi.call("snapshotDisk", recorded(disk), { diskCid, metadata }, run, options),
     ).catch(refusedBy(diskCid));
     if (made === undefined) return;
-    const snapshotCid = parseCid("snapshot", made.snapshotCid);
-    await context.tablet.transact((tx) => tx.snapshots.put({ ...snapshot, snapshotCid }));
+    const { snapshotCid } = made;
+    await recordMade(context, run, making, { cpi, cid: snapshotCid }, (tx) =>
+      tx.snapshots.put({ ...snapshot, snapshotCid }),
+    );
   });
 }
 

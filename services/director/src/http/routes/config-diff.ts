@@ -18,8 +18,11 @@ export async function diffWithLatest(
   wanted: { readonly type: string; readonly name: string; readonly content: string },
 ): Promise<{ readonly from: number; readonly diff: readonly DiffLine[] }> {
   const request = { ...wanted, fromConfigId: undefined, toConfigId: undefined };
-  const { fromConfigId, lines } = await diffConfig(context, request, call);
-  return { from: fromConfigId, diff: lines.map(({ text, change }) => [text, changeOf(change)]) };
+  const { fromConfigId, lines, warnings } = await diffConfig(context, request, call);
+  const diff = lines.map(({ text, change }): DiffLine => [text, changeOf(change)]);
+  // BOSH's clients show the diff before they ask whether to go on, and nothing else.
+  const warned = warnings.map((warning): DiffLine => [`# Warning: ${warning}`, null]);
+  return { from: fromConfigId, diff: [...diff, ...warned] };
 }
 
 function changeOf(change: LineChange): DiffLine[1] {

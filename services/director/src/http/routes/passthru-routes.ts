@@ -1,20 +1,29 @@
-import { InvalidArgumentError, isJsonObject, type JsonObject, jsonDepthOf, parseHostId } from "@diskmesh/domain";
+import {
+  InvalidArgumentError,
+  isJsonObject,
+  type JsonObject,
+  jsonDepthOf,
+  ResourceExhaustedError,
+  UnavailableError,
+} from "@diskmesh/domain";
 import type { Operation } from "../../config/policy.js";
-import { ownerText } from "../../locks/locks.js";
-import { stateOfNode } from "../../vendor-methods/handlers.js";
 import type { Target } from "../../vendor-methods/passthru.js";
-import type { VendorMethod, VendorScope } from "../../vendor-methods/vendor-method.js";
+import {
+  MAX_ARGUMENTS_BYTES,
+  MAX_ARGUMENTS_DEPTH,
+  type VendorMethod,
+  type VendorScope,
+} from "../../vendor-methods/vendor-method.js";
 import { type Answer, json } from "../answer.js";
 import { bodyText } from "../body.js";
-import { API_VERSIONS, guarded, PASSTHRU_PREFIX, versioned } from "../passthru-answer.js";
+import { guarded, PASSTHRU_PREFIX, versioned } from "../passthru-answer.js";
 import type { HttpCall, Route } from "../route.js";
+import { ironicRoutes, negotiated, nodeOf, refuseOthers } from "./ironic-routes.js";
 
 // The routes of Ironic's vendor passthru, so that its own client works.
 
 // HEAD before GET: where it is not declared yet, each GET brings one of its own.
 const VERBS = ["HEAD", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] as const;
-const MAX_DEPTH = 25;
-const MAX_BODY_BYTES = 1024 * 1024;
 const LISTING = "methods";
 
 const OPERATIONS: Readonly<Record<VendorScope, Operation>> = {
@@ -29,37 +38,7 @@ const targets = {
 };
 
 export const passthruRoutes: readonly Route[] = [
-  {
-    method: "GET",
-    path: PASSTHRU_PREFIX,
-    operation: "readByVendorMethod",
-    serve: async () => {
-      const version = { id: "v1", status: "CURRENT", min_version: API_VERSIONS.min, version: API_VERSIONS.max };
-      return versioned(json({ id: "v1", version, versions: [version] }));
-    },
-  },
-  {
-    method: "GET",
-    path: `${PASSTHRU_PREFIX}/drivers`,
-    operation: "readByVendorMethod",
-    serve: async (http) => {
-      const drivers = await http.context.passthru.drivers("", http.call.signal);
-      return versioned(json({ drivers: drivers.map(({ name, state, problem }) => ({ name, state, problem })) }));
-    },
-  },
-  {
-    method: "GET",
-    path: `${PASSTHRU_PREFIX}/nodes/:ident`,
-    operation: "readByVendorMethod",
-    serve: async (http) => {
-      const nodeId = nodeOf(http);
-      const { holder, error } = await stateOfNode(http.context, nodeId, http.call.signal);
-      const reservation = holder && ownerText(holder);
-      return versioned(
-        json({ uuid: nodeId, name: nodeId, reservation: reservation ?? null, last_error: error?.text ?? null }),
-      );
-    },
-  },
+  ...ironicRoutes,
   ...(["nodes", "drivers"] as const).flatMap((kind) => {
     const path = `${PASSTHRU_PREFIX}/${kind}/:ident/vendor_passthru`;
     return VERBS.flatMap((method): Route[] => [
@@ -82,16 +61,7 @@ export const passthruRoutes: readonly Route[] = [
       },
     ]);
   }),
-];
-
-function nodeOf(http: HttpCall): string {
-  const ident = http.param("ident");
-  try {
-    return parseHostId(ident);
-  } catch {
-    throw new InvalidArgumentError(`Expected UUID or name for node_ident: ${JSON.stringify(ident.slice(0, 64))}`);
-  }
-}
+].map(negotiated);
 
 async function listed(http: HttpCall, target: Target): Promise<Answer> {
   refuseOthers(http, []);
@@ -117,27 +87,20 @@ async function called(
   if (method === null) throw new InvalidArgumentError("Missing mandatory parameter: method");
   if (method === "") throw new InvalidArgumentError("Method not specified");
   const text = bodyText(request);
-  if (Buffer.byteLength(text) > MAX_BODY_BYTES)
-    return guarded(413, `Request body exceeds the limit of ${MAX_BODY_BYTES} bytes`);
-  if (jsonDepthOf(text) > MAX_DEPTH)
-    return guarded(400, `Request body JSON is nested too deeply: the limit is ${MAX_DEPTH}`);
-  const outcome = await context.passthru.call(call, {
-    target,
-    method,
-    httpMethod: request.method,
-    args: argsOf(text),
-    wait: waitOf(query),
-    authorise: (scope) => http.require(OPERATIONS[scope]),
+  if (Buffer.byteLength(text) > MAX_ARGUMENTS_BYTES)
+    return guarded(413, `Request body exceeds the limit of ${MAX_ARGUMENTS_BYTES} bytes`);
+  if (jsonDepthOf(text) > MAX_ARGUMENTS_DEPTH)
+    return guarded(400, `Request body JSON is nested too deeply: the limit is ${MAX_ARGUMENTS_DEPTH}`);
+  const wanted = { target, method, httpMethod: request.method, args: argsOf(text), wait: waitOf(query) };
+  const authorise = (scope: VendorScope): void => http.require(OPERATIONS[scope]);
+  const outcome = await context.passthru.call(call, { ...wanted, authorise }).catch((error: unknown) => {
+    // Ironic has 503 for a pool that is full, and its clients send again what got that.
+    if (!(error instanceof ResourceExhaustedError)) throw error;
+    throw new UnavailableError(error.message, { retryAfterMs: error.retryAfterMs ?? 1_000, cause: error });
   });
   if (!outcome.async) return versioned(json(outcome.value));
   // Clients that know diskmesh find the task by it.
   return versioned({ status: 202, headers: { location: `/tasks/${outcome.task.taskId}` } });
-}
-
-function refuseOthers({ query }: HttpCall, known: readonly string[]): void {
-  const others = [...new Set(query.keys())].filter((name) => !known.includes(name));
-  if (others.length > 0)
-    throw new InvalidArgumentError(`Unexpected arguments: ${others.map((name) => name.slice(0, 64)).join(", ")}`);
 }
 
 function waitOf(query: URLSearchParams): boolean {

@@ -114,8 +114,11 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "PUT /resurrection": ADMINS,
   "GET /events": TEAM_READERS,
   "GET /events/:id": READERS,
+  "GET /": VENDORS,
   "GET /v1": VENDORS,
   "GET /v1/drivers": VENDORS,
+  "GET /v1/drivers/:ident": VENDORS,
+  "GET /v1/nodes": VENDORS,
   "GET /v1/nodes/:ident": VENDORS,
   "POST /page/logout": READERS,
   "GET /page/session": READERS,
@@ -156,7 +159,7 @@ const OF_METHODS = /^[A-Z]+ \/v1\/(nodes|drivers)\/:ident\/vendor_passthru(\/:me
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 const allowedAt = (name: string): readonly Who[] | undefined => (OF_METHODS.test(name) ? VENDORS : ALLOWED[name]);
 /** Those that Ironic's clients know, with its answers. */
-const isVendors = ({ path }: Route): boolean => path.startsWith("/v1/");
+const isVendors = ({ path }: Route): boolean => `${path}/`.startsWith("/v1/");
 /** Returns a path to an object that does not exist. */
 const pathOf = ({ path }: Route): string => path.replace(":instance", "0").replace(/:[a-z]+/g, "nothing-there");
 

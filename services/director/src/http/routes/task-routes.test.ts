@@ -24,6 +24,9 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     expect(provided.task).to.include({ state: "done", user: "admin" });
     expect(provided.task.id).to.be.a("number");
     const [disk] = (await http.json("/dynamic_disks")) as { disk_cid: string }[];
+    expect(provided.result).to.equal(`{"disk_cid":"${disk?.disk_cid}"}\n`);
+    expect(provided.task.result).to.match(/^attached disk `a` to `vm-[^ ]+` in deployment `web`$/);
+    expect((await provide("a")).result).to.equal(provided.result, "and so it is when it is asked for again");
     expect(disk).to.deep.include({ name: "a", deployment: "web", size: 64, disk_pool_name: "fast", metadata: {} });
     expect(disk).to.include({ instance: `db/${instances[0]}`, availability_zone: "z1" });
     const detached = await http.task("POST", "/dynamic_disks/a/detach", { headers: { "content-length": "0" } });
@@ -41,7 +44,10 @@ describe("dynamic disks and their tasks over HTTPS", () => {
       disk_pool_name: "fast",
       disk_size: 5,
     });
-    expect((await http.task("POST", "/dynamic_disks", { body })).task.state).to.equal("done");
+    const created = await http.task("POST", "/dynamic_disks", { body });
+    const [disk] = (await http.json("/dynamic_disks")) as { disk_cid: string }[];
+    expect(created.result).to.equal(`{"disk_cid":"${disk?.disk_cid}"}\n`);
+    expect(created.task).to.include({ state: "done", result: "created disk `b` in deployment `web`" });
     const attach = { body: JSON.stringify({ instance_id: instances[1], metadata: { by: "me" } }) };
     expect((await http.task("POST", "/dynamic_disks/b/attach", attach)).task.state).to.equal("done");
     expect(await http.json("/dynamic_disks?deployment=other")).to.deep.equal([]);

@@ -1,3 +1,4 @@
+import { InvalidStateError } from "@diskmesh/domain";
 import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../../testing/http-client.js";
@@ -168,6 +169,40 @@ describe("upkeep over HTTPS", () => {
     expect(await left()).to.deep.equal([]);
     for (const odd of ["{}", '{"config":{}}', '{"config":{"remove_all":"yes"}}', "["])
       expect((await http.send("POST", "/cleanup", { body: odd })).status).to.equal(400);
+  });
+
+  it("clean-up goes on past what cannot be deleted, and names all of that at the end", async () => {
+    for (const version of ["1", "2", "3"]) {
+      const body = await stemcellFile({ name: "stuck", version });
+      const headers = { "content-type": "application/x-compressed" };
+      expect((await http.task("POST", "/stemcells", { headers, body })).task.state).to.equal("done");
+    }
+    const { cpi } = mesh.director;
+    for (const why of ["the moon is full", "the sun is down"])
+      cpi.failNext("deleteStemcell", new InvalidStateError(why));
+    const body = JSON.stringify({ config: { remove_all: true } });
+    const { task, result } = await http.task("POST", "/cleanup", { body });
+    expect(task.state).to.equal("error");
+    expect(task.result)
+      .to.have.length(128)
+      .and.match(/^2 deletions failed: stemcell stuck\/1: .*the moon is full/);
+    expect(result).to.contain("stemcell stuck/2: ").and.contain("the sun is down");
+    const left = ((await http.json("/stemcells")) as Listed[]).map(({ version }) => version);
+    expect(left).to.have.members(["1", "2"]);
+    expect((await http.task("POST", "/cleanup", { body })).task.state).to.equal("done");
+    expect(await http.json("/stemcells")).to.deep.equal([]);
+  });
+
+  it("update-config that drops an az in use -> the diff that the CLI shows ends with a warning", async () => {
+    const content = "azs:\n- name: z2\n";
+    const body = JSON.stringify({ type: "cloud", name: "default", content });
+    const headers = { "content-type": "application/json" };
+    const { status, body: text } = await http.send("POST", "/configs/diff", { headers, body });
+    expect(status).to.equal(200);
+    expect((JSON.parse(text) as { diff: unknown[] }).diff.at(-1)).to.deep.equal([
+      "# Warning: AZ `z1` is in no cloud config, and has 1 instances, 1 disks: none of them can be made anew",
+      null,
+    ]);
   });
 
   it("update-resurrection -> on or off for all", async () => {

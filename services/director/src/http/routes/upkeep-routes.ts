@@ -38,8 +38,10 @@ export const upkeepRoutes: readonly Route[] = [
       serve: async (http) => {
         const isOrphaned = http.query.get("orphan") === "true";
         if (isOrphaned) http.require("orphanPersistentDisk");
-        const end = isOrphaned ? persistentDiskTasks.orphanPersistentDisk : persistentDiskTasks.deleteOrphanedDisk;
-        return startTask(http, end, { diskCid: http.param("cid") });
+        const diskCid = http.param("cid");
+        if (isOrphaned) return startTask(http, persistentDiskTasks.orphanPersistentDisk, { diskCid });
+        const force = http.query.get("force") === "true";
+        return startTask(http, persistentDiskTasks.deleteOrphanedDisk, { diskCid, force });
       },
     }),
   ),

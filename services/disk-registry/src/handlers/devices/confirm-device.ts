@@ -18,6 +18,7 @@ export async function confirmDevice(
     (tx) => model.confirmDevice(tx, selector, call),
     (tables) => namedDevices(tables, selector),
   );
-  if (!request.dryRun) log.warn({ ...selector, by: doing.user, answer: result.code }, "an operator confirms devices");
+  if (!request.dryRun)
+    log.warn({ ...selector, by: doing.user, answer: result.code }, "devices confirmed by an operator");
   return { result };
 }

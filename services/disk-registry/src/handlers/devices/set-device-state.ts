@@ -33,7 +33,10 @@ export async function setDeviceState(
   const changed = await transactUnlessDry(tablet, request.dryRun, (tx) => sayOfDevices(tx, deviceIds, health, word));
   const changedDeviceIds = changed.map(({ deviceId }) => deviceId);
   if (!request.dryRun && changed.length > 0) {
-    log.warn({ deviceIds: changedDeviceIds, by: word.by, reason }, `an operator says that devices are ${health}`);
+    log.warn(
+      { deviceIds: changedDeviceIds, by: word.by, reason },
+      `device health overridden by an operator: ${health}`,
+    );
     workers.wakeDevices(changed);
   }
   return { changedDeviceIds, diskIds: [...disksOn(changed)] };

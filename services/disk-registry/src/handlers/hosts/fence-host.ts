@@ -7,7 +7,7 @@ import { answerInMs } from "../../calls/wait-for-publication.js";
 import { type FenceProgress, fenceHost as fence, fenceProgress } from "../../model/disks/fences.js";
 import { parseReason, saidBy } from "../../requests/requests.js";
 
-/** In one answer: a host may hold thousands of disks. */
+/** Devices named in one answer, because a host may hold thousands of disks. */
 const MAX_NAMED_DEVICES = 1_000;
 
 export async function fenceHost(
@@ -22,7 +22,7 @@ export async function fenceHost(
   const word = { by: saidBy(call), atMs: clock.nowMs(), reason };
   const diskIds = await transactUnlessDry(tablet, request.dryRun, (tx) => fence(tx, hostId, word));
   if (request.dryRun) return { disks: diskIds.map((diskId) => notYet(diskId)) };
-  log.warn({ hostId, by: word.by, reason, disks: diskIds.length }, "an operator has a host fenced");
+  log.warn({ hostId, by: word.by, reason, disks: diskIds.length }, "host fenced by an operator");
   workers.wakeFences(diskIds);
   const untilMs = clock.monotonicMs() + answerInMs(context, call);
   for (const diskId of diskIds) await untilTried(context, call, { diskId, hostId }, untilMs);
@@ -32,7 +32,7 @@ export async function fenceHost(
   return { disks: answerOf(progress) };
 }
 
-/** Waits until the fence is complete, or somebody who was asked has refused or cannot be asked. */
+/** Waits until the fence is complete, or an agent has refused or cannot be reached. */
 async function untilTried(
   { diskChanges, tablet, clock }: ChangeContext,
   call: CallContext,

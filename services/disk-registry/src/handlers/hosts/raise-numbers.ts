@@ -9,7 +9,7 @@ export async function raiseNumbers(
   request: RaiseNumbersRequest,
 ): Promise<RaiseNumbersResponse> {
   const hostId = parseHostId(request.hostId);
-  log.warn({ hostId }, "an operator says that what the host's agent remembers was truly given");
+  log.warn({ hostId }, "numbers of the host's agent believed by an operator");
   const seen = {
     tabletGeneration: parseTrueNumber("tablet_generation", request.tabletGeneration),
     deviceGeneration: parseTrueNumber("device_generation", request.deviceGeneration),

@@ -39,7 +39,7 @@ export async function registerAgent(
   }
 }
 
-/** Notes what comes again with each registration, until somebody mends it. */
+/** Records refusals that repeat with each registration until somebody fixes the cause. */
 function noteRefusal(
   { fleet, log, refusalLines, refusedAgents }: Context,
   { address }: RegisterAgentRequest,
@@ -51,7 +51,7 @@ function noteRefusal(
     error instanceof InvalidArgumentError ||
     error instanceof InvalidStateError ||
     error instanceof ResourceExhaustedError;
-  // An agent that registers with a registry that stands still has done nothing wrong.
+  // The agent is not at fault when the registry stands still.
   if (!isLasting || fleet.standsStill !== undefined) return;
   const about = { hostId, address: plainText(address, MAX_ADDRESS_LENGTH), error: error.message };
   const isNew = refusedAgents.registrationRefused(hostId, about.address, error.message);
@@ -67,7 +67,7 @@ async function takeIn(
   const { tablet, fleet, clock, config, limits, liveness, log, refusalLines, workers } = context;
   const heardAtMs = clock.nowMs();
   await context.registrationTurn();
-  // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
+  // A caller that gave up registers again, so its abandoned call does no work.
   call.signal.throwIfAborted();
   const { serialNumbersOfMany } = config;
   const registration = parseRegistration(request, hostId, { limits, serialNumbersOfMany }, heardAtMs);
@@ -75,7 +75,8 @@ async function takeIn(
   if (refusedDevices.length > 0 && refusalLines.admits(formatIdentity(call.identity)))
     log.warn({ hostId, devices: refusedDevices.length, first: refusedDevices[0] }, "devices of a registration refused");
   await fleet.hear(hostId, registration.bootId, registration.remembered);
-  // The answer would be orders. Heartbeats are heard all the same: its hosts are not dead.
+  // The answer to a registration contains orders, so it is refused. Heartbeats are still accepted, because the hosts
+  // are alive.
   fleet.requireLeads();
   const ofHosts = hostLimits(context);
   const answer = await tablet.transact((tx) => {
@@ -84,7 +85,7 @@ async function takeIn(
     fleet.requireSettled();
     const leader = fleet.leader();
     const taken = register(tx, registration, leader, ofHosts, clock.nowMs());
-    // With the change itself: a look between them would find a host that has registered and is silent.
+    // Runs in the same transaction: a sweep in between would see a registered host that is silent.
     liveness.hearRegistration(hostId, registration.bootId);
     noteRegistration(context.lastRegistrations, registration);
     return { ...taken, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };

@@ -28,7 +28,7 @@ export async function setHostState(
     sayOfHosts(tx, hostIds, word, said, request.fence),
   );
   if (!request.dryRun && touched.hostIds.length > 0) {
-    log.warn({ hostIds: touched.hostIds, by: said.by, reason }, `an operator says that hosts are ${word}`);
+    log.warn({ hostIds: touched.hostIds, by: said.by, reason }, `host state overridden by an operator: ${word}`);
     for (const hostId of touched.hostIds) workers.wakeHost(hostId);
   }
   if (!request.dryRun) workers.wakeFences(touched.fencedDiskIds);

@@ -2,25 +2,28 @@ import type { DeviceId, DiskId } from "@diskmesh/domain";
 
 export type ActionCode = "S_OK" | "S_ALREADY" | "E_TRY_AGAIN" | "E_NOT_FOUND" | "E_INVALID_STATE" | "E_ARGUMENT";
 
-/** What a CMS action came to. */
+/** Result of a CMS action. */
 export interface ActionResult {
   readonly code: ActionCode;
   readonly message: string;
-  /** With E_TRY_AGAIN; else 0. */
+  /** Set with E_TRY_AGAIN; otherwise 0. */
   readonly retryAfterMs: number;
-  /** With E_TRY_AGAIN: every disk that still stands in the way, each time. */
+  /** Set with E_TRY_AGAIN: all disks that still block the action. */
   readonly dependentDiskIds: readonly DiskId[];
-  /** While a removal erases devices. */
+  /** Set while a removal erases devices. */
   readonly erase?: EraseProgress | undefined;
-  /** With S_OK of a removal: every device that left with what was on it. Of an addition: whose former hardware did. */
+  /**
+   * Set with S_OK. A removal lists the devices that left with data on them; an addition lists the devices whose former
+   * hardware did.
+   */
   readonly unerasedDeviceIds?: readonly DeviceId[] | undefined;
 }
 
-/** How far the erases are that a removal waits for. */
+/** Progress of the erases that a removal waits for. */
 interface EraseProgress {
-  /** Of the devices that are not yet erased. */
+  /** Total size of the devices that are not yet erased. */
   readonly bytesToErase: number;
-  /** Of those bytes, what their agent has overwritten. */
+  /** Overwritten part of those bytes, as the agents reported. */
   readonly bytesErased: number;
 }
 
@@ -42,7 +45,7 @@ export function tryAgain(
 
 const MAX_NAMED = 10;
 
-/** The first of them by name, and how many more there are: a message is for people. */
+/** Formats the first ids and the number of the others. Messages are for people. */
 export function named(ids: readonly string[]): string {
   const more = ids.length - MAX_NAMED;
   return more > 0 ? `${ids.slice(0, MAX_NAMED).join(", ")} and ${more} more` : ids.join(", ");

@@ -289,7 +289,7 @@ const rows: readonly ActionRow[] = [
 describe("CMS actions that add", () => {
   testActions(rows);
 
-  it("the second identical action -> no document changes", () => {
+  it("change no document when repeated", () => {
     for (const action of ["addHost", "removeHost"] as const) {
       const fleet = new TestFleet({ devices: [attached("d1"), unknown("d2")] });
       fleet.transact(actions[action]);

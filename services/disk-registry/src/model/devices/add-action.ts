@@ -10,13 +10,13 @@ import { SortedSharers } from "./sorted-sharers.js";
 
 const WELL = { health: "ONLINE", healthMessage: "" } as const;
 
-/** How a host or device is added, and what is known beside the tables. */
+/** Options of an addition, and its inputs that are not in the tables. */
 export interface AddCall {
   readonly nowMs: number;
-  /** When to ask again while a host is UNAVAILABLE. */
+  /** `retry_after` while a host is UNAVAILABLE. */
   readonly waitingRetryAfterMs: number;
   readonly shared?: SharedSerialNumbers | undefined;
-  /** Takes in also what nothing identifies after a boot of its machine. */
+  /** Also accepts devices that nothing identifies after a reboot of their machine. */
   readonly acceptUnidentified?: boolean | undefined;
 }
 
@@ -62,7 +62,10 @@ function hostAdded(
   return actionResult("S_OK", `${name} is in operation; ${changed} of them were taken in${not}`);
 }
 
-/** The hardware has been swapped, whatever else the answer says: this is the last that is heard of the former. */
+/**
+ * Adds the unerased devices to any result: the hardware has been swapped, and no later answer mentions the former
+ * hardware.
+ */
 function naming(unerasedDeviceIds: readonly DeviceId[], result: ActionResult): ActionResult {
   if (unerasedDeviceIds.length === 0) return result;
   const note = `their former hardware was not erased, and left with what was on it: ${named(unerasedDeviceIds)}`;
@@ -106,7 +109,7 @@ function whyLeaving({ removalRequested, hostId }: Host, names: string): ActionRe
   return actionResult("E_INVALID_STATE", message);
 }
 
-/** What was noted is done once the host is heard. */
+/** Result for a host that is away: the noted addition runs once the host is heard. */
 function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }: AddCall): ActionResult {
   return tryAgain(
     `${name}: taken in, and not in operation before the host is heard: ${stateMessage}`,
@@ -114,7 +117,7 @@ function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }
   );
 }
 
-/** Why a device that is taken in cannot be used, and what to do; undefined when it can, or is on its way. */
+/** Returns why an accepted device cannot be used, and the remedy; undefined when it is usable or becoming usable. */
 function hindranceOf({ deviceId, health, healthMessage, replacement, ...device }: Device): string | undefined {
   if (replacement !== undefined)
     return `device ${deviceId}: ${whyReplaced({ deviceId, health, healthMessage, replacement, ...device })}`;
@@ -123,13 +126,13 @@ function hindranceOf({ deviceId, health, healthMessage, replacement, ...device }
 }
 
 interface Added {
-  /** How many devices were changed. */
+  /** Number of devices changed. */
   readonly changed: number;
-  /** Why others were left as they are. */
+  /** Reasons why devices were left unchanged. */
   readonly refused: readonly string[];
-  /** Why devices that are taken in cannot be used. */
+  /** Reasons why accepted devices cannot be used. */
   readonly hindered: readonly string[];
-  /** In whose place other hardware was accepted, while the former was not erased. */
+  /** Devices whose replacement was accepted while the former hardware was not erased. */
   readonly unerased: readonly DeviceId[];
 }
 
@@ -166,13 +169,16 @@ function addAll(
   return { changed, refused, hindered, unerased };
 }
 
-/** Returns whether AddDevice accepts what was found in the device's place. */
+/** Returns whether AddDevice accepts the hardware found in the device's place. */
 function isTakenIn({ diskId, attachState, replacement }: Device): boolean {
   const isIn = attachState === "ATTACHING" || attachState === "ATTACHED";
   return diskId === "" && (!isIn || replacement !== undefined);
 }
 
-/** Drives of the host that hold disks, and are not in their places: what would be taken in, and erased, may be one of them. */
+/**
+ * Refuses when drives of the host that hold disks are not in their places: the drive that would be added, and erased,
+ * may hold their data.
+ */
 function whyMisplaced(device: Device, misplaced: readonly Device[]): string | undefined {
   if (!isTakenIn(device)) return undefined;
   const found = asAccepted(device);
@@ -192,7 +198,10 @@ function whyUnidentified(device: Device): string | undefined {
   return `device ${deviceId} of host ${hostId} has no serial number of its own, so that nothing tells it from another drive once its machine has booted, and each boot makes it wait for ConfirmDevice: give the drive a serial number in its hypervisor, or put a logical volume on it and use that; if the wait will do, add it with accept_unidentified (diskmesh add-device ${hostId} ${deviceId} --accept-unidentified)`;
 }
 
-/** What would be taken in: with the hardware that was found in its place, and without any claim that it is to get. */
+/**
+ * Returns the device as it would be added: with the hardware found in its place, and without any claim that it is about
+ * to get.
+ */
 function asAccepted(device: Device): Device {
   if (device.diskId !== "") return device;
   const found = foundInPlace(device);
@@ -200,17 +209,18 @@ function asAccepted(device: Device): Device {
   return isNew ? { ...device, ...found, attachState: "UNKNOWN" } : device;
 }
 
-/** Returns the identity that AddDevice accepts: other hardware, or what the same has grown to. */
+/** Returns the identity that AddDevice accepts: other hardware, or the same hardware with its grown size. */
 function foundInPlace({ replacement, grownToBytes }: Device): Partial<DeviceIdentity> | undefined {
   return replacement ?? (grownToBytes === undefined ? undefined : { sizeBytes: grownToBytes });
 }
 
 function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, findSharers: FindSharers): Device {
   const advanced = acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs);
-  // The agent compares what it opens with what is recorded; without a mark it would open any drive of that size.
+  // The agent compares the file it opens with the recorded identity; without an identity it would open any drive of
+  // that size.
   const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
   if (!isNew) return advanced;
-  // While it was out of operation, another device on its bytes may have been in, and left them as they were.
+  // While the device was out of operation, another device on its bytes may have been added and have written to them.
   const hasSharer = [...findSharers(device)].length > 0;
   return hasSharer || !isKnownSame(device, device) ? distrusted(advanced) : advanced;
 }
@@ -221,15 +231,18 @@ function withoutWish(device: Device): Device {
   return { ...rest, removalRequested: false };
 }
 
-/** Other or grown hardware becomes the device, of unknown contents. While a disk is on the device, its bytes are the recorded ones. */
+/**
+ * Makes other or grown hardware the device, with unknown contents. While a disk is on the device, its recorded bytes
+ * stay.
+ */
 function acceptReplacement(tx: RegistryTransaction, before: Device, device: Device, nowMs: number): Device {
   const found = foundInPlace(device);
   if (found === undefined || device.diskId !== "") return device;
-  // An answer to an order for the former hardware must not confirm the new one.
+  // The new generation invalidates answers to orders for the former hardware.
   const ordered = device.generation === before.generation ? advance(tx, device, "replacement_accepted", nowMs) : device;
   const { replacement, grownToBytes: _, ...rest } = ordered;
   const unknown = { dirty: true, eraseSessionNumber: 0, ...WELL } as const;
   const accepted = { ...rest, ...found, ...unknown };
-  // The health of a drive stays when the drive has grown.
+  // A grown drive keeps its health.
   return replacement === undefined ? withReportedHealth(accepted, WELL, nowMs) : withoutKeptHealth(accepted);
 }

@@ -5,7 +5,7 @@ import { type AttachEvent, advance, TRANSITIONS, transitionOf } from "./attach-s
 
 const STATES: readonly AttachState[] = ["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"];
 
-// The table of the design, written down a second time and in its own form, so that a slip in one of them shows.
+// The transition table of the design, written a second time in another form, so that an error in either shows.
 const EXPECTED: readonly [AttachEvent, string, string][] = [
   ["add", "UNKNOWN DETACHED CLOSING", "ATTACHING next"],
   ["add", "ATTACHING", "ATTACHING same"],
@@ -43,7 +43,7 @@ describe("attach states", () => {
     }
   }
 
-  it("the next generation -> the counter's, kept, and what was known of the former order is forgotten", () => {
+  it("a transition with the next generation stores the counter's value and clears the former order's state", () => {
     const fleet = new TestFleet({ generation: 41 });
     const before = aDevice("d1", {
       attempts: 3,
@@ -64,14 +64,14 @@ describe("attach states", () => {
     expect(fleet.tables.counters.get("device_generation")?.value).to.equal(42);
   });
 
-  it("the same generation and state -> the same document, and the counter stands", () => {
+  it("a transition to the same generation and state returns the same document and uses no generation", () => {
     const fleet = new TestFleet({ generation: 41 });
     const before = aDevice("d1");
     expect(fleet.transact((tx) => advance(tx, before, "add", 5_000))).to.equal(before);
     expect(fleet.tables.counters.get("device_generation")?.value).to.equal(41);
   });
 
-  it("a throw inside a transaction -> no generation is used up", () => {
+  it("a throw inside a transaction uses up no generation", () => {
     const fleet = new TestFleet({ generation: 41 });
     const failing = (): unknown =>
       fleet.transact((tx) => {

@@ -4,13 +4,16 @@ import { nextDeviceGeneration } from "./counters.js";
 export type AttachEvent =
   /** AddHost or AddDevice. */
   | "add"
-  /** The same, and it accepts what the agent found in the device's place: an order for the former one is outdated. */
+  /**
+   * AddHost or AddDevice accepts the replacement that the agent found, which makes an order for the former hardware
+   * outdated.
+   */
   | "replacement_accepted"
   /** The agent confirms the attach of the current generation. */
   | "attach_confirmed"
-  /** The agent fails it, or does not answer. */
+  /** The agent fails the attach, or does not answer. */
   | "attach_failed"
-  /** The agent registers without holding it. */
+  /** The agent registers without holding the device. */
   | "registered_without"
   /** Another device in operation lies on the same bytes, and there is no disk on this one. */
   | "refused"
@@ -18,20 +21,20 @@ export type AttachEvent =
   | "remove"
   /** The agent confirms the detach of the current generation, or has no such device. */
   | "detach_confirmed"
-  /** Its host was UNAVAILABLE for the removal timeout. */
+  /** The host was UNAVAILABLE for the removal timeout. */
   | "removal_timeout"
-  /** PurgeHost or PurgeDevice: what an agent still reports is UNKNOWN again. */
+  /** PurgeHost or PurgeDevice. A device that an agent still reports is UNKNOWN again. */
   | "purge";
 
 export interface Transition {
   readonly to: AttachState;
-  /** Whether the device takes the next generation, which makes every order before it outdated. */
+  /** "next" gives the device the next generation, which makes every earlier order outdated. */
   readonly generation: "next" | "same";
 }
 
 const to = (state: AttachState, generation: Transition["generation"]): Transition => ({ to: state, generation });
 
-/** All that can happen to a device. What is not in here cannot. */
+/** All allowed transitions. */
 export const TRANSITIONS: Readonly<Record<AttachEvent, Readonly<Partial<Record<AttachState, Transition>>>>> = {
   add: {
     UNKNOWN: to("ATTACHING", "next"),
@@ -70,8 +73,8 @@ export function transitionOf(state: AttachState, event: AttachEvent): Transition
 }
 
 /**
- * The device after the event; the caller puts it. With a new generation, what was known of the order before it
- * (attempts, error, confirmation) is forgotten.
+ * Returns the device after the event; the caller puts it. A new generation clears attempts, error and confirmation of
+ * the order before it.
  */
 export function advance(tx: RegistryTransaction, device: Device, event: AttachEvent, nowMs: number): Device {
   const transition = transitionOf(device.attachState, event);

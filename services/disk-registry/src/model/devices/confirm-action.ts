@@ -8,7 +8,9 @@ import { type SharedSerialNumbers, sharersIn, whyRefused } from "./same-bytes.js
 
 type Replaced = Device & { readonly replacement: DeviceIdentity };
 
-/** An operator's word that what was found in the devices' places are those devices: all of them, or none. */
+/**
+ * Confirms, on an operator's word, that the hardware found in the devices' places is theirs: for all devices, or none.
+ */
 export function confirmDevice(
   tx: RegistryTransaction,
   selector: DeviceSelector,
@@ -28,14 +30,14 @@ export function confirmDevice(
   for (const device of replaced) {
     const confirmed = asConfirmed(device, nowMs);
     const isWanted = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
-    // The agent is told anew what it is to hold.
+    // A new generation sends the agent the confirmed identity.
     tx.devices.put(isWanted ? advance(tx, confirmed, "replacement_accepted", nowMs) : confirmed);
   }
   return actionResult("S_OK", `confirmed: ${named(replaced.map(({ deviceId }) => deviceId))}`);
 }
 
 function asConfirmed({ replacement, ...device }: Replaced, nowMs: number): Device {
-  // AddDevice alone takes in the bytes that it has grown by.
+  // Only AddDevice accepts the grown size.
   const { sizeBytes } = device;
   return withReportedHealth({ ...device, ...replacement, sizeBytes }, { health: "ONLINE", healthMessage: "" }, nowMs);
 }

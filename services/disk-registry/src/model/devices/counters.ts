@@ -7,7 +7,7 @@ import {
   withGap,
 } from "../store/schema.js";
 
-/** The last value given out, or skipped; 0 when none was. */
+/** Returns the last value given out or skipped; 0 when there is none. */
 export function lastValue(tables: RegistryTables, name: CounterName): number {
   return tables.counters.get(name)?.value ?? 0;
 }
@@ -23,15 +23,16 @@ function next(tx: RegistryTransaction, name: CounterName): number {
   return value;
 }
 
-/** Orders attach and detach requests. Persisted with the change that uses it, so it never goes back. */
+/** Orders attach and detach requests. Stored with the change that uses it, so it never decreases. */
 export const nextDeviceGeneration = (tx: RegistryTransaction): number => next(tx, "device_generation");
 
-/** Orders everything that touches bytes of devices: publishing, fencing and erasing alike. */
+/** Orders everything that writes to devices: publications, fences and erases. */
 export const nextSessionNumber = (tx: RegistryTransaction): number => next(tx, "session_number");
 
 /**
- * Goes on above `upTo`: no value up to it is ever given out. One that is lower changes nothing. The gap begins above
- * `above` when that is lower than the last value: those in between were given here, and may have been given elsewhere.
+ * Skips all values up to `upTo`, so that none of them is given out. A lower `upTo` changes nothing. The recorded gap
+ * starts above `above` when that is lower than the last value: values in between were given here, and may also have
+ * been given elsewhere.
  */
 export function skipValues(
   tx: RegistryTransaction,
@@ -44,13 +45,13 @@ export function skipValues(
   tx.counters.put(withGap(counter, reportedAtMs === undefined ? gap : { ...gap, reportedAtMs }));
 }
 
-/** Whether this registry may have given out the value: it is below its last one, and was not skipped. */
+/** Returns whether this registry may have given out the value: it is at most the last one, and was not skipped. */
 export function mayHaveGiven(tables: RegistryTables, name: CounterName, value: number): boolean {
   const { value: last, gaps = [] } = counterOf(tables, name);
   return value <= last && !gaps.some(({ above, upTo }) => value > above && value <= upTo);
 }
 
-/** When values were last skipped because an agent said so; undefined when they never were. */
+/** Returns when values were last skipped because of an agent's report; undefined when never. */
 export function lastReportedGapAtMs(tables: RegistryTables): number | undefined {
   const times = (["device_generation", "session_number"] as const).flatMap((name) =>
     (counterOf(tables, name).gaps ?? []).map(({ reportedAtMs }) => reportedAtMs ?? Number.NEGATIVE_INFINITY),

@@ -16,7 +16,7 @@ function say(fleet: TestFleet, health: Health, atMs = WORD_MS): readonly string[
   return said.map((device) => device.deviceId);
 }
 
-/** What a heartbeat and a registration come to, each on a fleet of its own. */
+/** Applies a message as a heartbeat and as a registration, each to a fleet of its own. */
 function heard(fleetOf: () => TestFleet, message: string, atMs: number, nowMs = NOW_MS): readonly string[] {
   const failure = { message, metAtMs: atMs };
   const [beats, registers] = [fleetOf(), fleetOf()];
@@ -26,7 +26,7 @@ function heard(fleetOf: () => TestFleet, message: string, atMs: number, nowMs = 
   return [beats, registers].map((fleet) => fleet.device("d1").keptHealth?.hardwareError?.message ?? "");
 }
 
-describe("what is said of devices, and what their hardware fails with", () => {
+describe("health overrides and hardware errors of devices", () => {
   const wellSince = (atMs: number) => () => new TestFleet({ devices: [aDevice("d1", { saidWellAtMs: atMs })] });
 
   const words: readonly (readonly [what: string, metMs: number, nowMs: number, counts: boolean])[] = [
@@ -42,12 +42,12 @@ describe("what is said of devices, and what their hardware fails with", () => {
       expect(heard(wellSince(WORD_MS), "EIO", metMs, nowMs)).to.deep.equal([expected, expected]);
     });
 
-  it("an error of a device of which nobody said anything -> it counts, whenever it was met", () => {
+  it("an error counts, whenever it occurred, without an operator's override", () => {
     const fleet = () => new TestFleet({ devices: [aDevice("d1")] });
     expect(heard(fleet, "EIO", NOW_MS - DAY_MS)).to.deep.equal(["EIO", "EIO"]);
   });
 
-  it("an error of a device that is known to have failed -> the first one stays", () => {
+  it("a second error keeps the first one", () => {
     const failed = () => {
       const fleet = wellSince(WORD_MS)();
       const failure = { deviceId: deviceId("d1"), message: "first", metAtMs: NOW_MS };
@@ -73,7 +73,7 @@ describe("what is said of devices, and what their hardware fails with", () => {
       expect(metAtMs(ageMs, NOW_MS)).to.equal(metMs);
     });
 
-  it("ONLINE of a device that is well -> it changes nothing, and what comes late does not count; the last word does", () => {
+  it("ONLINE for a healthy device changes nothing, excludes errors from before, and the last override counts", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1")] });
     expect(say(fleet, "ONLINE")).to.deep.equal([]);
     expect(fleet.device("d1")).to.deep.equal(aDevice("d1", { saidWellAtMs: WORD_MS }));
@@ -84,7 +84,7 @@ describe("what is said of devices, and what their hardware fails with", () => {
     expect(fleet.device("d1").saidWellAtMs).to.equal(WORD_MS - 5);
   });
 
-  it("a word that it is not ONLINE -> takes no error back, then or later", () => {
+  it("an override other than ONLINE clears no error, then or later", () => {
     const fleet = () => {
       const said = wellSince(WORD_MS)();
       say(said, "WARNING", NOW_MS);

@@ -8,27 +8,26 @@ import type {
   RegistryTransaction,
 } from "../store/schema.js";
 
-/** Health, and why it is not ONLINE. */
 type Said = Pick<Device, "health" | "healthMessage">;
 
-/** An error that a device's hardware failed with. */
+/** A hardware error of a device. */
 export interface HardwareError {
   readonly message: string;
-  /** By the registry's clock: not before that the agent met the last one of which it tells. */
+  /** Time by the registry's clock. The last reported error occurred at this time or later. */
   readonly metAtMs: number;
 }
 
-/** A host whose clock was not set yet when it noted an error tells later that this was decades ago. */
+/** A host that noted an error before its clock was set reports an age of decades; a larger age counts as 0. */
 const MAX_ERROR_AGE_MS = 30 * 24 * 60 * 60 * 1_000;
 
 const WORSE: readonly Health[] = ["ONLINE", "WARNING", "ERROR"];
 
-/** What the device's agent says of it, whatever is kept beside that. */
+/** Returns the health that the device's agent reports, without hardware errors and operator overrides. */
 export function reportedHealth({ health, healthMessage, keptHealth }: Device): Said {
   return keptHealth?.reported ?? { health, healthMessage };
 }
 
-/** The device as its agent says it is now. What is kept of its hardware stays. */
+/** Returns the device with the health that its agent reports. Hardware errors and operator overrides stay. */
 export function withReportedHealth(device: Device, reported: Said, nowMs: number): Device {
   const { unwellSinceMs = nowMs, ...rest } = device;
   const { hardwareError, said } = rest.keptHealth ?? {};
@@ -36,13 +35,16 @@ export function withReportedHealth(device: Device, reported: Said, nowMs: number
   return reported.health === "ONLINE" ? now : { ...now, unwellSinceMs };
 }
 
-/** When an error was met, of which an agent has told that it was so long ago. */
+/** Returns when an error occurred, from the age that an agent reported. */
 export function metAtMs(ageMs: number, heardAtMs: number): number {
   const isBelievable = ageMs >= 0 && ageMs <= MAX_ERROR_AGE_MS;
   return isBelievable ? heardAtMs - ageMs : heardAtMs;
 }
 
-/** The device with an error of its hardware, until an operator says otherwise. The first one since is kept. */
+/**
+ * Returns the device with a hardware error that stays until an operator overrides it. The first error since then is
+ * kept.
+ */
 export function withHardwareError(device: Device, error: HardwareError, nowMs: number): Device {
   const { hardwareError, said } = device.keptHealth ?? {};
   if (hardwareError !== undefined || isTakenBack(device, error, nowMs)) return device;
@@ -51,19 +53,22 @@ export function withHardwareError(device: Device, error: HardwareError, nowMs: n
 }
 
 /**
- * An operator has said since that the device is well. Nobody can tell when the clock has been set back behind that word:
- * it is better said twice than a broken drive trusted.
+ * An operator has since said that the device is well. If the clock was set back behind that, the error counts: a
+ * repeated override is cheaper than trusting a broken drive.
  */
 function isTakenBack({ saidWellAtMs }: Device, error: HardwareError, nowMs: number): boolean {
   return saidWellAtMs !== undefined && saidWellAtMs <= nowMs && error.metAtMs < saidWellAtMs;
 }
 
-/** Other hardware: nothing that was said of the former is true of it. */
+/** Drops everything reported about the former hardware. */
 export function withoutKeptHealth({ keptHealth: _, ...device }: Device): Device {
   return device;
 }
 
-/** The worst counts; of equal ones an operator's word, then an error of the hardware. */
+/**
+ * Combines the sources: the worst health counts. Among equals an operator's override comes first, then a hardware
+ * error.
+ */
 function compose(device: Device, { hardwareError, said, reported }: KeptHealth): Device {
   const { keptHealth: before, ...rest } = device;
   const all: Said[] = [];
@@ -81,8 +86,8 @@ function compose(device: Device, { hardwareError, said, reported }: KeptHealth):
 }
 
 /**
- * What an operator says of devices: ONLINE takes back what was said, and clears errors of the hardware, also those that
- * their agents have still to tell. Returns those of which it says something new.
+ * Sets an operator's health override. ONLINE removes the override and clears hardware errors, including earlier ones
+ * that agents report later. Returns the devices that it changed.
  */
 export function sayOfDevices(
   tx: RegistryTransaction,

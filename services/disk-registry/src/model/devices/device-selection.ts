@@ -2,12 +2,12 @@ import { type DeviceId, type HostId, NotFoundError } from "@diskmesh/domain";
 import type { Device, Host, RegistryTables } from "../store/schema.js";
 import { type ActionResult, actionResult } from "./action-result.js";
 
-/** The devices that a CMS action names: one by id (then the host may be left out), or all on a path of a host. */
+/** Devices that a CMS action names: one by id, for which the host is optional, or all on a path of a host. */
 export type DeviceSelector =
   | { readonly deviceId: DeviceId; readonly hostId?: HostId | undefined }
   | { readonly hostId: HostId; readonly path: string };
 
-/** Found things, or the answer that says why there are none. */
+/** Found things, or the result that says why there are none. */
 export type Found<T> = { readonly found: T } | { readonly refused: ActionResult };
 
 export function findHost(tables: RegistryTables, hostId: HostId): Found<Host> {
@@ -30,7 +30,7 @@ export function findDevices(tables: RegistryTables, selector: DeviceSelector): F
   return "deviceId" in selector ? findById(tables, selector) : findByPath(tables, selector);
 }
 
-/** As findDevices; none when there are none. */
+/** Returns the named devices like findDevices, and an empty list instead of a refusal. */
 export function namedDevices(tables: RegistryTables, selector: DeviceSelector): readonly Device[] {
   const devices = findDevices(tables, selector);
   return "found" in devices ? devices.found : [];

@@ -9,7 +9,7 @@ export interface EraseOrder {
   readonly sessionNumber: number;
 }
 
-/** The device to erase and its host, if it can be erased now. */
+/** Returns the device and its host if the device can be erased now. */
 function findErasable(tables: RegistryTables, deviceId: DeviceId): { device: Device; host: Host } | undefined {
   const device = tables.devices.get(deviceId);
   if (device === undefined || !isErasable(device)) return undefined;
@@ -17,12 +17,15 @@ function findErasable(tables: RegistryTables, deviceId: DeviceId): { device: Dev
   return host === undefined || whyNotTold(host) !== undefined ? undefined : { device, host };
 }
 
-/** The host of a device that can be erased now. */
+/** Returns the host of a device that can be erased now. */
 export function hostToErase(tables: RegistryTables, deviceId: DeviceId): Host | undefined {
   return findErasable(tables, deviceId)?.host;
 }
 
-/** Gives the erase its own session, once: every writer before it is fenced off. Undefined when there is nothing to erase. */
+/**
+ * Gives the erase a session of its own once, which fences off every earlier writer. Returns undefined when there is
+ * nothing to erase.
+ */
 export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOrder | undefined {
   const found = findErasable(tx, deviceId);
   if (found === undefined) return undefined;
@@ -33,7 +36,7 @@ export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOr
   return { host, deviceId, sessionNumber };
 }
 
-/** Every byte is zero: the device is clean, unless something else happened to it since that session was given. */
+/** Marks the device clean, unless it changed since the erase's session was given. */
 export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessionNumber: number): boolean {
   const device = tx.devices.get(deviceId);
   if (device === undefined || device.eraseSessionNumber !== sessionNumber || device.diskId !== "") return false;
@@ -43,8 +46,8 @@ export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessi
 }
 
 /**
- * The agent has seen a higher session, or cannot put any more of this one onto the device: the next try takes a new one.
- * Keeps why, as `recordEraseFailure`.
+ * Drops the erase's session, so that the next try takes a new one: the agent has seen a higher session, or cannot write
+ * in this one any more. Records the reason like `recordEraseFailure`.
  */
 export function abandonEraseSession(
   tx: RegistryTransaction,
@@ -57,7 +60,9 @@ export function abandonEraseSession(
   if (device?.eraseSessionNumber === sessionNumber) tx.devices.put({ ...device, eraseSessionNumber: 0 });
 }
 
-/** Keeps what the last try met, for whoever waits for the device, unless an order to it fails as well. */
+/**
+ * Records the error of the last try for callers that wait for the device, unless an order to the device fails as well.
+ */
 export function recordEraseFailure(
   tx: RegistryTransaction,
   deviceId: DeviceId,
@@ -70,7 +75,7 @@ export function recordEraseFailure(
   if (device.lastError !== lastError) tx.devices.put({ ...device, lastError });
 }
 
-/** Whether the last error is that of an order, which is tried until it succeeds; else it is that of an erase. */
+/** Returns whether the last error is an order's, which is retried until it succeeds, and not an erase's. */
 function isOfOrder(device: Device): boolean {
   return device.attempts > 0;
 }

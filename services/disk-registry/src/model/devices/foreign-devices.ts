@@ -3,7 +3,7 @@ import { type Device, type ForeignDevice, LACKS_DEVICES, type RegistryTransactio
 
 const MAX_FOREIGN_DEVICES = 64;
 
-/** For operators: nothing else tells why the host lacks a device. */
+/** Records refused devices for operators: no other field says why the host lacks a device. */
 export function noteForeign(tx: RegistryTransaction, hostId: HostId, refused: readonly ForeignDevice[]): void {
   const host = tx.hosts.get(hostId);
   if (host === undefined) return;
@@ -13,12 +13,12 @@ export function noteForeign(tx: RegistryTransaction, hostId: HostId, refused: re
   if (!isKnown) tx.hosts.put(foreign.length === 0 ? rest : { ...rest, foreignDevices: foreign });
 }
 
-/** Forgets a device. Its id is free: hosts that were refused it register anew. */
+/** Forgets a device. Its id is free afterwards, so hosts that were refused it register again. */
 export function forgetDevice(tx: RegistryTransaction, { deviceId }: Device): void {
   tx.devices.delete(deviceId);
   for (const host of [...tx.hosts.by("byLack", LACKS_DEVICES)]) {
     const { foreignDevices = [], mustRegister } = host;
-    // Of more than are listed each may be one.
+    // Each unlisted device may be this one when a host had more than the list holds.
     const isMeant =
       foreignDevices.length >= MAX_FOREIGN_DEVICES || foreignDevices.some((each) => each.deviceId === deviceId);
     if (isMeant && !mustRegister) tx.hosts.put({ ...host, mustRegister: true });

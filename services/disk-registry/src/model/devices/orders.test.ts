@@ -24,7 +24,7 @@ interface Row {
   readonly device: Partial<Device>;
   readonly kind: OrderKind;
   readonly outcome: DeviceOutcome | undefined;
-  /** null: the device is gone. */
+  /** null means that the device is gone. */
   readonly effect: Partial<Device> | null;
   readonly confirmed: boolean;
 }
@@ -235,7 +235,7 @@ describe("orders", () => {
     });
   }
 
-  it("an answer that arrives after a newer action -> changes nothing, in either direction", () => {
+  it("an answer after a newer action changes nothing, for attach and detach", () => {
     const sent = aDevice("d1", attaching);
     const removed = aDevice("d1", { attachState: "CLOSING", generation: 6 });
     const fleet = new TestFleet({ devices: [removed] });
@@ -250,7 +250,7 @@ describe("orders", () => {
     expect(again.device("d1")).to.deep.equal(addedAgain);
   });
 
-  it("attach IO_ERROR of what lies on the bytes of a device in operation -> refused, and not tried again", () => {
+  it("an attach that fails with IO_ERROR on the bytes of a device in operation is refused and not retried", () => {
     const onFile = { fileIdentity: "boot file 1", serialNumber: "" };
     const holder = aDevice("d2", { ...onFile, attachState: "ATTACHED" });
     const failed = [answer("d1", "IO_ERROR", 5)];
@@ -267,14 +267,14 @@ describe("orders", () => {
     }
   });
 
-  it("an order that nobody answered -> attempts and error kept, state unchanged", () => {
+  it("an unanswered order keeps its attempts and error, and changes no state", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", attaching), aDevice("d2", closing)] });
     fleet.transact((tx) => recordOrderFailure(tx, [fleet.device("d1"), fleet.device("d2")], "unreachable", NOW_MS));
     expect(fleet.device("d1")).to.include({ attachState: "ATTACHING", attempts: 1, lastError: "unreachable" });
     expect(fleet.device("d2")).to.include({ attachState: "CLOSING", attempts: 1, lastError: "unreachable" });
   });
 
-  it("AddHost of 256 devices -> one order with all of them, each its own generation", () => {
+  it("AddHost of 256 devices gives one order with all of them, each with its own generation", () => {
     const devices = Array.from({ length: 256 }, (_, i) => aDevice(`d${i}`, { attachState: "UNKNOWN" }));
     const fleet = new TestFleet({ devices });
     fleet.transact((tx) => addHost(tx, h1, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
@@ -284,7 +284,7 @@ describe("orders", () => {
     expect(new Set(orders?.attach.map((device) => device.generation)).size).to.equal(256);
   });
 
-  it("which devices are in an order -> those that await one, are due, and fit", () => {
+  it("an order contains the devices that await one, are due, and fit", () => {
     const devices = [
       aDevice("attached"),
       aDevice("attaching", attaching),
@@ -304,7 +304,7 @@ describe("orders", () => {
     expect((few?.attach.length ?? 0) + (few?.detach.length ?? 0)).to.equal(2);
   });
 
-  it("an UNAVAILABLE or unknown host -> no order", () => {
+  it("an UNAVAILABLE or unknown host gets no order", () => {
     const fleet = new TestFleet({
       hosts: [aHost("h1", { state: "UNAVAILABLE" })],
       devices: [aDevice("d1", attaching)],

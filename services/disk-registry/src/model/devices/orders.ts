@@ -6,7 +6,7 @@ import { pendingOf, type Waiting } from "./pending.js";
 import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, whoHasTheBytes } from "./same-bytes.js";
 import { SortedSharers } from "./sorted-sharers.js";
 
-/** Who gives the stamps: the tablet and its leader's generation. */
+/** Source of stamps: the tablet and its leader's generation. */
 export interface Leader {
   readonly tabletId: string;
   readonly incarnation: string;
@@ -15,7 +15,7 @@ export interface Leader {
 
 export type OrderKind = "attach" | "detach";
 
-/** What an order came to for one device, as its agent says. */
+/** Outcome of an order for one device, as its agent reports it. */
 export type OutcomeCode =
   | "DONE"
   | "ALREADY"
@@ -29,31 +29,31 @@ export type OutcomeCode =
 export interface DeviceOutcome extends Waiting {
   readonly deviceId: string;
   readonly code: OutcomeCode;
-  /** Of the order that is answered; undefined when the agent left it out. */
+  /** Stamp of the answered order; undefined when the agent left it out. */
   readonly stamp: Stamp | undefined;
 }
 
-/** Everything that one host waits to be told. */
+/** All orders that one host awaits. */
 export interface HostOrders {
   readonly host: Host;
   readonly attach: readonly Device[];
   readonly detach: readonly Device[];
 }
 
-/** The stamp of a device's current order. */
+/** Returns the stamp of a device's current order. */
 export function stampOf(device: Device, leader: Leader): Stamp {
   return { ...leader, deviceGeneration: device.generation };
 }
 
-/** Why the host is told nothing now; undefined when it may be. */
+/** Returns why the host gets no orders now; undefined when it may get them. */
 export function whyNotTold(host: Host): string | undefined {
   if (isAway(host)) return host.stateMessage;
   return whyUnheard(host);
 }
 
 /**
- * Why the host is not even told to let go of something; undefined when it may be. A DEAD one whose agent has registered
- * since is told that, and nothing else.
+ * Returns why the host does not even get detach orders; undefined when it may. A DEAD host whose agent has registered
+ * since gets detach orders only.
  */
 export function whyNotToldToLetGo(host: Host): string | undefined {
   if (host.state !== "DEAD") return whyNotTold(host);
@@ -65,14 +65,14 @@ function whyUnheard(host: Host): string | undefined {
   return `host ${host.hostId} is told nothing before its agent has registered anew, which it does by itself`;
 }
 
-/** Whether a host that is told something is told of this device's order, too. */
+/** Returns whether a host that gets orders gets this device's order too. */
 export function isToldOf(host: Host, device: Device): boolean {
   return device.attachState !== "ATTACHING" || whyNotTold(host) === undefined;
 }
 
 /**
- * The orders for a host: all its devices that await one and are due. Undefined when there are none, or nobody would
- * hear them. Decides only; sends nothing.
+ * Plans the orders of a host: all its devices that await an order and are due. Returns undefined when there are none,
+ * or the host cannot be reached.
  */
 export function planOrders(
   tables: RegistryTables,
@@ -91,25 +91,25 @@ export function planOrders(
   return attach.length + detach.length === 0 ? undefined : { host, attach, detach };
 }
 
-/** What became of the devices of one order. */
+/** Result of one order, by device. */
 export interface Settled {
-  /** Confirmed now. */
+  /** Devices confirmed now. */
   readonly confirmed: readonly DeviceId[];
-  /** Tried, and to be tried again. */
+  /** Devices that were tried and will be retried. */
   readonly unsettled: readonly DeviceId[];
 }
 
 /**
- * Whether the start of the agent that was asked is the one that counts still. The answer of one that has ended says nothing
- * of what its successor holds, which has registered since: it may have come late.
+ * Returns whether the asked start of the agent is still the current one. An answer of a former start may arrive late
+ * and says nothing about what the new start holds.
  */
 export function isOfThisStart(tables: RegistryTables, asked: Host): boolean {
   return tables.hosts.get(asked.hostId)?.bootId === asked.bootId;
 }
 
 /**
- * Applies an agent's answer. Only an outcome that names the device and its current stamp counts: an answer to an order
- * that has been overtaken changes nothing.
+ * Applies an agent's answer. Only an outcome that names the device and its current stamp counts; an answer to an
+ * outdated order changes nothing.
  */
 export function applyOutcomes(
   tx: RegistryTransaction,
@@ -155,13 +155,13 @@ function settle(
       ? confirmAttach(tx, device, outcome, findSharers, nowMs)
       : confirmDetach(tx, device, outcome, nowMs);
   if (confirmed) return true;
-  // No try will be different while whoever has the bytes is in operation.
+  // Retries cannot succeed while the device that has the bytes is in operation.
   if (kind === "attach" && hasNoRight(device, findSharers)) tx.devices.put(advance(tx, device, "refused", nowMs));
   else recordFailure(tx, device, `${outcome.code}: ${outcome.message}`, nowMs);
   return false;
 }
 
-/** What lies on another device's bytes may have come to be known after AddDevice. */
+/** AddDevice may not have known yet that the device lies on another device's bytes. */
 function hasNoRight(device: Device, findSharers: FindSharers): boolean {
   return (
     device.attachState === "ATTACHING" && device.diskId === "" && whoHasTheBytes(findSharers, device) !== undefined
@@ -176,7 +176,7 @@ function confirmAttach(
   nowMs: number,
 ): boolean {
   if (outcome.code !== "DONE" && outcome.code !== "ALREADY") return false;
-  // A second confirmation of what is ATTACHED already says nothing new.
+  // A second confirmation of an ATTACHED device changes nothing.
   if (device.attachState === "ATTACHING") {
     if (hasNoRight(device, findSharers)) tx.devices.put(advance(tx, device, "refused", nowMs));
     else tx.devices.put(settled(advance(tx, device, "attach_confirmed", nowMs)));
@@ -197,12 +197,12 @@ function confirmDetach(tx: RegistryTransaction, device: Device, outcome: DeviceO
   return true;
 }
 
-/** Nothing is left to say of the order. */
+/** Clears the pending state of a completed order. */
 function settled({ pending: _, ...device }: Device): Device {
   return { ...device, attempts: 0, lastError: "" };
 }
 
-/** Keeps that an order met an error, on every device of it that still waits for the same generation. */
+/** Records an order's error on each of its devices that still awaits the same generation. */
 export function recordOrderFailure(
   tx: RegistryTransaction,
   ordered: readonly Device[],
@@ -215,7 +215,7 @@ export function recordOrderFailure(
   }
 }
 
-/** It is kept until the next order, and the text is an agent's. */
+/** An agent chooses the text, and it is stored until the next order. */
 const MAX_ERROR_LENGTH = 2_048;
 
 function recordFailure(tx: RegistryTransaction, device: Device, error: string, nowMs: number): void {

@@ -5,7 +5,7 @@ import { pendingOf, pendingText } from "./pending.js";
 const NOW_MS = 1_700_000_000_000;
 const before: Pending = { message: "a write hangs", sinceMs: NOW_MS - 5_000, inFlightOperations: 1 };
 
-describe("what an agent waits for", () => {
+describe("the cause of an agent's wait", () => {
   const answers: readonly [string, Parameters<typeof pendingOf>[0], Pending | "the same"][] = [
     ["the same, a second later", { message: "a write hangs", pendingMs: 5_900, inFlightOperations: 1 }, "the same"],
     [
@@ -37,7 +37,7 @@ describe("what an agent waits for", () => {
     });
   }
 
-  it("for people -> whole seconds, never less than none", () => {
+  it("is shown in whole seconds, never negative", () => {
     expect(pendingText(before, NOW_MS)).to.equal("a write hangs, for 5 s");
     expect(pendingText(before, NOW_MS - 60_000)).to.equal("a write hangs, for 0 s");
   });

@@ -1,25 +1,25 @@
 import type { Pending } from "../store/schema.js";
 
-/** An agent's text; it is kept while the order is. */
+/** An agent chooses the text, and it is stored while the order is. */
 const MAX_MESSAGE_LENGTH = 2_048;
 
-/** By which the same wait may seem to begin sooner or later: how long an answer is on its way differs. */
+/** Tolerance in which two reported starts count as the same wait, because answers take different times to arrive. */
 const SAME_SINCE_MS = 1_000;
 
-/** What a PENDING outcome says. */
+/** Fields of a PENDING outcome. */
 export interface Waiting {
   readonly message: string;
-  /** For how long. */
+  /** Duration of the wait so far. */
   readonly pendingMs?: number;
-  /** Of the host's operating system. */
+  /** Operations that the host's operating system has not completed. */
   readonly inFlightOperations?: number;
 }
 
-/** What a PENDING outcome says, as it is kept; `before` when that says the same. */
+/** Returns a PENDING outcome in its stored form; returns `before` when it says the same. */
 export function pendingOf(outcome: Waiting, before: Pending | undefined, nowMs: number): Pending {
   const { pendingMs = 0, inFlightOperations = 0 } = outcome;
   const message = outcome.message.slice(0, MAX_MESSAGE_LENGTH);
-  // An agent may say what it likes, and a time must be one that can be shown.
+  // An agent may report any number, and the time must be a valid date.
   const sinceMs = Math.max(0, nowMs - pendingMs);
   const isSame =
     before !== undefined &&
@@ -29,7 +29,7 @@ export function pendingOf(outcome: Waiting, before: Pending | undefined, nowMs: 
   return isSame ? before : { message, sinceMs, inFlightOperations };
 }
 
-/** For people. */
+/** Formats the wait for people. */
 export function pendingText({ message, sinceMs }: Pending, nowMs: number): string {
   return `${message}, for ${Math.max(0, Math.round((nowMs - sinceMs) / 1_000))} s`;
 }

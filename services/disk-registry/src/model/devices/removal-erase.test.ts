@@ -140,7 +140,7 @@ const rows: readonly ActionRow[] = [
 describe("CMS actions that erase before they remove", () => {
   testActions(rows);
 
-  it("a device leaves while it is erased -> what its agent says later of that erase makes nothing clean", () => {
+  it("ignore a later answer about the erase of a device that has left", () => {
     const fleet = new TestFleet({ devices: [attached("d1", { ...dirty, eraseSessionNumber: 150 })] });
     fleet.transact((tx) => removeDevice(tx, { deviceId: deviceId("d1") }, removalCall(true)));
     fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));

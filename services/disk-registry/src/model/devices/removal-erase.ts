@@ -3,43 +3,46 @@ import type { Device, Pending } from "../store/schema.js";
 import { type ActionResult, named, tryAgain } from "./action-result.js";
 import { pendingText } from "./pending.js";
 
-/** How a device's erase goes; known in memory only. */
+/** State of a device's erase; kept in memory only. */
 export interface EraseState {
-  /** Overwritten so far, as its agent said last. */
+  /** Overwritten bytes, as the agent last reported. */
   readonly erasedBytes: number;
-  /** Tries that failed since one succeeded. */
+  /** Failed tries since the last success. */
   readonly failedTries: number;
-  /** What its agent waited for when it was last asked; undefined when for nothing. */
+  /** Reported cause of the agent's wait at the last call; undefined when it did not wait. */
   readonly pending?: Pending | undefined;
 }
 
 export interface EraseLimits {
-  /** When to ask again while devices are erased. */
+  /** `retry_after` while devices are being erased. */
   readonly erasingRetryAfterMs: number;
-  /** When to ask again while disks are in the way, a device cannot be erased, or a host is UNAVAILABLE. */
+  /** `retry_after` while disks block the removal, a device cannot be erased, or a host is UNAVAILABLE. */
   readonly waitingRetryAfterMs: number;
 }
 
-/** What is known beside the tables of the erases that a removal waits for. */
+/** State of the erases that a removal waits for, which is not in the tables. */
 export interface EraseWatch {
   readonly limits: EraseLimits;
   readonly eraseState: (device: Device) => EraseState;
   readonly nowMs: number;
 }
 
-/** A write that takes so long is not one of many. */
+/** Waits longer than this are reported, because a normal write is shorter. */
 const PENDING_TO_TELL_MS = 5_000;
 
-/** So many failed tries are no accident. Trying goes on all the same. */
+/** Failed tries from which an erase is reported as failing. It is still retried. */
 const FAILED_TRIES_TO_TELL = 3;
 
-/** Whether the device may not leave yet: a former user's data is on it, and nobody said that it may stay there. */
+/**
+ * Returns whether the device must be erased before it leaves: it holds a former user's data, and nobody asked to keep
+ * it.
+ */
 export function mustBeErased(device: Device): boolean {
   const isHeld = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
   return isHeld && device.dirty && !device.keepData;
 }
 
-/** How far the erases are that a removal waits for, and which of them will not come to an end by themselves. */
+/** Returns the progress of the erases that a removal waits for, and names those that cannot finish by themselves. */
 export function whileErasing(name: string, devices: readonly Device[], call: EraseWatch): ActionResult {
   const { limits, eraseState } = call;
   const stuck: string[] = [];
@@ -82,7 +85,7 @@ function faultOf(device: Device, { failedTries }: EraseState): string | undefine
   return failedTries >= FAILED_TRIES_TO_TELL ? device.lastError : undefined;
 }
 
-/** Those that leave with something on them, or of which nobody knows. */
+/** Returns the devices that leave with data on them, or with unknown contents. */
 export function unerasedIn(devices: readonly Device[]): readonly DeviceId[] {
   return devices.filter((device) => device.dirty || device.diskId !== "").map((device) => device.deviceId);
 }

@@ -19,7 +19,7 @@ function register(fleet: TestFleet, devices: readonly ReportedDevice[]): number 
   return fleet.changes((tx) => registerAgent(tx, registration, leader, { maxHosts: 3 }, NOW_MS));
 }
 
-/** Each alone: what decides that nothing is new must look at all of them. */
+/** Each field changes alone, because the check for an unchanged report must compare all of them. */
 const changed: readonly { readonly report: Partial<ReportedDevice>; readonly effect: Partial<Device> }[] = [
   { report: { path: "/dev/other" }, effect: { path: "/dev/other" } },
   { report: { pool: "fast" }, effect: { pool: "fast" } },
@@ -37,7 +37,7 @@ const changed: readonly { readonly report: Partial<ReportedDevice>; readonly eff
 
 describe("reported devices", () => {
   for (const { report, effect } of changed) {
-    it(`${JSON.stringify(report)} is new -> ${JSON.stringify(effect)}`, () => {
+    it(`${JSON.stringify(report)} changes ${JSON.stringify(effect)}`, () => {
       const known = aDevice("d1", FILE);
       const fleet = new TestFleet({ devices: [known] });
       expect(register(fleet, [asKnown(known, report)])).to.be.greaterThan(0);
@@ -45,21 +45,21 @@ describe("reported devices", () => {
     });
   }
 
-  it("a serial number or file identity that the agent cannot tell -> nothing is new", () => {
+  it("an unknown serial number or file identity changes nothing", () => {
     const known = aDevice("d1", FILE);
     const fleet = new TestFleet({ devices: [known] });
     expect(register(fleet, [asKnown(known, { serialNumber: "" })])).to.equal(0);
     expect(register(fleet, [asKnown(known, { fileIdentity: "" })])).to.equal(0);
   });
 
-  it("as many devices as before, but another one in place of one -> the missing one is lost", () => {
+  it("a device that replaces another in the report makes the other one lost", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
     register(fleet, [asKnown(aDevice("d1")), asKnown(aDevice("d3"))]);
     expect(fleet.device("d2")).to.include({ health: "ERROR", attachState: "ATTACHING" });
     expect(fleet.device("d3").attachState).to.equal("UNKNOWN");
   });
 
-  it("as many devices as before, but one belongs to another host -> the missing one is lost", () => {
+  it("a device of another host in the report makes the missing one lost", () => {
     const theirs = aDevice("d3", { hostId: hostId("h2") });
     const fleet = new TestFleet({
       hosts: [aHost("h1"), aHost("h2")],

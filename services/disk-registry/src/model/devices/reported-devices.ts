@@ -13,19 +13,19 @@ import { forgetDevice } from "./foreign-devices.js";
 import { type FindSharers, whoHasTheBytes } from "./same-bytes.js";
 import type { RememberedSession } from "./unknown-disks.js";
 
-/** A device as its agent found it. */
+/** A device as its agent reports it. */
 export interface ReportedDevice extends DeviceIdentity, RememberedSession {
   readonly deviceId: DeviceId;
   readonly pool: string;
   readonly health: Health;
   readonly healthMessage: string;
-  /** The agent holds its file open now. */
+  /** The agent holds the device's file open now. */
   readonly attached: boolean;
-  /** What the hardware failed with since the registry was told last. */
+  /** Hardware error since the last report. */
   readonly hardwareError?: HardwareError | undefined;
 }
 
-/** A device that nobody knew: UNKNOWN, and to be detached. What it holds is anybody's guess, so it is dirty. */
+/** Returns a new device: UNKNOWN, to be detached, and dirty because its contents are unknown. */
 export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: ReportedDevice, nowMs: number): Device {
   const device: Device = {
     deviceId: reported.deviceId,
@@ -51,18 +51,21 @@ export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: Rep
 }
 
 function withNewError(device: Device, { hardwareError }: ReportedDevice, nowMs: number): Device {
-  // Hardware that was swapped is not the device, whose errors these would be.
+  // The errors are the swapped hardware's, not the device's.
   if (hardwareError === undefined || device.replacement !== undefined) return device;
   return withHardwareError(device, hardwareError, nowMs);
 }
 
-/** The id belongs to another host: this one is to let go of whatever it has under that name. */
+/** Handles an id that belongs to another host: this host must close whatever it has under that id. */
 export function foreignDevice(tx: RegistryTransaction, known: Device): { generation: number; reason: string } {
   const reason = `the device id belongs to host ${known.hostId}: give the device another id, or purge it there first`;
   return { generation: nextDeviceGeneration(tx), reason };
 }
 
-/** A known device as it is now reported; `newStart`: its agent let go of all its files since it last registered. */
+/**
+ * Returns a known device with the new report. `newStart` means that the agent closed all its files since it last
+ * registered.
+ */
 export function mergeReported(
   tx: RegistryTransaction,
   device: Device,
@@ -82,29 +85,29 @@ export function mergeReported(
   const held = reported.attached && merged.replacement === undefined;
   if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
   const isInOperation = merged.attachState === "ATTACHED" || merged.attachState === "ATTACHING";
-  // While it was missing it had no claim: whoever came to its bytes meanwhile keeps them.
+  // A missing device had no claim, so a device that took its bytes meanwhile keeps them.
   const claimant: Device = device.missing ? { ...merged, attachState: "UNKNOWN" } : merged;
   if (isInOperation && merged.diskId === "" && whoHasTheBytes(findSharers, claimant))
     merged = advance(tx, merged, "refused", nowMs);
   const mustLetGo = merged.attachState !== "ATTACHED" && merged.attachState !== "ATTACHING";
   if (mustLetGo && reported.attached && merged.detachConfirmed) merged = { ...merged, detachConfirmed: false };
-  // Unchanged devices are not written: 10,000 agents register at once after a restart.
+  // Unchanged devices are not written, because 10,000 agents register at once after a restart.
   if (merged === device || sameFields(merged, device)) return device;
   tx.devices.put(merged);
   return merged;
 }
 
 /**
- * While nobody held it, another drive of its size may have come into its place, or it has been elsewhere: its bytes are
- * anybody's. An erase that was under way begins anew, under another session: the agent that is gone may have finished it
- * on the drive that was there, and its answer may be on its way still.
+ * While no agent held the device, another drive of its size may have taken its place, or it has been elsewhere, so its
+ * contents are unknown. A running erase starts again under another session: the former agent may have finished it on
+ * the former drive, and its answer may still arrive.
  */
 export function distrusted(device: Device): Device {
   if (device.diskId !== "" || (device.dirty && device.eraseSessionNumber === 0)) return device;
   return { ...device, dirty: true, eraseSessionNumber: 0 };
 }
 
-/** A device that its agent reports no more: forgotten if nobody ever took it into operation, else in error. */
+/** Handles a device that its agent no longer reports: forgotten if it was never in operation, otherwise in error. */
 export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number): void {
   if (device.attachState === "UNKNOWN") {
     forgetDevice(tx, device);
@@ -122,7 +125,7 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
   if (!sameFields(merged, device)) tx.devices.put(merged);
 }
 
-/** A device that its agent has, and describes in a form that cannot be taken in: in error until the agent describes it well. */
+/** Handles a device whose report is malformed: in error until a well-formed report arrives. */
 export function mergeRefused(tx: RegistryTransaction, device: Device, reason: string, nowMs: number): void {
   const healthMessage = `the agent of host ${device.hostId} registered the device with a malformed description: ${reason}`;
   const refused: Device = { ...withReportedHealth(device, { health: "ERROR", healthMessage }, nowMs), refused: true };
@@ -130,7 +133,10 @@ export function mergeRefused(tx: RegistryTransaction, device: Device, reason: st
   if (!sameFields(merged, device)) tx.devices.put(merged);
 }
 
-/** Nothing to take over. So it is with nearly all devices of a storm, and this spares building them anew to compare. */
+/**
+ * Returns whether the report changes nothing. That holds for nearly all devices when many hosts register at once, and
+ * the check avoids building them again to compare.
+ */
 function isAsKnown(device: Device, reported: ReportedDevice): boolean {
   const said = reportedHealth(device);
   return (
@@ -181,7 +187,7 @@ function mergeIdentity(device: Device, reported: ReportedDevice, heldSince: bool
   return { ...known, health: "ERROR", healthMessage: whyReplaced({ ...device, replacement }), replacement };
 }
 
-/** Why what was found in the device's place is not taken for the device, and what to do. */
+/** Returns why the hardware found in the device's place is not accepted, and the remedy. */
 export function whyReplaced(device: Device & { readonly replacement: DeviceIdentity }): string {
   const { diskId, replacement } = device;
   const change = identityChange(device, replacement);
@@ -192,12 +198,12 @@ export function whyReplaced(device: Device & { readonly replacement: DeviceIdent
   return `other hardware is in its place (${change}): ${cure}`;
 }
 
-/** Returns whether the hardware found in the device's place may be the device: only an operator can tell. */
+/** Returns whether the hardware found in the device's place may be the device, so that an operator must decide. */
 export function isUnproven(device: Device): boolean {
   return device.replacement !== undefined && identityChange(device, device.replacement) === "";
 }
 
-/** Where one of the two is not known at all, as of a file that could not be looked at, there is nothing to show. */
+/** An identity that is unknown on either side, as for a file that could not be read, proves nothing. */
 function isShownSame(known: DeviceIdentity, found: DeviceIdentity): boolean {
   if (identifiedBy(known) === undefined || identifiedBy(found) === undefined) return true;
   return known.sizeBytes === 0 || found.sizeBytes === 0 || isKnownSame(known, found);
@@ -209,8 +215,9 @@ export function identityOf(of: DeviceIdentity): DeviceIdentity {
 }
 
 /**
- * Returns what differs, for people; empty when it is the same device. A path may change with the order in which drives are found,
- * and what is shown to be the same file or drive may have grown. A device of size 0 is one that its agent cannot open: nothing is known of what is there.
+ * Returns the differences, for people; empty when it is the same device. A path may change with the order in which
+ * drives are found, and a file or drive with the same identity may have grown. A device of size 0 cannot be opened by
+ * its agent, so nothing is known of its hardware.
  */
 function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
   if (known.sizeBytes === 0 || found.sizeBytes === 0) return "";

@@ -21,7 +21,7 @@ const FILE = "boot-1 file 8:1:99:0";
 
 type Fields = Partial<Device>;
 
-/** A device in operation, and one of host h2 that nobody has added yet. */
+/** Returns a device in operation, and a device of host h2 that was not added yet. */
 function pair(first: Fields, second: Fields): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1"), aHost("h2")],
@@ -87,7 +87,7 @@ describe("two devices on the same bytes", () => {
       expect(fleet.device("b")).to.deep.equal(before);
     });
 
-  it("AddHost takes in the others, and says of each refused one why", () => {
+  it("AddHost adds the other devices, and names the reason for each refused one", () => {
     const fleet = pair(wwn, wwn);
     fleet.transact((tx) => tx.devices.put(aDevice("c", { hostId: hostId("h2"), attachState: "UNKNOWN" })));
     const result = fleet.transact((tx) => addHost(tx, hostId("h2"), { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
@@ -98,14 +98,14 @@ describe("two devices on the same bytes", () => {
     expect([fleet.device("b").attachState, fleet.device("c").attachState]).to.deep.equal(["UNKNOWN", "ATTACHING"]);
   });
 
-  it("AddHost of a host with two of its own on the same bytes -> one of them", () => {
+  it("AddHost adds one of two devices of its host on the same bytes", () => {
     const fleet = pair({ ...onFile, attachState: "UNKNOWN" }, { ...onFile, ...h1 });
     const result = fleet.transact((tx) => addHost(tx, hostId("h1"), { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
     expect(result.message).to.contain("device b of host h1 lies on the same bytes as device a of host h1");
     expect([fleet.device("a").attachState, fleet.device("b").attachState]).to.deep.equal(["ATTACHING", "UNKNOWN"]);
   });
 
-  it("a serial number that an operator knows to be of many -> taken in", () => {
+  it("a serial number that an operator listed as shared refuses nothing", () => {
     const fleet = pair(wwn, wwn);
     const shared = new Set([wwn.serialNumber]);
     expect(
@@ -123,7 +123,7 @@ describe("two devices on the same bytes", () => {
   ];
   for (const [who, first, second, winner] of places)
     for (const order of ["a b", "b a"])
-      it(`both in operation, registering in the order ${order} -> ${who} keeps its place, the other is let go of`, () => {
+      it(`both in operation, registered in the order ${order}: ${who} stays, the other is detached`, () => {
         const fleet = pair(first, second);
         for (const id of order.split(" ")) register(fleet, id);
         const [kept, refused] = winner === "a" ? ["a", "b"] : ["b", "a"];
@@ -154,7 +154,7 @@ describe("two devices on the same bytes", () => {
       expect(fleet.device("b")).to.include({ attachState: "ATTACHING", dirty: !stays });
     });
 
-  it("what it is became known while it was attached -> it is let go of instead of confirmed", () => {
+  it("a device whose shared bytes become known during its attach is detached instead of confirmed", () => {
     const fleet = pair(wwn, { ...wwn, attachState: "ATTACHING" });
     const b = fleet.device("b");
     const stamp = { ...leader, deviceGeneration: b.generation };
@@ -163,7 +163,7 @@ describe("two devices on the same bytes", () => {
     expect(fleet.device("b")).to.include({ attachState: "CLOSING", generation: 101 });
   });
 
-  it("both with a disk -> neither is touched, and the later one says so", () => {
+  it("two devices with disks stay as they are, and the later one shows the conflict", () => {
     const disks = [{ diskId: diskId("disk-1") }, { diskId: diskId("disk-2") }];
     const fleet = pair({ ...both, ...disks[0] }, { ...both, ...disks[1] });
     for (const id of ["a", "b"]) register(fleet, id);
@@ -175,7 +175,7 @@ describe("two devices on the same bytes", () => {
     expect(reasons[1]).to.contain("holds disk disk-1");
   });
 
-  it("a drive that moved to another host -> refused while the former reports it, taken in once it does not", () => {
+  it("a drive that moved to another host is refused while the former host reports it, and added afterwards", () => {
     const fleet = pair(both, wwn);
     const add = () =>
       fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("b") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }))
@@ -184,7 +184,7 @@ describe("two devices on the same bytes", () => {
     fleet.transact((tx) => registerAgent(tx, { ...registration("a"), devices: [] }, leader, { maxHosts: 9 }, NOW_MS));
     expect(fleet.device("a")).to.include({ missing: true, health: "ERROR" });
     expect(add()).to.equal("S_OK");
-    // Back in its former host, it is the later one, and of unknown contents.
+    // The device returns to its former host, where it has the later claim and unknown contents.
     register(fleet, "a");
     expect(fleet.device("a")).to.include({ attachState: "CLOSING", dirty: true });
     expect([fleet.device("a").missing, fleet.device("b").attachState]).to.deep.equal([undefined, "ATTACHING"]);

@@ -1,35 +1,35 @@
 import { isDistinctive } from "@diskmesh/domain";
 import type { Device, RegistryTables } from "../store/schema.js";
 
-/** Serial numbers that an operator says several drives bear: they tell nothing. */
+/** Serial numbers that several drives bear, as an operator said; they identify nothing. */
 export type SharedSerialNumbers = ReadonlySet<string>;
 
 export const NO_SHARED_SERIAL_NUMBERS: SharedSerialNumbers = new Set();
 
-/** A device that lies on the same bytes as another one, and why it is thought so. */
+/** A device that lies on the same bytes as another one, and the evidence for it. */
 export interface Sharer {
   readonly other: Device;
   readonly why: string;
 }
 
-/** Finds the devices that lie on the same bytes as the given one, in operation or not. */
+/** Finds the devices on the same bytes as the given one, whether or not in operation. */
 export type FindSharers = (device: Device) => Iterable<Sharer>;
 
 /**
- * The device in operation that lies on the same bytes as this one and has the place, with why it is thought so; undefined
- * when there is none. Of two in operation the one with a disk has it, then the one that is ATTACHED, then the one that was
- * ordered first: so it does not matter which agent registers first.
+ * Returns the device in operation that lies on the same bytes as this one and has precedence, with the evidence;
+ * undefined when there is none. Of two devices in operation, precedence goes to the one with a disk, then to the
+ * ATTACHED one, then to the one with the earlier order, so the order of registrations does not matter.
  *
- * A file identity is told by the kernel of one boot of one machine, so agents of two hosts that tell the same one run on
- * that machine. Two machines that see one file over a network are kept apart by the file's lock, and two that see one
- * drive by its serial number.
+ * A file identity comes from the kernel of one boot of one machine, so agents of two hosts that report the same
+ * identity run on that machine. The file's lock separates two machines that see one file over a network, and the serial
+ * number separates two that see one drive.
  */
 export function whoHasTheBytes(findSharers: FindSharers, device: Device): Sharer | undefined {
   for (const found of findSharers(device)) if (hasThePlace(found.other, device)) return found;
   return undefined;
 }
 
-/** Looks at each device of the same file or serial number: for one device. `SortedSharers` is for many. */
+/** Checks each device with the same file or serial number. Suits one device; `SortedSharers` suits many. */
 export function sharersIn(tables: RegistryTables, shared: SharedSerialNumbers): FindSharers {
   return function* (device) {
     const { deviceId, hostId, fileIdentity, serialNumber } = device;
@@ -49,7 +49,7 @@ export const onOneFile = (fileIdentity: string): string => `both are on the file
 export const ofOneSerialNumber = (serialNumber: string): string =>
   `both have the serial number ${JSON.stringify(serialNumber)}`;
 
-/** Why a device is refused, for people; undefined when it is not. */
+/** Returns why a device is refused, for people; undefined when it is not. */
 export function whyRefused(findSharers: FindSharers, device: Device): string | undefined {
   const found = whoHasTheBytes(findSharers, device);
   if (found === undefined) return undefined;
@@ -65,7 +65,9 @@ export function whyRefused(findSharers: FindSharers, device: Device): string | u
   );
 }
 
-/** 0: it has no claim to its bytes. One that its agent reports no more has been taken away, unless a disk is on it. */
+/**
+ * Returns 0 for no claim to the bytes. A device that its agent no longer reports has no claim unless a disk is on it.
+ */
 function claimOf({ diskId, attachState, missing }: Device): number {
   if (diskId !== "") return 3;
   if (missing) return 0;
@@ -73,7 +75,10 @@ function claimOf({ diskId, attachState, missing }: Device): number {
   return attachState === "ATTACHING" || attachState === "CLOSING" ? 1 : 0;
 }
 
-/** Negative when `a` has the better claim, so that it has the place of every device that gives way to `b`. */
+/**
+ * Returns a negative number when `a` has the better claim, and so takes precedence over every device that yields to
+ * `b`.
+ */
 export function compareClaims(a: Device, b: Device): number {
   return claimOf(b) - claimOf(a) || a.generation - b.generation;
 }
@@ -84,12 +89,12 @@ function hasThePlace(other: Device, device: Device): boolean {
 }
 
 export function overlap(a: Device, b: Device): boolean {
-  // Nothing is known of the length of a device of size 0, which its agent could not look at.
+  // A device of size 0 has an unknown length, because its agent could not read it.
   const end = ({ offsetBytes, sizeBytes }: Device) => offsetBytes + (sizeBytes || Number.POSITIVE_INFINITY);
   return a.offsetBytes < end(b) && b.offsetBytes < end(a);
 }
 
-/** Whether no two drives are made with this serial number. */
+/** Returns whether the serial number identifies one drive. */
 export function tellsDrivesApart(serialNumber: string, shared: SharedSerialNumbers): boolean {
   return isDistinctive(serialNumber) && !shared.has(serialNumber);
 }

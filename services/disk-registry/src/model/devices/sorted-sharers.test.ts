@@ -4,7 +4,7 @@ import type { Device } from "../store/schema.js";
 import { NO_SHARED_SERIAL_NUMBERS, sharersIn, whoHasTheBytes } from "./same-bytes.js";
 import { SortedSharers } from "./sorted-sharers.js";
 
-/** Numbers from 0 to below `count`, the same for each seed. */
+/** Returns a generator of numbers from 0 to below `count`, determined by the seed. */
 function numbers(seed: number): (count: number) => number {
   let state = seed;
   return (count) => {
@@ -28,7 +28,7 @@ function aRandomDevice(id: string, below: (count: number) => number): Device {
 }
 
 describe("sharers of many devices", () => {
-  it("are found as by looking at each pair, whatever is put or deleted meanwhile", () => {
+  it("equal those found by comparing each pair, after any puts and deletes", () => {
     for (let seed = 1; seed <= 200; seed++) {
       const below = numbers(seed);
       const ids = Array.from({ length: 1 + below(14) }, (_, index) => `d${index}`);
@@ -60,7 +60,7 @@ describe("sharers of many devices", () => {
     }
   });
 
-  it("of 4,096 devices on one file are found without looking at each pair", () => {
+  it("are found among 4,096 devices on one file without comparing each pair", () => {
     const [count, sizeBytes] = [4_096, 4_096];
     const devices = Array.from({ length: count }, (_, index) =>
       aDevice(`d${index}`, { fileIdentity: "boot file 1", offsetBytes: index * sizeBytes, sizeBytes }),

@@ -12,8 +12,8 @@ import {
 } from "./same-bytes.js";
 
 /**
- * Finds sharers of many devices in one transaction or read. Of another host it finds only the device with the best claim,
- * which decides. The devices of a file are sorted once, because thousands may lie on one.
+ * Finds the sharers of many devices in one transaction or read. Returns only the device with the best claim of each
+ * other host, because that one decides. Sorts the devices of a file once, because thousands may lie on one file.
  */
 export class SortedSharers {
   readonly #files = new Map<string, OnOneDrive>();
@@ -24,7 +24,7 @@ export class SortedSharers {
     private readonly shared: SharedSerialNumbers,
   ) {}
 
-  /** Takes in what a transaction has put. */
+  /** Updates the index with a device that a transaction has put. */
   note(device: Device): void {
     this.#files.get(device.fileIdentity ?? "")?.add(device);
     this.#drives.get(device.serialNumber)?.add(device);
@@ -63,11 +63,11 @@ type IsThere = (device: Device) => boolean;
 interface OfHost {
   readonly deviceIds: Set<DeviceId>;
   readonly ranges: Ranges;
-  /** The one with the best claim; undefined until it is asked for, and after a device was put. */
+  /** Device with the best claim; undefined until first needed, and after a device was put. */
   best: Device | undefined;
 }
 
-/** Devices that tell one file identity or serial number, by host. Those that have left are skipped when they are met. */
+/** Devices with one file identity or serial number, by host. Devices that have left are skipped during iteration. */
 class OnOneDrive {
   readonly #hosts = new Map<HostId, OfHost>();
 
@@ -88,7 +88,7 @@ class OnOneDrive {
     const found = this.#hosts.get(device.hostId)?.ranges.near(device) ?? [];
     for (const { deviceId, startBytes, sizeBytes } of found) {
       const other = this.tables.devices.get(deviceId);
-      // Ranges from before a device was put elsewhere.
+      // Skips ranges from before a device moved.
       if (other?.offsetBytes !== startBytes || other.sizeBytes !== sizeBytes || !isThere(other)) continue;
       if (deviceId !== device.deviceId && overlap(device, other)) yield other;
     }
@@ -117,13 +117,13 @@ class OnOneDrive {
 interface Range {
   readonly deviceId: DeviceId;
   readonly startBytes: number;
-  /** 0: nobody knows. */
+  /** 0 when unknown. */
   readonly sizeBytes: number;
 }
 
 /**
- * Ranges of one file, sorted by where they begin, apart by the power of two of their length: so those that begin before
- * another one, and may reach into it, are few.
+ * Ranges of one file, sorted by start, in one list for each power of two of their length. Few ranges of a list start
+ * before a given range and can reach into it.
  */
 class Ranges {
   readonly #byMaxSize = new Map<number, Range[]>();
@@ -138,7 +138,7 @@ class Ranges {
     ranges.splice(at, 0, { deviceId, startBytes, sizeBytes });
   }
 
-  /** All that overlap the device, and few others. */
+  /** Yields all ranges that overlap the device, and few others. */
   *near({ offsetBytes, sizeBytes }: Device): Generator<Range> {
     const endBytes = offsetBytes + (sizeBytes || Number.POSITIVE_INFINITY);
     for (const [maxSizeBytes, ranges] of this.#byMaxSize)
@@ -150,7 +150,7 @@ class Ranges {
   }
 }
 
-/** The index of the first range that begins there or behind it. */
+/** Returns the index of the first range that starts at or after `startBytes`. */
 function firstFrom(ranges: readonly Range[], startBytes: number): number {
   let [low, high] = [0, ranges.length];
   while (low < high) {

@@ -14,7 +14,7 @@ import {
 import { allocate } from "../disks/allocation.js";
 import { deleteDisk, diskHealth } from "../disks/disks.js";
 import { planSession, requestPublish, requestUnpublish } from "../disks/publications.js";
-import { purgeDevice } from "../hosts/purge-action.js";
+import { purgeDevice, purgeHost } from "../hosts/purge-action.js";
 import { type RegistrationAnswer, registerAgent } from "../hosts/registration.js";
 import { removeDevice } from "../hosts/remove-action.js";
 import type { Device, Disk } from "../store/schema.js";
@@ -27,7 +27,7 @@ import { decideUnknown, findUnknownSession } from "./unknown-disks.js";
 const NOW_MS = 50_000;
 const X = diskId("x");
 
-describe("a session that an agent remembers for a device", () => {
+describe("the session of a device that its agent remembers", () => {
   const inUse = { diskId: X };
   // Session 60 is the last one that was given; 61 to 1,000 were skipped.
   const rows: readonly [string, Partial<Device>, Partial<Disk>, number, string | undefined, boolean][] = [
@@ -81,7 +81,7 @@ describe("a session that an agent remembers for a device", () => {
 describe("a device that is held by an unknown disk", () => {
   const unknown = { sessionNumber: 500, sessionDiskId: diskId("stranger") };
 
-  it("a free device -> not allocated, not erased, and dirty from now on", () => {
+  it("is not allocated, not erased, and dirty from now on, when free", () => {
     const fleet = marked({});
     expect(fleet.device("d1")).to.deep.include({
       unknownSession: { sessionNumber: 500, diskId: "stranger" },
@@ -92,7 +92,7 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.transact((tx) => beginErase(tx, deviceId("d1")))).to.equal(undefined);
   });
 
-  it("a device with a published disk -> its session is asked of nobody, and the disk says why", () => {
+  it("asks no agent for its published disk's session, and the disk shows the reason", () => {
     const publication = {
       hostId: hostId("h1"),
       state: "PUBLISHED",
@@ -110,7 +110,7 @@ describe("a device that is held by an unknown disk", () => {
     expect(diskHealth(fleet.tables, fleet.disk("x"))).to.deep.include({ health: "ERROR" });
   });
 
-  it("a device with an unpublished disk -> the disk is not published", () => {
+  it("prevents the publication of its disk", () => {
     const fleet = marked({ diskId: X });
     expect(() => fleet.transact((tx) => requestPublish(tx, X, hostId("h1")))).to.throw(
       InvalidStateError,
@@ -118,7 +118,7 @@ describe("a device that is held by an unknown disk", () => {
     );
   });
 
-  it("a device that nobody knew -> its agent goes on with it as it did", () => {
+  it("gets no order when the registry did not know the device", () => {
     const fleet = new TestFleet({ devices: [] });
     fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 1_000 }));
     const answer = register(fleet, unknown);
@@ -127,12 +127,12 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.device("d1")).to.deep.include({ attachState: "UNKNOWN", detachConfirmed: false });
   });
 
-  it("one that is being closed -> not closed, unless its data was to be left there", () => {
+  it("is not closed, unless its data is to be kept", () => {
     expect(orders(marked({ attachState: "CLOSING" }))).to.equal(undefined);
     expect(orders(marked({ attachState: "CLOSING", keepData: true }))?.detach).to.have.length(1);
   });
 
-  it("RemoveDevice -> says so; with keep_data it leaves", () => {
+  it("makes RemoveDevice answer the reason, and leaves with keep_data", () => {
     const fleet = marked({});
     const said = remove(fleet, false);
     expect(said).to.include({ code: "E_TRY_AGAIN" });
@@ -140,13 +140,13 @@ describe("a device that is held by an unknown disk", () => {
     expect(remove(fleet, true).message).to.contain("being closed");
   });
 
-  it("the agent forgets, or tells of a lower session -> it stays marked", () => {
+  it("stays marked when the agent forgets the session, or reports a lower one", () => {
     const fleet = marked({});
     register(fleet, { sessionNumber: 0, sessionDiskId: "" });
     expect(fleet.device("d1").unknownSession?.sessionNumber).to.equal(500);
   });
 
-  it("exports of disks that this registry never knew -> left alone; of one that it gave -> ended", () => {
+  it("has its unknown exports left alone, and known ones ended", () => {
     const fleet = new TestFleet({ devices: [], session: 60 });
     fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 1_000 }));
     const exports = [
@@ -158,7 +158,7 @@ describe("a device that is held by an unknown disk", () => {
     expect(answer.unknownExports).to.deep.equal([exports[0]]);
   });
 
-  it("decided for the registry -> free devices are erased, disks published, and the next registration marks nothing", () => {
+  it("is erased or published after a decision for the registry, and not marked by the next registration", () => {
     const fleet = marked({ diskId: X });
     const decided = fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], "registry"));
     expect(decided).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"], endedDiskIds: ["stranger"] });
@@ -172,7 +172,7 @@ describe("a device that is held by an unknown disk", () => {
     expect(free.transact((tx) => beginErase(tx, deviceId("d1")))?.sessionNumber).to.be.above(1_000);
   });
 
-  it("decided for the agent -> the disk loses the device, which stays marked; then for the registry -> erased", () => {
+  it("leaves its disk after a decision for the agent, stays marked, and is erased after one for the registry", () => {
     const fleet = marked({ diskId: X });
     const decide = (verdict: "agent" | "registry") =>
       fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], verdict));
@@ -185,7 +185,7 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.transact((tx) => beginErase(tx, deviceId("d1")))).not.to.equal(undefined);
   });
 
-  it("purged -> forgotten with its mark, and not marked again", () => {
+  it("loses its mark when purged, and is not marked again", () => {
     const fleet = marked({});
     fleet.transact((tx) => purgeDevice(tx, { deviceId: deviceId("d1") }, false, NOW_MS));
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
@@ -193,7 +193,15 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
   });
 
-  it("purged with the disk on it -> the disk's sessions count as given", () => {
+  it("is marked again when its host is purged after a decision, and registers anew", () => {
+    const fleet = marked({});
+    fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], "registry"));
+    fleet.transact((tx) => purgeHost(tx, hostId("h1"), false));
+    register(fleet, unknown);
+    expect(fleet.device("d1").unknownSession?.sessionNumber).to.equal(500);
+  });
+
+  it("makes its disk's sessions count as given when purged with the disk", () => {
     const disks = [aDisk("x", ["d1"], { lastSessionNumber: 50 })];
     const fleet = new TestFleet({ devices: [aDevice("d1", { lastSessionNumber: 40, diskId: X })], disks, session: 60 });
     fleet.transact((tx) => purgeDevice(tx, { deviceId: deviceId("d1") }, true, NOW_MS));
@@ -201,7 +209,7 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
   });
 
-  /** Device d1, with disk x when told so, after its agent told of the unknown session. */
+  /** Returns a fleet with device d1, and disk x if asked, after d1's agent reported the unknown session. */
   function marked(device: Partial<Device>, disk: Partial<Disk> = {}): TestFleet {
     const disks = device.diskId === undefined ? [] : [aDisk("x", ["d1"], disk)];
     const fleet = new TestFleet({ devices: [aDevice("d1", { lastSessionNumber: 40, ...device })], disks, session: 60 });
@@ -225,7 +233,7 @@ describe("a device that is held by an unknown disk", () => {
   }
 });
 
-describe("what was given for a device", () => {
+describe("the highest session given for a device", () => {
   it("outlives the disk that it was given for", () => {
     const fleet = new TestFleet({
       devices: [aDevice("d1", { diskId: X, lastSessionNumber: 40 })],

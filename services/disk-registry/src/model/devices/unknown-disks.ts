@@ -2,15 +2,18 @@ import type { DeviceId, DiskId } from "@diskmesh/domain";
 import type { Device, RegistryTables, RegistryTransaction, UnknownSession } from "../store/schema.js";
 import { mayHaveGiven } from "./counters.js";
 
-/** What an agent remembers of a device's sessions. */
+/** Last session of a device, as its agent remembers it. */
 export interface RememberedSession {
-  /** The highest; 0 when none. */
+  /** Highest session; 0 when none. */
   readonly sessionNumber: number;
-  /** Empty for an erase; undefined when the agent does not tell. */
+  /** Empty for an erase; undefined when the agent does not report it. */
   readonly sessionDiskId: DiskId | "" | undefined;
 }
 
-/** The session that the agent remembers for the device, if this registry never gave it and it is not the device's own disk's. */
+/**
+ * Returns the session that the agent remembers for the device, if this registry never gave it and it is not of the disk
+ * on the device.
+ */
 export function findUnknownSession(
   tables: RegistryTables,
   device: Device,
@@ -19,7 +22,8 @@ export function findUnknownSession(
   const { diskId, lastSessionNumber } = device;
   if (sessionNumber <= (lastSessionNumber ?? 0)) return undefined;
   if (diskId !== "") {
-    // However high it is: the disk was published again since, by whoever led then, and is where it is known to be.
+    // The session may have any number: a former leader published the disk again, and the disk is known to be on this
+    // device.
     if (sessionDiskId === diskId) return undefined;
     const ofDisk = tables.disks.get(diskId)?.lastSessionNumber ?? 0;
     if (sessionDiskId === undefined && sessionNumber <= ofDisk) return undefined;
@@ -28,11 +32,11 @@ export function findUnknownSession(
   return { sessionNumber, diskId: sessionDiskId ?? "" };
 }
 
-/** The device with what its agent remembers. */
+/** Returns the device with its unknown session recorded. */
 export function markUnknown(tx: RegistryTransaction, device: Device, remembered: RememberedSession): Device {
   const unknownSession = findUnknownSession(tx, device, remembered);
   const known = device.unknownSession;
-  // Once marked, only an operator takes it back: an agent may also forget.
+  // Only an operator clears the mark, because an agent may lose its memory.
   if (unknownSession === undefined || (known && known.sessionNumber >= unknownSession.sessionNumber)) return device;
   const dirty = device.dirty || device.diskId === "";
   const marked: Device = { ...device, unknownSession, dirty };
@@ -40,7 +44,7 @@ export function markUnknown(tx: RegistryTransaction, device: Device, remembered:
   return marked;
 }
 
-/** Why the device is not to be touched; undefined when it may be. */
+/** Returns why the device must not be touched; undefined when it may be. */
 export function whyUnknown({ deviceId, hostId, unknownSession }: Device): string | undefined {
   if (unknownSession === undefined) return undefined;
   const { sessionNumber, diskId } = unknownSession;
@@ -55,15 +59,16 @@ export type UnknownDiskVerdict = "registry" | "agent";
 
 export interface Decided {
   readonly deviceIds: readonly DeviceId[];
-  /** May be published again, or have lost a device. */
+  /** Disks that may be published again, or have lost a device. */
   readonly diskIds: readonly DiskId[];
-  /** Unknown disks that no device is held by any more: whoever serves them serves nothing. */
+  /** Unknown disks that no device holds any more; a host that serves such a disk serves nothing. */
   readonly endedDiskIds: readonly DiskId[];
 }
 
 /**
- * An operator's word. `registry`: the device is what this registry knew, and what the agent remembers is nobody's.
- * `agent`: the disk that was known there loses the device, which stays as it is until the other verdict.
+ * Applies an operator's decision. `registry`: the registry's record is right, and the session that the agent remembers
+ * is discarded. `agent`: the disk known on the device loses it, and the device stays unchanged until the other
+ * decision.
  */
 export function decideUnknown(
   tx: RegistryTransaction,
@@ -79,7 +84,7 @@ export function decideUnknown(
     if (device.diskId !== "") diskIds.add(device.diskId);
     if (verdict === "agent") tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0 });
     else {
-      // Counts as given from now on: else the next registration would mark it again.
+      // The session counts as given from now on; otherwise the next registration would mark the device again.
       const lastSessionNumber = Math.max(device.lastSessionNumber ?? 0, unknownSession.sessionNumber);
       tx.devices.put({ ...rest, lastSessionNumber });
       if (unknownSession.diskId !== "") ended.add(unknownSession.diskId);

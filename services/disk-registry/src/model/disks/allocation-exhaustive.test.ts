@@ -15,8 +15,8 @@ interface Best {
   readonly cost: number;
 }
 
-describe("allocation, compared with every choice that there is", () => {
-  it(`${FLEETS * REQUESTS_PER_FLEET} requests to small fleets: what fits is found, on one host where one suffices`, function () {
+describe("allocation, compared with all possible choices", () => {
+  it(`finds a choice for ${FLEETS * REQUESTS_PER_FLEET} requests whenever there is one, on one host where one suffices`, function () {
     leaveToVerify(this);
     const random = randomOf(1);
     const below = (limit: number): number => Math.floor(random() * limit);

@@ -12,7 +12,7 @@ const request = (fields: Partial<DiskRequest> = {}): DiskRequest => ({
   ...fields,
 });
 
-/** "h1:a=64,b=64@/dev/p" is host h1 with devices h1-a of 64 MiB and h1-b of 64 MiB on path /dev/p. */
+/** Parses a fleet: "h1:a=64,b=64@/dev/p" is host h1 with devices h1-a of 64 MiB and h1-b of 64 MiB on path /dev/p. */
 function fleetOf(hosts: readonly Host[], text: string): TestFleet {
   const devices: Device[] = [];
   for (const part of text.split(" ")) {
@@ -106,7 +106,7 @@ describe("allocation", () => {
     it(title, () => expect(chosen(fleetOf(three, fleet), request(wanted), maxDevices)).to.equal(expected));
   }
 
-  it("equal hosts and devices -> each is chosen by some draw", () => {
+  it("chooses each of equal hosts and devices by some draw", () => {
     const fleet = fleetOf(three, "h1:a=64,b=64 h2:a=64,b=64 h3:a=64,b=64");
     const seen = new Set(Array.from({ length: 60 }, (_, i) => chosen(fleet, request(), 16, i / 60)));
     expect([...seen].sort()).to.deep.equal(["h1-a", "h1-b", "h2-a", "h2-b", "h3-a", "h3-b"]);
@@ -119,7 +119,7 @@ describe("allocation", () => {
     ["nothing free there", "h1:a=64", 64, "h1-a"],
   ];
   for (const [title, fleet, sizeMib, expected] of near)
-    it(`near h2, with ${title} -> ${expected}, whatever the draw`, () => {
+    it(`near h2, with ${title} chooses ${expected}, whatever the draw`, () => {
       const { tables } = fleetOf(three, fleet);
       const wanted = request({ sizeBytes: sizeMib * MIB });
       const limits = { maxDevices: 16, nearHostId: hostId("h2") };
@@ -127,7 +127,7 @@ describe("allocation", () => {
         expect(allocate(tables, wanted, { ...limits, draw })).to.have.nested.property("devices[0].deviceId", expected);
     });
 
-  it("devices with larger blocks than allowed -> not taken", () => {
+  it("skips devices with larger blocks than allowed", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { blockSizeBytes: 8192 }), aDevice("d2")] });
     const limits = { maxDevices: 16, maxBlockSizeBytes: 4096, draw: 0 };
     expect(allocate(fleet.tables, request(), limits)).to.have.nested.property("devices[0].deviceId", "d2");
@@ -137,7 +137,7 @@ describe("allocation", () => {
     );
   });
 
-  it("more devices than a disk may have -> nothing", () => {
+  it("finds nothing for more devices than a disk may have", () => {
     const fleet = fleetOf(three, "h1:a=64,b=64,c=64");
     expect(chosen(fleet, request({ sizeBytes: 192 * MIB }), 2)).to.equal("none");
     expect(chosen(fleet, request({ sizeBytes: 192 * MIB, spreadRacks: true }), 2)).to.equal("none");
@@ -164,7 +164,7 @@ describe("allocation", () => {
     });
   }
 
-  it("dirty devices would suffice -> the shortage says how many are being erased", () => {
+  it("counts dirty devices that are being erased in the shortage", () => {
     const fleet = new TestFleet({
       devices: [aDevice("d1"), aDevice("d2", { dirty: true }), aDevice("d3", { dirty: true, pool: "fast" })],
     });
@@ -223,7 +223,7 @@ describe("allocation", () => {
       });
     });
 
-  it("10,000 hosts with room -> the first of them", () => {
+  it("finds the first of 10,000 hosts with space", () => {
     const hosts = Array.from({ length: 10_000 }, (_, i) => aHost(`h${i}`));
     const devices = hosts.flatMap((host) => [
       aDevice(`${host.hostId}-a`, { hostId: host.hostId }),

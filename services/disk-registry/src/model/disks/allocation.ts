@@ -2,19 +2,22 @@ import type { HostId } from "@diskmesh/domain";
 import { type Device, type DiskRequest, freeKey, type Host, type RegistryTables } from "../store/schema.js";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
 
-/** Why no devices were found: what is free, and what will be soon. */
+/** Reason why no devices were found: the free space, and the space that will be free soon. */
 export interface Shortage {
   readonly freeBytes: number;
-  /** Of the free bytes, those on the largest devices, as many as the disk may have. */
+  /** Free bytes on the largest devices, up to the maximum number of devices of a disk. */
   readonly usableBytes: number;
   readonly erasingDevices: number;
-  /** That are being attached, or free on hosts suspected of silence: such a host is soon heard again, or UNAVAILABLE. */
+  /**
+   * Devices that are being attached, or are free on hosts suspected of silence. Such a host is soon heard again, or
+   * UNAVAILABLE.
+   */
   readonly comingDevices: number;
-  /** Enough would be free with both. */
+  /** True when the free and the coming devices together suffice. */
   readonly sufficesSoon: boolean;
-  /** That are not heard yet: with what they have, enough would be free. Empty when `sufficesSoon`. */
+  /** Hosts not heard yet whose devices would make the free space suffice. Empty when `sufficesSoon`. */
   readonly awaitedHostIds: readonly HostId[];
-  /** Nobody uses them because of what an operator is to decide, or has said. */
+  /** Devices unused because an operator must decide on them, or has overridden their health. */
   readonly blocked: { readonly heldByUnknownDisk: number; readonly saidUnwell: number };
 }
 
@@ -22,33 +25,36 @@ export type Allocation = { readonly devices: readonly Device[] } | { readonly sh
 
 export interface AllocationLimits {
   readonly maxDevices: number;
-  /** Devices with larger blocks are not taken. */
+  /** Devices with larger blocks are not used. */
   readonly maxBlockSizeBytes?: number;
-  /** From 0 to below 1: chooses among equal hosts and devices, so that a bad one does not fail every try. */
+  /** Random number in [0, 1). Chooses among equal hosts and devices, so that a bad one does not fail every try. */
   readonly draw: number;
-  /** Suspected hosts give none. Left out: none is. */
+  /** Suspected hosts get no new disk. Omitted: no host is suspected. */
   readonly whySuspected?: WhySuspected;
-  /** Whether an UNAVAILABLE host may be heard yet, because this registry leads since a moment ago. Left out: none may. */
+  /**
+   * Returns whether an UNAVAILABLE host may still be heard, because this registry became leader recently. Omitted: no
+   * host may.
+   */
   readonly mayYetBeHeard?: (hostId: HostId) => boolean;
-  /** Whose devices are taken if those of no other one host serve better; empty for nobody's. */
+  /** Preferred host when no other single host serves better; empty for none. */
   readonly nearHostId?: HostId | "";
 }
 
 interface FreeHost {
   readonly host: Host;
-  /** The largest first. */
+  /** Largest devices first. */
   readonly devices: readonly Device[];
 }
 
 /**
- * Chooses free devices for a disk, all or nothing. Whole devices are taken; few hosts, then few devices and physical
- * paths, then those of the near host are preferred, or different racks when asked for. What fits is found. The same state
- * and draw give the same choice.
+ * Chooses free devices for a disk, or none when they do not suffice. Takes whole devices. Prefers few hosts, then few
+ * devices and physical paths, then the near host, or different racks when requested. Finds a choice whenever one
+ * exists. Equal state and draw give the same choice.
  */
 export function allocate(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Allocation {
   const candidates = candidateHosts(tables, request, limits.whySuspected ?? NOBODY_SUSPECTED);
   const hosts = rotated(candidates, limits.draw);
-  // What the draw says beyond the choice of a host.
+  // The rest of the draw after the choice of a host.
   const inHost = { ...limits, draw: (limits.draw * candidates.length) % 1 };
   const devices = request.spreadRacks
     ? gather(freeHosts(tables, hosts, request, inHost), request.sizeBytes, limits.maxDevices, leastUsedRack)
@@ -65,13 +71,13 @@ function candidateHosts(tables: RegistryTables, request: DiskRequest, whySuspect
   return hostsOf(tables, request).filter((host) => isPlaceable(host, whySuspected));
 }
 
-/** All that the request allows, whatever their state. */
+/** Returns all hosts that the request allows, in any state. */
 function hostsOf(tables: RegistryTables, { hostId, az }: DiskRequest): readonly Host[] {
   const hosts = hostId === "" ? [...tables.hosts.by("byAz", az)] : [tables.hosts.get(hostId)];
   return hosts.filter((host) => host !== undefined && (az === "" || host.az === az)) as Host[];
 }
 
-/** Whether the host may be placeable once its agent has registered. */
+/** Returns whether the host may become placeable once its agent has registered. */
 function isAwaited(host: Host, mayYetBeHeard: (hostId: HostId) => boolean): boolean {
   if (host.removalRequested || host.state === "DEAD") return false;
   return host.state === "UNAVAILABLE" ? mayYetBeHeard(host.hostId) : host.mustRegister === true;
@@ -93,7 +99,7 @@ function freeHosts(
   return hosts.map((host) => freeOf(tables, host, request, limits)).filter(({ devices }) => devices.length > 0);
 }
 
-/** How many hosts that could hold the whole disk are compared: the rest of a large fleet need not be looked at. */
+/** Hosts compared among those that can hold the whole disk. Bounds the work in a large fleet. */
 const FITTING_HOSTS_COMPARED = 16;
 
 function pack(
@@ -107,7 +113,7 @@ function pack(
   const counted = hosts
     .map((host) => ({ host, count: tables.devices.count("freeByHostAndPool", freeKey(host.hostId, pool)) }))
     .filter(({ count }) => count > 0)
-    // Of choices of equal cost the first is taken.
+    // The sort is stable, so the first of equal choices is taken.
     .sort((a, b) => isFar(a.host) - isFar(b.host) || b.count - a.count);
   const seen: FreeHost[] = [];
   const fitting: Choice[] = [];
@@ -128,8 +134,9 @@ interface Choice {
 }
 
 /**
- * The choice of least cost among those of one host. Each device and each path beyond the first costs as much as a waste
- * of the disk's size: two small devices are better than one of ten times the size, and one large is better than ten.
+ * Returns the cheapest choice on one host. Each device and each path beyond the first costs as much as wasted space of
+ * the disk's size. Two small devices are cheaper than one of ten times the size, and one large device is cheaper than
+ * ten small ones.
  */
 function cheapest(devices: readonly Device[], neededBytes: number, maxDevices: number): Choice | undefined {
   const onOnePath = [...byPath(devices).values()].filter(
@@ -157,7 +164,10 @@ function byPath(devices: readonly Device[]): ReadonlyMap<string, readonly Device
   return paths;
 }
 
-/** That many of the devices, which come largest first: each of the largest gives way to the smallest that will do. */
+/**
+ * Chooses `count` of the devices, which are sorted largest first. Replaces each of the largest by the smallest that
+ * suffices.
+ */
 function coverWith(devices: readonly Device[], neededBytes: number, count: number): readonly Device[] | undefined {
   const chosen = devices.slice(0, count);
   let spareBytes = totalBytes(chosen) - neededBytes;
@@ -173,13 +183,13 @@ function coverWith(devices: readonly Device[], neededBytes: number, count: numbe
   return chosen;
 }
 
-/** The smallest of that size or more, and the first of equal ones. */
+/** Returns the smallest device of at least that size, and the first of equal ones. */
 function smallestOf(devices: readonly Device[], minBytes: number): Device | undefined {
   const last = devices[countFrom(devices, minBytes) - 1];
   return last === undefined ? undefined : devices[countFrom(devices, last.sizeBytes + 1)];
 }
 
-/** How many are of that size or more, of devices that come largest first. */
+/** Returns the number of devices of at least that size; the devices are sorted largest first. */
 function countFrom(devices: readonly Device[], minBytes: number): number {
   let [low, high] = [0, devices.length];
   while (low < high) {
@@ -195,17 +205,17 @@ interface Gathered {
   readonly ofHost: Map<HostId, number>;
 }
 
-/** The host with the least is asked first, the first of equal ones. */
+/** Rank of a host: the lowest is asked first, and the first of equal ones. */
 type Order = (free: FreeHost, gathered: Gathered, devicesLeft: number) => number;
 
-// No rack has given as many as make the hosts' part of this reach 1.
+// No rack holds enough devices for the host's term to reach 1.
 const leastUsedRack: Order = ({ host }, { ofRack, ofHost }) =>
   (ofRack.get(host.rack) ?? 0) + (ofHost.get(host.hostId) ?? 0) / Number.MAX_SAFE_INTEGER;
 
 const usedHostThenLargest: Order = ({ host, devices }, { ofHost }, devicesLeft) =>
   ofHost.has(host.hostId) ? Number.NEGATIVE_INFINITY : -totalBytes(devices.slice(0, devicesLeft));
 
-/** Takes one device after the other, each so that the largest of all others still suffice for the rest. */
+/** Takes one device after the other, such that the largest remaining devices still suffice for the rest. */
 function gather(
   hosts: readonly FreeHost[],
   neededBytes: number,
@@ -240,7 +250,10 @@ function gather(
   return chosen;
 }
 
-/** Of the first host that has one: a device with which as many as `largest`, itself among them, hold the rest. */
+/**
+ * Returns a device of the first host that has a fitting one: the device and the largest others, `largest` in total,
+ * hold the rest.
+ */
 function firstThatSuffices(
   hosts: readonly FreeHost[],
   largest: readonly Device[],

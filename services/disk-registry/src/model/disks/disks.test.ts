@@ -30,7 +30,7 @@ describe("disks", () => {
   const create = (fleet: TestFleet, request = wanted) =>
     fleet.transact((tx) => createDisk(tx, x, request, [], limits, { nowMs: 9, draw: 0 }));
 
-  it("create -> whole devices, in order, that know their disk", () => {
+  it("CreateDisk takes whole devices, in order, that know their disk", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { blockSizeBytes: 512 }), aDevice("d2")] });
     const disk = create(fleet);
     expect(disk).to.deep.include({
@@ -72,7 +72,7 @@ describe("disks", () => {
         .with.property("retryAfterMs", passes ? 500 : undefined);
     });
 
-  it("what operators are to decide, or have said, keeps devices from use -> it says so", () => {
+  it("a shortage names devices that await an operator's decision or are overridden", () => {
     const said = { by: "operator ada", atMs: 1, reason: "smells", health: "WARNING" } as const;
     const unwell = {
       health: "WARNING",
@@ -95,7 +95,7 @@ describe("disks", () => {
       .that.contains("1 device is kept from use by an operator's SetDeviceState");
   });
 
-  it("the same again -> the same disk; asked differently -> ALREADY_EXISTS that names the difference", () => {
+  it("the same request finds the same disk, a different one gets ALREADY_EXISTS with the difference", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
     const disk = create(fleet);
     expect(create(fleet)).to.deep.equal(disk);
@@ -112,7 +112,7 @@ describe("disks", () => {
     }
   });
 
-  it("no space -> nothing changes; retry-after only when erasing will help", async () => {
+  it("a shortage changes nothing, and has retry-after only when erases will help", async () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2", { dirty: true })] });
     const error = await rejection(() => create(fleet), ResourceExhaustedError, "1 device is being erased");
     expect(error.retryAfterMs).to.equal(500);
@@ -128,7 +128,7 @@ describe("disks", () => {
     const resize = (fleet: TestFleet, sizeMib: number) =>
       fleet.transact((tx) => resizeDisk(tx, x, sizeMib * MIB, limits, { draw: 0 }));
 
-    it("larger -> further devices at the end; what it was asked for with stays, so it is found again", () => {
+    it("appends devices when larger, and keeps the original request, which still finds the disk", () => {
       const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2"), aDevice("d3")] });
       create(fleet, small);
       const [first] = fleet.tables.disks.get(x)?.deviceIds ?? [];
@@ -140,7 +140,7 @@ describe("disks", () => {
       expect(create(fleet, small)).to.deep.equal(resized);
     });
 
-    it("no larger than it is -> unchanged, published or not; below what was asked for -> refused", () => {
+    it("changes nothing when not larger, and is refused below the original size", () => {
       const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
       const disk = create(fleet, small);
       for (const sizeMib of [10, 20, 64]) expect(resize(fleet, sizeMib)).to.deep.equal(disk);
@@ -150,7 +150,7 @@ describe("disks", () => {
       expect(() => resize(fleet, 65)).to.throw(InvalidStateError, "h1");
     });
 
-    it("devices of another pool, az or larger blocks, too few, too many, or dirty ones -> refused, unchanged", () => {
+    it("refuses devices of another pool, az or larger blocks, and too few, too many or dirty ones", () => {
       const others: Device[][] = [
         [aDevice("d2", { pool: "fast" })],
         [aDevice("d2", { hostId: hostId("h2") })],
@@ -176,12 +176,12 @@ describe("disks", () => {
       expect(() => resize(fleet, 9 * 64)).to.throw(ResourceExhaustedError);
     });
 
-    it("a disk that is not there -> NOT_FOUND", () => {
+    it("answers NOT_FOUND for an unknown disk", () => {
       expect(() => resize(new TestFleet({}), 10)).to.throw(NotFoundError, "x");
     });
   });
 
-  it("a host that is unknown, or of another az -> said so; one disk too many -> refused", () => {
+  it("an unknown host, one of another az, and one disk too many are refused by name", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1")] });
     expect(() => create(fleet, { ...wanted, hostId: hostId("h9") })).to.throw(NotFoundError, "h9");
     expect(() => create(fleet, { ...wanted, hostId: hostId("h1"), az: "z2" })).to.throw(InvalidStateError, "z1");
@@ -189,12 +189,12 @@ describe("disks", () => {
     expect(() => create(full)).to.throw(ResourceExhaustedError, "disks that a registry keeps account of: delete some");
   });
 
-  it("only a host is named -> its az", () => {
+  it("a request with only a host gets that host's az", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1")] });
     expect(create(fleet, { ...wanted, sizeBytes: 1, az: "", hostId: hostId("h1") }).az).to.equal("z1");
   });
 
-  it("delete -> devices free and dirty; again -> a success; published -> refused", () => {
+  it("DeleteDisk frees the devices as dirty, succeeds again, and is refused while published", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
     create(fleet);
     expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal(["d1", "d2"]);
@@ -205,7 +205,7 @@ describe("disks", () => {
     expect(() => inUse.transact((tx) => deleteDisk(tx, x))).to.throw(InvalidStateError, "PUBLISHED to host h1");
   });
 
-  it("delete after a device was purged and given to another disk -> that one is left alone", () => {
+  it("DeleteDisk leaves a device alone that was purged and given to another disk", () => {
     const fleet = new TestFleet({
       devices: [aDevice("d1", { diskId: diskId("other") })],
       disks: [aDisk("x", ["d1", "gone"])],
@@ -214,7 +214,7 @@ describe("disks", () => {
     expect(fleet.device("d1")).to.include({ diskId: "other", dirty: false });
   });
 
-  it("labels -> replaced as a whole; of an unknown disk -> NOT_FOUND", () => {
+  it("SetLabels replaces all labels, and answers NOT_FOUND for an unknown disk", () => {
     const fleet = new TestFleet({ disks: [aDisk("x", [], { labels: [{ name: "a", value: "1" }] })] });
     const labels = [{ name: "b", value: "2" }];
     expect(fleet.transact((tx) => setDiskLabels(tx, x, labels)).labels).to.deep.equal(labels);
@@ -244,14 +244,14 @@ describe("disks", () => {
 describe("erase", () => {
   const dirty = (fields: Partial<Device> = {}) => aDevice("d1", { dirty: true, ...fields });
 
-  it("begin -> a session of its own, the same when asked again", () => {
+  it("begins with a session of its own, and keeps it when begun again", () => {
     const fleet = new TestFleet({ devices: [dirty()] });
     expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(201);
     expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(201);
     expect(fleet.changes((tx) => beginErase(tx, d1))).to.equal(0);
   });
 
-  it("done under the current session -> clean; under another -> still dirty", () => {
+  it("makes the device clean under the current session only", () => {
     const fleet = new TestFleet({ devices: [dirty()] });
     fleet.transact((tx) => beginErase(tx, d1));
     expect(fleet.transact((tx) => completeErase(tx, d1, 200))).to.equal(false);
@@ -260,7 +260,7 @@ describe("erase", () => {
     expect(fleet.device("d1")).to.include({ dirty: false, eraseSessionNumber: 0 });
   });
 
-  it("outdated at the agent, or failed on the device -> the next try takes a new session; why is kept", () => {
+  it("takes a new session after OUTDATED or a device error, and keeps the reason", () => {
     const fleet = new TestFleet({ devices: [dirty()] });
     fleet.transact((tx) => beginErase(tx, d1));
     fleet.transact((tx) => abandonEraseSession(tx, d1, 201, "EIO"));
@@ -268,7 +268,7 @@ describe("erase", () => {
     expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(202);
   });
 
-  it("a failed try -> its error is kept until the erase is done", () => {
+  it("keeps the error of a failed try until it is done", () => {
     const fleet = new TestFleet({ devices: [dirty()] });
     fleet.transact((tx) => beginErase(tx, d1));
     fleet.transact((tx) => recordEraseFailure(tx, d1, 201, "EIO"));
@@ -277,14 +277,14 @@ describe("erase", () => {
     expect(fleet.device("d1").lastError).to.equal("");
   });
 
-  it("an order fails meanwhile, whatever its error says -> that is kept, and not the erase's", () => {
+  it("keeps the error of an order that fails meanwhile, instead of its own", () => {
     const fleet = new TestFleet({ devices: [dirty({ eraseSessionNumber: 201, attempts: 1, lastError: "erase: no" })] });
     fleet.transact((tx) => recordEraseFailure(tx, d1, 201, "EIO"));
     fleet.transact((tx) => completeErase(tx, d1, 201));
     expect(fleet.device("d1")).to.include({ dirty: false, lastError: "erase: no" });
   });
 
-  it("to be removed -> erased all the same, and not said to be free soon", () => {
+  it("runs for a device under removal, which is not counted as free soon", () => {
     const fleet = new TestFleet({ devices: [dirty({ removalRequested: true })] });
     const create = () =>
       fleet.transact((tx) => createDisk(tx, x, { ...wanted, sizeBytes: MIB }, [], limits, { nowMs: 0, draw: 0 }));

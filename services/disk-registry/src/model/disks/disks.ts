@@ -26,14 +26,14 @@ import { howToEnd, requireDisk } from "./publications.js";
 export interface DiskLimits {
   readonly maxDisks: number;
   readonly maxDevicesPerDisk: number;
-  /** When to ask again for a disk that fits once devices are erased, or hosts are heard. */
+  /** `retry_after` for a disk that fits once devices are erased, or hosts are heard. */
   readonly erasingRetryAfterMs: number;
 }
 
-/** What the choice of devices depends on beside the tables. */
+/** Inputs of the choice of devices that are not in the tables. */
 type Choice = Pick<AllocationLimits, "draw" | "whySuspected" | "mayYetBeHeard" | "nearHostId">;
 
-/** Makes a disk of free devices, or finds the one that the same request made before. */
+/** Creates a disk on free devices, or returns the disk that the same request created before. */
 export function createDisk(
   tx: RegistryTransaction,
   diskId: DiskId,
@@ -129,8 +129,8 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
 }
 
 /**
- * Adds free devices to the end of a disk until it has that many bytes. What it was first asked for with stays recorded:
- * a creation that is repeated after a lost answer still finds it.
+ * Appends free devices to a disk until it has the requested size. The original request stays recorded, so that a
+ * repeated creation after a lost answer still finds the disk.
  */
 export function resizeDisk(
   tx: RegistryTransaction,
@@ -156,7 +156,7 @@ export function resizeDisk(
   const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
   const allocation = allocate(tx, missing, {
     maxDevices: limits.maxDevicesPerDisk - disk.deviceIds.length,
-    // What is on the disk was written in its blocks, and counts on them.
+    // The data on the disk was written in its block size and relies on it.
     maxBlockSizeBytes: disk.blockSizeBytes,
     ...choice,
   });
@@ -169,7 +169,9 @@ export function resizeDisk(
   return resized;
 }
 
-/** Frees a disk's devices, dirty. Returns them, to be erased; a disk that is not there frees none. */
+/**
+ * Frees a disk's devices and marks them dirty. Returns the devices to erase; returns none when the disk does not exist.
+ */
 export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly DeviceId[] {
   const disk = tx.disks.get(diskId);
   if (disk === undefined) return [];
@@ -185,7 +187,7 @@ export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly De
   const freed: DeviceId[] = [];
   for (const deviceId of disk.deviceIds) {
     const device = tx.devices.get(deviceId);
-    // A purged device is nobody's, or already another disk's.
+    // A purged device has no disk, or already another one.
     if (device === undefined || device.diskId !== diskId) continue;
     const { lastSessionNumber = device.lastSessionNumber } = disk;
     tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0, lastSessionNumber });
@@ -206,7 +208,7 @@ export interface DiskHealth {
   readonly message: string;
 }
 
-/** The worst of what is known of a disk's devices and their hosts. */
+/** Returns the worst health of a disk's devices and their hosts. */
 export function diskHealth(tables: RegistryTables, disk: Disk): DiskHealth {
   let worst: DiskHealth = { health: "ONLINE", message: "" };
   for (const deviceId of disk.deviceIds) {
@@ -217,7 +219,7 @@ export function diskHealth(tables: RegistryTables, disk: Disk): DiskHealth {
   return worst;
 }
 
-/** What is known of one of its devices and that device's host. */
+/** Returns the health of one of the disk's devices and of that device's host. */
 export function deviceHealth(tables: RegistryTables, disk: Disk, deviceId: DeviceId): DiskHealth {
   const device = tables.devices.get(deviceId);
   if (device === undefined || device.diskId !== disk.diskId)

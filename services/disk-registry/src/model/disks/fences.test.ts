@@ -21,7 +21,7 @@ const at = (state: Publication["state"], fields: Partial<Publication> = {}): Pub
   ...fields,
 });
 
-/** Disk x of devices d2 on h2 and d3 on h3. */
+/** Returns a fleet with disk x on devices d2 of h2 and d3 of h3. */
 function scene(disk: Partial<Disk>, hosts: { h1?: Partial<Host>; h3?: Partial<Host> } = {}): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1", hosts.h1), aHost("h2"), aHost("h3", hosts.h3)],
@@ -54,11 +54,11 @@ describe("fences", () => {
     });
   }
 
-  it("an unknown host -> NOT_FOUND", () => {
+  it("answer NOT_FOUND for an unknown host", () => {
     expect(() => fence(scene({}), hostId("h9"))).to.throw(NotFoundError, "h9");
   });
 
-  it("complete -> kept, until the disk is published again", () => {
+  it("are kept once complete, until the disk is published again", () => {
     const fleet = scene({ publication: at("PUBLISHED") });
     fence(fleet);
     const seen = fleet.disk("x").publication as Publication;
@@ -75,7 +75,7 @@ describe("fences", () => {
     ["the host is UNAVAILABLE", false, { state: "UNAVAILABLE" }, true],
   ];
   for (const [cause, isTold, host, mustRegister] of told) {
-    it(`complete, and ${cause} -> ${mustRegister ? "it registers anew before it is told anything" : "nothing more"}`, () => {
+    it(`complete, and ${cause}: ${mustRegister ? "the host must register again" : "the host need not register again"}`, () => {
       const fleet = scene({ publication: at("PUBLISHED") }, { h1: host });
       fence(fleet);
       const seen = fleet.disk("x").publication as Publication;
@@ -84,7 +84,7 @@ describe("fences", () => {
     });
   }
 
-  it("a device's host is away, another one does not answer -> both named, the rest is asked", () => {
+  it("name an absent device's host and one that does not answer, and ask the others", () => {
     const fleet = scene({ publication: at("PUBLISHED") }, { h3: { state: "UNAVAILABLE", stateMessage: "h3 is gone" } });
     fence(fleet);
     expect(planSession(fleet.tables, x)?.groups.map((group) => group.deviceIds)).to.deep.equal([["d2"]]);

@@ -3,16 +3,16 @@ import { requireHost } from "../devices/device-selection.js";
 import type { Disk, Fence, RegistryTables, RegistryTransaction } from "../store/schema.js";
 import { planSession, takeAway } from "./publications.js";
 
-/** Whose word a fence is, when, and why. */
+/** Author, time and reason of a fence. */
 export type FenceWord = Omit<Fence, "hostId">;
 
-/** Takes every disk from the host that it holds, or may still hold. Nothing is sent anywhere before this is durable. */
+/** Fences off every disk that the host serves, or may still serve. Nothing is sent before this is durable. */
 export function fenceHost(tx: RegistryTransaction, hostId: HostId, word: FenceWord): readonly DiskId[] {
   requireHost(tx, hostId);
   return fenceAll(tx, hostId, word, () => true);
 }
 
-/** Takes those disks from the hosts that are to be taken from a host that is silent. */
+/** Fences off the disks of silent hosts whose `onHostSilence` is FENCE. */
 export function fenceSilent(
   tx: RegistryTransaction,
   hostIds: readonly HostId[],
@@ -36,7 +36,7 @@ function fenceAll(
   return disks.map((disk) => disk.diskId).sort();
 }
 
-/** A device that has not granted the fence's session, and why. */
+/** A device that has not granted the fence's session, and the reason. */
 interface UnaskedDevice {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
@@ -45,12 +45,15 @@ interface UnaskedDevice {
 
 export interface FenceProgress {
   readonly diskId: DiskId;
-  /** Every device refuses what the host sends in its sessions. */
+  /** True when every device refuses I/O in the host's sessions. */
   readonly complete: boolean;
   readonly unaskedDevices: readonly UnaskedDevice[];
 }
 
-/** How far the fence is that takes the disk from the host. `answers`: what devices that were asked said, unless they granted it. */
+/**
+ * Returns the progress of the fence that takes the disk from the host. `answers` are the refusals of the devices that
+ * were asked.
+ */
 export function fenceProgress(
   tables: RegistryTables,
   diskId: DiskId,

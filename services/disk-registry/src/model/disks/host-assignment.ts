@@ -13,13 +13,13 @@ import { type PublicationStep, requestUnpublish, requireDisk } from "./publicati
 
 export interface HostRequest {
   readonly vmCid: string;
-  /** Empty for any. */
+  /** Empty for any az. */
   readonly az: string;
-  /** Disks that the VM will use: hosts that hold more of their bytes are preferred. */
+  /** Disks that the VM will use. Hosts that hold more of their bytes are preferred. */
   readonly diskIds: readonly DiskId[];
 }
 
-/** Takes a free ONLINE host for a VM, or finds the one that it has. */
+/** Assigns a free ONLINE host to a VM, or returns the host that it has. */
 export function assignHost(
   tx: RegistryTransaction,
   request: HostRequest,
@@ -48,7 +48,7 @@ export function assignHost(
   return put;
 }
 
-/** Gives the VM's host back; an unknown VM has none. */
+/** Frees the VM's host; does nothing for an unknown VM. */
 export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
   const host = hostOfVm(tx, vmCid);
   if (host === undefined) return;
@@ -65,14 +65,14 @@ export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
   tx.hosts.put(unassigned);
 }
 
-/** Throws NotFoundError, about the VM. */
+/** Returns the VM's host. Throws NotFoundError about the VM. */
 export function requireHostOfVm(tables: RegistryTables, vmCid: string): Host {
   const host = hostOfVm(tables, vmCid);
   if (host === undefined) throw new NotFoundError(`there is no VM ${vmCid}`, { about: { vm_cid: vmCid } });
   return host;
 }
 
-/** Throws InvalidStateError, about the VM, unless the disk is, or was to be, on its host. */
+/** Throws InvalidStateError about the VM, unless the disk is or was to be published on its host. */
 export function requestUnpublishFromVm(tx: RegistryTransaction, diskId: DiskId, vmCid: string): PublicationStep {
   const { hostId } = requireHostOfVm(tx, vmCid);
   if (requireDisk(tx, diskId).publication?.hostId !== hostId)
@@ -101,7 +101,7 @@ function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: 
   return best;
 }
 
-/** Whether a free host is but missed for the moment, as while its agent starts anew: who asks again may get it. */
+/** Returns whether a free host is only away briefly, as during a restart of its agent, so that a retry may get it. */
 function isOneDueBack(tables: RegistryTables, az: string): boolean {
   for (const { assignment, removalRequested, state } of hostsIn(tables, az))
     if (assignment === undefined && !removalRequested && state === "ONLINE") return true;
@@ -112,10 +112,10 @@ function hostsIn(tables: RegistryTables, az: string): Iterable<Host> {
   return az === "" ? tables.hosts.entries() : tables.hosts.by("byAz", az);
 }
 
-/** Hosts named for each reason; of the rest their number is told. */
+/** Hosts named for each reason; the others are counted. */
 const MAX_NAMED = 8;
 
-/** Which hosts have VMs, and which can take none now, each with why. */
+/** Describes which hosts have VMs and which can take none now, with the reasons. */
 function whyNoneIsFree(tables: RegistryTables, az: string, nowMs: number, whySuspected: WhySuspected): string {
   const taken: string[] = [];
   const unfit: string[] = [];

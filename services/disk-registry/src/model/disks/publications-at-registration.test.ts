@@ -17,7 +17,7 @@ const published: Publication = {
 };
 const elsewhere: Publication = { ...published, hostId: hostId("h2") };
 
-/** Disk x, on device d1 of h1, published as told. */
+/** Returns a fleet with disk x on device d1 of h1, with the given publication. */
 function publishedFleet(publication: Publication): Fleet {
   return {
     hosts: [aHost("h1"), aHost("h2")],
@@ -89,7 +89,7 @@ describe("publications at registration", () => {
     ["with an older session than the disk's last", 100, "UNPUBLISHING 201"],
     ["with the disk's last", 150, "none"],
   ] as const)
-    it(`a device that counted as fenced while it was gone is back, ${cause} -> ${effect}`, () => {
+    it(`a device that counted as fenced while gone is back, ${cause} -> ${effect}`, () => {
       const disk = aDisk("x", ["d1"], { lastSessionNumber: 150 });
       const device = aDevice("d1", { diskId: diskId("x"), missing: true, attachState: "ATTACHING" });
       const fleet = new TestFleet({ devices: [device], disks: [disk] });
@@ -98,7 +98,7 @@ describe("publications at registration", () => {
       expect(after === undefined ? "none" : `${after.state} ${after.sessionNumber}`).to.equal(effect);
     });
 
-  it("ids of other hosts' devices -> refused, and shown until they are gone", () => {
+  it("ids of other hosts' devices are refused, and shown until they are gone", () => {
     const fleet = new TestFleet({
       hosts: [aHost("h1"), aHost("h2")],
       devices: [aDevice("d9", { hostId: hostId("h2") })],
@@ -118,7 +118,7 @@ describe("publications at registration", () => {
     ["its host is purged", (tx) => purgeHost(tx, hostId("h2"), false)],
   ];
   for (const [cause, forget] of forgets)
-    it(`ids of other hosts' devices, and ${cause} -> the host registers anew, and has it`, () => {
+    it(`ids of other hosts' devices, and ${cause}: the host registers again, and has the device`, () => {
       const fleet = new TestFleet({
         hosts: [aHost("h1"), aHost("h2", { state: "UNAVAILABLE" }), aHost("h3")],
         devices: [aDevice("d8", { hostId: hostId("h2") }), aDevice("d9", { hostId: hostId("h2") })],
@@ -134,7 +134,7 @@ describe("publications at registration", () => {
       expect(fleet.device("d9").hostId).to.equal("h1");
     });
 
-  it("another az, with disks on the host's devices -> refused by their names; without -> taken", () => {
+  it("another az is refused with disks on the host's devices, which are named, and accepted without", () => {
     const fleet = new TestFleet({
       hosts: [aHost("h1")],
       devices: [aDevice("d1", { diskId: diskId("x") })],
@@ -148,7 +148,7 @@ describe("publications at registration", () => {
     expect(fleet.host("h1").az).to.equal("z2");
   });
 
-  it("exports that nobody wants -> named, to be ended", () => {
+  it("exports that are not wanted are named, to be ended", () => {
     const fleet = new TestFleet(publishedFleet(elsewhere));
     const exports = [
       { diskId: diskId("x"), sessionNumber: 100 },
@@ -156,7 +156,7 @@ describe("publications at registration", () => {
     ];
     const answer = register(fleet, registration([reported("d1", granted)], { exports }));
     expect(answer.strayExports).to.deep.equal(exports);
-    // For the next leader, should this one not come to ending them.
+    // The flag is for the next leader, in case this one does not end the exports.
     expect(fleet.host("h1").servesUnwanted).to.equal(true);
     register(fleet, registration([reported("d1", granted)], { exports: [] }));
     expect(fleet.host("h1").servesUnwanted).to.equal(undefined);

@@ -34,7 +34,7 @@ interface Scene {
   readonly h2?: Partial<Host>;
 }
 
-/** Disk x of devices d1 on h1 and d2 on h2. */
+/** Returns a fleet with disk x on devices d1 of h1 and d2 of h2. */
 function scene(told: Scene = {}): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1", told.h1), aHost("h2", told.h2)],
@@ -142,7 +142,7 @@ describe("publications", () => {
     ["a device is another disk's", { device: { diskId: diskId("y") } }, InvalidStateError, "d1 was purged"],
   ];
   for (const [cause, told, errorClass, says] of refusals) {
-    it(`${cause} -> refused, nothing noted`, () => {
+    it(`${cause} is refused and changes nothing`, () => {
       const fleet = scene(told);
       const before = shown(fleet);
       expect(() => fleet.transact((tx) => requestPublish(tx, x, h1))).to.throw(errorClass, says);
@@ -150,13 +150,13 @@ describe("publications", () => {
     });
   }
 
-  it("a device that is still ATTACHING -> noted all the same", () => {
+  it("a publication with an ATTACHING device is accepted", () => {
     const fleet = scene({ device: { attachState: "ATTACHING" } });
     expect(fleet.transact((tx) => requestPublish(tx, x, h1)).progress).to.equal("under_way");
     expect(planSession(fleet.tables, x)?.blocked).to.contain("d1 on host h1 is ATTACHING");
   });
 
-  it("noted while a device is ATTACHING, and taken back before anybody was asked -> gone, though that device's host is away", () => {
+  it("a publication taken back before any device was asked ends at once, also with an absent host", () => {
     const fleet = scene({ device: { attachState: "ATTACHING" } });
     fleet.transact((tx) => requestPublish(tx, x, h2));
     expect(fleet.disk("x").publication?.unasked).to.equal(true);
@@ -167,7 +167,7 @@ describe("publications", () => {
     expect(fleet.tables.disks.get(x)).to.equal(undefined);
   });
 
-  it("the same, once somebody may have been asked -> only a fence ends it", () => {
+  it("a publication taken back after a device may have been asked ends only by a fence", () => {
     const fleet = scene({ device: { attachState: "ATTACHING" } });
     const seen = fleet.transact((tx) => requestPublish(tx, x, h2)).disk.publication as Publication;
     expect(fleet.transact((tx) => markAsked(tx, x, seen))).to.equal(true);
@@ -204,14 +204,14 @@ describe("publications", () => {
     });
   }
 
-  it("unknown disk or host -> NOT_FOUND", () => {
+  it("an unknown disk or host gets NOT_FOUND", () => {
     const fleet = scene();
     expect(() => fleet.transact((tx) => requestPublish(tx, diskId("y"), h1))).to.throw(NotFoundError, "y");
     expect(() => fleet.transact((tx) => requestPublish(tx, x, hostId("h9")))).to.throw(NotFoundError, "h9");
     expect(() => fleet.transact((tx) => requestUnpublish(tx, diskId("y"), undefined))).to.throw(NotFoundError, "y");
   });
 
-  it("the session of a publication -> asked of every host with the disk's devices, held by the publishing host", () => {
+  it("a publication's session is asked of every host with the disk's devices, and held by the publishing host", () => {
     const plan = planSession(scene({ publication: at("PUBLISHING", h2) }).tables, x);
     expect(plan?.holderHostId).to.equal("h2");
     expect(plan?.groups.map((group) => [group.host.hostId, ...group.deviceIds])).to.deep.equal([
@@ -222,7 +222,7 @@ describe("publications", () => {
     expect(plan?.blocked).to.equal(undefined);
   });
 
-  it("the fence -> held by nobody, asked of devices in any state, blocked by an UNAVAILABLE host that it names", () => {
+  it("a fence has no holder, asks devices in any state, and names an UNAVAILABLE host that blocks it", () => {
     const plan = planSession(
       scene({ publication: at("UNPUBLISHING"), device: { attachState: "ATTACHING" } }).tables,
       x,
@@ -234,7 +234,7 @@ describe("publications", () => {
     expect(cutOff?.groups.map((group) => group.host.hostId)).to.deep.equal(["h1"]);
   });
 
-  it("a purged device -> holds up publishing, not fencing", () => {
+  it("a purged device blocks publishing, but no fence", () => {
     const fleet = new TestFleet({
       devices: [aDevice("d1", { diskId: x })],
       disks: [aDisk("x", ["d1", "gone"], { publication: at("UNPUBLISHING") })],
@@ -244,13 +244,13 @@ describe("publications", () => {
     expect(planSession(publishing.tables, x)?.blocked).to.contain("gone was purged");
   });
 
-  it("nothing to do -> no plan", () => {
+  it("a disk in its wanted state has no plan", () => {
     expect(planSession(scene().tables, x)).to.equal(undefined);
     expect(planSession(scene({ publication: at("PUBLISHED") }).tables, x)).to.equal(undefined);
     expect(planSession(scene().tables, diskId("y"))).to.equal(undefined);
   });
 
-  it("completed -> PUBLISHED with its path, or no publication", () => {
+  it("a completed publication is PUBLISHED with its path, a completed unpublication is gone", () => {
     const publishing = scene({ publication: { ...at("PUBLISHING"), attempts: 2, lastError: "no" } });
     publishing.transact((tx) => completePublish(tx, x, at("PUBLISHING"), "/run/x.sock"));
     expect(publishing.disk("x").publication).to.deep.equal({ ...at("PUBLISHED"), exportPath: "/run/x.sock" });
@@ -259,7 +259,7 @@ describe("publications", () => {
     expect(shown(unpublishing)).to.equal("none");
   });
 
-  it("completed after something newer was wanted -> nothing changes", () => {
+  it("a completion after a newer request changes nothing", () => {
     const newer = { ...at("UNPUBLISHING"), sessionNumber: 151 };
     const fleet = scene({ publication: newer });
     fleet.transact((tx) => completePublish(tx, x, at("PUBLISHING"), "/late"));
@@ -268,13 +268,13 @@ describe("publications", () => {
     expect(fleet.disk("x").publication).to.deep.equal(newer);
   });
 
-  it("a failed try -> attempts and error kept", () => {
+  it("a failed try records attempts and error", () => {
     const fleet = scene({ publication: at("PUBLISHING") });
     fleet.transact((tx) => recordPublicationFailure(tx, x, at("PUBLISHING"), "refused"));
     expect(fleet.disk("x").publication).to.include({ attempts: 1, lastError: "refused", state: "PUBLISHING" });
   });
 
-  it("progress of a publication that somebody took back -> ABORTED; of an unpublication -> reached once the fence is complete", () => {
+  it("progress is ABORTED for a publication taken back, and reached for an unpublication once its fence is complete", () => {
     expect(publishProgress(scene({ publication: at("PUBLISHED") }).tables, x, h1).progress).to.equal("reached");
     expect(publishProgress(scene({ publication: at("PUBLISHING") }).tables, x, h1).progress).to.equal("under_way");
     for (const publication of [undefined, at("UNPUBLISHING"), at("PUBLISHED", h2)]) {

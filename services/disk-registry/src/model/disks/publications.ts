@@ -25,7 +25,10 @@ import type {
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import { requireRegistration } from "./remembered.js";
 
-/** What a request came to: the disk is where it was wanted, or is on its way there, or is in the way of itself for now. */
+/**
+ * Result of a request: the disk has reached the requested state, is on its way, or is blocked by its own ongoing
+ * change.
+ */
 type PublicationProgress = "reached" | "under_way" | "busy";
 
 export interface PublicationStep {
@@ -41,11 +44,11 @@ export function requireDisk(tables: RegistryTables, diskId: DiskId): Disk {
 
 export interface PublishOptions {
   readonly whySuspected?: WhySuspected;
-  /** Undefined: as it is, and KEEP for a new publication. */
+  /** Undefined keeps the current rule; a new publication gets KEEP. */
   readonly onHostSilence?: "KEEP" | "FENCE" | undefined;
 }
 
-/** Notes that a disk is wanted on a host. Nothing is sent anywhere before this is durable. */
+/** Records that a disk is wanted on a host. Nothing is sent before this is durable. */
 export function requestPublish(
   tx: RegistryTransaction,
   diskId: DiskId,
@@ -70,7 +73,7 @@ export function requestPublish(
   return { progress: "under_way", disk: markUnasked(tx, noted) };
 }
 
-/** A device that is not yet to be asked may never be. */
+/** A device that must not be asked yet may never be asked. */
 function markUnasked(tx: RegistryTransaction, disk: Disk): Disk {
   if (disk.publication === undefined || planSession(tx, disk.diskId)?.blocked === undefined) return disk;
   const put: Disk = { ...disk, publication: { ...disk.publication, unasked: true } };
@@ -78,7 +81,10 @@ function markUnasked(tx: RegistryTransaction, disk: Disk): Disk {
   return put;
 }
 
-/** Before the first device is asked. False when something newer was wanted meanwhile: then nobody is. */
+/**
+ * Records that devices are about to be asked; runs before the first one is. Returns false when the wanted state changed
+ * meanwhile, and then no device is asked.
+ */
 export function markAsked(tx: RegistryTransaction, diskId: DiskId, seen: Publication): boolean {
   const disk = tx.disks.get(diskId);
   if (disk?.publication === undefined || !isCurrent(tx, diskId, seen)) return false;
@@ -87,7 +93,7 @@ export function markAsked(tx: RegistryTransaction, diskId: DiskId, seen: Publica
   return true;
 }
 
-/** The last word on it counts. */
+/** The last request decides. */
 function withSilenceRule(
   tx: RegistryTransaction,
   disk: Disk,
@@ -101,7 +107,7 @@ function withSilenceRule(
   return put;
 }
 
-/** How far a requested publication is. Throws when somebody else wanted something else since. */
+/** Returns the progress of a requested publication. Throws when another request has replaced it. */
 export function publishProgress(tables: RegistryTables, diskId: DiskId, hostId: HostId): PublicationStep {
   const disk = requireDisk(tables, diskId);
   const { publication } = disk;
@@ -114,8 +120,8 @@ export function publishProgress(tables: RegistryTables, diskId: DiskId, hostId: 
 }
 
 /**
- * Notes that a disk is wanted nowhere (or only: not on `hostId`). From here on it has a session that nobody holds;
- * the disk counts as unpublished only when every device has granted it.
+ * Records that a disk is wanted nowhere, or, with `hostId`, not on that host. From here on its session has no holder;
+ * the disk counts as unpublished only when every device has granted that session.
  */
 export function requestUnpublish(tx: RegistryTransaction, diskId: DiskId, hostId: HostId | undefined): PublicationStep {
   const disk = requireDisk(tx, diskId);
@@ -126,7 +132,7 @@ export function requestUnpublish(tx: RegistryTransaction, diskId: DiskId, hostId
   return { progress: ending.publication === undefined ? "reached" : "under_way", disk: ending };
 }
 
-/** How far a requested unpublication is: anything but UNPUBLISHING means that the fence was complete. */
+/** Returns the progress of a requested unpublication. Any state but UNPUBLISHING means that the fence was complete. */
 export function unpublishProgress(tables: RegistryTables, diskId: DiskId): PublicationStep {
   const disk = requireDisk(tables, diskId);
   return { progress: disk.publication?.state === "UNPUBLISHING" ? "under_way" : "reached", disk };
@@ -138,29 +144,29 @@ export function beginUnpublish(tx: RegistryTransaction, disk: Disk): Disk {
   return putPublication(tx, disk, { ...publication, state: "UNPUBLISHING" });
 }
 
-/** A device came back that counted as fenced while it was nowhere: now it can be asked. */
+/** Fences again, because a device that was gone and counted as fenced has come back and can now be asked. */
 export function fenceAnew(tx: RegistryTransaction, disk: Disk, hostId: HostId): void {
   putPublication(tx, disk, { hostId: disk.fence?.hostId ?? hostId, state: "UNPUBLISHING" });
 }
 
-/** Takes a disk from its host without asking the host. A friendly end that is under way becomes a fence. */
+/** Takes a disk from its host without asking the host. A cooperative end that is under way becomes a fence. */
 export function takeAway(tx: RegistryTransaction, disk: Disk, fence: Fence): void {
   const { publication } = disk;
   if (publication?.hostId !== fence.hostId || isFence(disk)) return;
   putPublication(tx, { ...disk, fence }, { ...publication, state: "UNPUBLISHING" });
 }
 
-/** Whether the disk is being taken from its host, or was, without asking the host. */
+/** Returns whether the disk is being, or was, taken from its host without asking the host. */
 export function isFence({ publication, fence }: Disk): boolean {
   return fence !== undefined && (publication === undefined || publication.state === "UNPUBLISHING");
 }
 
-/** Publishes anew, under a new session: the host lost its export, or a device its session. */
+/** Publishes again under a new session, because the host lost its export, or a device its session. */
 export function restartPublication(tx: RegistryTransaction, disk: Disk, publication: Publication): void {
   putPublication(tx, disk, { ...publication, state: "PUBLISHING" });
 }
 
-/** With a new session; one that nobody was asked for ends with none. */
+/** Stores a publication with a new session. A session that no device was asked for ends without one. */
 function putPublication(
   tx: RegistryTransaction,
   disk: Disk,
@@ -185,7 +191,7 @@ function putPublication(
   return put;
 }
 
-/** What whoever needs the disk elsewhere, or gone, has to do first. */
+/** Returns what a caller that needs the disk elsewhere, or deleted, must do first. */
 export function howToEnd({ hosts }: RegistryTables, { hostId }: Publication): string {
   const state = hosts.get(hostId)?.state;
   if (state !== "UNAVAILABLE" && state !== "DEAD") return "unpublish it first";
@@ -225,7 +231,7 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whyS
   }
 }
 
-/** Why a disk's device will not be usable without somebody acting; ATTACHING devices are on their way. */
+/** Returns why a disk's device stays unusable without somebody's action. ATTACHING devices need none. */
 function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): string | undefined {
   const device = tables.devices.get(deviceId);
   if (device === undefined || device.diskId !== disk.diskId) return `its device ${deviceId} was purged`;
@@ -239,7 +245,7 @@ function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): st
   return `its device ${deviceId} on host ${device.hostId} is ${device.attachState}`;
 }
 
-/** Devices of one host that a session is to be opened on. */
+/** Devices of one host on which a session is to be opened. */
 export interface SessionGroup {
   readonly host: Host;
   readonly deviceIds: readonly DeviceId[];
@@ -248,23 +254,28 @@ export interface SessionGroup {
 export interface SessionPlan {
   readonly disk: Disk;
   readonly publication: Publication;
-  /** Empty when the session fences everybody off. */
+  /** Empty when the session fences off every host. */
   readonly holderHostId: HostId | "";
-  /** The host that serves, is to serve, or served the disk. */
+  /** Host that serves, is to serve, or served the disk. */
   readonly target: Host | undefined;
   readonly groups: readonly SessionGroup[];
   /**
-   * The disk's devices in order. When fencing, purged ones are left out, since there is nothing of the disk left on them to
-   * protect, and those of which a start of their agent that has registered knows nothing: nobody holds them.
+   * Devices of the disk in order. A fence omits purged devices, because none of the disk's data is on them any more. It
+   * also omits devices unknown to a registered start of their agent, because no agent holds them.
    */
   readonly devices: readonly Device[];
-  /** What cannot be asked now, e.g. on an UNAVAILABLE host, and why. The rest is asked all the same. */
+  /**
+   * Devices that cannot be asked now, e.g. on an UNAVAILABLE host, and the reasons. The others are asked all the same.
+   */
   readonly unasked: ReadonlyMap<DeviceId, string>;
-  /** Why the session cannot be everywhere now. */
+  /** Reason why the session cannot be granted by all devices now. */
   readonly blocked: string | undefined;
 }
 
-/** Whom to ask for the disk's current session; undefined when there is nothing to do. Pure: sends nothing. */
+/**
+ * Plans which devices to ask for the disk's current session; undefined when there is nothing to do. Pure: sends
+ * nothing.
+ */
 export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan | undefined {
   const disk = tables.disks.get(diskId);
   const publication = disk?.publication;
@@ -312,25 +323,28 @@ function whyNotNow(device: Device, host: Host, fencing: boolean): string | undef
   }
   const unknown = whyUnknown(device);
   if (unknown !== undefined) return unknown;
-  // A fence is asked of a device in any state: its agent may still do I/O for an older session.
+  // A fence asks devices in any state, because their agents may still do I/O for an older session.
   if (fencing || device.attachState === "ATTACHED") return undefined;
   return `device ${device.deviceId} on host ${host.hostId} is ${device.attachState}${device.lastError === "" ? "" : `: ${device.lastError}`}`;
 }
 
-/** Still the same attempt? Whatever was awaited may have outlived it. */
+/** Returns whether the publication is still the one that was seen. It may have been replaced during an await. */
 export function isCurrent(tables: RegistryTables, diskId: DiskId, seen: Publication): boolean {
   const now = tables.disks.get(diskId)?.publication;
   return now !== undefined && now.sessionNumber === seen.sessionNumber && now.state === seen.state;
 }
 
-/** An agent has seen a higher session number than this one: the next try takes a new one. */
+/** Takes a new session for the next try, because an agent has seen a higher session number. */
 export function renewSession(tx: RegistryTransaction, diskId: DiskId, seen: Publication): void {
   const disk = tx.disks.get(diskId);
   if (disk?.publication === undefined || seen.state === "PUBLISHED" || !isCurrent(tx, diskId, seen)) return;
   putPublication(tx, disk, disk.publication);
 }
 
-/** Every device granted the session and the host serves it: PUBLISHED, unless something newer was wanted meanwhile. */
+/**
+ * Marks the disk PUBLISHED once every device has granted the session and the host serves it, unless the wanted state
+ * changed meanwhile.
+ */
 export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: Publication, exportPath: string): void {
   const disk = tx.disks.get(diskId);
   const publication = disk?.publication;
@@ -341,8 +355,8 @@ export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: P
 }
 
 /**
- * Every device granted the session that nobody holds: the disk is published nowhere. A host that was not told so may serve
- * it on, in vain: its agent registers anew, and is told then.
+ * Marks the disk unpublished once every device has granted the session without a holder. A host that was not told may
+ * continue its export, without effect on the data; its agent must register again, and is told then.
  */
 export function completeUnpublish(
   tx: RegistryTransaction,
@@ -359,10 +373,10 @@ export function completeUnpublish(
 
 const MAX_ERROR_LENGTH = 2_048;
 
-/** Devices that are named as pending; the others are in the same state mostly. */
+/** Pending devices named; the others are mostly in the same state. */
 const MAX_PENDING = 16;
 
-/** Keeps what the last try met, for whoever looks or waits. */
+/** Records the error of the last try for waiting callers and later readers. */
 export function recordPublicationFailure(
   tx: RegistryTransaction,
   diskId: DiskId,

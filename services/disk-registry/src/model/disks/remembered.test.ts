@@ -27,7 +27,7 @@ const PARENTS = ["parent", "grandparent"];
 
 const aFleet = () => new TestFleet({ hosts: [aHost("h1"), aHost("h2")], generation: 50, session: 60 });
 
-describe("whom an agent obeys", () => {
+describe("the registry that an agent obeys", () => {
   const rows: readonly [string, string, string, string][] = [
     ["nobody", "", "", "own"],
     ["this incarnation", leader.tabletId, leader.incarnation, "own"],
@@ -48,7 +48,7 @@ describe("whom an agent obeys", () => {
       expect(originOf(fleet.tables, leader, PARENTS, { tabletId, incarnation })).to.equal(origin);
     });
 
-  it("its agents are told of parents and of what was adopted", () => {
+  it("agents are sent the incarnation's parents and adopted ones", () => {
     const fleet = aFleet();
     fleet.transact((tx) => adopt(tx, { tabletId: "lost", incarnation: "" }, NOW_MS));
     expect(predecessorsOf(fleet.tables, leader, PARENTS)).to.deep.equal([
@@ -59,7 +59,7 @@ describe("whom an agent obeys", () => {
   });
 });
 
-describe("what an agent remembers", () => {
+describe("the numbers that an agent remembers", () => {
   const own: Numbers = { tabletGeneration: 7, deviceGeneration: 50, sessionNumber: 60 };
   const rows: readonly [string, Partial<Numbers>, "own" | "predecessor", string][] = [
     ["less", { tabletGeneration: 6, deviceGeneration: 49, sessionNumber: 59 }, "own", "known"],
@@ -92,7 +92,7 @@ describe("what an agent remembers", () => {
       expect(judge(fleet, seen, origin).verdict).to.equal(verdict);
     });
 
-  it("once believed -> what all others may say is below, and the next is believed after the interval", () => {
+  it("a believed report covers those of all others, and the next one is believed after the interval", () => {
     const fleet = aFleet();
     const upTo = raisedAbove(own, AHEAD);
     fleet.transact((tx) => raiseCounters(tx, upTo, { above: own, reportedAtMs: NOW_MS }));
@@ -106,7 +106,7 @@ describe("what an agent remembers", () => {
     expect(judge(fleet, more, "own", NOW_MS - 1).verdict, "the clock was set back").to.equal("raise");
   });
 
-  it("an operator's word -> takes nobody's turn", () => {
+  it("an operator's word does not use up the interval", () => {
     const fleet = aFleet();
     fleet.transact((tx) => raiseCounters(tx, raisedAbove(own, AHEAD), { above: own }));
     expect(judge(fleet, { sessionNumber: 61 + AHEAD }).verdict).to.equal("raise");
@@ -126,8 +126,8 @@ describe("what an agent remembers", () => {
   }
 });
 
-describe("numbers that were skipped", () => {
-  it("were not given, and those before and after may have been", () => {
+describe("skipped numbers", () => {
+  it("were not given, but the numbers before and after may have been", () => {
     const fleet = aFleet();
     fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 100 }));
     expect(fleet.transact(nextSessionNumber)).to.equal(101);
@@ -136,7 +136,7 @@ describe("numbers that were skipped", () => {
     expect(given).to.deep.equal([true, false, false, true, false]);
   });
 
-  it("with those that were given meanwhile, and may have been given elsewhere", () => {
+  it("include those given meanwhile that may have been given elsewhere", () => {
     const fleet = aFleet();
     for (let given = 61; given <= 65; given++) fleet.transact(nextSessionNumber);
     fleet.transact((tx) => skipValues(tx, "session_number", { above: 60, upTo: 100 }));
@@ -144,7 +144,7 @@ describe("numbers that were skipped", () => {
     expect(given).to.deep.equal([true, false, false, false]);
   });
 
-  it("many times -> the last of them are remembered", () => {
+  it("are remembered up to a limit", () => {
     const fleet = aFleet();
     for (let upTo = 100; upTo < 200; upTo++) fleet.transact((tx) => skipValues(tx, "session_number", { upTo }));
     expect(fleet.tables.counters.get("session_number")?.gaps).to.have.length(64);
@@ -152,14 +152,14 @@ describe("numbers that were skipped", () => {
   });
 });
 
-describe("what an agent can know that this leader has told nothing", () => {
+describe("the numbers that an agent can know before this leader sends anything", () => {
   const start = (tabletGeneration: number, sessionNumber: number): Numbers => ({
     ...{ tabletGeneration, sessionNumber },
     deviceGeneration: 50,
   });
   const atFirst = start(6, 60);
 
-  it("is what had been given when the leader began that came after the last one that it obeyed", () => {
+  it("are those given when the leader began that followed the last one it obeyed", () => {
     const fleet = aFleet();
     for (const noted of [start(2, 30), start(4, 40), start(5, 40), start(7, 60)])
       fleet.transact((tx) => noteStart(tx, noted));
@@ -173,7 +173,7 @@ describe("what an agent can know that this leader has told nothing", () => {
     expect(numbersKnownTo(fleet.tables, atFirst, 0)).to.equal(atFirst);
   });
 
-  it("the last beginnings are kept", () => {
+  it("are kept for the last leaders", () => {
     const fleet = aFleet();
     for (let n = 1; n <= 100; n++) fleet.transact((tx) => noteStart(tx, start(n, n)));
     expect([...fleet.tables.starts.entries()].map(({ tabletGeneration }) => tabletGeneration)).to.deep.equal(
@@ -182,7 +182,7 @@ describe("what an agent can know that this leader has told nothing", () => {
   });
 });
 
-describe("hosts that are to register anew", () => {
+describe("hosts that must register again", () => {
   it("are found until none is left", () => {
     const fleet = aFleet();
     const first = registeredHosts(fleet.tables, 1);
@@ -197,7 +197,7 @@ describe("hosts that are to register anew", () => {
 describe("another incarnation that agents obey", () => {
   const other = { tabletId: leader.tabletId, incarnation: "other", hostId: hostId("h1"), heardAtMs: 5 };
 
-  it("of this tablet -> this registry stands still, until it was adopted", () => {
+  it("of this tablet stops this registry, until it is adopted", () => {
     const fleet = aFleet();
     expect(whyStandsStill(fleet.tables, leader)).to.equal(undefined);
     expect(fleet.transact((tx) => noteOther(tx, other, 3))).to.equal(true);
@@ -208,7 +208,7 @@ describe("another incarnation that agents obey", () => {
     expect([...fleet.tables.fleets.entries()]).to.deep.equal([{ ...other, adoptedAtMs: NOW_MS }]);
   });
 
-  it("more than may be remembered -> the first ones are", () => {
+  it("is remembered up to a limit", () => {
     const fleet = aFleet();
     const noted = ["a", "b", "c"].map((incarnation) =>
       fleet.transact((tx) => noteOther(tx, { ...other, incarnation }, 2)),

@@ -10,32 +10,32 @@ import {
   schema,
 } from "../store/schema.js";
 
-/** The highest numbers that were given out, or that an agent remembers; 0 when none. */
+/** Highest numbers given out, or remembered by an agent; 0 when none. */
 export interface Numbers {
   readonly tabletGeneration: number;
   readonly deviceGeneration: number;
   readonly sessionNumber: number;
 }
 
-/** What an agent remembers of the registry that it obeys. */
+/** An agent's memory of the registry that it obeys. */
 export interface Remembered extends Numbers {
-  /** Empty when it never obeyed one. */
+  /** Empty when the agent never obeyed a registry. */
   readonly tabletId: string;
-  /** Empty when it never heard of one. */
+  /** Empty when the agent never received an incarnation. */
   readonly incarnation: string;
 }
 
-/** What a number is believed by, and how often it may have a consequence. */
+/** Limits on numbers that agents report. */
 export interface BelievedNumbers {
-  /** A number of an agent's is believed up to so much above our own. */
+  /** A number is believed up to this much above this registry's own. */
   readonly believedAhead: number;
-  /** Agents' words alone make this registry skip numbers no more often. */
+  /** Minimum interval between two raises that only agents' reports cause. */
   readonly raiseIntervalMs: number;
 }
 
 /**
- * Whom an agent obeys. `predecessor`: an incarnation that this registry's was restored from, or has adopted: the agent
- * changes over with its registration.
+ * Registry that an agent obeys. `predecessor` is an incarnation that this one was restored from, or has adopted; the
+ * agent changes over when it registers.
  */
 export type Origin = "own" | "predecessor" | "other incarnation" | "other tablet";
 
@@ -54,7 +54,7 @@ export function originOf(
   return isOwnTablet ? "other incarnation" : "other tablet";
 }
 
-/** The incarnations whose agents are this registry's. */
+/** Returns the incarnations whose agents belong to this registry. */
 export function predecessorsOf(
   tables: RegistryTables,
   leader: Leader,
@@ -80,24 +80,24 @@ const NAMES: Readonly<Record<keyof Numbers, string>> = {
 };
 const FIELDS = Object.keys(NAMES) as (keyof Numbers)[];
 
-/** `raise`: this registry's state is older than what the agent has seen, as far as can be believed. */
+/** `raise` means that this registry's state is older than a believable number that the agent has seen. */
 export type NumbersVerdict =
   | { readonly verdict: "known" }
   | { readonly verdict: "raise" }
-  /** Only an operator can say whose number it was. */
+  /** Only an operator can decide which registry gave the number. */
   | { readonly verdict: "refuse"; readonly reason: string };
 
 /**
- * The highest numbers that an agent can know of which this leader has told nothing yet: those of its own leadership are
- * none of them, however high they are by now.
+ * Returns the highest numbers that an agent can know before this leader has sent it anything. Numbers that this leader
+ * gives later are not among them.
  */
 export function numbersAtFirst(own: Numbers): Numbers {
   return { ...own, tabletGeneration: own.tabletGeneration - 1 };
 }
 
 /**
- * What an agent can know that obeyed no later generation, and that this leader has told nothing: what had been given when
- * the next leader began. What came after that came to others, or from somewhere else.
+ * Returns the highest numbers that an agent can know that obeyed no later generation, and that this leader has sent
+ * nothing: those given when the next leader began. Later numbers went to other agents, or came from elsewhere.
  */
 export function numbersKnownTo(tables: RegistryTables, atFirst: Numbers, generation: number): Numbers {
   for (const start of tables.starts.entries())
@@ -105,10 +105,10 @@ export function numbersKnownTo(tables: RegistryTables, atFirst: Numbers, generat
   return atFirst;
 }
 
-/** So many leaders' beginnings are kept; an agent that obeyed none of them can know what had been given at the first. */
+/** Leader starts kept. An agent that obeyed none of them can know the numbers given before the first. */
 const MAX_STARTS = 64;
 
-/** Notes what had been given when this leader began. */
+/** Records the numbers that had been given when this leader began. */
 export function noteStart(tx: RegistryTransaction, numbers: Numbers): void {
   const starts = [...tx.starts.entries()];
   const last = starts.at(-1);
@@ -127,7 +127,10 @@ function forgetStart(tx: RegistryTransaction, start: Start): void {
   tx.starts.delete(schema.starts.key(start));
 }
 
-/** What to make of what an agent remembers, of which it can know `own`. Stamps begin anew when it changes over, so that only its sessions count then. */
+/**
+ * Judges what an agent remembers, given the numbers `own` that it can know. Stamps start again when an agent changes
+ * over, so that only its sessions count then.
+ */
 export function judgeNumbers(
   tables: RegistryTables,
   own: Numbers,
@@ -146,7 +149,7 @@ export function judgeNumbers(
       reason: `${said}: no agent's word alone is believed for more than ${believedAhead} above`,
     };
   const lastAtMs = lastReportedGapAtMs(tables);
-  // A clock that was set back must not make this wait for ever.
+  // The check nowMs >= lastAtMs prevents an endless wait after the clock was set back.
   if (lastAtMs !== undefined && nowMs >= lastAtMs && nowMs - lastAtMs < raiseIntervalMs)
     return {
       verdict: "refuse",
@@ -163,7 +166,10 @@ export function refusedNumbers(hostId: HostId, reason: string): Error {
   );
 }
 
-/** Above all that any agent is believed: one agent's word covers what the others will say. */
+/**
+ * Returns the numbers above every number that an agent is believed, so that one agent's report covers those of the
+ * others.
+ */
 export function raisedAbove(own: Numbers, believedAhead: number): Numbers {
   return {
     tabletGeneration: own.tabletGeneration + believedAhead,
@@ -172,7 +178,10 @@ export function raisedAbove(own: Numbers, believedAhead: number): Numbers {
   };
 }
 
-/** The counters go on there; the tablet's generation is claimed beforehand. `above`: what was surely given here alone. */
+/**
+ * Raises the counters; the tablet's generation is claimed beforehand. `above` are numbers that were certainly given
+ * only here.
+ */
 export function raiseCounters(
   tx: RegistryTransaction,
   upTo: Numbers,
@@ -187,7 +196,7 @@ export function raiseCounters(
   skipValues(tx, "session_number", gap("sessionNumber"));
 }
 
-/** Hosts that need not register anew, the first so many. */
+/** Returns up to `max` hosts that need not register again. */
 export function registeredHosts(tables: RegistryTables, max: number): readonly HostId[] {
   const hostIds: HostId[] = [];
   for (const { hostId, mustRegister } of tables.hosts.entries()) {
@@ -204,7 +213,7 @@ export function requireRegistration(tx: RegistryTransaction, hostIds: readonly H
   }
 }
 
-/** Why this registry gives no orders and changes nothing; undefined when it does. */
+/** Returns why this registry gives no orders and changes nothing; undefined when it leads. */
 export function whyStandsStill(tables: RegistryTables, leader: Leader): string | undefined {
   for (const other of tables.fleets.entries()) {
     if (other.adoptedAtMs !== undefined || other.tabletId !== leader.tabletId) continue;
@@ -217,7 +226,7 @@ export function whyStandsStill(tables: RegistryTables, leader: Leader): string |
   return undefined;
 }
 
-/** Keeps that another incarnation was heard of. False when it was known, or too many are. */
+/** Records another incarnation. Returns false when it is known, or the limit is reached. */
 export function noteOther(tx: RegistryTransaction, other: OtherFleet, maxOthers: number): boolean {
   const notAdopted = [...tx.fleets.entries()].filter(({ adoptedAtMs }) => adoptedAtMs === undefined);
   if (tx.fleets.get(fleetKey(other)) !== undefined || notAdopted.length >= maxOthers) return false;
@@ -225,7 +234,7 @@ export function noteOther(tx: RegistryTransaction, other: OtherFleet, maxOthers:
   return true;
 }
 
-/** An operator's word: that incarnation is gone for good, and its agents are ours. */
+/** Records an operator's word that the incarnation is gone for good, so that its agents belong to this registry. */
 export function adopt(
   tx: RegistryTransaction,
   fleet: Pick<OtherFleet, "tabletId" | "incarnation">,

@@ -4,36 +4,36 @@ import type { Device, Disk, Host, RegistryTransaction } from "../store/schema.js
 import { type ChangedDocument, changesByThemselves, MAX_NAMED, namedIn, type OwnEvent } from "./own-events.js";
 
 export interface EventLimits {
-  /** Events that are kept of what is not routine, and of what is. */
+  /** Maximum events kept: of non-routine events, and of routine ones. */
   readonly maxCount: number;
   readonly maxAgeMs: number;
 }
 
-/** What a caller is about. Whoever serves it says how it went, within the transaction. */
+/** A caller's action. The handler sets the result within the transaction. */
 export interface Doing {
   readonly user: string;
   readonly action: string;
   readonly requestId: string;
-  /** Undefined where nobody traces. */
+  /** Undefined when the call is not traced. */
   readonly traceId: string | undefined;
   readonly routine: boolean;
   answer: string;
   message: string;
-  /** The event that tells of it; 0 for none yet. */
+  /** Id of the event that records the action; 0 before it exists. */
   eventId: number;
 }
 
-/** The note of a transaction that tells of itself. */
+/** Marks a transaction that records its own event. */
 export const IS_NOTED = "is noted";
 
 const MAX_MESSAGE_LENGTH = 1_000;
-/** Dropped with one transaction, so that a lower limit is reached step by step. */
+/** Events dropped per transaction; a lowered limit takes effect over several transactions. */
 const MAX_DROPPED = 16;
 
 /**
- * The end of each transaction that changes something: notes who did what to which hosts, devices and disks. What was done
- * for a caller is one event, however many transactions it takes, which names what changed; what this registry does by itself is told where somebody would ask
- * for it.
+ * Runs at the end of each transaction that changes something, and records which caller changed which hosts, devices and
+ * disks. A caller's action is one event over all its transactions. Changes that the registry makes by itself are
+ * recorded where an operator would look for them.
  */
 export function noteEvents(
   tx: RegistryTransaction,
@@ -57,13 +57,13 @@ export function noteEvents(
   else tx.events.put({ ...earlier, ...event });
 }
 
-/** Of a call, as its event has it. */
+/** Returns the fields of a call in its event. */
 export function told({ user, action, answer, message, requestId, traceId }: Doing) {
   const said = { user, action, answer, message: message.slice(0, MAX_MESSAGE_LENGTH), requestId };
   return { ...said, ...(traceId === undefined ? {} : { traceId }) };
 }
 
-/** Notes something that changed nothing. */
+/** Records an action that changed nothing. */
 export function noteWithoutChange(
   tx: RegistryTransaction,
   event: Omit<RegistryEvent, "eventId" | "atMs">,
@@ -73,7 +73,10 @@ export function noteWithoutChange(
   append(tx, { ...event, atMs: nowMs }, limits);
 }
 
-/** What was changed, beside what an earlier transaction did; of devices and disks also whose, and where. */
+/**
+ * Returns the changed things without those of an earlier transaction. Devices and disks also name their hosts and
+ * disks.
+ */
 function thingsIn(changed: readonly ChangedDocument[], earlier: RegistryEvent | undefined) {
   const hostIds = new Set<HostId>(earlier?.hostIds);
   const deviceIds = new Set<DeviceId>(earlier?.deviceIds);
@@ -114,12 +117,12 @@ function drop(tx: RegistryTransaction, kind: EventKind, maxCount: number, afterM
   }
 }
 
-/** Which events a caller wants to see. Undefined: any. */
+/** Filter for events. Undefined matches all. */
 export interface EventFilter {
   readonly hostId: HostId | undefined;
   readonly deviceId: DeviceId | undefined;
   readonly diskId: DiskId | undefined;
-  /** Whatever it is. */
+  /** A host, device or disk id. */
   readonly thing: string | undefined;
   readonly user: string | undefined;
   readonly action: string | undefined;
@@ -129,7 +132,7 @@ export interface EventFilter {
   readonly untilMs: number;
 }
 
-/** An event that names not all that it changed is shown to whoever asks for a thing of that kind. */
+/** Matches an event that omits some of its changes for any thing of that kind. */
 export function isAskedFor(filter: EventFilter, event: RegistryEvent): boolean {
   const names = (ids: readonly string[], id: string | undefined): boolean =>
     id === undefined || ids.includes(id) || (event.more === true && ids.length === MAX_NAMED);

@@ -8,15 +8,15 @@ const broken = (count: number) =>
     return { tableName: "devices", previous, current: { ...previous, health: "ERROR", healthMessage: "EIO" } };
   });
 
-describe("what a registry tells of itself", () => {
-  it("some devices break at once -> an event for each", () => {
+describe("events of a registry's own changes", () => {
+  it("some broken devices give an event each", () => {
     const events = changesByThemselves(broken(8));
     expect(events.map(({ action, deviceIds }) => [action, ...deviceIds])).to.deep.equal(
       Array.from({ length: 8 }, (_, index) => ["DeviceError", `d${index}`]),
     );
   });
 
-  it("thousands do -> one event, which says how many, and names the first; another kind beside it has its own", () => {
+  it("thousands of broken devices give one event with their number and the first ones; another kind has its own", () => {
     const host = { tableName: "hosts", previous: undefined, current: aHost("h2") };
     const [error, registered, ...none] = changesByThemselves([...broken(4_000), host]);
     expect(error).to.deep.include({ action: "DeviceError", more: true, hostIds: ["h1"] });

@@ -2,10 +2,10 @@ import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { RegistryEvent } from "../store/registry-event.js";
 import type { Counter, Device, Disk, Host, OtherFleet, Start } from "../store/schema.js";
 
-/** An event before it has its number and time. */
+/** An event without its number and time. */
 export type OwnEvent = Omit<RegistryEvent, "eventId" | "atMs">;
 
-/** What a transaction has made of a document; undefined where there is none. */
+/** A document before and after a transaction; undefined where it does not exist. */
 export interface ChangedDocument {
   readonly tableName: string;
   readonly previous: object | undefined;
@@ -14,7 +14,7 @@ export interface ChangedDocument {
 
 const REGISTRY = "disk-registry";
 
-/** Named in one event; the rest is said to be more. */
+/** Ids named in one event; `more` marks that others exist. */
 export const MAX_NAMED = 64;
 
 interface Things {
@@ -23,7 +23,7 @@ interface Things {
   readonly diskIds: ReadonlySet<DiskId>;
 }
 
-/** The first of each kind, and whether there are more. */
+/** Returns the first ids of each kind, and whether there are more. */
 export function namedIn(things: Things): Pick<RegistryEvent, "hostIds" | "deviceIds" | "diskIds" | "more"> {
   const isMore = Object.values(things).some((ids) => ids.size > MAX_NAMED);
   const first = <Id>(ids: ReadonlySet<Id>): Id[] => [...ids].slice(0, MAX_NAMED);
@@ -35,10 +35,10 @@ export function namedIn(things: Things): Pick<RegistryEvent, "hostIds" | "device
   };
 }
 
-/** Of one kind and one transaction: a host that comes with thousands of broken devices must not crowd all else out. */
+/** Events of one kind per transaction. A host with thousands of broken devices must not evict all other events. */
 const MAX_OF_A_KIND = 8;
 
-/** What the registry did by itself, or an agent's word made it do, that an operator would ask for. */
+/** Returns the changes made by the registry itself, or because of an agent's report, that operators look for. */
 export function changesByThemselves(changed: readonly ChangedDocument[]): readonly OwnEvent[] {
   const byAction = new Map<string, OwnEvent[]>();
   for (const event of eachChange(changed)) {
@@ -49,7 +49,7 @@ export function changesByThemselves(changed: readonly ChangedDocument[]): readon
   return [...byAction.values()].flatMap((events) => (events.length > MAX_OF_A_KIND ? [together(events)] : events));
 }
 
-/** One event for many of a kind, of which the first speaks. */
+/** Merges many events of a kind into one with the first one's message. */
 function together(events: readonly OwnEvent[]): OwnEvent {
   const [first] = events as [OwnEvent];
   const things = namedIn({

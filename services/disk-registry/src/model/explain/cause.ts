@@ -8,10 +8,10 @@ export type Subject =
   | { readonly kind: "DEVICE"; readonly name: DeviceId }
   | { readonly kind: "DISK"; readonly name: DiskId }
   | { readonly kind: "POOL"; readonly name: string }
-  /** By what a CPI calls it: the director knows more. */
+  /** A VM by its CPI's id for it. The director knows more about it. */
   | { readonly kind: "VM"; readonly name: string };
 
-/** The reasons that a trouble may have. */
+/** All reasons of a cause. */
 export const REASONS = {
   HOST: [
     "STANDS_STILL",
@@ -43,41 +43,43 @@ export const REASONS = {
 type Reason = (typeof REASONS)[keyof typeof REASONS][number] | "NOT_ADDED" | "POOL_ROOM";
 
 export interface Cause extends CauseOf<Subject, Reason> {
-  /** Nobody needs to act: the step is under way and has met no error, or nobody waits for it. */
+  /** True when nobody needs to act: the step is under way without an error, or nobody waits for it. */
   readonly isRoutine?: boolean;
 }
 
-/** Somebody was not let in who spoke in a host's name. */
+/** A refused connection or call in a host's name. */
 export interface Refusal {
-  /** Who, and why. */
+  /** Refused address, and the reason. */
   readonly message: string;
-  /** Since when the message is the same. */
+  /** Time since which the message is the same. */
   readonly sinceMs: number;
   readonly lastAtMs: number;
 }
 
-/** A registration of an agent with the host's certificate was refused. */
+/** A refused registration of an agent with the host's own certificate. */
 export interface RefusedRegistration extends Refusal {
-  /** Where that agent says that it is reached. */
+  /** Address that the agent reports for itself. */
   readonly address: string;
 }
 
-/** What is known beside what is stored. */
+/** Facts that are not in the tables. */
 export interface Known {
   readonly whySuspected: WhySuspected;
   readonly lastHeardAtMs: (hostId: HostId) => number | undefined;
-  /** The last one in a host's name; undefined when there was none lately. */
+  /** Returns the last refusal in a host's name; undefined when there was none lately. */
   readonly refusalOf: (hostId: HostId) => Refusal | undefined;
-  /** The last registration of the host that was refused; undefined when none was lately, or it was taken since. */
+  /**
+   * Returns the host's last refused registration; undefined when none was refused lately, or one was accepted since.
+   */
   readonly refusedRegistrationOf: (hostId: HostId) => RefusedRegistration | undefined;
   readonly progressOf: (device: Device) => {
     readonly nextAttemptAtMs: number | undefined;
     readonly erasedBytes: number;
     readonly pending: Pending | undefined;
   };
-  /** Why this registry orders nothing; undefined when it leads its fleet. */
+  /** Returns why this registry gives no orders; undefined when it leads its fleet. */
   readonly standsStill: () => string | undefined;
   readonly serialNumbersOfMany: SharedSerialNumbers;
-  /** Given where many devices are looked at; undefined for one. */
+  /** Set when many devices are explained; undefined for one. */
   readonly findSharers?: FindSharers;
 }

@@ -132,4 +132,4 @@ const rows: readonly ExplainRow[] = [
   ],
 ];
 
-describe("why a device is not as it should be", () => testCauses(rows));
+describe("the causes of a device", () => testCauses(rows));

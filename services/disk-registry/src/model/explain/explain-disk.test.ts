@@ -114,4 +114,4 @@ const rows: readonly ExplainRow[] = [
   ],
 ];
 
-describe("why a disk is not as it should be", () => testCauses(rows));
+describe("the causes of a disk", () => testCauses(rows));

@@ -62,7 +62,7 @@ function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
   };
 }
 
-/** What may keep the host that serves it from doing so. */
+/** Explains faults of the host that serves the disk. */
 function server(tables: RegistryTables, { diskId, publication: current }: Disk, known: Known): Found[] {
   if (current?.state !== "PUBLISHED") return [];
   const { hostId } = current;
@@ -73,7 +73,7 @@ function server(tables: RegistryTables, { diskId, publication: current }: Disk, 
   return [{ reason: "HOST_IN_TROUBLE", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] }];
 }
 
-/** What keeps its devices from being used, or will when it is published next. */
+/** Explains devices that are unusable now, or will be at the next publication. */
 function devices(tables: RegistryTables, disk: Disk, known: Known): Found[] {
   const { diskId } = disk;
   return disk.deviceIds.flatMap((deviceId): Found[] => {

@@ -225,4 +225,4 @@ const rows: readonly ExplainRow[] = [
   ],
 ];
 
-describe("why a host is not as it should be", () => testCauses(rows));
+describe("the causes of a host", () => testCauses(rows));

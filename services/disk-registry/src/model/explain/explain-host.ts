@@ -23,7 +23,7 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
   return isOut ? causes.map((cause) => ({ ...cause, isRoutine: true })) : causes;
 }
 
-/** When a host that is not asked was heard last; undefined where nobody knows. */
+/** Returns when a host that is not asked was last heard; undefined when that is unknown. */
 export function silentSinceMs(tables: RegistryTables, hostId: HostId, known: Known): number | undefined {
   const host = tables.hosts.get(hostId);
   return host && whySilent(tables, host, known)?.sinceMs;
@@ -47,7 +47,10 @@ function isSilent({ hostId, state }: Host, { whySuspected }: Known): boolean {
   return state === "UNAVAILABLE" || whySuspected(hostId) !== undefined;
 }
 
-/** An agent with the host's certificate runs: nothing may be taken from the host for what may be a typo in its config. */
+/**
+ * An agent with the host's certificate runs, so nothing may be taken from the host for what may be a typo in its
+ * config.
+ */
 function refusedRegistration(hostId: HostId, { refusedRegistrationOf }: Known): Found {
   const refusal = refusedRegistrationOf(hostId);
   if (refusal === undefined) return undefined;
@@ -56,7 +59,10 @@ function refusedRegistration(hostId: HostId, { refusedRegistrationOf }: Known): 
   return { reason: "REGISTRATION_REFUSED", message, sinceMs, cures: [[mend, ""]] };
 }
 
-/** A stranger can be refused in its name, too: it is told only of a host that is not heard, as what may be its agent. */
+/**
+ * A stranger can also be refused in the host's name. The refusal is reported only for a silent host, as it may be that
+ * host's agent.
+ */
 function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
   const refusal = refusalOf(hostId);
   if (refusal === undefined || refusal.lastAtMs <= (lastHeardAtMs(hostId) ?? 0)) return undefined;
@@ -72,7 +78,7 @@ function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
   };
 }
 
-/** Why nobody counts on its agent. A host whose agent runs and is refused is neither to be fenced nor to be called dead. */
+/** Explains the host's silence. A host whose agent runs and is refused must neither be fenced nor declared dead. */
 function silence(tables: RegistryTables, host: Host, known: Known): Found {
   const found = whySilent(tables, host, known);
   if (found === undefined || known.refusedRegistrationOf(host.hostId) === undefined) return found;
@@ -185,7 +191,7 @@ function removal(tables: RegistryTables, host: Host): Found {
   };
 }
 
-/** The wish for the host is the wish for its devices. */
+/** A host's removal was requested when its devices' removal was. */
 function wishedAtMs(devices: readonly Device[]): number | undefined {
   const all = devices.flatMap(({ removalRequestedAtMs: atMs }) => (atMs === undefined ? [] : [atMs]));
   return all.length === 0 ? undefined : Math.min(...all);

@@ -37,4 +37,4 @@ const rows: readonly ExplainRow[] = [
   ],
 ];
 
-describe("why a pool is not as it should be", () => testCauses(rows));
+describe("the causes of a pool", () => testCauses(rows));

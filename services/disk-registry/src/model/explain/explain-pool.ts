@@ -5,19 +5,19 @@ import type { Cause, Known, Subject } from "./cause.js";
 
 const SHOWN_HOSTS = 3;
 
-/** What a pool's bytes are, as far as new disks are concerned. */
+/** A pool's bytes by their use for new disks. */
 interface PoolRoom {
   freeBytes: number;
   usedBytes: number;
   toBeErasedBytes: number;
-  /** On hosts and devices that are given nothing new. */
+  /** Bytes on hosts and devices that get no new disks. */
   keptOutBytes: number;
   notAddedBytes: number;
   readonly hostsNotAdded: Set<Device["hostId"]>;
   readonly hostsKeptOut: Set<Device["hostId"]>;
 }
 
-/** Why new disks may find no room: it is told of any pool, since how much is asked for is not known. */
+/** Explains why new disks may find no space. Applies to any pool, because the size of a future request is unknown. */
 export function poolCauses(tables: RegistryTables, pool: string, known: Known): Cause[] {
   const room = roomOf(tables, pool, known);
   const { hostsNotAdded, hostsKeptOut } = room;
@@ -66,7 +66,7 @@ function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): 
 
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** As people read it; whole below ten of a unit only where it is. */
+/** Formats bytes for people, with a decimal below ten units unless the number is whole. */
 function bytesText(bytes: number): string {
   let [value, unit] = [bytes, 0];
   for (; value >= 1_024 && unit < UNITS.length - 1; unit++) value /= 1_024;

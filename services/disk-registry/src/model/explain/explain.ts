@@ -5,12 +5,12 @@ import { diskCauses } from "./explain-disk.js";
 import { hostCauses } from "./explain-host.js";
 import { poolCauses } from "./explain-pool.js";
 
-/** The first cause that somebody needs to act on; undefined when nothing is wrong. */
+/** Returns the first cause that needs somebody's action; undefined when nothing is wrong. */
 export function troubleOf(tables: RegistryTables, subject: Subject, known: Known): Cause | undefined {
   return causesOf(tables, subject, known).find(({ isRoutine }) => !isRoutine);
 }
 
-/** Why a thing is not as it should be, or not yet. */
+/** Returns why a thing is not, or not yet, in its wanted state. */
 export function causesOf(tables: RegistryTables, subject: Subject, known: Known): Cause[] {
   switch (subject.kind) {
     case "HOST":

@@ -12,15 +12,18 @@ export interface DeviceHealth {
   readonly healthMessage: string;
 }
 
-/** What a device's hardware failed with. */
+/** A hardware error of a device, by device id. */
 export interface HardwareFailure extends HardwareError {
   readonly deviceId: DeviceId;
 }
 
-/** From this many hosts on, more than half of them falling silent at once is taken for a fault of ours or the network's. */
+/**
+ * Fleet size from which more than half of the hosts falling silent at once counts as a fault of the network or the
+ * registry.
+ */
 const MASS_SILENCE_MIN_HOSTS = 10;
 
-/** The host of a heartbeat. Throws what makes its agent register again. */
+/** Returns the host of a heartbeat. Throws the error that makes its agent register again. */
 export function requireRegistered(tables: RegistryTables, hostId: HostId, bootId: string): Host {
   const about = { host_id: hostId };
   const host = tables.hosts.get(hostId);
@@ -37,8 +40,8 @@ export function requireRegistered(tables: RegistryTables, hostId: HostId, bootId
 }
 
 /**
- * An agent that obeys a predecessor never heard the answer to the registration that was taken in here, and has gone on with
- * that predecessor meanwhile. Throws what makes it register again: it would refuse every order.
+ * Throws the error that makes an agent register again that obeys a predecessor: it never received the answer to its
+ * accepted registration and has continued with the predecessor. It would refuse every order.
  */
 export function requireObeyed(
   leader: Leader,
@@ -52,15 +55,15 @@ export function requireObeyed(
   );
 }
 
-/** What a heartbeat tells. */
+/** Contents of a heartbeat. */
 export interface AgentReport {
   readonly changed: readonly DeviceHealth[];
   readonly failed?: readonly HardwareFailure[];
-  /** Why nothing new is to be placed on the host; empty when nothing is wrong with it. */
+  /** Why the host must get nothing new; empty when nothing is wrong with it. */
   readonly warning?: string;
 }
 
-/** A heartbeat that changes something: the host was silent before, or devices' health changed. */
+/** Applies a heartbeat that changes something: the host was silent before, or devices' health changed. */
 export function applyHeartbeat(
   tx: RegistryTransaction,
   hostId: HostId,
@@ -75,8 +78,8 @@ export function applyHeartbeat(
   if (warned !== host) tx.hosts.put(warned);
   for (const { deviceId, health, healthMessage } of changed) {
     const device = tx.devices.get(deviceId);
-    // Hardware that was swapped works, but is not the device: only a registration or AddDevice clears that. A device that
-    // the last registration did not describe well may be other hardware, too.
+    // Swapped hardware reports its own health, not the device's, so only a registration or AddDevice clears the error.
+    // A device with a malformed report in the last registration may be other hardware, too.
     if (device?.hostId !== hostId || device.replacement !== undefined || device.refused) continue;
     const before = reportedHealth(device);
     if (before.health === health && before.healthMessage === healthMessage) continue;
@@ -90,10 +93,7 @@ export function applyHeartbeat(
   }
 }
 
-/**
- * The host is heard again. Nothing new is placed on it for a while: a host that comes and goes would get a disk each time
- * and take it away again.
- */
+/** Returns the host as heard again. Its probation keeps new disks away from a host that comes and goes. */
 export function backFromUnavailable(host: Host, probationMs: number, nowMs: number): Host {
   if (probationMs === 0) return proven(host, nowMs);
   const stateMessage = `host ${host.hostId} is back from UNAVAILABLE: it is ONLINE when it was heard for ${probationMs} ms`;
@@ -101,14 +101,14 @@ export function backFromUnavailable(host: Host, probationMs: number, nowMs: numb
   return { ...host, state: "WARNING", stateMessage, stateChangedAtMs: nowMs, probationEndsAtMs };
 }
 
-/** Nothing is known against the host but what its agent says. */
+/** Ends the probation; only the agent's own warning can remain. */
 function proven({ probationEndsAtMs: _, ...host }: Host, nowMs: number): Host {
   const { hostId, agentWarning } = host;
   if (agentWarning === undefined) return { ...host, state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs };
   return { ...host, state: "WARNING", stateMessage: `host ${hostId}: ${agentWarning}`, stateChangedAtMs: nowMs };
 }
 
-/** The host as its agent speaks of it: WARNING while that warns of it, if nothing worse is known. */
+/** Returns the host with its agent's warning: WARNING while there is one, unless its state is worse. */
 export function withAgentWarning(host: Host, warning: string, nowMs: number): Host {
   const { agentWarning = "", ...rest } = host;
   if (agentWarning === warning) return host;
@@ -116,7 +116,7 @@ export function withAgentWarning(host: Host, warning: string, nowMs: number): Ho
   return isAway(host) || host.probationEndsAtMs !== undefined ? noted : proven(noted, nowMs);
 }
 
-/** Hosts that have been heard for as long as their probation lasts. */
+/** Returns hosts that have been heard for their whole probation. */
 export function findProven(tables: RegistryTables, nowMs: number): readonly HostId[] {
   const hostIds: HostId[] = [];
   for (const host of tables.hosts.entries()) if (probationIsOver(host, nowMs)) hostIds.push(host.hostId);
@@ -142,17 +142,17 @@ export function findSuspected(tables: RegistryTables, whySuspected: WhySuspected
 }
 
 export interface Silence {
-  /** To become UNAVAILABLE. */
+  /** Hosts to mark UNAVAILABLE. */
   readonly silent: readonly HostId[];
-  /** Silent too, but so many at once that none is believed to be dead. */
+  /** Hosts silent in such numbers at once that none is believed to be dead. */
   readonly massSilent: readonly HostId[];
 }
 
 /**
- * Which hosts have been silent for the timeout. With ten hosts or more, if more than half fall silent within one
- * window (those that were found silent during the last timeout count), none of them is changed. Hosts that are cut off
- * at the same moment were last heard at any moment of the interval before it, so all within an interval of the timeout
- * count: else those that reach it first would be changed before the others are noticed.
+ * Finds hosts that have been silent for the timeout. In a fleet of ten hosts or more, none is marked when more than
+ * half fall silent within one window, which includes hosts marked during the last timeout. Hosts cut off at the same
+ * moment were last heard at different moments of the interval before, so the window counts all hosts within an interval
+ * of the timeout. Otherwise the first ones would be marked before the others are noticed.
  */
 export function findSilent(
   tables: RegistryTables,
@@ -165,7 +165,7 @@ export function findSilent(
   let heardBefore = 0;
   let recentlyLost = 0;
   for (const host of tables.hosts.entries()) {
-    // An operator has said what to believe of it.
+    // An operator has declared the host dead.
     if (host.state === "DEAD") continue;
     if (host.state === "UNAVAILABLE") {
       if (nowMs - host.stateChangedAtMs < timeoutMs) recentlyLost++;
@@ -181,25 +181,28 @@ export function findSilent(
   return massSilence ? { silent: [], massSilent: silent } : { silent, massSilent: [] };
 }
 
-/** A mass silence that is not over. */
+/** An ongoing mass silence. */
 export interface MassSilence {
-  /** The fewest hosts that were silent at once since it began. */
+  /** Fewest hosts silent at once since it began. */
   readonly fewestSilent: number;
-  /** By the monotonic clock: when those that are silent still count as dead, unless more are heard again before. */
+  /** Monotonic time at which hosts that are still silent count as dead, unless more are heard again before. */
   readonly overAtMs: number;
 }
 
-/** The leader before knew how many. */
+/** Only the former leader knew the number. */
 const UNKNOWN_SILENT = Number.POSITIVE_INFINITY;
 
-/** A mass silence that ran under the leader before: nobody can be silent for this one before the timeout. */
+/**
+ * Returns the mass silence that ran under the former leader. No host can be silent for this leader before the timeout.
+ */
 export function inheritedMassSilence(timeoutMs: number, intervalMs: number, monotonicMs: number): MassSilence {
   return { fewestSilent: UNKNOWN_SILENT, overAtMs: monotonicMs + timeoutMs + intervalMs };
 }
 
 /**
- * A mass silence is over only when its hosts have stopped coming back for the timeout. After a takeover, agents that
- * register one after the other are silent at first, and those still waiting when half are back would be taken for dead.
+ * Returns the mass silence after this sweep; undefined once no host has come back for the timeout. After a takeover,
+ * agents register one after the other and are silent at first. Those still waiting when half are back would otherwise
+ * count as dead.
  */
 export function afterMassSilence(
   found: Silence,
@@ -211,7 +214,7 @@ export function afterMassSilence(
   const overAtMs = monotonicMs + timeoutMs;
   if (massSilent.length > 0) return { silence: found, mass: { fewestSilent: massSilent.length, overAtMs } };
   if (before === undefined) return { silence: found, mass: undefined };
-  // To a new leader all are as if just heard.
+  // A new leader counts all hosts as just heard.
   const mayBeSilent = before.fewestSilent === UNKNOWN_SILENT && monotonicMs < before.overAtMs;
   if (silent.length === 0) return { silence: found, mass: mayBeSilent ? before : undefined };
   if (silent.length < before.fewestSilent) {
@@ -221,7 +224,7 @@ export function afterMassSilence(
   return { silence: { silent: [], massSilent: silent }, mass: before };
 }
 
-/** DEAD hosts whose agents registered since, and fell silent again: nobody counts on them any more. */
+/** Returns DEAD hosts whose agents registered since, and fell silent again, so that they are no longer counted on. */
 export function findSilentDead(
   tables: RegistryTables,
   silentForMs: (hostId: HostId) => number,
@@ -233,12 +236,12 @@ export function findSilentDead(
   return silent;
 }
 
-/** Why disks are taken from a host that is UNAVAILABLE. */
+/** Returns the reason and author of a fence for an UNAVAILABLE host. */
 export function silenceWord(tables: RegistryTables, hostId: HostId, nowMs: number): FenceWord {
   return { by: "disk-registry", atMs: nowMs, reason: tables.hosts.get(hostId)?.stateMessage ?? "" };
 }
 
-/** Returns those that it changed: a host may have been purged or said to be DEAD since it was found silent. */
+/** Returns the hosts that it changed: a host may have been purged or declared DEAD since the sweep. */
 export function markUnavailable(
   tx: RegistryTransaction,
   hostIds: readonly HostId[],

@@ -34,7 +34,7 @@ const published: Publication = {
   lastError: "",
 };
 
-/** h1 is a VM, has devices d1 (of disk x) and d2 (to be let go of), and serves disk y of h2. */
+/** Returns a fleet in which h1 is a VM, has devices d1 (of disk x) and d2 (being closed), and serves disk y of h2. */
 function scene(told: Partial<Host> = {}): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 }, ...told }), aHost("h2")],
@@ -60,7 +60,7 @@ const register = (fleet: TestFleet, exports = [{ diskId: diskId("y"), sessionNum
 
 const dead = { state: "DEAD", saidDead: word, mustRegister: true, stateMessage: "dead" } as const;
 
-describe("an operator's word on hosts", () => {
+describe("an operator's override of hosts", () => {
   const cases: readonly [string, Partial<Host>, HostWord, string, boolean][] = [
     ["ONLINE, said dead", {}, "dead", "DEAD", true],
     ["WARNING after silence, said dead", { state: "WARNING", probationEndsAtMs: 5 }, "dead", "DEAD", true],
@@ -84,7 +84,7 @@ describe("an operator's word on hosts", () => {
     });
   }
 
-  it("said dead -> who, why, and what it touches", () => {
+  it("DEAD lists author, reason, and the affected things", () => {
     const fleet = scene();
     expect(say(fleet, "dead", "h1")).to.deep.equal({
       hostIds: ["h1"],
@@ -98,13 +98,13 @@ describe("an operator's word on hosts", () => {
     expect(fleet.disk("y").publication).to.deep.equal(published);
   });
 
-  it("one of the hosts is unknown -> none changes", () => {
+  it("an unknown host among several changes none", () => {
     const fleet = scene();
     expect(() => say(fleet, "dead", "h1", "h9")).to.throw(NotFoundError, "h9");
     expect(fleet.host("h1").state).to.equal("ONLINE");
   });
 
-  it("DEAD -> told nothing; once it has registered, told to let go, and nothing else", () => {
+  it("a DEAD host gets no orders; once registered, it gets detach orders only", () => {
     const fleet = scene();
     const plan = () => planOrders(fleet.tables, h1, { maxDevices: 9, isDue: () => true });
     const orders = () => [...(plan()?.attach ?? []), ...(plan()?.detach ?? [])].map(({ deviceId }) => deviceId);
@@ -118,7 +118,7 @@ describe("an operator's word on hosts", () => {
     expect(orders()).to.deep.equal(["d2"]);
   });
 
-  it("DEAD and heard -> registers, stays DEAD, and what it served is taken from it", () => {
+  it("a DEAD host that is heard must register, stays DEAD, and loses what it served", () => {
     const fleet = scene();
     say(fleet, "dead", "h1");
     expect(() => requireRegistered(fleet.tables, h1, "h1-boot-1")).to.throw("register again");
@@ -134,7 +134,7 @@ describe("an operator's word on hosts", () => {
     expect(findSilentDead(fleet.tables, () => 5, 5)).to.deep.equal([]);
   });
 
-  it("taken back, then registered -> proves itself, and is ONLINE", () => {
+  it("a host taken back and registered passes probation before it is ONLINE", () => {
     const fleet = scene();
     say(fleet, "dead", "h1");
     register(fleet);
@@ -144,19 +144,19 @@ describe("an operator's word on hosts", () => {
     expect(fleet.host("h1")).to.include({ state: "WARNING", probationEndsAtMs: NOW_MS + 5_010 });
   });
 
-  it("its removal waits for nobody", () => {
+  it("the removal of a DEAD host does not wait", () => {
     const fleet = scene({ state: "UNAVAILABLE", silentAtListenedMs: NOW_MS });
     const waiting = fleet.transact((tx) => removeHost(tx, h1, call));
     expect(waiting.code).to.equal("E_TRY_AGAIN");
     expect(removalTimedOut(fleet.host("h1"), limits, NOW_MS)).to.equal(false);
     say(fleet, "dead", "h1");
-    // A clock that was set back changes nothing about that.
+    // A clock that was set back does not change the result.
     expect(removalTimedOut(fleet.host("h1"), limits, 0)).to.equal(true);
     expect(fleet.transact((tx) => giveUpOnHost(tx, h1, limits, call))).to.equal(1);
     expect(fleet.device("d2")).to.include({ attachState: "DETACHED", detachConfirmed: false });
   });
 
-  it("7 of 12 hosts are silent, and said dead -> no mass silence any more; 1 of them said so -> still one", () => {
+  it("7 of 12 silent hosts declared dead end the mass silence, one does not", () => {
     const hosts = Array.from({ length: 12 }, (_, i) => aHost(`h${i}`));
     const silence = (saidDead: number) => {
       const fleet = new TestFleet({ hosts });

@@ -4,34 +4,36 @@ import { fenceSilent } from "../disks/fences.js";
 import type { Host, OperatorsWord, RegistryTables, RegistryTransaction } from "../store/schema.js";
 import { disksOn, disksServedBy } from "./remove-action.js";
 
-/** What an operator can say of a host: that it is dead, or that it is not, after all. */
+/** Operator's override of a host's state: dead, or alive after all. */
 export type HostWord = "dead" | "back";
 
-/** What hosts that an operator speaks of have to do with. */
+/** Hosts of an operator's override, and the things that depend on them. */
 export interface Touched {
-  /** Whose state the word changes. */
+  /** Hosts whose state changes. */
   readonly hostIds: readonly HostId[];
-  /** How many they have. */
+  /** Number of the hosts' devices. */
   readonly devices: number;
-  /** Disks with a device on one of them: nobody can publish these before the host is back, or the device is purged. */
+  /**
+   * Disks with a device on one of the hosts. They cannot be published before the host is back, or the device is purged.
+   */
   readonly heldDiskIds: readonly DiskId[];
-  /** Disks that are published to one of them. */
+  /** Disks published to one of the hosts. */
   readonly servedDiskIds: readonly DiskId[];
   readonly vmCids: readonly string[];
-  /** Those that it takes from their host. */
+  /** Disks that are fenced off from their host. */
   readonly fencedDiskIds: readonly DiskId[];
 }
 
 /**
- * Notes an operator's word on all those hosts, or on none. DEAD hosts are told nothing, and register before they count as
- * heard: that ends what they serve.
+ * Records an operator's override for all the hosts, or for none. A DEAD host gets no orders, and must register before
+ * it counts as heard, which ends what it serves.
  */
 export function sayOfHosts(
   tx: RegistryTransaction,
   hostIds: readonly HostId[],
   word: HostWord,
   said: OperatorsWord,
-  /** Disks that are to be taken from a silent host are taken from these. */
+  /** Fences off the disks whose `onHostSilence` is FENCE. */
   fence = false,
 ): Touched {
   const hosts = hostIds.map((hostId) => requireHost(tx, hostId)).filter((host) => changes(host, word));
@@ -50,7 +52,7 @@ function dead(host: Host, said: OperatorsWord): Host {
   return { ...rest, state: "DEAD", stateMessage, stateChangedAtMs: said.atMs, saidDead: said, mustRegister: true };
 }
 
-/** As a host that was silent: its agent registers, and then proves itself. */
+/** Returns the host in the state after a silence: its agent registers, and then passes probation. */
 function back(host: Host, said: OperatorsWord): Host {
   const { saidDead: _, silentAtListenedMs: __, ...rest } = host;
   const why = said.reason === "" ? "" : ` (${said.reason})`;

@@ -27,8 +27,8 @@ const TIMEOUT_MS = 5_000;
 const HEARTBEAT = { timeoutMs: TIMEOUT_MS, intervalMs: 1_000 };
 
 /**
- * n hosts h0, h1, ...; the first `silent` of them unheard of for longer than the timeout, the next `quiet` of them for
- * nearly as long; `lost` became UNAVAILABLE just now.
+ * Returns the silent hosts among n hosts h0, h1, ...: the first `silent` exceed the timeout, the next `quiet` nearly
+ * do, and `lost` became UNAVAILABLE just now.
  */
 function silenceOf(n: number, silent: number, lost = 0, quiet = 0): ReturnType<typeof findSilent> {
   const hosts = Array.from({ length: n }, (_, i) => aHost(`h${i}`));
@@ -61,7 +61,7 @@ describe("heartbeats", () => {
     });
   }
 
-  it("a mass silence -> over when nobody has come back for the timeout, or all have; only then the others are dead", () => {
+  it("a mass silence ends once no host has come back for the timeout, or all have; only then are the others dead", () => {
     const fewest = (fewestSilent: number, overAtMs: number) => ({ fewestSilent, overAtMs });
     const steps: readonly [string, number, number, { silent: number; massSilent: number; mass: unknown }][] = [
       ["8 of 10 fall silent", 8, 0, { silent: 0, massSilent: 8, mass: fewest(8, 5_000) }],
@@ -87,13 +87,13 @@ describe("heartbeats", () => {
     }
   });
 
-  it("silent for exactly the timeout -> not yet", () => {
+  it("a host silent for exactly the timeout is not UNAVAILABLE yet", () => {
     const fleet = new TestFleet({});
     expect(findSilent(fleet.tables, () => TIMEOUT_MS, HEARTBEAT, NOW_MS).silent).to.deep.equal([]);
     expect(findSilent(fleet.tables, () => TIMEOUT_MS + 1, HEARTBEAT, NOW_MS).silent).to.deep.equal(["h1"]);
   });
 
-  it("marked UNAVAILABLE, then a heartbeat -> ONLINE again", () => {
+  it("a heartbeat makes an UNAVAILABLE host ONLINE again", () => {
     const fleet = new TestFleet({});
     fleet.transact((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, NOW_MS));
     expect(fleet.host("h1")).to.include({ state: "UNAVAILABLE", stateChangedAtMs: NOW_MS });
@@ -103,7 +103,7 @@ describe("heartbeats", () => {
     expect(fleet.host("h1")).to.include({ state: "ONLINE", stateMessage: "", stateChangedAtMs: NOW_MS + 5 });
   });
 
-  it("an agent that warns of its host -> WARNING, and nothing new there, until it does not", () => {
+  it("an agent's warning makes its host WARNING, without new disks, until it ends", () => {
     const fleet = new TestFleet({});
     const beat = (warning: string, atMs: number) =>
       fleet.transact((tx) => applyHeartbeat(tx, hostId("h1"), "h1-boot-1", { changed: [], warning }, atMs, 100));
@@ -122,13 +122,13 @@ describe("heartbeats", () => {
     expect(isPlaceable(fleet.host("h1"), () => undefined)).to.equal(true);
   });
 
-  it("unknown host -> NOT_FOUND; an earlier start -> ABORTED", () => {
+  it("an unknown host gets NOT_FOUND, an earlier start ABORTED", () => {
     const fleet = new TestFleet({});
     expect(() => requireRegistered(fleet.tables, hostId("h9"), "b")).to.throw(NotFoundError);
     expect(() => requireRegistered(fleet.tables, hostId("h1"), "h1-boot-0")).to.throw(AbortedError);
   });
 
-  it("health changes -> kept for own devices only, and replaced hardware stays in error", () => {
+  it("health changes apply to own devices only, and replaced hardware stays in error", () => {
     const replacement = { path: "/p", offsetBytes: 0, sizeBytes: 1, blockSizeBytes: 1, serialNumber: "" };
     const fleet = new TestFleet({
       devices: [
@@ -153,7 +153,7 @@ describe("host assignment", () => {
   const assign = (fleet: TestFleet, vmCid: string, az = "", disks: string[] = []) =>
     fleet.transact((tx) => assignHost(tx, request(vmCid, az, disks), NOW_MS)).hostId;
 
-  it("each VM -> its own host of its az, the same when asked again; none left -> RESOURCE_EXHAUSTED", () => {
+  it("gives each VM a host of its own in its az, the same again when repeated, and RESOURCE_EXHAUSTED when none is left", () => {
     const fleet = new TestFleet({ hosts });
     expect(assign(fleet, "vm1", "z1")).to.equal("h1");
     expect(assign(fleet, "vm1", "z1")).to.equal("h1");
@@ -165,7 +165,7 @@ describe("host assignment", () => {
     expect(() => assign(fleet, "vm1", "z2")).to.throw(AlreadyExistsError, "h1");
   });
 
-  it("hosts that hold the VM's disks -> preferred", () => {
+  it("prefers hosts with the VM's disks", () => {
     const fleet = new TestFleet({
       hosts,
       devices: [aDevice("d1", { hostId: hostId("h2"), diskId: diskId("x") })],
@@ -180,12 +180,12 @@ describe("host assignment", () => {
     aHost("h2", { removalRequested: true }),
   ];
 
-  it("hosts that are UNAVAILABLE or to be removed -> not chosen", () => {
+  it("skips hosts that are UNAVAILABLE or under removal", () => {
     const text = "2 that take nothing now (h1 is UNAVAILABLE for 90 s, h2 is to be removed): bring them back";
     expect(() => assign(new TestFleet({ hosts: away }), "vm1")).to.throw(ResourceExhaustedError, text);
   });
 
-  it("a free host that is missed for the moment, as while its agent starts anew -> UNAVAILABLE: ask again", () => {
+  it("answers UNAVAILABLE when a free host is away briefly, as during a restart of its agent", () => {
     const text = "3 that take nothing now (h1 is UNAVAILABLE for 90 s, h2 is to be removed, h3 must register again)";
     const fleet = new TestFleet({ hosts: [...away, aHost("h3", { mustRegister: true })] });
     expect(() => assign(fleet, "vm1")).to.throw(UnavailableError, text);
@@ -194,13 +194,13 @@ describe("host assignment", () => {
     expect(suspected).to.throw(UnavailableError, "h1 is suspected");
   });
 
-  it("many hosts, none free -> the message names the first of them and counts the rest", () => {
+  it("names the first of many hosts and counts the rest when none is free", () => {
     const many = Array.from({ length: 30 }, (_, n) => aHost(`host-${n}`, { removalRequested: true }));
     const named = /: 30 that take nothing now \((host-\d+ is to be removed, ){8}and 22 more\): bring them back$/;
     expect(() => assign(new TestFleet({ hosts: many }), "vm1")).to.throw(ResourceExhaustedError, named);
   });
 
-  it("unassign -> free again; an unknown VM -> a success; with disks published there -> refused", () => {
+  it("frees a host, succeeds for an unknown VM, and is refused with disks published there", () => {
     const fleet = new TestFleet({ hosts });
     assign(fleet, "vm1", "z1");
     fleet.transact((tx) => unassignHost(tx, "vm1"));

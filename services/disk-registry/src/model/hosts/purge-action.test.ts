@@ -97,7 +97,7 @@ const rows: readonly ActionRow[] = [
 describe("CMS actions that purge", () => {
   testActions(rows);
 
-  it("PurgeHost with force of a host that serves a disk -> the disk is fenced off from it", () => {
+  it("fence a disk off from a host that serves it, with force", () => {
     const publication = publishedTo("h1", "PUBLISHED");
     const fleet = new TestFleet({
       hosts: [aHost("h1"), aHost("h2")],

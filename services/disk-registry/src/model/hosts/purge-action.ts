@@ -11,8 +11,9 @@ import { type Device, isAway, type RegistryTables, type RegistryTransaction } fr
 import { disksOn, disksServedBy } from "./remove-action.js";
 
 /**
- * Forgets a host, its devices and its VM for good. Refuses a host that is a VM, because its director goes on believing in it. An agent that still runs is told NOT_FOUND at its next heartbeat,
- * registers again, and lets go of everything: all its devices are UNKNOWN then, with the next generations.
+ * Forgets a host, its devices and its VM for good. Refuses a host that is a VM, because its director still relies on
+ * it. A running agent gets NOT_FOUND at its next heartbeat, registers again and closes everything: all its devices are
+ * UNKNOWN then, with the next generations.
  */
 export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolean): ActionResult {
   const host = findHost(tx, hostId);
@@ -32,9 +33,8 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
 }
 
 /**
- * Forgets one device, or all devices on a path. While their agent still reports them they are UNKNOWN, and ordered
- * detached; those of a host that is not heard from are gone at once, and UNKNOWN when it comes back, which takes a
- * registration.
+ * Forgets one device, or all devices on a path. Devices that their agent still reports become UNKNOWN and are ordered
+ * detached. Those of a silent host are gone at once, and become UNKNOWN when the host registers again.
  */
 export function purgeDevice(
   tx: RegistryTransaction,
@@ -55,7 +55,7 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   const host = tx.hosts.get(device.hostId);
   if (host !== undefined && isAway(host)) {
     forgetDevice(tx, device);
-    // The agent may be alive and hold the device: when it is heard again, only a registration tells of that.
+    // The agent may be alive and hold the device, and only a registration reports that.
     requireRegistration(tx, [host.hostId]);
     return;
   }
@@ -66,8 +66,8 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     unknownSession,
     ...rest
   } = advance(tx, device, "purge", nowMs);
-  // What its agent remembers counts as given: its disk's sessions were, and an operator has seen what else it says, and
-  // wants the device forgotten.
+  // The sessions that the agent remembers count as given: those of its disk were, and the operator who purges has seen
+  // the others.
   const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, tx.disks.get(device.diskId)?.lastSessionNumber];
   const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));
   const last = given.some((number) => number !== undefined) && { lastSessionNumber };
@@ -95,7 +95,7 @@ function brokenNote(held: readonly DiskId[]): string {
   return held.length === 0 ? "" : `; these disks have lost devices: ${held.join(", ")}`;
 }
 
-/** Disks whose fence may go on differently once the host is gone: those it serves, and those with devices on it. */
+/** Returns disks whose fence may proceed once the host is gone: those it serves, and those with devices on it. */
 export function disksAffectedByPurge(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
   return [...new Set([...disksServedBy(tables, hostId), ...disksOn(devicesOfHost(tables, hostId))])];
 }

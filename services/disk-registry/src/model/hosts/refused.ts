@@ -1,6 +1,6 @@
 import type { Numbers } from "../disks/remembered.js";
 
-/** What an agent said that is not believed, and when. */
+/** Numbers in an agent's report that was not believed, and the time. */
 export interface Refused extends Numbers {
   readonly heardAtMs: number;
 }

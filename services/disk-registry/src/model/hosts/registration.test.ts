@@ -209,7 +209,7 @@ const rows: readonly Row[] = [
   },
 ];
 
-// A drive of the same size may have come into the place of the one that was known.
+// A drive of the same size may have replaced the known one.
 const nameless = { serialNumber: "" };
 const asFile = (fileIdentity: string) => ({ serialNumber: "", fileIdentity });
 const detached: Partial<Device> = { attachState: "DETACHED", detachConfirmed: true };
@@ -272,7 +272,7 @@ const swapRows: [
 ];
 
 describe("the order of registrations", () => {
-  it("an older one of one start -> refused; of another start, or of an agent that does not count -> taken in", () => {
+  it("refuses an older one of the same start, and accepts those of other starts and of agents without numbers", () => {
     const last: LastRegistrations = new Map();
     const come = (registrationNumber: number, bootId = "boot-1") => {
       const from = registration([], { registrationNumber, bootId });
@@ -282,7 +282,7 @@ describe("the order of registrations", () => {
     come(1);
     come(3);
     expect(() => come(2)).to.throw(AbortedError, "registration 2 of host h1 came after registration 3");
-    // The same again is a call that was repeated.
+    // A repeated call carries the same number.
     come(3);
     come(1, "boot-2");
     come(0, "boot-2");
@@ -303,11 +303,11 @@ describe("registration", () => {
   const erased: readonly [string, Partial<Device>, Partial<ReportedDevice>, string, number][] = [
     ["held all the time", nameless, nameless, "h1-boot-1", 7],
     ["held again by a new start, the same file", asFile("b 1"), asFile("b 1"), "h1-boot-2", 7],
-    // The start before may have erased the drive that was there, and its answer may come yet.
+    // The former start may have erased the drive that was there, and its answer may still arrive.
     ["held again by a new start, with nothing to tell it by", nameless, nameless, "h1-boot-2", 0],
   ];
   for (const [cause, known, found, bootId, session] of erased)
-    it(`a device that is being erased, ${cause} -> the erase ${session === 7 ? "goes on" : "begins anew"}`, () => {
+    it(`a device being erased, ${cause}: the erase ${session === 7 ? "continues" : "starts again"}`, () => {
       const fleet = new TestFleet({ devices: [aDevice("d1", { ...known, dirty: true, eraseSessionNumber: 7 })] });
       register(fleet, registration([reported("d1", found)], { bootId }));
       expect(fleet.device("d1")).to.include({ dirty: true, eraseSessionNumber: session });
@@ -315,7 +315,7 @@ describe("registration", () => {
       expect(fleet.device("d1").dirty, "after the late answer").to.equal(session !== 7);
     });
 
-  it("PurgeDevice of a host that is not heard from -> its heartbeats no longer count, a registration does", () => {
+  it("heartbeats of a silent host do not count after PurgeDevice, a registration does", () => {
     const hosts = [aHost("h1", { state: "UNAVAILABLE", stateMessage: "silent" })];
     const fleet = new TestFleet({ hosts, devices: [aDevice("d1")] });
     fleet.transact((tx) => purgeDevice(tx, { deviceId: deviceId("d1") }, false, NOW_MS));
@@ -340,13 +340,13 @@ describe("registration", () => {
     });
   }
 
-  it("nothing new -> nothing is written, so that a storm of agents costs no commit", () => {
+  it("a registration without news writes nothing, so that many agents at once cost no commit", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2", { attachState: "UNKNOWN" })] });
     const same = registration([reported("d1"), reported("d2")]);
     expect(fleet.changes((tx) => registerAgent(tx, same, leader, limits, NOW_MS))).to.equal(0);
   });
 
-  it("a first registration -> ONLINE host; a silent host -> ONLINE again, its VM and wish kept", () => {
+  it("a first registration makes an ONLINE host; that of a silent host makes it ONLINE again, with its VM and wish", () => {
     const fresh = new TestFleet({ hosts: [] });
     register(fresh, registration([]));
     expect(fresh.host("h1")).to.include({ state: "ONLINE", az: "z1", createdAtMs: NOW_MS });
@@ -364,7 +364,7 @@ describe("registration", () => {
     });
   });
 
-  it("drives without serial numbers that changed places at a boot -> neither is held or erased before ConfirmDevice", () => {
+  it("drives without serial numbers that swapped places at a reboot are not held or erased before ConfirmDevice", () => {
     const drive = (slot: number, boot = "one") => asFile(`${boot} block 8:${slot}:1`);
     const fleet = new TestFleet({
       devices: [aDevice("d1", { ...drive(1), diskId: diskId("x") }), aDevice("d2", drive(2))],
@@ -394,7 +394,7 @@ describe("registration", () => {
     expect(fleet.changes((tx) => registerAgent(tx, booted, leader, limits, NOW_MS))).to.equal(0);
   });
 
-  it("files that changed places at a boot -> AddDevice takes in none that a disk is on", () => {
+  it("AddDevice accepts no file with a disk after files swapped places at a reboot", () => {
     const file = (inode: number, boot = "one") => asFile(`${boot} file 8:${inode}:5`);
     const fleet = new TestFleet({
       devices: [aDevice("d1", { ...file(1), diskId: diskId("x") }), aDevice("d2", file(2))],
@@ -408,7 +408,7 @@ describe("registration", () => {
     expect(message).to.contain("d2 is the drive of device d1");
   });
 
-  it("what is shown to be something else -> ConfirmDevice is refused, and changes nothing", () => {
+  it("ConfirmDevice refuses hardware that is proven to differ, and changes nothing", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
     register(fleet, registration([reported("d1", { serialNumber: "other" })]));
     const before = fleet.device("d1");
@@ -420,7 +420,7 @@ describe("registration", () => {
     expect(fleet.device("d1")).to.equal(before);
   });
 
-  it("one host too many -> refused, nothing done", () => {
+  it("one host too many is refused, and changes nothing", () => {
     const fleet = new TestFleet({ hosts: [aHost("a"), aHost("b"), aHost("c")] });
     expect(() => register(fleet, registration([reported("d1")]))).to.throw(
       "hosts that a registry keeps account of: purge dead hosts",
@@ -429,7 +429,7 @@ describe("registration", () => {
     expect(fleet.tables.devices.size).to.equal(0);
   });
 
-  it("a device not reported any more -> forgotten when UNKNOWN, in error and no longer ATTACHED when in operation", () => {
+  it("a device that is no longer reported is forgotten when UNKNOWN, and in error and not ATTACHED when in operation", () => {
     const fleet = new TestFleet({
       devices: [aDevice("d1"), aDevice("d2", { attachState: "UNKNOWN" }), aDevice("d3", { attachState: "CLOSING" })],
     });
@@ -441,7 +441,7 @@ describe("registration", () => {
     expect(fleet.changes((tx) => registerAgent(tx, again, leader, limits, NOW_MS))).to.equal(0);
   });
 
-  it("a grown device -> AddDevice takes in what it has grown by once no disk is on it, dirty", () => {
+  it("AddDevice accepts a device's grown size, as dirty, once no disk is on it", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
     const add = () =>
       fleet.transact((tx) =>
@@ -461,7 +461,7 @@ describe("registration", () => {
 
   const smaller = { sizeBytes: 32 * MIB };
 
-  it("replaced hardware without a disk -> ERROR until AddDevice, then dirty and ONLINE", () => {
+  it("replaced hardware without a disk is in ERROR until AddDevice, then dirty and ONLINE", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1")] });
     register(fleet, registration([reported("d1", smaller)]));
     expect(fleet.device("d1").healthMessage).to.contain("sizeBytes was").and.to.contain("AddDevice accepts");
@@ -481,7 +481,7 @@ describe("registration", () => {
     expect(fleet.device("d1").health).to.equal("ONLINE");
   });
 
-  it("replaced hardware with a disk -> AddDevice does not accept it; the former hardware put back is ONLINE", () => {
+  it("AddDevice refuses replaced hardware with a disk, and the former hardware is ONLINE when put back", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
     register(fleet, registration([reported("d1", smaller)]));
     fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
@@ -491,7 +491,7 @@ describe("registration", () => {
     expect(fleet.device("d1").replacement).to.equal(undefined);
   });
 
-  it("a device whose description is refused -> in error by itself, with its bytes, and no heartbeat makes it well", () => {
+  it("a device with a malformed report is in error alone, keeps its bytes, and no heartbeat makes it ONLINE", () => {
     const fleet = new TestFleet({
       devices: [aDevice("d1", { diskId: diskId("x") }), aDevice("d2"), aDevice("d3", { attachState: "UNKNOWN" })],
       disks: [aDisk("x", ["d1"])],

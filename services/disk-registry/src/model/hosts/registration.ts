@@ -54,7 +54,7 @@ export interface RefusedDevice {
   readonly reason: string;
 }
 
-/** All that an agent says it has. What it remembers of registries was judged before. */
+/** Contents of a registration. The remembered numbers were judged before. */
 export interface Registration {
   readonly hostId: HostId;
   readonly address: string;
@@ -62,55 +62,55 @@ export interface Registration {
   readonly rack: string;
   readonly bootId: string;
   readonly devices: readonly ReportedDevice[];
-  /** Devices whose report is malformed. Absent: none. */
+  /** Devices with a malformed report. Absent: none. */
   readonly refusedDevices?: readonly RefusedDevice[] | undefined;
   readonly exports: readonly ReportedExport[];
   readonly remembered: Remembered;
-  /** Goes up with each registration of one start; 0 and absent: nothing is known of their order. */
+  /** Increases with each registration of one start. 0 and absent mean that the order is unknown. */
   readonly registrationNumber?: number | undefined;
-  /** Why nothing new is to be placed on the host; empty and absent when nothing is wrong with it. */
+  /** Why the host must get nothing new; empty and absent when nothing is wrong with it. */
   readonly warning?: string | undefined;
 }
 
 export interface StampedDevice {
   readonly deviceId: DeviceId;
   readonly stamp: Stamp;
-  /** Why it is not allowed; empty when it is. */
+  /** Why the device is not allowed; empty when it is. */
   readonly reason: string;
-  /** The recorded identity of an allowed device: the agent holds nothing else in its place. */
+  /** Recorded identity of an allowed device. The agent must not hold other hardware in its place. */
   readonly expected?: DeviceIdentity | undefined;
 }
 
 export interface RegistrationAnswer {
-  /** To be attached. */
+  /** Devices to attach. */
   readonly allowed: readonly StampedDevice[];
-  /** To be detached. */
+  /** Devices to detach. */
   readonly unknown: readonly StampedDevice[];
-  /** Served by the agent though nobody wants them. */
+  /** Exports of the agent that are not wanted. */
   readonly strayExports: readonly ReportedExport[];
-  /** Served for disks that this registry never knew: left alone until an operator decides on their devices. */
+  /** Exports of disks that this registry never knew. They stay until an operator decides on their devices. */
   readonly unknownExports: readonly ReportedExport[];
 }
 
-/** A device of the host as it is now, and what its agent said of it. */
+/** A device of the host in its new state, and its agent's report. */
 interface TakenIn {
   readonly device: Device;
   readonly reported: ReportedDevice;
-  /** The registration before this one did not tell of it. */
+  /** The previous registration did not contain the device. */
   readonly wasMissing: boolean;
 }
 
-/** How many replaced starts of an agent are remembered: two agents that run at once are told apart by one. */
+/** Replaced starts remembered per host; one suffices to detect two agents running at once. */
 const MAX_FORMER_BOOTS = 4;
 
 export interface HostLimits {
   readonly maxHosts: number;
-  /** How long a host that was UNAVAILABLE must be heard until it is ONLINE; 0 and absent: not at all. */
+  /** Time that a host must be heard after it was UNAVAILABLE before it is ONLINE; 0 and absent mean none. */
   readonly probationMs?: number | undefined;
   readonly sharedSerialNumbers?: SharedSerialNumbers | undefined;
 }
 
-/** Takes in what an agent of this tablet reports and decides what it is to hold. */
+/** Applies the report of an agent of this tablet and decides what the agent is to hold. */
 export function registerAgent(
   tx: RegistryTransaction,
   registration: Registration,
@@ -149,7 +149,7 @@ export function registerAgent(
     else unknown.push(stamped);
   }
   for (const { deviceId, reason } of registration.refusedDevices ?? []) {
-    // One that is known stays in operation, in error.
+    // A known device stays in operation, in error.
     if (tx.devices.has(deviceId)) continue;
     unknown.push({ deviceId, stamp: { ...leader, deviceGeneration: nextDeviceGeneration(tx) }, reason });
   }
@@ -161,7 +161,7 @@ export function registerAgent(
   return { allowed, unknown, ...unwanted };
 }
 
-/** The disks on a host's devices are of its az, and stay there: whoever placed them relied on it. */
+/** Throws when the az changed, because disks were placed on the host's devices for its az. */
 function requireSameAz(tables: RegistryTables, { hostId, az }: Host, registration: Registration): void {
   if (az === registration.az) return;
   const disks = disksOn([...tables.devices.by("usedByHost", hostId)]);
@@ -220,9 +220,9 @@ function formerBoots(before: Host, bootId: string): Pick<Host, "formerBootIds"> 
 }
 
 /**
- * Refuses a start of an agent that a later one replaced, while that one is heard: two agents run under one host id, and
- * the host's devices would be ordered here from one and there from the other. A later start that sent no heartbeat since
- * may have ended before it was answered, or have been a message that came late, from an agent that is dead.
+ * Refuses a start of an agent that a later start replaced, while the later one is heard. Otherwise two agents would run
+ * under one host id, and each would get orders for the host's devices. A later start that never sent a heartbeat may
+ * have ended before its answer, or its registration may be a delayed message of a dead agent.
  */
 export function requireNotReplaced(
   tables: RegistryTables,
@@ -239,7 +239,7 @@ export function requireNotReplaced(
   );
 }
 
-/** By host: the last registration that was taken in. In memory only: a message is not on its way for longer than a leader leads. */
+/** Last accepted registration by host. Kept in memory only, because no message is delayed beyond a leader's term. */
 export type LastRegistrations = Map<HostId, { readonly bootId: string; readonly number: number }>;
 
 /** Refuses a registration that arrives after a later one of the same start. */
@@ -258,14 +258,14 @@ export function noteRegistration(last: LastRegistrations, registration: Registra
   last.set(hostId, { bootId, number });
 }
 
-/** What is known of the host's devices beside those that were taken in. */
+/** Updates the host's devices that the registration did not contain. */
 function mergeAllLost(
   tx: RegistryTransaction,
   { hostId, refusedDevices = [] }: Registration,
   own: readonly TakenIn[],
   nowMs: number,
 ): void {
-  // Looking for them costs as much as taking in all others, and nearly always there is none.
+  // The count avoids a search that costs as much as applying the report, because nearly always no device is missing.
   if (tx.devices.count("byHost", hostId) === own.length) return;
   const reportedIds = new Set<string>(own.map(({ device }) => device.deviceId));
   const reasons = new Map<string, string>(refusedDevices.map(({ deviceId, reason }) => [deviceId, reason]));
@@ -295,9 +295,8 @@ function whyNotAllowed(device: Device, findSharers: FindSharers): string {
 }
 
 /**
- * What a DEAD host holds is taken from it. Else published disks get a new session and a new export when the agent's
- * restart ended the export, when the loss of its cache ended a device's session, and when others cannot reach the agent
- * where they were told to.
+ * Takes from a DEAD host what it serves. Otherwise gives published disks a new session and export in three cases: the
+ * agent's restart ended the export, the loss of its cache ended a device's session, or the agent's address changed.
  */
 function restartBrokenPublications(
   tx: RegistryTransaction,
@@ -328,7 +327,7 @@ function restartBrokenPublications(
   }
 }
 
-/** Exports that nobody wants there, apart from those of disks that this registry never knew, which may be in use. */
+/** Returns exports that are not wanted, without those of disks that this registry never knew, which may be in use. */
 function unwantedExports(
   tables: RegistryTables,
   { hostId, exports }: Registration,

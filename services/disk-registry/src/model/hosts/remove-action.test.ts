@@ -251,7 +251,7 @@ const rows: readonly ActionRow[] = [
 describe("CMS actions that remove", () => {
   testActions(rows);
 
-  it("host UNAVAILABLE for the removal timeout -> CLOSING devices DETACHED, unconfirmed, others unchanged", () => {
+  it("detach CLOSING devices, unconfirmed, once their host was UNAVAILABLE for the removal timeout", () => {
     const devices = [
       attached("d1", { attachState: "CLOSING", generation: 9 }),
       attached("d2"),

@@ -22,11 +22,11 @@ import {
 } from "../store/schema.js";
 
 export interface RemovalLimits extends EraseLimits {
-  /** How long an UNAVAILABLE host's word is waited for. */
+  /** Time that a removal waits for an UNAVAILABLE host's confirmation. */
   readonly unavailableRemovalTimeoutMs: number;
-  /** The longest that anybody is told to wait. */
+  /** Upper limit of `retry_after` while waiting. */
   readonly maxWaitingRetryAfterMs: number;
-  /** When to ask again while agents are letting go. */
+  /** `retry_after` while agents close devices. */
   readonly closingRetryAfterMs: number;
 }
 
@@ -37,9 +37,9 @@ export interface RegistryTime {
   readonly listenedMs: number;
 }
 
-/** How a removal is asked for, and what is known beside the tables. */
+/** Options of a removal, and its inputs that are not in the tables. */
 export interface RemovalCall extends EraseWatch, RegistryTime {
-  /** Devices leave as they are, not erased. Part of the wish, and the last call counts. */
+  /** Devices leave with their data, not erased. The last call's value counts. */
   readonly keepData: boolean;
   readonly limits: RemovalLimits;
 }
@@ -58,19 +58,19 @@ export function removeDevice(tx: RegistryTransaction, selector: DeviceSelector, 
   const devices = findDevices(tx, selector);
   if ("refused" in devices) return devices.refused;
   const names = devices.found.map((device) => device.deviceId).join(", ");
-  // What a host serves lies on devices of its own or of others: one device that leaves takes nothing away from it.
+  // Disks that a host serves are not affected when one of its devices leaves.
   const uses = { servedDiskIds: [], vmCid: undefined };
   return removeAll(tx, { name: `device ${names}`, devices: devices.found, ...uses }, call);
 }
 
-/** What is to be taken out of operation, all of it together. */
+/** Things that one removal takes out of operation together. */
 interface Removal {
   readonly name: string;
-  /** All of one host. */
+  /** All devices are of one host. */
   readonly devices: readonly Device[];
   /** Disks that the host serves, or may still serve. */
   readonly servedDiskIds: readonly DiskId[];
-  /** The VM that the host is. */
+  /** The VM that runs on the host. */
   readonly vmCid: string | undefined;
 }
 
@@ -103,7 +103,7 @@ export function disksOn(devices: readonly Device[]): readonly DiskId[] {
   return [...diskIds].sort();
 }
 
-/** Disks that are published to the host, on their way there, or not yet fenced off from it. */
+/** Returns disks that are published to the host, being published to it, or not yet fenced off from it. */
 export function disksServedBy(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
   return [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId).sort();
 }
@@ -141,7 +141,7 @@ function isBrokenDisk(tables: RegistryTables, diskId: DiskId): boolean {
   return disk !== undefined && diskHealth(tables, disk).health === "ERROR";
 }
 
-/** Each with its state: who is to decide about a disk wants to know whether it is in use, and whether it can be. */
+/** Lists disks with their states, because whoever decides on a disk needs to know whether it is or can be in use. */
 function described(tables: RegistryTables, diskIds: readonly DiskId[]): string {
   const texts = diskIds.map((diskId) => {
     const disk = tables.disks.get(diskId);
@@ -154,14 +154,17 @@ function described(tables: RegistryTables, diskIds: readonly DiskId[]): string {
   return named(texts);
 }
 
-/** Nothing ends it but somebody's decision: who asks again and again is told to wait as long as was waited already. */
+/** Only an operator's decision ends the wait, so the retry time grows to the time waited already. */
 function brokenRetryAfterMs(devices: readonly Device[], { limits, nowMs }: RemovalCall): number {
   const since = devices.map(({ removalRequestedAtMs = nowMs }) => removalRequestedAtMs);
   const waitedMs = nowMs - Math.min(...since);
   return Math.min(Math.max(waitedMs, limits.waitingRetryAfterMs), limits.maxWaitingRetryAfterMs);
 }
 
-/** What was said of a device that has left, or is leaving, stays: nobody can erase it there. */
+/**
+ * Records the wish for the device. A device that has left, or is leaving, keeps its former value, because nobody can
+ * erase it there.
+ */
 function noteWish(tx: RegistryTransaction, device: Device, { keepData, nowMs }: RemovalCall): Device {
   if (device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED") return device;
   const { keepData: kept, ...rest } = device;
@@ -176,13 +179,14 @@ function noteWish(tx: RegistryTransaction, device: Device, { keepData, nowMs }: 
 function removeOne(tx: RegistryTransaction, device: Device, nowMs: number): Device {
   const removed = advance(tx, device, "remove", nowMs);
   if (removed === device) return device;
-  // An answer that comes late tells of an erase before it left: whoever wrote to it since may have been anybody.
+  // Clears the erase's session: a late answer would report an erase from before the device left, and others may have
+  // written to it since.
   const left = { ...removed, eraseSessionNumber: 0 };
   tx.devices.put(left);
   return left;
 }
 
-/** An agent opens what it finds before it is told that nobody took that into operation. */
+/** An agent opens a device that it finds before it learns that the device is not in operation. */
 function isBeingClosed({ attachState, detachConfirmed }: Device, isLost: boolean): boolean {
   return attachState === "CLOSING" || (attachState === "UNKNOWN" && !detachConfirmed && !isLost);
 }
@@ -222,7 +226,7 @@ function unconfirmedNote(devices: readonly Device[]): string {
   return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
 }
 
-/** Counts only time in which the host could have been heard. No clock that is set ends it, nor time in which nobody led. */
+/** Counts only time in which the host could have been heard: neither changed clocks nor time without a leader count. */
 function removalLeftMs({ state, silentAtListenedMs }: Host, timeoutMs: number, listenedMs: number): number {
   if (state === "DEAD") return 0;
   const silentMs = silentAtListenedMs === undefined ? 0 : Math.max(0, listenedMs - silentAtListenedMs);
@@ -230,8 +234,8 @@ function removalLeftMs({ state, silentAtListenedMs }: Host, timeoutMs: number, l
 }
 
 /**
- * When nobody waits for the host's word any more, if this registry leads and listens until then; undefined for a host
- * that can still give it. DEAD ends the wait.
+ * Returns when the removal stops waiting for the host's confirmation, if this registry leads and listens until then;
+ * undefined for a host that can still confirm. DEAD ends the wait.
  */
 export function removalTimesOutAtMs(
   host: Host,
@@ -243,12 +247,15 @@ export function removalTimesOutAtMs(
   return nowMs + removalLeftMs(host, unavailableRemovalTimeoutMs, listenedMs);
 }
 
-/** Whether nobody waits for this host's word any more. */
+/** Returns whether the removal no longer waits for this host's confirmation. */
 export function removalTimedOut(host: Host, limits: RemovalLimits, listenedMs: number): boolean {
   return isAway(host) && removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs) === 0;
 }
 
-/** CLOSING devices of a host that is DEAD, or UNAVAILABLE for too long, become DETACHED without its word. Returns how many. */
+/**
+ * Marks CLOSING devices DETACHED without confirmation when their host is DEAD, or UNAVAILABLE for too long. Returns
+ * their number.
+ */
 export function giveUpOnHost(
   tx: RegistryTransaction,
   hostId: HostId,

@@ -14,12 +14,12 @@ import {
 
 const TIMEOUT_MS = 1_000;
 
-describe("what a leader that looks after hosts leaves to the next one", () => {
+describe("the host monitoring state that a leader leaves to the next one", () => {
   const silent = { state: "UNAVAILABLE", stateChangedAtMs: 100 } as const;
   const leftMs = (fleet: TestFleet, listenedMs: number, nowMs = 0) =>
     (removalTimesOutAtMs(fleet.host("h1"), TIMEOUT_MS, { nowMs, listenedMs }) ?? Number.NaN) - nowMs;
 
-  it("how long hosts could be heard, and since when of that the silence of each counts", () => {
+  it("contains the listening time, and its value when each host's silence began", () => {
     const fleet = new TestFleet({ hosts: [aHost("h1", silent), aHost("h2"), aHost("h3", { state: "DEAD" })] });
     expect([listenedBefore(fleet.tables), isAnyUncounted(fleet.tables)]).to.deep.equal([0, true]);
     expect(leftMs(fleet, 5_000), "nothing has counted").to.equal(TIMEOUT_MS);
@@ -32,12 +32,12 @@ describe("what a leader that looks after hosts leaves to the next one", () => {
     expect(["h2", "h3"].map((id) => fleet.host(id).silentAtListenedMs)).to.deep.equal([undefined, undefined]);
   });
 
-  it("whatever the wall clock says -> the same is left", () => {
+  it("does not depend on the wall clock", () => {
     const fleet = new TestFleet({ hosts: [aHost("h1", { ...silent, silentAtListenedMs: 5_000 })] });
     for (const nowMs of [0, 100, 9_000_000]) expect(leftMs(fleet, 5_400, nowMs)).to.equal(600);
   });
 
-  it("a host that is heard again and falls silent later, or is said not to be dead -> counts anew", () => {
+  it("counts anew for a host that was heard and falls silent later, or is declared alive", () => {
     const counted = { silentAtListenedMs: 5_000 };
     const fleet = new TestFleet({ hosts: [aHost("h1", counted), aHost("h2", { ...counted, state: "DEAD" })] });
     fleet.transact((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, 100));
@@ -46,7 +46,7 @@ describe("what a leader that looks after hosts leaves to the next one", () => {
     expect(leftMs(fleet, 9_000)).to.equal(TIMEOUT_MS);
   });
 
-  it("a mass silence is remembered while it runs, whatever else is noted", () => {
+  it("contains a mass silence while it runs", () => {
     const fleet = new TestFleet({});
     expect(massSilenceRan(fleet.tables)).to.equal(false);
     fleet.transact((tx) => noteMassSilence(tx, true, 100));
@@ -57,7 +57,7 @@ describe("what a leader that looks after hosts leaves to the next one", () => {
     expect(massSilenceRan(fleet.tables)).to.equal(false);
   });
 
-  it("of a mass silence it is told since when, and how many are suspected of those that are not DEAD", () => {
+  it("contains a mass silence's start, and the number of suspected hosts without the DEAD ones", () => {
     const hosts = [aHost("h1"), aHost("h2"), aHost("h3"), aHost("h4", { state: "DEAD" })];
     const fleet = new TestFleet({ hosts });
     const told = () => massSilenceNow(fleet.tables, (hostId) => (hostId === "h1" ? undefined : "silent"));

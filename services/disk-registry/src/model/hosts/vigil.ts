@@ -1,7 +1,7 @@
 import type { WhySuspected } from "../disks/placement.js";
 import { type Host, type RegistryTables, type RegistryTransaction, VIGIL } from "../store/schema.js";
 
-/** Whether a mass silence ran when hosts were looked at last, by whoever led then. */
+/** Returns whether a mass silence ran at the last sweep, by any leader. */
 export function massSilenceRan(tables: RegistryTables): boolean {
   return tables.vigils.get(VIGIL)?.massSilence === true;
 }
@@ -11,16 +11,16 @@ export function noteMassSilence(tx: RegistryTransaction, runs: boolean, nowMs: n
   tx.vigils.put({ name: VIGIL, listenedMs, ...(runs && { massSilence: true, massSilenceSinceMs: nowMs }) });
 }
 
-/** What operators are told of a mass silence. */
+/** Description of a mass silence for operators. */
 export interface ToldMassSilence {
-  /** Undefined when a program of before that was noted has noticed it. */
+  /** Undefined when a release without this field noticed it. */
   readonly sinceMs: number | undefined;
   readonly silentHosts: number;
-  /** All but those that are DEAD. */
+  /** All hosts without the DEAD ones. */
   readonly hosts: number;
 }
 
-/** The mass silence that runs; undefined while none does. */
+/** Returns the ongoing mass silence; undefined when there is none. */
 export function massSilenceNow(tables: RegistryTables, whySuspected: WhySuspected): ToldMassSilence | undefined {
   if (!massSilenceRan(tables)) return undefined;
   const alive = [...tables.hosts.entries()].filter(({ state }) => state !== "DEAD");
@@ -31,7 +31,7 @@ export function massSilenceNow(tables: RegistryTables, whySuspected: WhySuspecte
   };
 }
 
-/** Whether any host is away whose removal times out some day. */
+/** Returns whether any host is away whose removal can time out. */
 export function isAnyUnavailable(tables: RegistryTables): boolean {
   for (const { state } of tables.hosts.entries()) if (state === "UNAVAILABLE") return true;
   return false;
@@ -47,12 +47,12 @@ function isUncounted({ state, silentAtListenedMs }: Host): boolean {
   return state === "UNAVAILABLE" && silentAtListenedMs === undefined;
 }
 
-/** How long leaders could hear hosts, as far as that was noted. */
+/** Returns how long leaders could hear hosts, as far as that was recorded. */
 export function listenedBefore(tables: RegistryTables): number {
   return tables.vigils.get(VIGIL)?.listenedMs ?? 0;
 }
 
-/** Notes how long leaders could hear hosts. The silence of UNAVAILABLE hosts counts from now on, if it did not before. */
+/** Records how long leaders could hear hosts. From now on the silence of all UNAVAILABLE hosts counts. */
 export function noteListened(tx: RegistryTransaction, listenedMs: number): void {
   const { awakeAtMs: _, ...vigil } = tx.vigils.get(VIGIL) ?? {};
   tx.vigils.put({ ...vigil, name: VIGIL, listenedMs });

@@ -1,27 +1,27 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 
-/** What somebody, or this registry by itself, has done, in the same transaction as that. */
+/** An action of a caller or of this registry, recorded in the action's own transaction. */
 export interface RegistryEvent {
-  /** Counts up from 1. */
+  /** Increases from 1. */
   readonly eventId: number;
   readonly atMs: number;
-  /** The role and name of a certificate, or "disk-registry". */
+  /** Role and name of a certificate, or "disk-registry". */
   readonly user: string;
-  /** The name of an RPC, or of what this registry did by itself. */
+  /** Name of an RPC, or of an action of the registry itself. */
   readonly action: string;
-  /** What it changed, the first of each. */
+  /** First changed things of each kind. */
   readonly hostIds: readonly HostId[];
   readonly deviceIds: readonly DeviceId[];
   readonly diskIds: readonly DiskId[];
-  /** It changed more than these. */
+  /** More things changed than are named here. */
   readonly more?: true | undefined;
   readonly answer: string;
   readonly message: string;
-  /** Of the call; absent of what this registry did by itself, and in events of earlier releases. */
+  /** Request id of the call; absent for the registry's own actions, and in events of earlier releases. */
   readonly requestId?: string | undefined;
-  /** Absent where nobody traced the call. */
+  /** Absent when the call was not traced. */
   readonly traceId?: string | undefined;
-  /** It happens all the time: kept apart, so that it crowds nothing else out. */
+  /** Marks a frequent kind of event. Kept apart, so that it does not evict others. */
   readonly routine?: true | undefined;
 }
 
@@ -29,5 +29,5 @@ export type EventKind = "routine" | "other";
 
 const KEY_DIGITS = 16;
 
-/** The newest come first. */
+/** Returns a key by which the newest events come first. */
 export const eventKey = (eventId: number): string => `${Number.MAX_SAFE_INTEGER - eventId}`.padStart(KEY_DIGITS, "0");

@@ -3,28 +3,28 @@ import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 
 /**
- * Whether a host's agent is heard from. Nothing new is placed on a host that is not ONLINE. DEAD is an operator's word, that
- * another one takes back: whether its agent is heard changes nothing.
+ * State of a host's agent. Nothing new is placed on a host that is not ONLINE. DEAD is set and cleared by operators
+ * only; heartbeats do not change it.
  */
 type HostState = "ONLINE" | "WARNING" | "UNAVAILABLE" | "DEAD";
 
-/** What an operator said, and why. */
+/** An operator's override and its reason. */
 export interface OperatorsWord {
   readonly by: string;
   readonly atMs: number;
   readonly reason: string;
 }
 
-/** What agents and operators say of a device's hardware; says nothing of whether it may be used. */
+/** Health of a device's hardware, as agents and operators report it. It does not say whether the device may be used. */
 export type Health = "ONLINE" | "WARNING" | "ERROR";
 
-/** The host serves as a VM of the fleet CPI. */
+/** Assigns the host to a VM of the fleet CPI. */
 export interface VmAssignment {
   readonly vmCid: string;
   readonly assignedAtMs: number;
 }
 
-/** One disk agent. The time of its last heartbeat is not here: it lives in memory only. */
+/** One disk agent. The time of its last heartbeat is kept in memory only. */
 export interface Host {
   readonly hostId: HostId;
   readonly address: string;
@@ -32,53 +32,56 @@ export interface Host {
   readonly rack: string;
   readonly state: HostState;
   readonly stateMessage: string;
-  /** When `state` last changed. */
+  /** Time of the last change of `state`. */
   readonly stateChangedAtMs: number;
   readonly bootId: string;
-  /** Starts of its agent that later ones replaced, the latest last; absent when none is known. */
+  /** Boot ids of replaced starts, the latest last; absent when none is known. */
   readonly formerBootIds?: readonly string[] | undefined;
-  /** With WARNING after it was UNAVAILABLE: when it counts as ONLINE again. */
+  /** Set with WARNING after UNAVAILABLE: the time at which the host counts as ONLINE again. */
   readonly probationEndsAtMs?: number | undefined;
-  /** With DEAD: whose word that is. */
+  /** Set with DEAD. */
   readonly saidDead?: OperatorsWord | undefined;
   readonly removalRequested: boolean;
   /**
-   * What this registry knows of it may be outdated: a device was purged or a disk was taken away while nobody could tell its
-   * agent, the host is DEAD, or the tablet was restored or copied back. No heartbeat counts, and no order is given, before
-   * its agent has registered again.
+   * The registry's record of the host may be outdated: a device was purged or a disk fenced off while its agent was
+   * away, the host is DEAD, or the tablet was restored or copied back. Heartbeats do not count, and no order is given,
+   * before the agent has registered again.
    */
   readonly mustRegister?: true | undefined;
   /**
-   * When it registered last it served disks that nobody wants there. That they are to be ended is in memory only: the next
-   * leader has it register again.
+   * The host served unwanted disks at its last registration. The plan to end them is kept in memory only, so the next
+   * leader has the agent register again.
    */
   readonly servesUnwanted?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
-  /** Why its agent wants nothing new there; absent when it does not say so. */
+  /** Why the agent wants nothing new on the host; absent when it reports no reason. */
   readonly agentWarning?: string | undefined;
-  /** With UNAVAILABLE: `Vigil.listenedMs` when its silence began to count for the removal timeout; absent: not yet. */
+  /**
+   * Set with UNAVAILABLE: `Vigil.listenedMs` when the silence began to count for the removal timeout. Absent: it does
+   * not count yet.
+   */
   readonly silentAtListenedMs?: number | undefined;
-  /** Written by 0.1.0, and read by nobody. */
+  /** Written by 0.1.0, and no longer read. */
   readonly removalCountsFromMs?: number | undefined;
-  /** Devices that it reported at last under ids of other hosts' devices; the first so many. */
+  /** Devices that it last reported under ids of other hosts' devices; limited in number. */
   readonly foreignDevices?: readonly ForeignDevice[] | undefined;
   readonly createdAtMs: number;
 }
 
-/** A device's id, and the host whose it is. */
+/** A device's id, and the host that has that device. */
 export interface ForeignDevice {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
 }
 
-/** What makes a device the same device. An empty serial number or file identity says nothing. */
+/** Identity of a device's hardware. An empty serial number or file identity identifies nothing. */
 export interface DeviceIdentity {
   readonly path: string;
   readonly offsetBytes: number;
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
   readonly serialNumber: string;
-  /** Which file or drive it is, as its agent's operating system tells them apart; absent when never told. */
+  /** File or drive as the agent's operating system identifies it; absent when never reported. */
   readonly fileIdentity?: string | undefined;
 }
 
@@ -99,21 +102,21 @@ export interface UnknownSession {
   readonly diskId: DiskId | "";
 }
 
-/** What an agent waits for before it has done what it was ordered, as it said last. */
+/** Cause of an agent's wait before it completes an order, as it last reported. */
 export interface Pending {
   readonly message: string;
-  /** Since when the oldest of it runs. */
+  /** Start of the oldest pending operation. */
   readonly sinceMs: number;
-  /** What the host's operating system has not answered. */
+  /** Operations that the host's operating system has not completed. */
   readonly inFlightOperations: number;
 }
 
-/** The same, of one of several devices. */
+/** Pending state of one of several devices. */
 export interface PendingDevice extends Pending {
   readonly deviceId: DeviceId;
 }
 
-/** What stays said of a device's hardware until an operator says otherwise, and what its agent says meanwhile. */
+/** Hardware errors and operator overrides that stay until an operator clears them, and the agent's own report. */
 export interface KeptHealth {
   readonly hardwareError?: { readonly message: string; readonly atMs: number } | undefined;
   readonly said?: (OperatorsWord & { readonly health: Exclude<Health, "ONLINE"> }) | undefined;
@@ -124,58 +127,68 @@ export interface Device extends DeviceIdentity {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly pool: string;
-  /** The worst of what its agent says and what is kept. */
+  /** Worst of the agent's report and what is kept. */
   readonly health: Health;
   readonly healthMessage: string;
   readonly keptHealth?: KeptHealth | undefined;
-  /** When an operator said last that it is ONLINE: an error of its hardware from before that does not count. */
+  /** Time at which an operator last set ONLINE. Hardware errors from before do not count. */
   readonly saidWellAtMs?: number | undefined;
-  /** Since when its agent says that it is not ONLINE; absent when it does not, or that was not recorded. */
+  /**
+   * Time since which the agent reports a health other than ONLINE; absent when it is ONLINE, or that was not recorded.
+   */
   readonly unwellSinceMs?: number | undefined;
   readonly attachState: AttachState;
-  /** The counter's value at the event that caused its last order. */
+  /** Counter value of the event that caused the last order. */
   readonly generation: number;
   /** Failed or unanswered tries of the current order. */
   readonly attempts: number;
   readonly lastError: string;
-  /** Why the current order is not done, though it did not fail. */
+  /** Why the current order is not complete, though it did not fail. */
   readonly pending?: Pending | undefined;
-  /** Holds data of a former disk, or nobody knows what. */
+  /** Holds data of a former disk, or unknown data. */
   readonly dirty: boolean;
   readonly removalRequested: boolean;
-  /** Since when; absent when that was not recorded. */
+  /** Absent when the time was not recorded. */
   readonly removalRequestedAtMs?: number | undefined;
-  /** Part of that wish: it is taken out as it is, not erased. */
+  /** The device leaves with its data, not erased. */
   readonly keepData?: true | undefined;
-  /** Its agent has confirmed the detach of the current generation. While false, a device that is not to be held is ordered detached. */
+  /**
+   * The agent has confirmed the detach of the current generation. While false, a device that is not to be held is
+   * ordered detached.
+   */
   readonly detachConfirmed: boolean;
   /** Empty when free. */
   readonly diskId: DiskId | "";
-  /** The session under which it is being erased; 0 when none was taken. */
+  /** Session of the current erase; 0 when none was given. */
   readonly eraseSessionNumber: number;
   /**
-   * The highest session that was given for the device while no disk was on it, or for a disk that has left it; absent when
-   * that was not recorded. Those of the disk that is on it are the disk's.
+   * Highest session given for the device without a disk, or for a disk that has left it; absent when not recorded.
+   * Sessions of the current disk are in the disk.
    */
   readonly lastSessionNumber?: number | undefined;
-  /** Its agent remembers it for another disk or an erase: whose data is on the device is unknown, until an operator decides. */
+  /**
+   * Session that the agent remembers for another disk or an erase. The contents are unknown until an operator decides.
+   */
   readonly unknownSession?: UnknownSession | undefined;
   readonly stateChangedAtMs: number;
-  /** Its agent's last registration did not tell of it. */
+  /** The agent's last registration did not contain the device. */
   readonly missing?: true | undefined;
-  /** Its agent's last registration described it in a form that was refused: what is stored may be outdated. */
+  /** The agent's last report of the device was malformed, so the stored fields may be outdated. */
   readonly refused?: true | undefined;
-  /** The hardware that its agent found in its place, until AddDevice accepts it or ConfirmDevice says that it is the device. */
+  /**
+   * Hardware that the agent found in the device's place, until AddDevice accepts it or ConfirmDevice says that it is
+   * the device.
+   */
   readonly replacement?: DeviceIdentity | undefined;
-  /** The size of its file or drive, which has grown; AddDevice takes it in once no disk is on the device. */
+  /** Grown size of the file or drive. AddDevice accepts it once no disk is on the device. */
   readonly grownToBytes?: number | undefined;
 }
 
 /**
- * Where a disk is between unpublished (no publication) and published.
- * PUBLISHING: its devices may or may not have granted the session; the host may or may not serve it.
- * PUBLISHED: every device has granted the session and the host serves it.
- * UNPUBLISHING: older sessions may still change bytes until every device has granted this one, whose holder is nobody.
+ * State of a publication; an unpublished disk has none.
+ * PUBLISHING    its devices may or may not have granted the session; the host may or may not serve it
+ * PUBLISHED     every device has granted the session and the host serves it
+ * UNPUBLISHING  older sessions may still change bytes until every device has granted the new session, which has no holder
  */
 type PublicationState = "PUBLISHING" | "PUBLISHED" | "UNPUBLISHING";
 
@@ -186,15 +199,15 @@ export interface Publication {
   readonly exportPath: string;
   readonly attempts: number;
   readonly lastError: string;
-  /** It is taken from the host by itself when the host is UNAVAILABLE; absent: only when somebody says so. */
+  /** Takes the disk from the host automatically when the host is UNAVAILABLE. Absent: only an operator does. */
   readonly onHostSilence?: "FENCE" | undefined;
-  /** Devices that wait before they grant the session; absent when none said so at the last try. */
+  /** Devices that wait before they grant the session; absent when none waited at the last try. */
   readonly pending?: readonly PendingDevice[] | undefined;
-  /** No device was asked for its session, nor for one before it: it can be taken back without a fence. */
+  /** No device was asked for this session or an earlier one, so it can be taken back without a fence. */
   readonly unasked?: true | undefined;
 }
 
-/** That a disk was taken from a host without asking it. */
+/** Record that a disk was taken from a host without asking the host. */
 export interface Fence {
   readonly hostId: HostId;
   /** An operator, or this registry. */
@@ -203,13 +216,16 @@ export interface Fence {
   readonly reason: string;
 }
 
-/** A name and a value; a list of them, never an object, since names that users choose are never field names in a store. */
+/**
+ * A name and a value. Labels are stored as a list, not as an object, because names chosen by users must not become
+ * field names in a store.
+ */
 export interface Label {
   readonly name: string;
   readonly value: string;
 }
 
-/** What CreateDisk was asked for: the same again finds the disk, anything else contradicts it. */
+/** Parameters of CreateDisk. An equal request finds the disk; a different one conflicts with it. */
 export interface DiskRequest {
   readonly sizeBytes: number;
   /** Empty when only a host was named. */
@@ -228,59 +244,59 @@ export interface Disk {
   readonly az: string;
   readonly deviceIds: readonly DeviceId[];
   readonly publication?: Publication | undefined;
-  /** How its last publication ended, or ends, if that was a fence; forgotten with the next one. */
+  /** Fence that ended, or is ending, the last publication; cleared by the next publication. */
   readonly fence?: Fence | undefined;
-  /** The highest session that was given for it; absent when none was, or that was not recorded. */
+  /** Highest session given for the disk; absent when none was, or that was not recorded. */
   readonly lastSessionNumber?: number | undefined;
   readonly labels: readonly Label[];
   readonly createdAtMs: number;
 }
 
-/** Values of a counter that were skipped: this registry gave none of them, and others may have. */
+/** Skipped values of a counter: this registry gave none of them, and others may have. */
 export interface Gap {
   /** All values above this one. */
   readonly above: number;
   readonly upTo: number;
-  /** When an agent's word alone was the reason; absent when it was a restore's or an operator's. */
+  /** Set when only an agent's report was the reason; absent for a restore or an operator's word. */
   readonly reportedAtMs?: number | undefined;
 }
 
 export interface Counter {
   readonly name: CounterName;
-  /** The last value given out, or skipped. */
+  /** Last value given out or skipped. */
   readonly value: number;
-  /** In order; the last so many. */
+  /** Ordered, limited in number. */
   readonly gaps?: readonly Gap[] | undefined;
 }
 
 export type CounterName = "device_generation" | "session_number";
 
-/** An incarnation that is not this registry's: one that an agent obeys, or that an operator had this registry adopt. */
+/** An incarnation other than this registry's: an agent obeys it, or an operator had this registry adopt it. */
 export interface OtherFleet {
   readonly tabletId: string;
-  /** Empty for agents that never heard of one. */
+  /** Empty for agents that never received an incarnation. */
   readonly incarnation: string;
-  /** Whose agent was the first to tell of it; empty when an operator was. */
+  /** Host whose agent first reported it; empty when an operator did. */
   readonly hostId: HostId | "";
   readonly heardAtMs: number;
-  /** Absent: this registry stands still while it is of its own tablet. */
+  /** Absent: this registry stands still while the incarnation is of its own tablet. */
   readonly adoptedAtMs?: number | undefined;
 }
 
-/** What had been given when a leader of that generation began. */
+/** Numbers that had been given when a leader of that generation began. */
 export interface Start {
   readonly tabletGeneration: number;
   readonly deviceGeneration: number;
   readonly sessionNumber: number;
 }
 
-/** Whether nobody counts on the host's agent to answer. */
+/** Returns whether the host's agent is not expected to answer. */
 export function isAway({ state }: Pick<Host, "state">): boolean {
   return state === "UNAVAILABLE" || state === "DEAD";
 }
 
 /**
- * Whether a disk may be placed on the device, as far as the device itself says.
+ * Returns whether a disk may be placed on the device, as far as the device's own fields say.
  * @public the simulator's mistakes use it by name
  */
 export function isFree(device: Device): boolean {
@@ -288,7 +304,7 @@ export function isFree(device: Device): boolean {
   return isHeldEmpty(device) && isSound && !device.removalRequested && device.unknownSession === undefined;
 }
 
-/** Whether the device must be erased now, before it is used again or taken out of operation. */
+/** Returns whether the device must be erased now, before it is used again or taken out of operation. */
 export function isErasable(device: Device): boolean {
   const isEmpty = isHeldEmpty(device) && device.unknownSession === undefined;
   return isEmpty && device.dirty && device.health !== "ERROR" && !device.keepData;
@@ -298,47 +314,49 @@ function isHeldEmpty(device: Device): boolean {
   return device.attachState === "ATTACHED" && device.diskId === "";
 }
 
-/** Returns whether nothing is placed on the device because of what an operator is to decide of it, or has said. */
+/**
+ * Returns whether nothing is placed on the device because an operator must decide on it, or has overridden its health.
+ */
 function isOverridden(device: Device): boolean {
   return isHeldEmpty(device) && (device.unknownSession !== undefined || device.keptHealth?.said !== undefined);
 }
 
-/** Whether its agent has yet to confirm the device's current generation, and is to be told of it. */
+/** Returns whether the agent has yet to confirm the device's current generation, and is to be sent it. */
 export function awaitsOrder(device: Device): boolean {
   if (isLeftAlone(device)) return false;
   return device.attachState === "ATTACHING" || (device.attachState !== "ATTACHED" && !device.detachConfirmed);
 }
 
 /**
- * Whether its agent goes on with the device as it did: a disk that this registry knows nothing of may be in use there, and
- * only an operator's word takes it away.
+ * Returns whether the agent must not be sent orders for the device: an unknown disk may be in use there, and only an
+ * operator's decision takes it away.
  */
 export function isLeftAlone(device: Device): boolean {
   return device.unknownSession !== undefined && device.attachState !== "ATTACHING" && !device.keepData;
 }
 
-/** What a leader that looks after hosts leaves to the next one. There is one. */
+/** Host monitoring state that a leader leaves to the next one. There is a single document. */
 export interface Vigil {
   readonly name: typeof VIGIL;
   /**
-   * How long leaders of this tablet have been able to hear hosts, one after the other, as far as that was noted. By their
-   * monotonic clocks: what is measured by it goes on where the leader before has ended. Absent: never noted.
+   * Total time that leaders of this tablet have been able to hear hosts, as far as recorded. Each leader measures with
+   * its monotonic clock and continues from the recorded value. Absent: never recorded.
    */
   readonly listenedMs?: number | undefined;
-  /** Written by 0.1.0, and read by nobody. */
+  /** Written by 0.1.0, and no longer read. */
   readonly awakeAtMs?: number | undefined;
-  /** A mass silence runs. */
+  /** A mass silence is ongoing. */
   readonly massSilence?: true | undefined;
-  /** When it was noticed. */
+  /** Time at which it was noticed. */
   readonly massSilenceSinceMs?: number | undefined;
 }
 
 export const VIGIL = "hosts";
 
-/** Hosts whose agents were refused devices, in an index. */
+/** Index key of hosts whose agents were refused devices. */
 export const LACKS_DEVICES = "devices";
 
-// Plain objects typed as tables, with the names of their indexes: the model imports nothing of @diskmesh/tablet but types.
+// Types a plain object as a table with its index names: the model imports only types of @diskmesh/tablet.
 const table =
   <Doc>() =>
   <Index extends string>(definition: Table<Doc, Index>): Table<Doc, Index> =>
@@ -352,7 +370,7 @@ const hosts = table<Host>()({
     byLack: (host) => (host.foreignDevices === undefined ? undefined : LACKS_DEVICES),
   },
   queries: [["state", "stateChangedAtMs"]],
-  // What was done after the backup is forgotten here, and remembered there.
+  // Changes after the backup are lost here, and the agents still remember them.
   onRestore: (host) => ({ ...host, mustRegister: true }),
 });
 
@@ -364,7 +382,7 @@ const devices = table<Device>()({
     byFileIdentity: (device) => device.fileIdentity || undefined,
     bySerialNumber: (device) => device.serialNumber || undefined,
     usedByHost: (device) => (device.diskId === "" ? undefined : device.hostId),
-    // No byte of either part can be the separator: host ids and pool names hold no space.
+    // The separator occurs in neither part, because host ids and pool names hold no space.
     freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
     overriddenByHost: (device) => (isOverridden(device) ? device.hostId : undefined),
@@ -388,15 +406,15 @@ const counters = table<Counter>()({
   onRestore: (counter, step) => withGap(counter, { above: counter.value, upTo: counter.value + step }),
 });
 
-/** Above it, the oldest are forgotten: an agent's word adds one an hour at most. */
+/** Gaps kept per counter; the oldest are dropped. Agents' reports add at most one an hour. */
 const MAX_GAPS = 64;
 
-/** The counter, gone on to the end of the gap. */
+/** Returns the counter moved to the end of the gap. */
 export function withGap(counter: Counter, gap: Gap): Counter {
   return { ...counter, value: gap.upTo, gaps: [...(counter.gaps ?? []), gap].slice(-MAX_GAPS) };
 }
 
-// No id holds a space.
+// Ids hold no space.
 export const fleetKey = ({ tabletId, incarnation }: Pick<OtherFleet, "tabletId" | "incarnation">): string =>
   `${tabletId} ${incarnation}`;
 
@@ -405,7 +423,7 @@ const fleets = table<OtherFleet>()({ key: fleetKey, indexes: {} });
 const GENERATION_DIGITS = 16;
 
 const starts = table<Start>()({
-  // In order.
+  // Zero-padded, so that keys sort by generation.
   key: ({ tabletGeneration }) => `${tabletGeneration}`.padStart(GENERATION_DIGITS, "0"),
   indexes: {},
 });
@@ -422,5 +440,5 @@ export type RegistrySchema = typeof schema;
 export type RegistryTables = Tables<RegistrySchema>;
 export type RegistryTransaction = Transaction<RegistrySchema>;
 
-/** Free devices of a host in a pool, and how many there are. */
+/** Index key of the free devices of a host in a pool. */
 export const freeKey = (hostId: HostId, pool: string): string => `${hostId} ${pool}`;

@@ -8,7 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** What can be asked about. */
+/** The kinds of objects that can be asked about. */
 export const SubjectKind = {
   /** UNSPECIFIED - Not said; refused. */
   UNSPECIFIED: "SUBJECT_KIND_UNSPECIFIED",
@@ -128,11 +128,11 @@ export interface Subject {
 
 /** The question. */
 export interface ExplainRequest {
-  /** What it is about. */
+  /** The object to explain. */
   subject: Subject | undefined;
 }
 
-/** What a person can do about a cause. */
+/** A remedy of a cause, for a person to apply. */
 export interface Cure {
   /** When, or what for. */
   what: string;
@@ -142,7 +142,7 @@ export interface Cure {
 
 /** Why a thing is not as it should be, or not yet. */
 export interface Cause {
-  /** Of what it is said. */
+  /** The object with this cause. */
   subject:
     | Subject
     | undefined;
@@ -160,13 +160,13 @@ export interface Cause {
     | undefined;
   /** The ways out, the mildest first; none where it ends by itself. */
   cures: Cure[];
-  /** What it waits for: the causes of these follow in the list, if they have any. */
+  /** The objects that it waits for: their causes follow in the list, if they have any. */
   becauseOf: Subject[];
 }
 
 /** The answer. */
 export interface ExplainResponse {
-  /** What the subject is now, in a sentence. */
+  /** The present state of the subject, in a sentence. */
   summary: string;
   /**
    * The subject's causes, then those of what these wait for, and so on: each thing once. None: nothing keeps it from being
@@ -668,7 +668,7 @@ export const ExplainResponse: MessageFns<ExplainResponse> = {
   },
 };
 
-/** What operators ask of every service that keeps a state of its own: the director and the disk-registry. */
+/** Operators' calls to every service that keeps a state of its own: the director and the disk-registry. */
 export type AdminServiceDefinition = typeof AdminServiceDefinition;
 export const AdminServiceDefinition = {
   name: "AdminService",

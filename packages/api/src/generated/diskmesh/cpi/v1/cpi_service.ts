@@ -8,7 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 
-/** Who calls, and which CPI is meant. */
+/** The caller of a CPI, and the CPI that is meant. */
 export interface CallContext {
   /**
    * The CPI recorded with the VM, disk, snapshot or stemcell; it wins over the az. Empty when none is recorded, or the
@@ -27,7 +27,7 @@ export interface CallContext {
   cpiConfigVersion: string;
   /** The az the call is about, for messages; empty for none. */
   az: string;
-  /** What the cloud config says of that az: the name of its CPI; empty when it names none. */
+  /** The name of the az's CPI in the cloud config; empty when it names none. */
   azCpi: string;
   /** True when nothing is known of the id in the call: deletes and has-checks then try all CPIs (seed 003). */
   unknownId: boolean;
@@ -82,9 +82,12 @@ export interface InfoRequest {
   context: CallContext | undefined;
 }
 
-/** What the CPI says of itself. */
+/** The CPI's info. */
 export interface InfoResponse {
-  /** Highest version of the contract that it speaks. */
+  /**
+   * The version of the contract that is spoken with it: the highest that it, the dispatcher and the context's
+   * preferred_api_version allow.
+   */
   apiVersion: number;
   /** Stemcell formats that it takes; empty when it takes any or none. */
   stemcellFormats: string[];
@@ -110,11 +113,11 @@ export interface CreateVmRequest {
   agentId: string;
   /** The stemcell to make it of; empty with the fleet CPI. */
   stemcellCid: string;
-  /** Of az, VM type and VM extensions, merged. */
+  /** The cloud properties of az, VM type and VM extensions, merged. */
   cloudProperties:
     | { [key: string]: any }
     | undefined;
-  /** By network name, as facts of BOSH describe them. */
+  /** The networks by name, in the form of BOSH's contract. */
   networks:
     | { [key: string]: any }
     | undefined;
@@ -172,7 +175,7 @@ export interface HasVmRequest {
 
 /** The answer. */
 export interface HasVmResponse {
-  /** Whether it exists. */
+  /** True when it exists. */
   exists: boolean;
 }
 
@@ -184,7 +187,7 @@ export interface CreateDiskRequest {
     | undefined;
   /** Size in MiB, BOSH's unit. */
   sizeMib: number;
-  /** Of the disk type. The fleet CPI reads `pool` and `spread_racks`. */
+  /** The cloud properties of the disk type. The fleet CPI reads `pool` and `spread_racks`. */
   cloudProperties:
     | { [key: string]: any }
     | undefined;
@@ -230,7 +233,7 @@ export interface HasDiskRequest {
 
 /** The answer. */
 export interface HasDiskResponse {
-  /** Whether it exists. */
+  /** True when it exists. */
   exists: boolean;
 }
 
@@ -301,13 +304,13 @@ export interface GetDisksRequest {
   vmCid: string;
 }
 
-/** What is attached. */
+/** The attached disks. */
 export interface GetDisksResponse {
   /** The disks. */
   diskCids: string[];
 }
 
-/** What to remember of a disk. */
+/** The metadata to store with a disk. */
 export interface SetDiskMetadataRequest {
   /** Which CPI. */
   context:
@@ -342,7 +345,7 @@ export interface Cpi {
   apiVersion: number;
   /** Stemcell formats that it takes. */
   stemcellFormats: string[];
-  /** What its last call met; empty after a success. */
+  /** The error of its last call; empty after a success. */
   lastError: string;
   /** Azs whose cloud config names it, as its director said last. */
   azs: string[];
@@ -374,7 +377,7 @@ export interface EndCallsRequest {
   directorId: string;
   /** Its tablet's generation. */
   directorGeneration: number;
-  /** What the calls' context has as request_id. */
+  /** The request_id in the calls' context. */
   requestId: string;
   /** Only the call whose context has this call_id, which is refused as ABORTED if it comes later; empty for all of them. */
   callId: string;
@@ -402,7 +405,7 @@ export interface ResizeDiskRequest {
 export interface ResizeDiskResponse {
 }
 
-/** What the disk shall be. */
+/** The wanted size and properties of a disk. */
 export interface UpdateDiskRequest {
   /** Which CPI. */
   context:
@@ -412,7 +415,7 @@ export interface UpdateDiskRequest {
   diskCid: string;
   /** Size in MiB, BOSH's unit. */
   sizeMib: number;
-  /** Of the disk type. */
+  /** The cloud properties of the disk type. */
   cloudProperties: { [key: string]: any } | undefined;
 }
 
@@ -422,7 +425,7 @@ export interface UpdateDiskResponse {
   diskCid: string;
 }
 
-/** What to take a snapshot of. */
+/** The disk to take a snapshot of. */
 export interface SnapshotDiskRequest {
   /** Which CPI. */
   context:
@@ -430,7 +433,7 @@ export interface SnapshotDiskRequest {
     | undefined;
   /** The disk. */
   diskCid: string;
-  /** What to remember of it. */
+  /** The metadata to store with the snapshot. */
   metadata: { [key: string]: any } | undefined;
 }
 
@@ -468,7 +471,7 @@ export interface RebootVmRequest {
 export interface RebootVmResponse {
 }
 
-/** What to remember of a VM. */
+/** The metadata to store with a VM. */
 export interface SetVmMetadataRequest {
   /** Which CPI. */
   context:
@@ -484,7 +487,7 @@ export interface SetVmMetadataRequest {
 export interface SetVmMetadataResponse {
 }
 
-/** What a VM shall have. */
+/** The wanted resources of a VM. */
 export interface CalculateVmCloudPropertiesRequest {
   /** Which CPI. */
   context:
@@ -496,7 +499,7 @@ export interface CalculateVmCloudPropertiesRequest {
 
 /** How the CPI says that. */
 export interface CalculateVmCloudPropertiesResponse {
-  /** For create_vm. */
+  /** The cloud properties for create_vm. */
   cloudProperties: { [key: string]: any } | undefined;
 }
 
@@ -508,13 +511,13 @@ export interface CreateStemcellRequest {
     | undefined;
   /** The image, a file that director and dispatcher both can read. */
   imagePath: string;
-  /** Of the stemcell's manifest. */
+  /** The cloud properties in the stemcell's manifest. */
   cloudProperties:
     | { [key: string]: any }
     | undefined;
   /** Formats of the stemcell; empty when not known: every CPI is then supposed to take it. */
   stemcellFormats: string[];
-  /** For CPIs of version 3 and later. */
+  /** Tags, for CPIs of version 3 and later. */
   tags:
     | { [key: string]: any }
     | undefined;
@@ -532,7 +535,7 @@ export interface CreatedStemcell {
   error: string;
 }
 
-/** What came of it. */
+/** The created stemcell. */
 export interface CreateStemcellResponse {
   /** One for each CPI that was asked. */
   stemcells: CreatedStemcell[];
@@ -554,9 +557,9 @@ export interface DeleteStemcellResponse {
 
 /** Which calls to listen to. Either field is set, not both. */
 export interface WatchCpiLogRequest {
-  /** As in the calls' contexts. */
+  /** The log id in the calls' contexts. */
   logId: string;
-  /** As in the calls' contexts: all calls of that director which have a log id. */
+  /** The director id in the calls' contexts: all calls of that director which have a log id. */
   directorId: string;
 }
 
@@ -4653,18 +4656,18 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
 };
 
 /**
- * For directors alone. Errors keep the meaning of the CPI's error type: NOT_FOUND with reason VM_NOT_FOUND or
- * DISK_NOT_FOUND, FAILED_PRECONDITION with DISK_NOT_ATTACHED, RESOURCE_EXHAUSTED with NO_DISK_SPACE, UNIMPLEMENTED.
- * FAILED_PRECONDITION with CPI_UNUSABLE: the CPI was not asked, because there is none of that name, or its description is
- * wrong, or its executable cannot be run, or its info crashed or answered what cannot be read.
- * A call of a director generation below the highest one fenced is refused with reason OUTDATED.
+ * Calls of CPIs, for directors alone. Errors keep the meaning of the CPI's error type: NOT_FOUND with reason
+ * VM_NOT_FOUND or DISK_NOT_FOUND, FAILED_PRECONDITION with DISK_NOT_ATTACHED, RESOURCE_EXHAUSTED with NO_DISK_SPACE,
+ * UNIMPLEMENTED. FAILED_PRECONDITION with CPI_UNUSABLE: the CPI was not asked, because there is none of that name, or
+ * its description is wrong, or its executable cannot be run, or its info crashed or had an unreadable answer. A call of
+ * a director generation below the highest one fenced is refused with reason OUTDATED.
  */
 export type CpiServiceDefinition = typeof CpiServiceDefinition;
 export const CpiServiceDefinition = {
   name: "CpiService",
   fullName: "diskmesh.cpi.v1.CpiService",
   methods: {
-    /** What a CPI says of itself. */
+    /** Returns the CPI's info. */
     info: {
       name: "Info",
       requestType: InfoRequest as typeof InfoRequest,
@@ -4691,7 +4694,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Whether a VM exists. */
+    /** Returns whether a VM exists. */
     hasVm: {
       name: "HasVm",
       requestType: HasVmRequest as typeof HasVmRequest,
@@ -4727,7 +4730,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Whether a disk exists. */
+    /** Returns whether a disk exists. */
     hasDisk: {
       name: "HasDisk",
       requestType: HasDiskRequest as typeof HasDiskRequest,

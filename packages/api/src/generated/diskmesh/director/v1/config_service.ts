@@ -8,7 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** What becomes of a line. */
+/** The change of a line. */
 export const LineChange = {
   /** UNSPECIFIED - It stays. */
   UNSPECIFIED: "LINE_CHANGE_UNSPECIFIED",
@@ -97,7 +97,11 @@ export interface UpdateConfigRequest {
 /** The version stored or found. */
 export interface UpdateConfigResponse {
   /** The version. */
-  config: Config | undefined;
+  config:
+    | Config
+    | undefined;
+  /** A sentence for each AZ and CPI that something recorded is in, and that no config has any more. */
+  warnings: string[];
 }
 
 /** Names a config. */
@@ -148,7 +152,7 @@ export interface DeleteConfigRequest {
 export interface DeleteConfigResponse {
 }
 
-/** What to compare. */
+/** The contents to compare. */
 export interface DiffConfigRequest {
   /** The config's type. */
   type: string;
@@ -168,7 +172,7 @@ export interface DiffConfigRequest {
 export interface DiffLine {
   /** With its leading spaces. */
   text: string;
-  /** What becomes of it. */
+  /** The change of the line. */
   change: LineChange;
 }
 
@@ -178,6 +182,8 @@ export interface DiffConfigResponse {
   fromConfigId: number;
   /** All lines of both, in order; no lines when nothing changes. */
   lines: DiffLine[];
+  /** The warnings that UpdateConfig would give. */
+  warnings: string[];
 }
 
 function createBaseConfig(): Config {
@@ -375,13 +381,16 @@ export const UpdateConfigRequest: MessageFns<UpdateConfigRequest> = {
 };
 
 function createBaseUpdateConfigResponse(): UpdateConfigResponse {
-  return { config: undefined };
+  return { config: undefined, warnings: [] };
 }
 
 export const UpdateConfigResponse: MessageFns<UpdateConfigResponse> = {
   encode(message: UpdateConfigResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.config !== undefined) {
       Config.encode(message.config, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.warnings) {
+      writer.uint32(18).string(v!);
     }
     return writer;
   },
@@ -407,6 +416,14 @@ export const UpdateConfigResponse: MessageFns<UpdateConfigResponse> = {
             message.config = Config.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.warnings.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -427,6 +444,7 @@ export const UpdateConfigResponse: MessageFns<UpdateConfigResponse> = {
     message.config = (object.config !== undefined && object.config !== null)
       ? Config.fromPartial(object.config)
       : undefined;
+    message.warnings = object.warnings?.map((e) => e) || [];
     return message;
   },
 };
@@ -994,7 +1012,7 @@ export const DiffLine: MessageFns<DiffLine> = {
 };
 
 function createBaseDiffConfigResponse(): DiffConfigResponse {
-  return { fromConfigId: 0, lines: [] };
+  return { fromConfigId: 0, lines: [], warnings: [] };
 }
 
 export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
@@ -1004,6 +1022,9 @@ export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
     }
     for (const v of message.lines) {
       DiffLine.encode(v!, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.warnings) {
+      writer.uint32(26).string(v!);
     }
     return writer;
   },
@@ -1037,6 +1058,14 @@ export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
             message.lines.push(DiffLine.decode(reader, reader.uint32()));
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.warnings.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1056,11 +1085,12 @@ export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
     const message = createBaseDiffConfigResponse();
     message.fromConfigId = object.fromConfigId ?? 0;
     message.lines = object.lines?.map((e) => DiffLine.fromPartial(e)) || [];
+    message.warnings = object.warnings?.map((e) => e) || [];
     return message;
   },
 };
 
-/** What operators tell the director in YAML, in versions. */
+/** The director's YAML configs, in versions. */
 export type ConfigServiceDefinition = typeof ConfigServiceDefinition;
 export const ConfigServiceDefinition = {
   name: "ConfigService",
@@ -1111,7 +1141,7 @@ export const ConfigServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** What a new content, or another version, would change. Properties of CPIs are redacted. */
+    /** Returns the changes that a new content, or another version, would make. Properties of CPIs are redacted. */
     diffConfig: {
       name: "DiffConfig",
       requestType: DiffConfigRequest as typeof DiffConfigRequest,

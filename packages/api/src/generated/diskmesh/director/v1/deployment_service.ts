@@ -11,7 +11,7 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { InstanceUpdateOptions } from "./lifecycle_service.js";
 import { Task } from "./task_service.js";
 
-/** What is known of an instance's VM. */
+/** The last known state of an instance's VM. */
 export const VmState = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "VM_STATE_UNSPECIFIED",
@@ -95,7 +95,7 @@ export function vmStateToNumber(object: VmState): number {
   }
 }
 
-/** What is wanted of an instance. */
+/** The wanted state of an instance. */
 export const InstanceState = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "INSTANCE_STATE_UNSPECIFIED",
@@ -215,7 +215,7 @@ export function jobsStateToNumber(object: JobsState): number {
   }
 }
 
-/** Where a persistent disk is. */
+/** The state of a persistent disk. */
 export const PersistentDiskState = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "PERSISTENT_DISK_STATE_UNSPECIFIED",
@@ -299,7 +299,7 @@ export function persistentDiskStateToNumber(object: PersistentDiskState): number
   }
 }
 
-/** What a CPI may have made. */
+/** The kind of thing that a CPI may have made. */
 export const OrphanKind = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "ORPHAN_KIND_UNSPECIFIED",
@@ -399,19 +399,23 @@ export interface Instance {
   networks:
     | { [key: string]: any }
     | undefined;
-  /** What is known of its VM. */
+  /** The last known state of its VM. */
   vmState: VmState;
-  /** What is wanted of it. */
+  /** The wanted state. */
   state: InstanceState;
-  /** What its agent was told of its jobs. */
+  /** The agent's last order about its jobs. */
   jobsState: JobsState;
   /** Nobody touches it, see LifecycleService.Ignore. */
   ignore: boolean;
-  /** What its VM's agent says of itself; absent while it has no VM, and unless it was asked for. */
-  agentHealth: AgentHealth | undefined;
+  /** The last report of its VM's agent; absent while it has no VM, and unless it was asked for. */
+  agentHealth:
+    | AgentHealth
+    | undefined;
+  /** Its addresses, one for each network: the one in use, else the one that is reserved for it. */
+  ips: string[];
 }
 
-/** What the agent of a VM last said of itself in a heartbeat. */
+/** The last heartbeat of a VM's agent. */
 export interface AgentHealth {
   /** E.g. "running"; "unresponsive agent" when it has been silent for 90 s; empty before it was heard. */
   jobState: string;
@@ -451,7 +455,7 @@ export interface PersistentDisk {
   orphanedAt:
     | Date
     | undefined;
-  /** Where it is. */
+  /** Its state. */
   state: PersistentDiskState;
 }
 
@@ -580,6 +584,8 @@ export interface DeleteOrphanedDiskRequest {
   diskCid: string;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
+  /** Forget the disk even if no CPI deletes it: it is listed as a possible orphan then. Default: false, the task fails. */
+  force: boolean;
 }
 
 /** The task. */
@@ -590,9 +596,9 @@ export interface DeleteOrphanedDiskResponse {
 
 /** Something that may exist in an infrastructure without being known here. */
 export interface PossibleOrphan {
-  /** What the CPI was given to know it by, and so perhaps its name or tag there: of a VM its agent_id. */
+  /** The token that the CPI got with the call, and may have used as a name or tag: for a VM its agent_id. */
   token: string;
-  /** What it is. */
+  /** Its kind. */
   kind: OrphanKind;
   /** The CPI that may have made it; empty for the default one. */
   cpi: string;
@@ -600,11 +606,11 @@ export interface PossibleOrphan {
   az: string;
   /** The deployment it was made for. */
   deployment: string;
-  /** What it was made for: an instance as group/instance_id, or a dynamic disk by name. */
+  /** The instance as group/instance_id, or the dynamic disk by name, that it was made for. */
   madeFor: string;
   /** The task that was making it; GetTaskOutput may say more. */
   taskId: number;
-  /** What was heard of the call. */
+  /** The answer to the call, or why there was none. */
   reason: string;
   /** When that was. */
   since:
@@ -739,6 +745,7 @@ function createBaseInstance(): Instance {
     jobsState: JobsState.UNSPECIFIED,
     ignore: false,
     agentHealth: undefined,
+    ips: [],
   };
 }
 
@@ -797,6 +804,9 @@ export const Instance: MessageFns<Instance> = {
     }
     if (message.agentHealth !== undefined) {
       AgentHealth.encode(message.agentHealth, writer.uint32(146).fork()).join();
+    }
+    for (const v of message.ips) {
+      writer.uint32(154).string(v!);
     }
     return writer;
   },
@@ -958,6 +968,14 @@ export const Instance: MessageFns<Instance> = {
             message.agentHealth = AgentHealth.decode(reader, reader.uint32());
             continue;
           }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.ips.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -995,6 +1013,7 @@ export const Instance: MessageFns<Instance> = {
     message.agentHealth = (object.agentHealth !== undefined && object.agentHealth !== null)
       ? AgentHealth.fromPartial(object.agentHealth)
       : undefined;
+    message.ips = object.ips?.map((e) => e) || [];
     return message;
   },
 };
@@ -2231,7 +2250,7 @@ export const OrphanPersistentDiskResponse: MessageFns<OrphanPersistentDiskRespon
 };
 
 function createBaseDeleteOrphanedDiskRequest(): DeleteOrphanedDiskRequest {
-  return { diskCid: "", wait: false };
+  return { diskCid: "", wait: false, force: false };
 }
 
 export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = {
@@ -2241,6 +2260,9 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
     }
     if (message.wait !== false) {
       writer.uint32(16).bool(message.wait);
+    }
+    if (message.force !== false) {
+      writer.uint32(24).bool(message.force);
     }
     return writer;
   },
@@ -2274,6 +2296,14 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
             message.wait = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.force = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2293,6 +2323,7 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
     const message = createBaseDeleteOrphanedDiskRequest();
     message.diskCid = object.diskCid ?? "";
     message.wait = object.wait ?? false;
+    message.force = object.force ?? false;
     return message;
   },
 };

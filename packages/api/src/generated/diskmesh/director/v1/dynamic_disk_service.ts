@@ -24,13 +24,13 @@ export interface DynamicDisk {
   vmCid: string;
   /** Availability zone. */
   az: string;
-  /** What was asked for. */
+  /** The requested size in bytes. */
   sizeBytes: number;
   /** The disk type of the cloud config it was made with. */
   diskPoolName: string;
   /** The CPI that made it. */
   cpi: string;
-  /** What the infrastructure remembers of it. */
+  /** The metadata that was last given for it. The infrastructure is told the director and the deployment besides. */
   metadata:
     | { [key: string]: any }
     | undefined;
@@ -42,7 +42,7 @@ export interface DynamicDisk {
   attachmentId: string;
 }
 
-/** What is wanted where. */
+/** The wanted disk, and the instance that it is for. */
 export interface ProvideDiskRequest {
   /** Unique among all deployments. */
   diskName: string;
@@ -52,7 +52,7 @@ export interface ProvideDiskRequest {
   diskPoolName: string;
   /** At least this many bytes; rounded up to whole MiB. */
   sizeBytes: number;
-  /** What the infrastructure shall remember of it; absent to leave that alone. */
+  /** The metadata that the infrastructure stores with it; absent to leave that unchanged. */
   metadata:
     | { [key: string]: any }
     | undefined;
@@ -70,7 +70,7 @@ export interface ProvideDiskResponse {
   disk: DynamicDisk | undefined;
 }
 
-/** What to make. */
+/** The disk to make. */
 export interface CreateDiskRequest {
   /** Unique among all deployments. */
   diskName: string;
@@ -82,7 +82,7 @@ export interface CreateDiskRequest {
   diskPoolName: string;
   /** At least this many bytes; rounded up to whole MiB. */
   sizeBytes: number;
-  /** What the infrastructure shall remember of it; absent to leave that alone. */
+  /** The metadata that the infrastructure stores with it; absent to leave that unchanged. */
   metadata:
     | { [key: string]: any }
     | undefined;
@@ -106,7 +106,7 @@ export interface AttachDiskRequest {
   diskName: string;
   /** The instance whose VM gets it. */
   instanceId: string;
-  /** What the infrastructure shall remember of it; absent to leave that alone. */
+  /** The metadata that the infrastructure stores with it; absent to leave that unchanged. */
   metadata:
     | { [key: string]: any }
     | undefined;
@@ -1811,7 +1811,10 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Makes a disk and attaches it to nothing. */
+    /**
+     * Makes a disk and attaches it to nothing. A CPI other than the fleet CPI is told an active VM of the deployment in that
+     * az; where there is none, that is an error of the task.
+     */
     createDisk: {
       name: "CreateDisk",
       requestType: CreateDiskRequest as typeof CreateDiskRequest,

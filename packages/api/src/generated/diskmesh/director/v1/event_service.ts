@@ -13,17 +13,17 @@ export interface Event {
   /** Counts up from 1. */
   eventId: number;
   /**
-   * Of an end: the event that tells of its beginning. Of a beginning: the event of what it is a part of, e.g. of its task.
-   * 0 for none.
+   * The parent of the event. An end event has its begin event; a begin event has the event that it is a part of, e.g.
+   * that of its task. 0 for none.
    */
   parentId: number;
   /** When it was. */
   time:
     | Date
     | undefined;
-  /** Who asked for it, as Task.user has it. */
+  /** The caller, in the form of Task.user. */
   user: string;
-  /** What was done, e.g. "create", "attach", "update" or "provide". */
+  /** The action, e.g. "create", "attach", "update" or "provide". */
   action: string;
   /** To what: "deployment", "vm", "disk", "dynamic_disk", "snapshot", "stemcell", "config/cloud", "task" and the like. */
   objectType: string;
@@ -35,13 +35,13 @@ export interface Event {
   deployment: string;
   /** The instance it was done to, as group/instance_id; empty for none. */
   instance: string;
-  /** What else there is to say, e.g. disk_name, vm_cid. */
+  /** Further facts, e.g. disk_name, vm_cid. */
   context: { [key: string]: string };
-  /** Of an end: why it failed; empty when it did not. */
+  /** The error of an end event; empty for success. */
   error: string;
   /**
-   * Of an end, and of a call: "OK", the reason of an error, e.g. "NOT_FOUND", or how a task ended, e.g. "CANCELLED". Empty
-   * of a beginning.
+   * The answer of an end event, and of a call: "OK", the reason of an error, e.g. "NOT_FOUND", or how a task ended,
+   * e.g. "CANCELLED". Empty for a begin event.
    */
   answer: string;
   /** The call that asked for it, as log lines have it; empty of what the director did by itself. */
@@ -748,7 +748,7 @@ export const ListEventsResponse: MessageFns<ListEventsResponse> = {
   },
 };
 
-/** What was done, and by whom. */
+/** The audit events: every change, and its caller. */
 export type EventServiceDefinition = typeof EventServiceDefinition;
 export const EventServiceDefinition = {
   name: "EventService",

@@ -26,7 +26,7 @@ export interface InstanceUpdateOptions {
   canaries: string;
   /** So many at once, in the same forms. */
   maxInFlight: string;
-  /** As skip_drain, for the instances of these groups alone. */
+  /** Skips drain like skip_drain, for the instances of these groups alone. */
   skipDrainGroups: string[];
   /**
    * Changes nothing: the task's events tell what would be done first to each instance, as far as that is known without
@@ -35,7 +35,7 @@ export interface InstanceUpdateOptions {
   dryRun: boolean;
 }
 
-/** What to stop. */
+/** The instances to stop. */
 export interface StopRequest {
   /** Which instances. */
   selection:
@@ -59,7 +59,7 @@ export interface StopResponse {
   task: Task | undefined;
 }
 
-/** What to start. */
+/** The instances to start. */
 export interface StartRequest {
   /** Which instances. */
   selection:
@@ -81,7 +81,7 @@ export interface StartResponse {
   task: Task | undefined;
 }
 
-/** What to restart. */
+/** The instances to restart. */
 export interface RestartRequest {
   /** Which instances. */
   selection:
@@ -103,7 +103,7 @@ export interface RestartResponse {
   task: Task | undefined;
 }
 
-/** What to make anew. */
+/** The instances whose VMs are made anew. */
 export interface RecreateRequest {
   /** Which instances. VMs whose agents do not answer are made anew in any case. */
   selection:
@@ -123,7 +123,7 @@ export interface RecreateResponse {
   task: Task | undefined;
 }
 
-/** What to leave alone. */
+/** The instance to leave alone. */
 export interface IgnoreRequest {
   /** Which instances. */
   selection: InstanceSelection | undefined;
@@ -133,7 +133,7 @@ export interface IgnoreRequest {
 export interface IgnoreResponse {
 }
 
-/** What to leave alone no longer. */
+/** The instance to leave alone no longer. */
 export interface UnignoreRequest {
   /** Which instances. */
   selection: InstanceSelection | undefined;
@@ -1126,9 +1126,9 @@ export const UnignoreResponse: MessageFns<UnignoreResponse> = {
 };
 
 /**
- * What operators do to instances that are deployed, in BOSH's words. Each but Ignore and Unignore starts a task that
- * updates the instances as the update blocks of the last manifest say, and leaves all others alone. It holds each
- * instance's lock from the first step to the last, so whoever asks for a disk meanwhile waits.
+ * Operators' actions on deployed instances, in BOSH's words. Each but Ignore and Unignore starts a task that updates
+ * the instances as the update blocks of the last manifest say, and leaves all others alone. The task holds each
+ * instance's lock from the first step to the last, so that a request for a disk meanwhile waits.
  */
 export type LifecycleServiceDefinition = typeof LifecycleServiceDefinition;
 export const LifecycleServiceDefinition = {

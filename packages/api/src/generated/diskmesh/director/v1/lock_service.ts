@@ -8,7 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** What a lock is on. */
+/** The kind of thing that a lock is on. */
 export const LockType = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "LOCK_TYPE_UNSPECIFIED",
@@ -86,7 +86,7 @@ export function lockTypeToNumber(object: LockType): number {
 
 /** One lock. */
 export interface Lock {
-  /** What it is on. */
+  /** The kind of its resource. */
   type: LockType;
   /** The name of the deployment or disk, name and version of the stemcell, or the id of the instance, persistent disk or host. */
   resource: string;

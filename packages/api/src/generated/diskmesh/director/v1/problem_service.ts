@@ -30,7 +30,7 @@ export interface ProblemResolution {
    * "detach_disk", "add_link" or "remove_link".
    */
   name: string;
-  /** What it does, for people. */
+  /** The effect of the resolution, for people. */
   plan: string;
 }
 
@@ -48,7 +48,7 @@ export interface Problem {
    * CPIs other than the fleet's cannot say.
    */
   type: string;
-  /** What was found, for people. */
+  /** The finding, for people. */
   description: string;
   /** The group of its instance; empty when it is no instance's. */
   instanceGroup: string;
@@ -58,7 +58,7 @@ export interface Problem {
   vmCid: string;
   /** The disk; empty when it is about none. */
   diskCid: string;
-  /** What can be done about it. */
+  /** The possible resolutions. */
   resolutions: ProblemResolution[];
   /** The name of the resolution that is taken when none is chosen. */
   defaultResolution: string;
@@ -70,7 +70,7 @@ export interface Problem {
   lastError: string;
 }
 
-/** Whose problems to list. */
+/** The deployment whose problems to list. */
 export interface ListProblemsRequest {
   /** The deployment. */
   deployment: string;
@@ -88,7 +88,7 @@ export interface ListProblemsResponse {
   nextPageToken: string;
 }
 
-/** What to do about one problem. */
+/** The chosen resolution of one problem. */
 export interface ProblemAnswer {
   /** The problem. */
   problemId: number;
@@ -96,7 +96,7 @@ export interface ProblemAnswer {
   resolution: string;
 }
 
-/** What to do about a deployment's problems. */
+/** The chosen resolutions of a deployment's problems. */
 export interface ResolveProblemsRequest {
   /** The deployment. */
   deployment: string;
@@ -882,8 +882,8 @@ export const ProblemServiceDefinition = {
       options: {},
     },
     /**
-     * What the last scan of a deployment found and nobody has dealt with since, a page at a time: of one moment, or ABORTED
-     * when it must be begun again. NOT_FOUND when there is no such deployment.
+     * Returns the unresolved problems of a deployment's last scan, a page at a time: of one moment, or ABORTED when it
+     * must be begun again. NOT_FOUND when there is no such deployment.
      */
     listProblems: {
       name: "ListProblems",

@@ -8,13 +8,13 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** What is switched. */
+/** The switch of a deployment or group. */
 export interface ResurrectionSwitch {
   /** A deployment; empty for all. */
   deployment: string;
   /** One of its groups; empty for all of its groups. */
   group: string;
-  /** Whether VMs there are made anew. */
+  /** True when dead VMs there are made anew. */
   enabled: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface SilentVm {
   heldBecause: string;
 }
 
-/** What to switch. */
+/** The switch to set. */
 export interface UpdateResurrectionRequest {
   /** The switch, as it shall be. */
   wanted: ResurrectionSwitch | undefined;
@@ -52,9 +52,9 @@ export interface GetResurrectionRequest {
 
 /** How it is switched. */
 export interface GetResurrectionResponse {
-  /** For all. */
+  /** The switch for all deployments. */
   enabled: boolean;
-  /** What was switched for deployments and groups. */
+  /** The switches of deployments and groups. */
   switches: ResurrectionSwitch[];
   /** VMs where it is switched on whose agents are silent. */
   silentVms: SilentVm[];

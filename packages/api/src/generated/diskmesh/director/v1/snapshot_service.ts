@@ -9,7 +9,7 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
-/** What a persistent disk held at one moment. */
+/** The content of a persistent disk at one moment. */
 export interface Snapshot {
   /** The CPI's id for it. */
   snapshotCid: string;
@@ -29,7 +29,7 @@ export interface Snapshot {
   createdAt: Date | undefined;
 }
 
-/** Of which disks. */
+/** The disks to take snapshots of. */
 export interface TakeSnapshotsRequest {
   /** The deployment. */
   deployment: string;

@@ -11,13 +11,13 @@ import { Task } from "./task_service.js";
 
 /** A stemcell with one CPI. */
 export interface Stemcell {
-  /** As in its manifest. */
+  /** The name in its manifest. */
   name: string;
-  /** As in its manifest. */
+  /** The version in its manifest. */
   version: string;
-  /** What it runs, e.g. "ubuntu-noble". */
+  /** The operating system, e.g. "ubuntu-noble". */
   operatingSystem: string;
-  /** Of its agent; 1 when the manifest says none. */
+  /** The API version of its agent; 1 when the manifest says none. */
   apiVersion: number;
   /** The CPI that has it; empty for the default one. */
   cpi: string;
@@ -29,7 +29,7 @@ export interface Stemcell {
   createdAt: Date | undefined;
 }
 
-/** What comes before the bytes. */
+/** The first message of an upload, before the bytes. */
 export interface StemcellHeader {
   /**
    * Hex SHA-1, or "sha256:" with a hex SHA-256, of the whole tgz; empty to check only the image's digest, which the
@@ -49,7 +49,7 @@ export interface StemcellHeader {
 
 /** First the header, then the bytes. */
 export interface UploadStemcellRequest {
-  /** What comes. */
+  /** The header, or the next bytes. */
   part:
     | //
     /** Once, first. */

@@ -180,7 +180,7 @@ export function taskQueueToNumber(object: TaskQueue): number {
   }
 }
 
-/** Where a step of a task is. */
+/** The state of a step of a task. */
 export const StepState = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "STEP_STATE_UNSPECIFIED",
@@ -240,17 +240,17 @@ export function stepStateToNumber(object: StepState): number {
   }
 }
 
-/** What of a task's output to read. */
+/** The outputs of a task. */
 export const TaskOutputType = {
   /** UNSPECIFIED - INVALID_ARGUMENT. */
   UNSPECIFIED: "TASK_OUTPUT_TYPE_UNSPECIFIED",
-  /** EVENT - What WatchTask tells, as BOSH's JSON lines. */
+  /** EVENT - The events of WatchTask, as BOSH's JSON lines. */
   EVENT: "TASK_OUTPUT_TYPE_EVENT",
   /** RESULT - The task's result, or the lines that it was to find out. */
   RESULT: "TASK_OUTPUT_TYPE_RESULT",
   /** DEBUG - Its CPI calls. */
   DEBUG: "TASK_OUTPUT_TYPE_DEBUG",
-  /** CPI - What CPIs wrote to stderr. */
+  /** CPI - The stderr of its CPIs. */
   CPI: "TASK_OUTPUT_TYPE_CPI",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -314,15 +314,15 @@ export interface Task {
   taskId: number;
   /** The kind of job, e.g. "provide_dynamic_disk". */
   type: string;
-  /** For people. */
+  /** The description, for people. */
   description: string;
   /** Where it is in its life. */
   state: TaskState;
   /** Which workers serve it. */
   queue: TaskQueue;
-  /** What came of it: the job's result, or the error's text. */
+  /** The job's result, or the error's text. */
   result: string;
-  /** Who asked for it, as in the certificate. */
+  /** The caller who started it, by the role and name in the certificate. */
   user: string;
   /** The deployment it is about; empty when about none. */
   deployment: string;
@@ -340,12 +340,12 @@ export interface Task {
     | undefined;
   /** How often a worker has taken it: more than 1 after a director died at it. */
   attempts: number;
-  /** What the client called the chain of requests that it is a part of; empty for none. */
+  /** The client's name for the chain of requests that it is a part of; empty for none. */
   contextId: string;
   /** Teams that its deployment was of when it was asked for. */
   teams: string[];
   /**
-   * Why the task failed; set in the states ERROR, CANCELLED and TIMEOUT. An RPC that failed for the same reason would
+   * The failure of the task; set in the states ERROR, CANCELLED and TIMEOUT. An RPC that failed for the same reason would
    * answer this code and this google.rpc.ErrorInfo. INTERNAL without ErrorInfo: a bug of the director. The message is
    * `result`.
    */
@@ -364,15 +364,15 @@ export interface TaskEvent {
   stage: string;
   /** The step, e.g. the disk's name. */
   task: string;
-  /** Where the step is. */
+  /** The state of the step. */
   state: StepState;
-  /** Of a step that failed: why. Else what there is to say. */
+  /** The reason, of a step that failed; else a note. */
   message: string;
-  /** What the step's group is about, e.g. the instance group. */
+  /** The subject of the step's stage, e.g. the instance group. */
   tags: string[];
   /** Steps that the stage is to have; 0 when nobody knows. */
   total: number;
-  /** Of the step within its stage, from 1; it begins anew when a director takes up what another one had begun. */
+  /** The number of the step within its stage, from 1; it begins anew when another director continues the task. */
   stageIndex: number;
 }
 
@@ -442,7 +442,7 @@ export interface WatchTaskRequest {
 
 /** An event, or the end. */
 export interface WatchTaskResponse {
-  /** What came. */
+  /** The task's new state, or an event of it. */
   update:
     | //
     /** One more event. */
@@ -457,7 +457,7 @@ export interface WatchTaskResponse {
 export interface GetTaskOutputRequest {
   /** The task. */
   taskId: number;
-  /** Which of its outputs. */
+  /** The output to read. */
   type: TaskOutputType;
   /** Index of the first line wanted. */
   fromLine: number;
@@ -1754,7 +1754,7 @@ export const TaskServiceDefinition = {
       responseStream: true,
       options: {},
     },
-    /** What a task has put out so far, a page of lines at a time. A line never changes once it was told. */
+    /** Returns the output of a task so far, a page of lines at a time. A returned line never changes. */
     getTaskOutput: {
       name: "GetTaskOutput",
       requestType: GetTaskOutputRequest as typeof GetTaskOutputRequest,

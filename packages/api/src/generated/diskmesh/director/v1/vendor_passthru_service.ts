@@ -10,13 +10,13 @@ import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
-/** Who may call a method, as the director's policy grants it to logins. Operators may call all. */
+/** The scope of a method, as the director's policy grants it to logins. Operators may call all. */
 export const MethodScope = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "METHOD_SCOPE_UNSPECIFIED",
-  /** READ - Whoever may read. */
+  /** READ - Callers who may read. */
   READ: "METHOD_SCOPE_READ",
-  /** CALL - Whoever may call methods. */
+  /** CALL - Callers who may call methods. */
   CALL: "METHOD_SCOPE_CALL",
   /** ADMIN - Administrators. */
   ADMIN: "METHOD_SCOPE_ADMIN",
@@ -70,7 +70,7 @@ export function methodScopeToNumber(object: MethodScope): number {
   }
 }
 
-/** How a driver is. */
+/** The state of a driver. */
 export const DriverState = {
   /** UNSPECIFIED - One that this director does not know. */
   UNSPECIFIED: "DRIVER_STATE_UNSPECIFIED",
@@ -130,7 +130,7 @@ export function driverStateToNumber(object: DriverState): number {
   }
 }
 
-/** Of what methods are. */
+/** The node or driver whose methods are meant. */
 export interface MethodTarget {
   /** One of the two. */
   target:
@@ -145,7 +145,7 @@ export interface MethodTarget {
 
 /** One method. */
 export interface PublishedMethod {
-  /** As it is called. */
+  /** The name to call it by. */
   name: string;
   /** The driver that publishes it. */
   driver: string;
@@ -155,9 +155,9 @@ export interface PublishedMethod {
   async: boolean;
   /** One line. */
   description: string;
-  /** Who may call it. */
+  /** The scope that a caller needs. */
   scope: MethodScope;
-  /** Whether it needs the node's lock. */
+  /** True when it needs the node's lock. */
   exclusiveLock: boolean;
   /** JSON schema of its arguments; "writeOnly" marks what is secret. */
   argsSchema: { [key: string]: any } | undefined;
@@ -171,7 +171,7 @@ export interface ListMethodsRequest {
 
 /** Its methods. */
 export interface ListMethodsResponse {
-  /** By name. */
+  /** The methods in the order of their names. */
   methods: PublishedMethod[];
 }
 
@@ -181,7 +181,7 @@ export interface CallMethodRequest {
   target:
     | MethodTarget
     | undefined;
-  /** As it is listed. */
+  /** The method's name in the list. */
   method: string;
   /** The verb; "POST" when it is empty. */
   httpMethod: string;
@@ -196,12 +196,12 @@ export interface CallMethodRequest {
   wait: boolean;
 }
 
-/** What came of it. */
+/** The outcome of a call. */
 export interface CallMethodResponse {
-  /** By what the method is. */
+  /** The outcome, by the kind of method. */
   outcome:
     | //
-    /** What a synchronous one answered. */
+    /** The answer of a synchronous method. */
     { $case: "value"; value: any | undefined }
     | //
     /** The task that an asynchronous one is. */
@@ -219,7 +219,7 @@ export interface GetNodeRequest {
 export interface GetNodeResponse {
   /** The host's id. */
   nodeId: string;
-  /** Who holds the node's lock; absent while nobody does. */
+  /** The holder of the node's lock; absent when the lock is free. */
   holder:
     | NodeLockHolder
     | undefined;
@@ -227,11 +227,11 @@ export interface GetNodeResponse {
   lastError: string;
 }
 
-/** Who holds a lock. */
+/** The holder of a lock. */
 export interface NodeLockHolder {
   /** The task; 0 for a call that somebody waits for. */
   taskId: number;
-  /** What it does, and for whom. */
+  /** The holder's purpose and caller. */
   what: string;
   /** When it got it. */
   since: Date | undefined;
@@ -249,7 +249,7 @@ export interface PublishedDriver {
   name: string;
   /** The package that the config names. */
   package: string;
-  /** How it is. */
+  /** Its state. */
   state: DriverState;
   /** Why it failed last; empty while it runs. */
   problem: string;
@@ -1231,7 +1231,7 @@ export const VendorPassthruServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Who holds a node's lock, and how its last asynchronous call failed. */
+    /** Returns the holder of a node's lock, and the failure of its last asynchronous call. */
     getNode: {
       name: "GetNode",
       requestType: GetNodeRequest as typeof GetNodeRequest,

@@ -14,11 +14,11 @@ import { Task } from "./task_service.js";
 export const LogType = {
   /** UNSPECIFIED - Not used. */
   UNSPECIFIED: "LOG_TYPE_UNSPECIFIED",
-  /** JOB - Of the VM's jobs. */
+  /** JOB - Logs of the VM's jobs. */
   JOB: "LOG_TYPE_JOB",
   /** AGENT - The agent's own. */
   AGENT: "LOG_TYPE_AGENT",
-  /** SYSTEM - Of the operating system. */
+  /** SYSTEM - Logs of the operating system. */
   SYSTEM: "LOG_TYPE_SYSTEM",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -70,7 +70,7 @@ export function logTypeToNumber(object: LogType): number {
   }
 }
 
-/** What becomes of an agent's certificate. */
+/** The state of an agent's certificate. */
 export const AgentCertificateState = {
   /** UNSPECIFIED - Not used. */
   UNSPECIFIED: "AGENT_CERTIFICATE_STATE_UNSPECIFIED",
@@ -190,7 +190,7 @@ export interface DownloadLogsResponse {
   piece: Buffer;
 }
 
-/** What an agent comes to NATS by. */
+/** The certificate with which an agent connects to NATS. */
 export interface AgentCertificate {
   /** The agent. */
   agentId: string;
@@ -202,13 +202,13 @@ export interface AgentCertificate {
   deployment: string;
   /** Its VM; empty while that is being made. */
   vmCid: string;
-  /** Whether it lasts. */
+  /** The state of the certificate. */
   state: AgentCertificateState;
   /** When it ends, of several the last; absent for AGENT_CERTIFICATE_STATE_LEFT_BEHIND. */
   endsAt:
     | Date
     | undefined;
-  /** Until then, in days; not above 0 when it has ended. */
+  /** Days until expiry; zero or negative once expired. */
   daysLeft: number;
   /** Ids of the authorities that signed: several when it is not known which certificate the agent uses. */
   authorityIds: string[];
@@ -1330,9 +1330,9 @@ export const VmServiceDefinition = {
       options: {},
     },
     /**
-     * What such a task has fetched, as a tgz: of one instance its files, of several a tgz of each, named as its group and its
-     * id. It is kept for a while (agents.logs in the director's config) by the director that fetched it. NOT_FOUND when it is
-     * not, or the task is no such one or has not ended well.
+     * Returns the logs that a FetchLogs task has fetched, as a tgz: for one instance its files, for several a tgz of
+     * each, named by its group and its id. The director that fetched it keeps it for a while (agents.logs in the
+     * director's config). NOT_FOUND when it is no longer kept, or the task fetched no logs, or has not succeeded.
      */
     downloadLogs: {
       name: "DownloadLogs",

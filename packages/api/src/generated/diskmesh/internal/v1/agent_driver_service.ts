@@ -10,17 +10,17 @@ import { Struct, Value } from "../../../google/protobuf/struct.js";
 
 /** One method. */
 export interface VendorMethod {
-  /** Of its driver, unique within it. */
+  /** The method's name, unique within its driver. */
   name: string;
   /** In capitals. */
   httpMethods: string[];
-  /** Whether it is a task of the director. */
+  /** True when a call is a task of the director. */
   async: boolean;
   /** One line. */
   description: string;
   /** "read", "call" or "admin": who may call it. */
   scope: string;
-  /** Whether nothing else that needs the node's lock may run meanwhile. */
+  /** True when no other work that needs the node's lock may run meanwhile. */
   exclusiveLock: boolean;
   /** JSON schema of its arguments; "writeOnly" marks what is secret. */
   argsSchema: { [key: string]: any } | undefined;
@@ -36,7 +36,7 @@ export interface VendorDriver {
   state: string;
   /** Why it failed last; empty while it runs. */
   problem: string;
-  /** What it can do on nodes. */
+  /** The driver's methods on nodes. */
   methods: VendorMethod[];
   /** It has one function of former times, which takes every other method by POST. */
   catchAll: boolean;
@@ -48,19 +48,19 @@ export interface ListMethodsRequest {
 
 /** All of them. */
 export interface ListMethodsResponse {
-  /** Of this start of the agent. */
+  /** The id of this start of the agent. */
   bootId: string;
   /** Changes with the methods. */
   revision: string;
-  /** In the order of the config: of methods with the same name the first one counts. */
+  /** In the order of the config. */
   drivers: VendorDriver[];
 }
 
 /** Names a method, and what to call it with. */
 export interface CallMethodRequest {
-  /** As ListMethods told it. */
+  /** The boot_id that ListMethods returned. */
   bootId: string;
-  /** As ListMethods told it; empty for any. */
+  /** The revision that ListMethods returned; empty for any. */
   revision: string;
   /** Empty for a call that ends with this one; else unique for ever. */
   callId: string;
@@ -86,12 +86,12 @@ export interface MethodFailure {
   message: string;
 }
 
-/** What came of it. */
+/** The outcome of a call. */
 export interface CallMethodResponse {
-  /** What it came to; a call without an id fails by its status. */
+  /** The outcome; a call without an id fails by its status. */
   outcome:
     | //
-    /** What the method answered; of a call with an id its first 4,000 characters of JSON, as a text. */
+    /** The method's answer; for a call with an id the first 4,000 characters of its JSON, as a text. */
     { $case: "value"; value: any | undefined }
     | //
     /** It has not ended: ask again. */
@@ -104,18 +104,18 @@ export interface CallMethodResponse {
 
 /** Names a call. */
 export interface JoinMethodRequest {
-  /** Of the start that it was called on. */
+  /** The boot_id of the start that it was called on. */
   bootId: string;
-  /** As it was called with. */
+  /** The call_id of the call. */
   callId: string;
 }
 
-/** What came of it. */
+/** The outcome of a call. */
 export interface JoinMethodResponse {
-  /** What it came to. */
+  /** The outcome. */
   outcome:
     | //
-    /** What the method answered: its first 4,000 characters of JSON. */
+    /** The method's answer: the first 4,000 characters of its JSON. */
     { $case: "value"; value: string }
     | //
     /** It has not ended: ask again. */
@@ -128,7 +128,7 @@ export interface JoinMethodResponse {
 
 /** Names a call. */
 export interface CancelMethodRequest {
-  /** As it was called with. */
+  /** The call_id of the call. */
   callId: string;
 }
 
@@ -1084,7 +1084,10 @@ export const CancelMethodResponse: MessageFns<CancelMethodResponse> = {
   },
 };
 
-/** What vendors' drivers of one host can do. Only a director may call: it knows who asks, and who holds the node's lock. */
+/**
+ * Calls of the vendors' drivers of one host. Only a director may call: it knows the caller, and the holder of the
+ * node's lock.
+ */
 export type AgentDriverServiceDefinition = typeof AgentDriverServiceDefinition;
 export const AgentDriverServiceDefinition = {
   name: "AgentDriverService",

@@ -25,11 +25,11 @@ export interface ReportedDevice {
   serialNumber: string;
   /** The kind of device; empty for "default". */
   pool: string;
-  /** Whether the agent can use it. */
+  /** The health of the device, as the agent sees it. */
   health: Health;
   /** Why not. */
   healthMessage: string;
-  /** Whether the agent holds its file open for it now. */
+  /** True when the agent holds the device's file open now. */
   attached: boolean;
   /** The stamp that it last obeyed for the device; absent when none. */
   stamp:
@@ -37,14 +37,14 @@ export interface ReportedDevice {
     | undefined;
   /** The highest session number that the agent remembers for the device, granted or not; 0 when none. */
   sessionNumber: number;
-  /** What that session is for: the disk, or empty for an erase and for one that nobody had opened when it was ended. */
+  /** The disk of that session; empty for an erase, and for a session that was ended before anybody opened it. */
   sessionDiskId: string;
   /**
    * Which file or drive its path names now, as the operating system tells them apart: equal for the same one, and
    * comparable only when the part before the first space is equal. Empty when it cannot be told.
    */
   fileIdentity: string;
-  /** What the hardware failed with since the registry was told last; empty when with nothing. */
+  /** The hardware error since the last report to the registry; empty for none. */
   hardwareError: string;
   /** With hardware_error: as age_ms of DeviceHardwareError. */
   hardwareErrorAgeMs: number;
@@ -60,7 +60,7 @@ export interface ReportedExport {
 
 /** All that an agent has. */
 export interface RegisterAgentRequest {
-  /** As in the agent's certificate. */
+  /** The host id in the agent's certificate. */
   hostId: string;
   /** Where the agent serves gRPC, as "address:port". */
   address: string;
@@ -107,7 +107,7 @@ export interface StampedDevice {
   expected: DeviceIdentity | undefined;
 }
 
-/** What the agent is to hold. */
+/** The devices that the agent is to hold. */
 export interface RegisterAgentResponse {
   /** The registry's tablet: orders of others are refused from now on. */
   tabletId: string;
@@ -122,8 +122,9 @@ export interface RegisterAgentResponse {
   /** The incarnation of the registry's tablet: orders of others are refused from now on. */
   incarnation: string;
   /**
-   * Whose agents this registry takes over: the incarnations that its tablet was restored from, and those that an operator
-   * had it adopt. An agent that obeys none of them, and another incarnation or tablet, refuses the answer.
+   * The predecessors whose agents this registry takes over: the incarnations that its tablet was restored from, and
+   * those that an operator had it adopt. An agent that obeys none of them, and another incarnation or tablet, refuses
+   * the answer.
    */
   predecessors: Predecessor[];
 }
@@ -140,7 +141,7 @@ export interface Predecessor {
 export interface DeviceHealth {
   /** The device. */
   deviceId: string;
-  /** What the agent says of it now. */
+  /** The health that the agent reports now. */
   health: Health;
   /** Why it is not HEALTH_ONLINE. */
   healthMessage: string;
@@ -148,33 +149,33 @@ export interface DeviceHealth {
 
 /** A sign of life. */
 export interface HeartbeatRequest {
-  /** As in the agent's certificate. */
+  /** The host id in the agent's certificate. */
   hostId: string;
-  /** As registered; ABORTED when another start of the agent has registered since. */
+  /** The registered boot id; ABORTED when another start of the agent has registered since. */
   bootId: string;
-  /** What changed. */
+  /** The devices whose health changed. */
   changed: DeviceHealth[];
-  /** As in RegisterAgentRequest. */
+  /** Same as in RegisterAgentRequest. */
   tabletId: string;
-  /** As in RegisterAgentRequest. */
+  /** Same as in RegisterAgentRequest. */
   highestTabletGeneration: number;
-  /** As in RegisterAgentRequest. */
+  /** Same as in RegisterAgentRequest. */
   incarnation: string;
-  /** As in RegisterAgentRequest. */
+  /** Same as in RegisterAgentRequest. */
   highestDeviceGeneration: number;
-  /** As in RegisterAgentRequest. */
+  /** Same as in RegisterAgentRequest. */
   highestSessionNumber: number;
   /** Errors of the hardware that the registry was not told yet. Once this is answered, it alone remembers them. */
   hardwareErrors: DeviceHardwareError[];
-  /** As in RegisterAgentRequest. */
+  /** Same as in RegisterAgentRequest. */
   warning: string;
 }
 
-/** What a device's hardware failed with. */
+/** A hardware error of a device. */
 export interface DeviceHardwareError {
   /** The device. */
   deviceId: string;
-  /** What failed, and how. */
+  /** The failed operation and its error. */
   message: string;
   /**
    * How long ago, at least, its agent met the last such error when it sent this: one from before SetDeviceState said
@@ -1431,7 +1432,10 @@ export const HeartbeatResponse: MessageFns<HeartbeatResponse> = {
   },
 };
 
-/** For disk agents alone. The host_id of each request must be the one in the caller's certificate. */
+/**
+ * Registration and heartbeats of disk agents, for them alone. The host_id of each request must be the one in the
+ * caller's certificate.
+ */
 export type AgentRegistrationServiceDefinition = typeof AgentRegistrationServiceDefinition;
 export const AgentRegistrationServiceDefinition = {
   name: "AgentRegistrationService",

@@ -16,7 +16,7 @@ import {
 } from "../../registry/v1/types.js";
 import { Stamp } from "./stamp.js";
 
-/** What an order came to for one device. */
+/** The outcome of an order for one device. */
 export const OrderOutcome = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "ORDER_OUTCOME_UNSPECIFIED",
@@ -131,7 +131,7 @@ export interface ExpectedDevice {
   blockSizeBytes: number;
   /** Empty when the hardware reports none. */
   serialNumber: string;
-  /** As the agent reported it; empty when it is not known. */
+  /** The identity that the agent reported; empty when it is not known. */
   fileIdentity: string;
 }
 
@@ -143,15 +143,15 @@ export interface DeviceOrder {
   stamp:
     | Stamp
     | undefined;
-  /** What the device must be; attach only. */
+  /** The device that the order expects; attach only. */
   expected: ExpectedDevice | undefined;
 }
 
-/** What an order came to for one device. */
+/** The outcome of an order for one device. */
 export interface DeviceOutcome {
   /** The device. */
   deviceId: string;
-  /** What it came to. */
+  /** The outcome. */
   outcome: OrderOutcome;
   /** The error's text, both stamps of an outdated order, and the like. */
   message: string;
@@ -173,7 +173,7 @@ export interface AttachDevicesRequest {
   devices: DeviceOrder[];
 }
 
-/** What came of it. */
+/** The outcomes of an attach. */
 export interface AttachDevicesResponse {
   /** One for each device of the request. */
   outcomes: DeviceOutcome[];
@@ -187,7 +187,7 @@ export interface DetachDevicesRequest {
   devices: DeviceOrder[];
 }
 
-/** What came of it. */
+/** The outcomes of a detach. */
 export interface DetachDevicesResponse {
   /** One for each device of the request. */
   outcomes: DeviceOutcome[];
@@ -207,7 +207,7 @@ export interface AgentDevice {
   offsetBytes: number;
   /** Its length. */
   sizeBytes: number;
-  /** Whether the file is held open for it. */
+  /** True when the agent holds the device's file open. */
   attached: boolean;
   /** The last stamp obeyed; absent when none. */
   stamp:
@@ -215,7 +215,7 @@ export interface AgentDevice {
     | undefined;
   /** The highest session granted; 0 when none. */
   sessionNumber: number;
-  /** Whether it can be used. */
+  /** The health of the device. */
   health: Health;
   /** Why not. */
   healthMessage: string;
@@ -227,7 +227,7 @@ export interface AgentDevice {
   pool: string;
   /** Which file or drive the path names now; empty when it cannot be told. */
   fileIdentity: string;
-  /** What has become of the file's descriptor: closed, opening, open, draining or closing. */
+  /** The phase of the file's descriptor: closed, opening, open, draining or closing. */
   filePhase: string;
   /** Reads, writes and flushes that the operating system has not answered yet. */
   inFlightOperations: number;
@@ -239,7 +239,7 @@ export interface AgentDevice {
 export interface RescanDevicesRequest {
 }
 
-/** What the look found. */
+/** The devices that the scan found. */
 export interface RescanDevicesResponse {
   /** The start of the agent. */
   bootId: string;
@@ -295,7 +295,7 @@ export interface OpenSessionRequest {
   deviceIds: string[];
 }
 
-/** What came of it, for each device. */
+/** The outcome for each device. */
 export interface OpenSessionResponse {
   /** DONE and ALREADY: granted. PENDING: I/O of a lower session still runs. */
   outcomes: DeviceOutcome[];
@@ -315,7 +315,7 @@ export interface CloseSessionRequest {
   deviceIds: string[];
 }
 
-/** What came of it, for each device. */
+/** The outcome for each device. */
 export interface CloseSessionResponse {
   /** One for each device of the request. */
   outcomes: DeviceOutcome[];
@@ -384,7 +384,7 @@ export interface ExportDiskRequest {
 export interface ExportDiskResponse {
   /** The Unix socket; empty when nothing is served. */
   exportPath: string;
-  /** What came of open_device_ids, for each. */
+  /** The outcome for each of open_device_ids. */
   outcomes: DeviceOutcome[];
 }
 
@@ -409,7 +409,7 @@ export interface UnexportDiskRequest {
 
 /** No export of that session or a lower one is served. */
 export interface UnexportDiskResponse {
-  /** What came of open_device_ids, for each. PENDING: it was not granted at once. */
+  /** The outcome for each of open_device_ids. PENDING: it was not granted at once. */
   outcomes: DeviceOutcome[];
 }
 
@@ -435,7 +435,7 @@ export interface BlockRead {
 export interface BlockWrite {
   /** From the device's start. */
   offsetBytes: number;
-  /** What to write. */
+  /** The bytes to write. */
   data: Buffer;
   /** Answer only once it is on the device. */
   fua: boolean;
@@ -449,7 +449,7 @@ export interface BlockFlush {
 export interface BlockIoRequest {
   /** Chosen by the caller, unique among the stream's operations under way; the answer carries it. 0 for the opening. */
   operationId: number;
-  /** What to do. */
+  /** The operation. */
   operation:
     | //
     /** First message only. */
@@ -474,7 +474,7 @@ export interface BlockIoResponse {
   errno: string;
   /** The error's text. */
   message: string;
-  /** What was read. */
+  /** The bytes read. */
   data: Buffer;
 }
 

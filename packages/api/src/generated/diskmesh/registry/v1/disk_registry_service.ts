@@ -36,7 +36,7 @@ export interface AddHostRequest {
   dryRun: boolean;
 }
 
-/** What AddHost came to. */
+/** The result of AddHost. */
 export interface AddHostResponse {
   /** The outcome. */
   result: ActionResult | undefined;
@@ -55,7 +55,7 @@ export interface RemoveHostRequest {
   keepData: boolean;
 }
 
-/** What RemoveHost came to. */
+/** The result of RemoveHost. */
 export interface RemoveHostResponse {
   /** The outcome. */
   result: ActionResult | undefined;
@@ -71,7 +71,7 @@ export interface PurgeHostRequest {
   force: boolean;
 }
 
-/** What PurgeHost came to. */
+/** The result of PurgeHost. */
 export interface PurgeHostResponse {
   /** The outcome. */
   result: ActionResult | undefined;
@@ -87,7 +87,7 @@ export interface FenceHostRequest {
   dryRun: boolean;
 }
 
-/** What became of the disks that the host held. */
+/** The fate of the disks that the host held. */
 export interface FenceHostResponse {
   /** In order of disk_id. */
   disks: FencedDisk[];
@@ -115,7 +115,7 @@ export interface UnaskedDevice {
   reason: string;
 }
 
-/** What an operator says of hosts. */
+/** An operator override of hosts' states. */
 export interface SetHostStateRequest {
   /** Hosts that have registered; 1 to 1,000. */
   hostIds: string[];
@@ -132,7 +132,7 @@ export interface SetHostStateRequest {
   fence: boolean;
 }
 
-/** What the word changes. Hosts that are so already do not count. */
+/** The effect of the operator override. Hosts that have the state already do not count. */
 export interface SetHostStateResponse {
   /** The hosts whose state it changes. */
   changedHostIds: string[];
@@ -148,7 +148,7 @@ export interface SetHostStateResponse {
   fences: number;
 }
 
-/** What an operator says of devices. */
+/** An operator override of devices' health. */
 export interface SetDeviceStateRequest {
   /** Devices that agents reported; 1 to 1,000. */
   deviceIds: string[];
@@ -163,7 +163,7 @@ export interface SetDeviceStateRequest {
   dryRun: boolean;
 }
 
-/** What the word changes. Devices of which it says nothing new do not count. */
+/** The effect of the operator override. Devices that it does not change do not count. */
 export interface SetDeviceStateResponse {
   /** The devices. */
   changedDeviceIds: string[];
@@ -185,7 +185,7 @@ export interface AddDeviceRequest {
   acceptUnidentified: boolean;
 }
 
-/** What AddDevice came to. */
+/** The result of AddDevice. */
 export interface AddDeviceResponse {
   /** The outcome. */
   result: ActionResult | undefined;
@@ -226,7 +226,7 @@ export interface RemoveDeviceRequest {
   keepData: boolean;
 }
 
-/** What RemoveDevice came to. */
+/** The result of RemoveDevice. */
 export interface RemoveDeviceResponse {
   /** The outcome. */
   result: ActionResult | undefined;
@@ -246,7 +246,7 @@ export interface PurgeDeviceRequest {
   force: boolean;
 }
 
-/** What PurgeDevice came to. */
+/** The result of PurgeDevice. */
 export interface PurgeDeviceResponse {
   /** The outcome. */
   result: ActionResult | undefined;
@@ -294,16 +294,16 @@ export interface WatchHostsRequest {
   az: string;
   /** Only hosts in this state; unspecified for all. */
   state: HostState;
-  /** As in WatchDevicesRequest, of an earlier WatchHosts. */
+  /** A token of an earlier WatchHosts, with the meaning of WatchDevicesRequest's. */
   resumeToken: string;
 }
 
 /** One step of what a watcher sees. */
 export interface WatchHostsResponse {
-  /** What happened. */
+  /** The change, or a part of the snapshot. */
   update:
     | //
-    /** As in WatchDevicesResponse. */
+    /** Same as in WatchDevicesResponse. */
     { $case: "snapshotBegin"; value: SnapshotBegin }
     | //
     /** The host as it is now. */
@@ -312,10 +312,10 @@ export interface WatchHostsResponse {
     /** The host is forgotten, or does not match the filter any more. */
     { $case: "removedHostId"; value: string }
     | //
-    /** As in WatchDevicesResponse. */
+    /** Same as in WatchDevicesResponse. */
     { $case: "snapshotEnd"; value: SnapshotEnd }
     | undefined;
-  /** For a later watch; empty within a snapshot. */
+  /** A token for a later watch; empty within a snapshot. */
   resumeToken: string;
 }
 
@@ -370,7 +370,7 @@ export interface WatchDevicesRequest {
 
 /** One step of what a watcher sees. */
 export interface WatchDevicesResponse {
-  /** What happened. */
+  /** The change, or a part of the snapshot. */
   update:
     | //
     /** A snapshot follows: forget what was sent before. Comes again in the middle when the watcher was too slow. */
@@ -385,7 +385,7 @@ export interface WatchDevicesResponse {
     /** The snapshot is complete: what follows are changes. */
     { $case: "snapshotEnd"; value: SnapshotEnd }
     | undefined;
-  /** For a later watch; empty within a snapshot. */
+  /** A token for a later watch; empty within a snapshot. */
   resumeToken: string;
 }
 
@@ -397,7 +397,7 @@ export interface SnapshotBegin {
 export interface SnapshotEnd {
 }
 
-/** What the disk shall be. */
+/** The wanted disk. */
 export interface CreateDiskRequest {
   /** Chosen by the caller, so that a retry after a lost answer finds it. */
   diskId: string;
@@ -411,7 +411,7 @@ export interface CreateDiskRequest {
   pool: string;
   /** Prefer devices of different racks to devices of few hosts. */
   spreadRacks: boolean;
-  /** What to remember of it. */
+  /** The labels to store with it. */
   labels: Label[];
   /**
    * Prefer devices of this host where they serve as well as others: a disk whose devices its reader's host has itself
@@ -470,16 +470,16 @@ export interface ListDisksResponse {
 export interface WatchDisksRequest {
   /** Only disks published, or being published, to this host; empty for all. */
   hostId: string;
-  /** As in WatchDevicesRequest, of an earlier WatchDisks. */
+  /** A token of an earlier WatchDisks, with the meaning of WatchDevicesRequest's. */
   resumeToken: string;
 }
 
 /** One step of what a watcher sees. */
 export interface WatchDisksResponse {
-  /** What happened. */
+  /** The change, or a part of the snapshot. */
   update:
     | //
-    /** As in WatchDevicesResponse. */
+    /** Same as in WatchDevicesResponse. */
     { $case: "snapshotBegin"; value: SnapshotBegin }
     | //
     /** The disk as it is now. */
@@ -488,10 +488,10 @@ export interface WatchDisksResponse {
     /** The disk is deleted, or does not match the filter any more. */
     { $case: "removedDiskId"; value: string }
     | //
-    /** As in WatchDevicesResponse. */
+    /** Same as in WatchDevicesResponse. */
     { $case: "snapshotEnd"; value: SnapshotEnd }
     | undefined;
-  /** For a later watch; empty within a snapshot. */
+  /** A token for a later watch; empty within a snapshot. */
   resumeToken: string;
 }
 
@@ -531,7 +531,7 @@ export interface PublishDiskRequest {
   diskId: string;
   /** The host whose users read and write it. Either this or vm_cid is set. */
   hostId: string;
-  /** What becomes of the publication when the host is UNAVAILABLE; the last word on it counts. */
+  /** The fate of the publication when the host is UNAVAILABLE; the last request decides it. */
   onHostSilence: OnHostSilence;
   /** Instead of host_id: the VM whose host it is. Without such a VM: NOT_FOUND with vm_cid in its metadata. */
   vmCid: string;
@@ -562,7 +562,7 @@ export interface UnpublishDiskResponse {
   disk: Disk | undefined;
 }
 
-/** What kind of host is wanted for a VM. */
+/** The wanted host for a VM. */
 export interface AssignHostRequest {
   /** The VM's id, chosen by the caller, so that a retry after a lost answer finds it. */
   vmCid: string;
@@ -639,7 +639,7 @@ export interface Event {
   time:
     | Date
     | undefined;
-  /** Who: the role and name in the client's certificate, e.g. "operator alice", or "disk-registry". */
+  /** The caller: the role and name in the client's certificate, e.g. "operator alice", or "disk-registry". */
   user: string;
   /** The RPC, e.g. "AddHost", or what this registry did by itself, e.g. "HostUnavailable". */
   action: string;
@@ -656,7 +656,7 @@ export interface Event {
    * this registry did by itself.
    */
   answer: string;
-  /** What was said of it: the answer's message, or an operator's reason. The first 1,000 characters. */
+  /** The answer's message, or an operator's reason. The first 1,000 characters. */
   message: string;
   /** It happens all the time (what a dispatcher does, an erase) or was refused: counted apart from the rest. */
   routine: boolean;
@@ -5762,11 +5762,12 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Who did what to which hosts, devices and disks, newest first, a page at a time; ABORTED: begin again. Each change is
-     * told by an event that became durable with it, so that there is none without; what an operator was refused is told, too,
-     * as far as it could be noted. What this registry did by itself is told where somebody would ask: HostRegistered,
-     * HostUnavailable, HostBack, DeviceError, DeviceHealed, DeviceErased, DetachUnconfirmed, DiskFenced, UnknownDiskFound,
-     * NumbersRaised, LeaderStarted, OtherFleetHeard. Dry runs, and answers that changed nothing, are no events.
+     * Returns the changes of hosts, devices and disks with their callers, newest first, a page at a time; ABORTED: begin
+     * again. The event of a change becomes durable with it, so that no change lacks one; refused requests of operators
+     * are listed, too, as far as they could be recorded. The registry's own changes are listed where an operator would
+     * ask for them: HostRegistered, HostUnavailable, HostBack, DeviceError, DeviceHealed, DeviceErased,
+     * DetachUnconfirmed, DiskFenced, UnknownDiskFound, NumbersRaised, LeaderStarted, OtherFleetHeard. Dry runs, and
+     * answers that changed nothing, are no events.
      */
     listEvents: {
       name: "ListEvents",

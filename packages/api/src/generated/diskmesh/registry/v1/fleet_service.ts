@@ -8,7 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** Who is right about what is on a device. */
+/** The decision about the bytes on a device. */
 export const UnknownDiskVerdict = {
   /** UNSPECIFIED - Not said: refused. */
   UNSPECIFIED: "UNKNOWN_DISK_VERDICT_UNSPECIFIED",
@@ -67,7 +67,7 @@ export function unknownDiskVerdictToNumber(object: UnknownDiskVerdict): number {
 export interface GetFleetRequest {
 }
 
-/** What this registry is, and what it has heard of others. */
+/** The identity of this registry, and the others that agents remember. */
 export interface GetFleetResponse {
   /** Its tablet. */
   tabletId: string;
@@ -107,7 +107,7 @@ export interface OtherFleet {
   adoptedAt: Date | undefined;
 }
 
-/** What an agent remembers. */
+/** The numbers that an agent remembers. */
 export interface RefusedNumbers {
   /** Its host. */
   hostId: string;
@@ -135,7 +135,7 @@ export interface AdoptFleetRequest {
 export interface AdoptFleetResponse {
 }
 
-/** Whose numbers are to be believed. */
+/** The agents whose numbers are to be believed. */
 export interface RaiseNumbersRequest {
   /** The host whose agent remembers them. */
   hostId: string;
@@ -159,7 +159,7 @@ export interface RaiseNumbersResponse {
 
 /** Which devices are decided on: those named, or all of a host. */
 export interface DecideUnknownDisksRequest {
-  /** Who is right. */
+  /** The decision. */
   verdict: UnknownDiskVerdict;
   /** Devices by id. Either these or host_id. */
   deviceIds: string[];
@@ -169,7 +169,7 @@ export interface DecideUnknownDisksRequest {
   dryRun: boolean;
 }
 
-/** What was decided on. */
+/** The devices that were decided on. */
 export interface DecideUnknownDisksResponse {
   /** The devices whose mark is gone, or whose disk lost them. */
   deviceIds: string[];
@@ -1051,15 +1051,15 @@ export const DecideUnknownDisksResponse: MessageFns<DecideUnknownDisksResponse> 
 };
 
 /**
- * Whose fleet it is, for operators: what agents remember of a registry that this one knows nothing of, as after a store
- * was copied back, or lost.
+ * The identity of the fleet, for operators: agents may remember a registry that this one does not know, as after a
+ * store was copied back, or lost.
  */
 export type FleetServiceDefinition = typeof FleetServiceDefinition;
 export const FleetServiceDefinition = {
   name: "FleetService",
   fullName: "diskmesh.registry.v1.FleetService",
   methods: {
-    /** What this registry is, and what it has heard of others. */
+    /** Returns the identity of this registry, and the others that agents remember. */
     getFleet: {
       name: "GetFleet",
       requestType: GetFleetRequest as typeof GetFleetRequest,

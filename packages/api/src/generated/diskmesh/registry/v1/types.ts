@@ -8,7 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** Whether a host's agent is heard from. */
+/** The state of a host, by the beats of its agent. */
 export const HostState = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "HOST_STATE_UNSPECIFIED",
@@ -18,7 +18,7 @@ export const HostState = {
   WARNING: "HOST_STATE_WARNING",
   /** UNAVAILABLE - Silent for longer than the registry's heartbeat timeout. */
   UNAVAILABLE: "HOST_STATE_UNAVAILABLE",
-  /** DEAD - As UNAVAILABLE by an operator's word, whether it is heard or not, until SetHostState takes that back. */
+  /** DEAD - Dead by an operator override: treated as UNAVAILABLE, whether it beats or not, until SetHostState revokes that. */
   DEAD: "HOST_STATE_DEAD",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -76,7 +76,7 @@ export function hostStateToNumber(object: HostState): number {
   }
 }
 
-/** What the agent and operators say of a device's hardware. Says nothing of whether it may be used. */
+/** The health of a device's hardware, by its agent and by operators. It does not say whether the device may be used. */
 export const Health = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "HEALTH_UNSPECIFIED",
@@ -332,7 +332,7 @@ export function publicationStateToNumber(object: PublicationState): number {
   }
 }
 
-/** What becomes of a publication when its host is UNAVAILABLE. */
+/** The fate of a publication when its host is UNAVAILABLE. */
 export const OnHostSilence = {
   /** UNSPECIFIED - Not said: KEEP for a new publication, and as it is for one that is there. */
   UNSPECIFIED: "ON_HOST_SILENCE_UNSPECIFIED",
@@ -384,7 +384,7 @@ export function onHostSilenceToNumber(object: OnHostSilence): number {
   }
 }
 
-/** What a CMS action came to (seed 004). */
+/** The outcome of a CMS action (seed 004). */
 export const ActionCode = {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED: "ACTION_CODE_UNSPECIFIED",
@@ -493,7 +493,7 @@ export interface Host {
   az: string;
   /** Rack, for spreading disks; may be empty. */
   rack: string;
-  /** Whether its agent is heard from. */
+  /** The state of the host, by the beats of its agent. */
   state: HostState;
   /** Why it is in that state, for people. */
   stateMessage: string;
@@ -554,7 +554,7 @@ export interface MassSilence {
     | undefined;
   /** How many hosts are suspected now. */
   silentHosts: number;
-  /** Of how many: all but those that are HOST_STATE_DEAD. */
+  /** The number of hosts that count: all but those that are HOST_STATE_DEAD. */
   hosts: number;
 }
 
@@ -566,7 +566,7 @@ export interface ForeignDevice {
   hostId: string;
 }
 
-/** What an operator said. */
+/** An operator override. */
 export interface OperatorsWord {
   /** The role and name in the operator's certificate. */
   by: string;
@@ -586,7 +586,7 @@ export interface VmAssignment {
   assignedAt: Date | undefined;
 }
 
-/** What makes a device the same device. */
+/** The facts by which a device is recognised. */
 export interface DeviceIdentity {
   /** The device file. */
   path: string;
@@ -596,7 +596,7 @@ export interface DeviceIdentity {
   sizeBytes: number;
   /** The unit of I/O. */
   blockSizeBytes: number;
-  /** As the hardware reports it; may be empty. */
+  /** The serial number that the hardware reports; may be empty. */
   serialNumber: string;
   /** Which file or drive it is, as the agent's operating system tells them apart; may be empty. */
   fileIdentity: string;
@@ -616,11 +616,11 @@ export interface Device {
   sizeBytes: number;
   /** The unit of I/O. */
   blockSizeBytes: number;
-  /** As the hardware reports it; may be empty. */
+  /** The serial number that the hardware reports; may be empty. */
   serialNumber: string;
   /** The kind of device, for choosing among kinds; "default" where the agent names none. */
   pool: string;
-  /** What agents and operators say of the hardware. */
+  /** The health of the hardware, by its agent and by operators. */
   health: Health;
   /** Why it is not HEALTH_ONLINE. */
   healthMessage: string;
@@ -632,7 +632,7 @@ export interface Device {
   tabletGeneration: number;
   /** Failed or unanswered tries of the current order. */
   attempts: number;
-  /** What the last try met; empty after a success. */
+  /** The error of the last try; empty after a success. */
   lastError: string;
   /** Holds data of a former disk, or nobody knows what: erased before it is used. */
   dirty: boolean;
@@ -683,8 +683,8 @@ export interface Device {
     | Date
     | undefined;
   /**
-   * What its agent waits for before the current order, or the erase, is done; absent when its last answer was none of
-   * waiting.
+   * The condition that its agent waits for before the current order, or the erase, is done; absent when its last answer
+   * did not wait.
    */
   pending:
     | Pending
@@ -696,7 +696,7 @@ export interface Device {
   hardwareError:
     | HardwareError
     | undefined;
-  /** What SetDeviceState says of it; unspecified when nothing. */
+  /** The health set by SetDeviceState; unspecified when there is no override. */
   saidHealth: Health;
   /** With said_health: who said so, when, and why. */
   saidHealthBy:
@@ -710,13 +710,13 @@ export interface Device {
 
 /** An error that a drive does not take back by working again, e.g. EIO. */
 export interface HardwareError {
-  /** What failed, and how. */
+  /** The failed operation and its error. */
   message: string;
   /** When the registry heard of it. */
   heardAt: Date | undefined;
 }
 
-/** What an agent waits for before it has done what it was ordered. */
+/** A condition that an agent waits for before it carries out an order. */
 export interface Pending {
   /** The device. */
   deviceId: string;
@@ -750,9 +750,9 @@ export interface Publication {
   exportPath: string;
   /** Failed or unanswered tries of the current step. */
   attempts: number;
-  /** What the last try met. */
+  /** The error of the last try. */
   lastError: string;
-  /** What becomes of it when the host is UNAVAILABLE. */
+  /** The fate of the publication when the host is UNAVAILABLE. */
   onHostSilence: OnHostSilence;
   /** The devices whose agents wait for something before they grant the session, as they said at the last try. */
   pending: Pending[];
@@ -762,7 +762,7 @@ export interface Publication {
 export interface Fence {
   /** From which. */
   hostId: string;
-  /** Who wanted it: the role and name in an operator's certificate, or "disk-registry". */
+  /** The caller: the role and name in an operator's certificate, or "disk-registry". */
   by: string;
   /** When it was wanted. It is complete once the disk has no publication. */
   fencedAt:
@@ -778,7 +778,7 @@ export interface Disk {
   diskId: string;
   /** Sum of its devices; at least what was asked for. */
   sizeBytes: number;
-  /** What CreateDisk asked for. */
+  /** The size that CreateDisk asked for. */
   requestedSizeBytes: number;
   /** The largest block size of its devices. */
   blockSizeBytes: number;
@@ -788,11 +788,11 @@ export interface Disk {
   pool: string;
   /** Its devices in order. */
   deviceIds: string[];
-  /** Who may read and write it; absent when nobody. */
+  /** The host that may read and write it; absent when it is not published. */
   publication:
     | Publication
     | undefined;
-  /** What its users want remembered of it, as names and values. */
+  /** Labels of its users, as names and values. */
   labels: Label[];
   /** The worst of what is known of its devices and their hosts. */
   health: Health;
@@ -824,9 +824,9 @@ export interface Label {
 
 /** The answer to a CMS action. */
 export interface ActionResult {
-  /** What it came to. */
+  /** The outcome. */
   code: ActionCode;
-  /** For people: which thing, why, and what to do. */
+  /** The thing, the reason, and the cure, for people. */
   message: string;
   /** With E_TRY_AGAIN: when to ask again. */
   retryAfterMs: number;
@@ -847,7 +847,7 @@ export interface ActionResult {
 export interface EraseProgress {
   /** Sum of the sizes of the devices that are not yet erased. */
   bytesToErase: number;
-  /** Of those bytes, what was overwritten when the agent was last asked. */
+  /** The overwritten bytes among those, at the agent's last answer. */
   bytesErased: number;
 }
 

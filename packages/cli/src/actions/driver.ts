@@ -1,0 +1,140 @@
+import { randomInt } from "node:crypto";
+import { type FileHandle, open } from "node:fs/promises";
+import { resolve } from "node:path";
+import { MethodScope } from "@diskmesh/api/director";
+import { DriverError, InvalidArgumentError, type Logger, messageOf, quoted } from "@diskmesh/domain";
+import type { DriverHost, DriverListing, DriverOffers } from "@diskmesh/driver/host";
+import { type Action, type ActionCall, textOption } from "../action.js";
+import { UsageError } from "../exit-codes.js";
+import type { Output } from "../output.js";
+import { argumentsOf, METHOD_COLUMNS, objectOf } from "./passthru.js";
+
+const NODE_ID = "node-1";
+const DEVICE_ID = "device-1";
+const BLOCK_SIZE_BYTES = 4_096;
+
+export const driver: Action = {
+  usage: "driver <verb> <folder> [method]",
+  summary: "try FOLDER: runs a vendor's driver here, without a mesh, and lists its methods or calls one",
+  options: [
+    ["--settings <json>", "an object of its settings, as a config has them"],
+    ["--device <file>", `a file or drive that it sees as ${DEVICE_ID}; nothing is written to it`],
+    ["--args <json>", "an object of the method's arguments"],
+    ["--args-file <file>", "the same from a file, or from standard input for -"],
+    ["--verb <verb>", "GET, POST, PUT, PATCH or DELETE (POST)"],
+  ],
+  example: "diskmesh driver try ./example-driver models --verb GET",
+  isOpenEnded: true,
+  run: async (call) => {
+    const [verb = "", folder = "", method = ""] = call.args;
+    if (verb !== "try") throw new UsageError(`${quoted(verb)} is none of try`);
+    const args = await argumentsOf(call);
+    const settings = objectOf("settings", textOption(call.options, "settings"));
+    const device = await deviceOf(call);
+    const { DriverHost, driversConfig } = await import("@diskmesh/driver/host");
+    const host = new DriverHost({
+      drivers: driversConfig.parse([{ package: resolve(folder), settings }]),
+      nodeId: NODE_ID,
+      offers: offersOf(device, call.output),
+      random: Math.random,
+      log: logOf(call.output),
+    });
+    try {
+      await tryDriver(call, host, method, args);
+    } finally {
+      await host.close();
+      await device?.handle.close();
+    }
+  },
+};
+
+async function tryDriver(call: ActionCall, host: DriverHost, method: string, args: object): Promise<void> {
+  await host.settled();
+  const [listing] = host.listings();
+  if (listing === undefined) throw new DriverError(`the driver did not start: ${host.drivers()[0]?.problem}`);
+  if (method === "") {
+    const all = [...listing.nodeMethods, ...listing.driverMethods];
+    call.output.list(
+      METHOD_COLUMNS,
+      all.map(({ scope, ...each }) => ({
+        ...each,
+        scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
+        driver: listing.name,
+      })),
+      "no methods",
+    );
+    return;
+  }
+  const { kind, isAsync, httpMethods } = await found(listing, method);
+  const httpMethod = (textOption(call.options, "verb") || "POST").toUpperCase();
+  if (!httpMethods.includes(httpMethod))
+    throw new InvalidArgumentError(`The method ${method} does not support HTTP ${httpMethod}`);
+  const { DRIVER_LIMITS } = await import("@diskmesh/driver/host");
+  const value = await host.call(listing.name, {
+    ...{ kind, method, httpMethod, args: { ...args }, nodeId: kind === "node" ? NODE_ID : "" },
+    validateOnly: false,
+    timeoutMs: isAsync ? DRIVER_LIMITS.asyncTimeoutMs : DRIVER_LIMITS.syncTimeoutMs,
+    signal: call.signal,
+  });
+  call.output.text(JSON.stringify(value ?? null, undefined, 2));
+}
+
+async function found(listing: DriverListing, name: string) {
+  const { findMethod } = await import("@diskmesh/driver/host");
+  for (const kind of ["node", "driver"] as const) {
+    const method = findMethod(listing, kind, name);
+    if (method !== undefined) return { kind, isAsync: method.async, httpMethods: method.httpMethods as string[] };
+  }
+  throw new InvalidArgumentError(`No handler for method ${quoted(name)}`);
+}
+
+interface Device {
+  readonly path: string;
+  readonly handle: FileHandle;
+  readonly sizeBytes: number;
+}
+
+async function deviceOf({ options }: ActionCall): Promise<Device | undefined> {
+  const path = textOption(options, "device");
+  if (path === "") return undefined;
+  try {
+    const handle = await open(resolve(path), "r");
+    return { path: resolve(path), handle, sizeBytes: (await handle.stat()).size };
+  } catch (error) {
+    throw new UsageError(`cannot read the device: ${messageOf(error)}`);
+  }
+}
+
+function offersOf(device: Device | undefined, output: Output): DriverOffers {
+  return {
+    devices: async () =>
+      device === undefined
+        ? []
+        : [
+            {
+              ...{ deviceId: DEVICE_ID, path: device.path, sizeBytes: device.sizeBytes, serialNumber: "" },
+              blockSizeBytes: BLOCK_SIZE_BYTES,
+              attached: true,
+            },
+          ],
+    probe: async (deviceId) => {
+      if (device === undefined || deviceId !== DEVICE_ID) throw new UsageError(`there is no device ${deviceId} here`);
+      const beganMs = performance.now();
+      const block = randomInt(Math.max(1, Math.floor(device.sizeBytes / BLOCK_SIZE_BYTES)));
+      await device.handle.read(Buffer.alloc(BLOCK_SIZE_BYTES), 0, BLOCK_SIZE_BYTES, block * BLOCK_SIZE_BYTES);
+      return performance.now() - beganMs;
+    },
+    warnOf: async (deviceId, message) =>
+      output.say(`${deviceId} is ${message === undefined ? "well" : `WARNING: ${message}`}`),
+  };
+}
+
+/** Shows what the driver prints, and why it failed. */
+function logOf(output: Output): Logger {
+  const say = (fields: object, message: string): void => {
+    const { said, reason } = fields as { readonly said?: string; readonly reason?: string };
+    if (said !== undefined) output.say(`the driver says: ${said}`);
+    else if (reason !== undefined) output.say(`${message}: ${reason}`);
+  };
+  return { debug: () => undefined, info: say, warn: say, error: say };
+}

@@ -1,0 +1,127 @@
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { DomainError, hostPortOf, LEADER_ADDRESS, messageOf, parseJson, UnavailableError } from "@diskmesh/domain";
+import type { DirectorConfig } from "../config/config.js";
+import type { Denial } from "./registry-login.js";
+
+export type BoshRegistryConfig = NonNullable<DirectorConfig["boshRegistry"]>;
+
+/** A request that was let in. */
+export interface Asked {
+  readonly method: string;
+  readonly url: string;
+  readonly settings: string;
+  /** The address of a client without a login; undefined for one with it. */
+  readonly anonymousAt: string | undefined;
+}
+
+export interface Answer {
+  readonly code: number;
+  /** The reason of a denied login. Only the log shows it. */
+  readonly denial?: Denial;
+  /** The leader answered, and its log says what was done. */
+  readonly isPassedOn?: true;
+  /** The address of the client whose request another director has passed on. */
+  readonly askedBy?: string | undefined;
+  /** `message` is ours: CPIs look at the code alone. */
+  readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
+}
+
+interface LeaderRegistryOptions {
+  readonly config: BoshRegistryConfig;
+  /** Throws UnavailableError while this process does not lead. */
+  readonly current: () => unknown;
+  readonly leaderWaitMs: number;
+  readonly requestTimeoutMs: number;
+}
+
+/** Headers of a request that another director has passed on. They count only with the login. */
+const CLIENT_ADDRESS = "x-diskmesh-client-address";
+const CLIENT_LOGIN = "x-diskmesh-client-login";
+const ASK_AGAIN_MS = 100;
+
+/** The bosh-registry of the director that leads, at the host of its gRPC API and the port where this one listens. */
+export class LeaderRegistry {
+  readonly #options: LeaderRegistryOptions;
+  readonly #authorization: string;
+
+  constructor(options: LeaderRegistryOptions) {
+    this.#options = options;
+    const { user, password } = options.config;
+    this.#authorization = `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+  }
+
+  /**
+   * Returns the leader's answer; undefined when this director leads. Asks again until a leader answers, for a bounded time:
+   * each request may be done twice. Throws UnavailableError.
+   */
+  async answer(asked: Asked & { readonly address: string; readonly isPassedOn: boolean }): Promise<Answer | undefined> {
+    for (const untilMs = performance.now() + this.#options.leaderWaitMs; ; ) {
+      const elsewhere = this.#elsewhere();
+      if (elsewhere === undefined) return undefined;
+      if (asked.isPassedOn) throw elsewhere;
+      const leader = hostPortOf(elsewhere.about[LEADER_ADDRESS] ?? "");
+      try {
+        if (leader === undefined) throw elsewhere;
+        return await this.#ask(asked, leader.host);
+      } catch (error) {
+        if (performance.now() >= untilMs) throw error;
+        await sleep(ASK_AGAIN_MS);
+      }
+    }
+  }
+
+  /** Why another process may lead; undefined when this one does. */
+  #elsewhere(): DomainError | undefined {
+    try {
+      this.#options.current();
+      return undefined;
+    } catch (error) {
+      if (error instanceof DomainError) return error;
+      throw error;
+    }
+  }
+
+  async #ask(
+    { method, url, settings, anonymousAt, address }: Asked & { readonly address: string },
+    host: string,
+  ): Promise<Answer> {
+    const { config, requestTimeoutMs } = this.#options;
+    const headers = {
+      authorization: this.#authorization,
+      [CLIENT_ADDRESS]: address,
+      [CLIENT_LOGIN]: anonymousAt === undefined ? "yes" : "no",
+    };
+    const signal = AbortSignal.timeout(requestTimeoutMs);
+    const place = { host, port: config.listen.port, method, path: url, headers, agent: false, signal };
+    try {
+      const response = await new Promise<IncomingMessage>((resolve, reject) => {
+        httpRequest(place, resolve).once("error", reject).end(settings);
+      });
+      response.setEncoding("utf8");
+      let text = "";
+      for await (const piece of response) text += piece;
+      const body = parseJson("the answer of the bosh-registry", text) as unknown as Answer["body"];
+      return { code: response.statusCode ?? 502, isPassedOn: true, body };
+    } catch (error) {
+      throw new UnavailableError(
+        `this director stands by, and the bosh-registry of the one that leads did not answer: ${messageOf(error)}`,
+        { cause: error },
+      );
+    }
+  }
+}
+
+/** Returns who asked the director that passed a request on; undefined for one that came from its client. */
+export function passedOnBy({
+  headers,
+}: IncomingMessage): { readonly address: string; readonly anonymousAt: string | undefined } | undefined {
+  const address = headers[CLIENT_ADDRESS];
+  if (typeof address !== "string") return undefined;
+  return { address, anonymousAt: headers[CLIENT_LOGIN] === "yes" ? undefined : address };
+}
+
+/** Returns the address of whoever sends a request, IPv4 in its own form. */
+export function addressOf({ socket }: IncomingMessage): string {
+  return (socket.remoteAddress ?? "").replace(/^::ffff:/, "");
+}

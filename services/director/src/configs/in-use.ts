@@ -1,0 +1,48 @@
+import type { CloudConfig } from "../specs/cloud-config.js";
+import { type CpiNames, currentCpi } from "../specs/cpi-choice.js";
+import type { DirectorTables } from "../store/schema.js";
+
+/** Counts of the objects in an az, or with a CPI, by kind. */
+type Uses = Map<string, Map<string, number>>;
+
+/** Returns a sentence for each az in use that the cloud configs do not have. */
+export function azsMissing(tables: DirectorTables, { azs }: Pick<CloudConfig, "azs">): string[] {
+  const known = new Set(azs.map(({ name }) => name));
+  const uses: Uses = new Map();
+  for (const { az } of tables.instances.entries()) count(uses, az, "instances");
+  for (const { az } of disksOf(tables)) count(uses, az, "disks");
+  return sentences(uses, (az) => known.has(az)).map(
+    ({ name, by }) => `AZ \`${name}\` is in no cloud config, and has ${by}: none of them can be made anew`,
+  );
+}
+
+/** Returns a sentence for each CPI in use that the cpi-configs do not have. */
+export function cpisMissing(tables: DirectorTables, names: CpiNames): string[] {
+  const uses: Uses = new Map();
+  for (const { cpi, vmCid } of tables.instances.entries()) if (vmCid !== "") count(uses, cpi, "VMs");
+  for (const { cpi } of disksOf(tables)) count(uses, cpi, "disks");
+  for (const { cpi } of tables.snapshots.entries()) count(uses, cpi, "snapshots");
+  for (const { cpi, stemcellCid } of tables.stemcells.entries()) if (stemcellCid !== "") count(uses, cpi, "stemcells");
+  return sentences(uses, (cpi) => currentCpi(cpi, names) !== undefined).map(
+    ({ name, by }) =>
+      `CPI \`${name}\` is in no cpi-config, and has ${by}: none of them can be changed or deleted until it is back, or another CPI has it in migrated_from`,
+  );
+}
+
+function* disksOf(tables: DirectorTables): Iterable<{ readonly az: string; readonly cpi: string }> {
+  yield* tables.disks.entries();
+  yield* tables.persistentDisks.entries();
+}
+
+function count(uses: Uses, name: string, kind: string): void {
+  // Empty for no az, and for the default CPI.
+  if (name === "") return;
+  const counts = uses.get(name) ?? new Map<string, number>();
+  uses.set(name, counts.set(kind, (counts.get(kind) ?? 0) + 1));
+}
+
+function sentences(uses: Uses, isKnown: (name: string) => boolean): { readonly name: string; readonly by: string }[] {
+  return [...uses]
+    .filter(([name]) => !isKnown(name))
+    .map(([name, counts]) => ({ name, by: [...counts].map(([kind, number]) => `${number} ${kind}`).join(", ") }));
+}

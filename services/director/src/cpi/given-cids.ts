@@ -1,0 +1,50 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { sameCpi } from "../specs/cpi-choice.js";
+import { formatInstance } from "../store/instance.js";
+import type { PossibleOrphan } from "../store/possible-orphan.js";
+import type { DirectorTables } from "../store/schema.js";
+import type { CpiJobContext } from "./context.js";
+
+/** A thing that a CPI says it made. */
+export interface Given extends Pick<PossibleOrphan, "kind"> {
+  readonly cpi: string;
+  readonly cid: string;
+}
+
+/** A CPI gave one CID to two things. */
+export class CidGivenTwiceError extends InvalidStateError {}
+
+/** Throws CidGivenTwiceError when another row of the same CPI has the CID: whoever deletes the one would delete the other. */
+export function refuseGivenTwice(
+  { configs }: Pick<CpiJobContext, "configs">,
+  tables: DirectorTables,
+  { kind, cpi, cid }: Given,
+): void {
+  const names = configs.cpi.current(tables);
+  const holder = holdersOf(tables, kind, cid).find((each) => sameCpi(each.cpi, cpi, names));
+  if (holder === undefined) return;
+  const from = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
+  throw new CidGivenTwiceError(
+    `${from} gave the ${kind} CID \`${cid}\`, which is that of ${holder.shown} in deployment \`${holder.deployment}\`: nothing was deleted; find out what the CPI made, mend the CPI, then ask again`,
+    { about: { [`${kind}_cid`]: cid, cpi } },
+  );
+}
+
+interface Holder {
+  readonly cpi: string;
+  readonly deployment: string;
+  readonly shown: string;
+}
+
+/** Things with that CID, of whichever CPI: two infrastructures may give the same one. */
+function holdersOf(tables: DirectorTables, kind: Given["kind"], cid: string): Holder[] {
+  const { instances, disks, persistentDisks, snapshots } = tables;
+  if (kind === "vm")
+    return [...instances.by("byVmCid", cid)].map((one) => ({ ...one, shown: `the vm of ${formatInstance(one)}` }));
+  if (kind === "snapshot")
+    return [...snapshots.by("byCid", cid)].map((one) => ({ ...one, shown: `a snapshot of disk \`${one.diskCid}\`` }));
+  return [
+    ...[...disks.by("byCid", cid)].map((one) => ({ ...one, shown: `dynamic disk \`${one.name}\`` })),
+    ...[...persistentDisks.by("byCid", cid)].map((one) => ({ ...one, shown: `a disk of ${formatInstance(one)}` })),
+  ];
+}

@@ -1,0 +1,37 @@
+import type { Host } from "@diskmesh/api/registry";
+import { InvalidArgumentError, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { systemClock } from "@diskmesh/service";
+import { expect } from "chai";
+import { Nodes, type NodesOptions } from "./nodes.js";
+import { chosenMethod, startingOf } from "./vendor-method.js";
+
+describe("agents of nodes", () => {
+  for (const [title, failure] of [
+    ["hangs", new TimeoutError("no answer within 10000 ms")],
+    ["goes away", new UnavailableError("the connection broke", { outcome: "unknown" })],
+  ] as const)
+    it(`one that ${title} as it is asked for its methods -> no method was begun, and callers may try again`, async () => {
+      const listMethods = () => Promise.reject(failure);
+      const nodes = new Nodes({
+        registries: [{ getHost: async () => ({ host: { address: "127.0.0.1:1" } as Host }) }],
+        connect: () => ({ listMethods, close: () => undefined }) as unknown as ReturnType<NodesOptions["connect"]>,
+        limits: { requestTimeoutMs: 1, knownForMs: 1, maxConnections: 1 },
+        clock: systemClock,
+      });
+      const found = nodes.find("host-1", new AbortController().signal);
+      const { outcome } = await rejection(found, UnavailableError, "the method was not begun");
+      expect(outcome).to.equal("not_done");
+    });
+
+  it("a driver that starts may have a method that nobody has yet -> callers may try again", () => {
+    const starting = startingOf([
+      { package: "/opt/shelf", state: "starting" },
+      { package: "/opt/light", state: "running" },
+    ]);
+    const call = (packages: readonly string[]) => () =>
+      chosenMethod({ methods: [], catchAlls: [], starting: packages }, "turn", "POST");
+    expect(call(starting)).to.throw(UnavailableError, "No handler for method turn yet: /opt/shelf still starts");
+    expect(call([])).to.throw(InvalidArgumentError, "No handler for method turn");
+  });
+});

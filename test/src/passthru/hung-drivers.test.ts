@@ -1,0 +1,61 @@
+import { ResourceExhaustedError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { MISBEHAVING_DRIVER } from "@diskmesh/driver/testing";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { B } from "./rows.js";
+import { faultOf, nodeTarget, PassthruScene, taskOf } from "./scene.js";
+
+describe("vendor passthru, drivers that hang", () => {
+  const scene = PassthruScene.forAllTests({
+    hosts: 1,
+    directorDrivers: [],
+    agentDrivers: [{ package: MISBEHAVING_DRIVER }],
+    methods: ["deaf"],
+    requestTimeoutMs: 5_000,
+    maxConcurrentCalls: 2,
+  });
+
+  it("a call that takes longer than a request may -> 504, and nobody knows what it did", async () => {
+    const answer = await scene.send("POST", `${B}/deaf`);
+    expect(answer.status, answer.body).to.equal(504);
+    expect(faultOf(answer).faultstring).to.contain("took longer than 5000 ms").and.to.contain("is not known");
+  });
+
+  it("as many calls as a driver may have -> the next one is 503, and over gRPC told when to try again", async () => {
+    await eventually(async () => expect((await scene.send("POST", `${B}/fine`)).body).to.equal('"fine"'));
+    const busy = [scene.send("POST", `${B}/deaf`), scene.send("POST", `${B}/deaf`)];
+    const refused = await eventually(async () => {
+      const answer = await scene.send("POST", `${B}/fine`);
+      expect(answer.status, answer.body).to.equal(503);
+      return answer;
+    });
+    expect(faultOf(refused).faultstring).to.contain("2 calls of the driver run, which is the limit");
+    expect(refused.headers["retry-after"]).to.equal("1");
+    const call = scene.vendors.callMethod({ target: nodeTarget(), method: "fine" });
+    expect((await rejection(call, ResourceExhaustedError)).retryAfterMs).to.equal(1_000);
+    await Promise.all(busy);
+  });
+
+  it("a driver that ends while a child holds its pipes -> its task ends, and the node is free", async () => {
+    const taskId = await eventually(async () => {
+      const started = await scene.send("POST", `${B}/deaf_task`);
+      expect(started.status, started.body).to.equal(202);
+      return taskOf(started);
+    });
+    await scene.called(taskId);
+    const left = await scene.send("POST", `${B}/leave_child`, { hidden: true, exits: true });
+    const { pid } = JSON.parse(left.body);
+    try {
+      const { state, result } = await scene.ended(taskId);
+      expect([state, result]).to.deep.equal([
+        "TASK_STATE_ERROR",
+        "the driver ended while the method ran, and what that has done is not known: its process exited with code 3",
+      ]);
+      await eventually(async () => expect((await scene.state()).reservation).to.equal(null));
+      await eventually(async () => expect((await scene.send("POST", `${B}/fine`)).body).to.equal('"fine"'));
+    } finally {
+      process.kill(pid, "SIGKILL");
+    }
+  });
+});

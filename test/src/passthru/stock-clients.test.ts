@@ -1,0 +1,137 @@
+import { execFile } from "node:child_process";
+import { realpathSync } from "node:fs";
+import { delimiter, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { eventually, skipWithout } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { NODE } from "./rows.js";
+import { PassthruScene } from "./scene.js";
+
+const run = promisify(execFile);
+
+describe("vendor passthru, the stock clients", () => {
+  const scene = PassthruScene.forAllTests({
+    hosts: 2,
+    directorDrivers: [{ package: SAMPLE_DRIVER }],
+    agentDrivers: [{ package: SAMPLE_DRIVER }],
+    methods: ["echo"],
+  });
+  const endpoint = (): string => `https://127.0.0.1:${scene.http("admin").port}`;
+  const caFile = (): string => scene.mesh.certificates.files("operator").caFile;
+
+  describe("baremetal (python-ironicclient)", () => {
+    before(function () {
+      skipWithout(this, "baremetal");
+    });
+
+    async function baremetal(command: string, env: object = {}): Promise<{ stdout: string; stderr: string }> {
+      const login = { OS_AUTH_TYPE: "http_basic", OS_USERNAME: "admin", OS_PASSWORD: "pw-admin" };
+      const place = { PATH: process.env.PATH, OS_ENDPOINT: endpoint(), OS_CACERT: caFile() };
+      return run("baremetal", command.split(" "), { env: { ...place, ...login, ...env } }).catch((error) => error);
+    }
+
+    it("lists nodes, in pages too", async () => {
+      const { stdout, stderr } = await baremetal("node list -f json");
+      expect(stdout, stderr).not.to.equal("");
+      expect(JSON.parse(stdout)).to.deep.equal(
+        ["host-1", "host-2"].map((uuid) => ({
+          uuid,
+          name: uuid,
+          instance_uuid: null,
+          power_state: null,
+          provision_state: null,
+          maintenance: false,
+        })),
+      );
+      const paged = await baremetal("node list -f value -c Name --limit 1 --marker host-1");
+      expect(paged.stdout).to.equal("host-2\n");
+    });
+
+    /** A call that is refused at first, with a status that is in the log for each attempt. */
+    async function refusedAtFirst(status: number, why: string, heal: () => Promise<unknown>): Promise<void> {
+      const call = `node passthru call ${NODE} turn --arg at=1`;
+      const refused = await baremetal(`--max-retries 0 ${call}`);
+      expect(refused.stderr).to.contain(why).and.not.to.contain("TypeError");
+      const timesRefused = (): number => scene.mesh.process("director").logs.split(`"status":${status}`).length;
+      const before = timesRefused();
+      const calling = baremetal(`--max-retries 100 --retry-interval 1 ${call}`);
+      await eventually(() => expect(timesRefused()).to.be.above(before), { timeoutMs: 60_000 });
+      await heal();
+      const { stdout, stderr } = await calling;
+      expect(stdout, stderr).to.contain("atOnce");
+    }
+
+    it("409 of a locked node -> asks again until it is free", async () => {
+      const taskId = await scene.sleeping(3_600_000);
+      await refusedAtFirst(409, "Node host-1 is locked by task", () => scene.mesh.clients.tasks.cancelTask({ taskId }));
+    });
+
+    it("503 of a node whose agent is away -> asks again until it is there", async () => {
+      const agent = scene.mesh.process(NODE);
+      await agent.kill();
+      await refusedAtFirst(503, "nobody listens there", () => agent.start());
+    });
+
+    it("429 of a login that failed too often -> says so", async () => {
+      const wrong = { OS_USERNAME: "nobody", OS_PASSWORD: "wrong" };
+      // Long enough for a client to start in.
+      await eventually(
+        async () => {
+          const { headers } = await scene.http("admin").send("GET", "/v1/nodes", { login: "nobody:wrong" });
+          expect(Number(headers["retry-after"])).to.be.above(7);
+        },
+        { timeoutMs: 60_000 },
+      );
+      const { stderr } = await baremetal("driver list", wrong);
+      expect(stderr).to.contain("failed too often").and.not.to.contain("TypeError");
+    });
+  });
+
+  describe("openstacksdk", () => {
+    let python: string;
+    before(function () {
+      skipWithout(this, "openstack-inventory");
+      const folders = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, "openstack-inventory"));
+      const program = folders.flatMap((file) => {
+        try {
+          return [realpathSync(file)];
+        } catch {
+          return [];
+        }
+      })[0];
+      python = join(dirname(program ?? ""), "python3");
+    });
+
+    /** Runs a script, and returns what it leaves in `answer`. */
+    async function sdk(script: string): Promise<unknown> {
+      const connect = `
+import json, openstack
+auth = dict(username="admin", password="pw-admin", endpoint="${endpoint()}")
+baremetal = openstack.connect(auth_type="http_basic", auth=auth, cacert="${caFile()}", baremetal_endpoint_override="${endpoint()}").baremetal
+`;
+      const { stdout } = await run(python, ["-c", `${connect}${script}\nprint(json.dumps(answer))`], {
+        env: { PATH: process.env.PATH, HOME: scene.mesh.folder },
+      });
+      return JSON.parse(stdout);
+    }
+
+    it("connects, and lists nodes and drivers", async () => {
+      expect(
+        await sdk("answer = [[n.id for n in baremetal.nodes()], [d.name for d in baremetal.drivers()]]"),
+      ).to.deep.equal([["host-1", "host-2"], ["sample"]]);
+    });
+
+    it("lists and calls methods of nodes and drivers", async () => {
+      const script = `
+answer = [
+  baremetal.list_node_vendor_passthru("host-1")["third_method_sync"]["http_methods"],
+  baremetal.call_node_vendor_passthru("host-1", "POST", "third_method_sync", {"bar": "meow"}).json(),
+  baremetal.call_node_vendor_passthru("host-1", "POST", "second_method", {"bar": "kazoo"}).status_code,
+  "d_echo" in baremetal.list_driver_vendor_passthru("sample"),
+  baremetal.call_driver_vendor_passthru("sample", "PUT", "d_echo", {"a": 1}).json(),
+]`;
+      expect(await sdk(script)).to.deep.equal([["POST"], true, 202, true, { http_method: "PUT", kw: { a: 1 } }]);
+    });
+  });
+});

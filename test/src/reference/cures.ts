@@ -1,0 +1,40 @@
+/** The caller's cure of an error, by its reason. */
+export const CURES: Readonly<Record<string, string>> = {
+  INVALID_ARGUMENT: "Correct the request. The message names the field.",
+  NOT_FOUND: "Check the id. A list shows what there is.",
+  ALREADY_EXISTS: "Choose another id, or ask for the properties that the existing thing has.",
+  INVALID_STATE: "The message says what to change first. `diskmesh why` names the command.",
+  PERMISSION_DENIED: "Use a certificate with one of the roles that the message names, or a login with such a scope.",
+  UNAUTHENTICATED: "Present a certificate of the mesh that has not ended and is not revoked, or log in.",
+  RESOURCE_EXHAUSTED: "Wait and try again. If it stays, the message names the limit: raise it, or add room.",
+  UNAVAILABLE:
+    "Try again, at `leader_address` where the error has it. If it stays, `diskmesh status` says what is away.",
+  DISK_FULL: "Make room in the folder that the message names. The service goes on by itself.",
+  ABORTED: "Begin again: read what is true now, and repeat. Of a list, ask for the first page.",
+  OUTDATED: "Do nothing: a newer order or session has replaced this one.",
+  FENCED: "Try again: another process leads now.",
+  TIMEOUT: "Look whether it was done, or repeat the same request.",
+  CANCELLED: "Look whether it was done, or repeat the same request.",
+  NOT_IMPLEMENTED: "Use another method, or a CPI that has this one. `ListCpis` shows what each has.",
+  DEVICE_IO: "See `diskmesh why device DEVICE`. Remove the drive, swap it, and say that it is well.",
+  DRIVER: "The text is the vendor's. See the log of the agent or director, and `ListDrivers`.",
+  AGENT: "The text is the agent's. See its log on the VM.",
+  VM_NOT_FOUND: "Scan the deployment (`bosh cloud-check`), and recreate the VM.",
+  DISK_NOT_FOUND: "Scan the deployment, and delete the reference or bring the disk back in the infrastructure.",
+  NETWORK_NOT_FOUND: "Correct the network in the cloud config, and deploy again.",
+  DISK_NOT_ATTACHED: "Nothing is left to detach. Repeat the request: it finds that.",
+  NO_DISK_SPACE: "Add hosts or drives, or delete disks. `diskmesh why pool POOL` says what the bytes are.",
+  VM_CREATION_FAILED: "See the CPI's output of the task, mend the infrastructure, and deploy again.",
+  NOT_SUPPORTED: "Ask for what the CPI can do: the message says what it cannot.",
+  CPI_FAILED: "See the task's `cpi` and `debug` outputs.",
+  INVALID_CPI_RESPONSE:
+    "The CPI has a bug, or its process printed something else to stdout. See the task's `cpi` output.",
+  CPI_UNUSABLE: "`ListCpis` says what is wrong with the CPI. Mend its job or its cpi-config; no restart is needed.",
+  CPI_CONFIG_UNKNOWN: "Do nothing: the director tells the dispatcher its cpi-config and calls again.",
+  CPI_CONFIG_INVALID: "Correct the cpi-config. The message names the CPI.",
+  CPI_CALL: "The message names the CPI and its method. See the task's `cpi` and `debug` outputs.",
+  INSTANCES_FAILED:
+    "Each instance's own error is in the result and the events. Mend these, and repeat: the next task begins with them.",
+  AGENT_NOT_TOLD:
+    "The disk is attached, and the agent could not be told of it. Repeat the request once the agent is heard.",
+};

@@ -1,0 +1,50 @@
+import { addServices as addDispatcherServices } from "@diskmesh/cpi-dispatcher/testing";
+import { addServices as addDirectorServices } from "@diskmesh/director/testing";
+import { addServices as addAgentServices } from "@diskmesh/disk-agent/simulation";
+import { addServices as addRegistryServices } from "@diskmesh/disk-registry/simulation";
+import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
+import type { RpcServer } from "@diskmesh/rpc";
+
+/** A service as a process offers it. */
+export interface OfferedService {
+  readonly process: string;
+  /** The roles that may call each method, by its name in the proto. */
+  readonly roles: ReadonlyMap<string, readonly Role[]>;
+}
+
+type Server = Pick<RpcServer, "addService">;
+
+const PROCESSES: Readonly<Record<string, (server: Server) => void>> = {
+  director: (server) => addDirectorServices(server, unreached),
+  "cpi-dispatcher": (server) => addDispatcherServices(server, unreached),
+  "disk-registry": (server) => addRegistryServices(server, unreached),
+  "disk-agent": (server) => addAgentServices(server, unreached),
+};
+
+/** Every process's services, by their full names. One that several processes offer has an entry for each. */
+export function offeredServices(): ReadonlyMap<string, readonly OfferedService[]> {
+  const found = new Map<string, OfferedService[]>();
+  for (const [process, addServices] of Object.entries(PROCESSES)) {
+    const addService = (
+      definition: { readonly fullName: string; readonly methods: Readonly<Record<string, { readonly name: string }>> },
+      { roles }: { readonly roles: Readonly<Record<string, readonly Role[]>> },
+    ) => {
+      const byName = Object.entries(definition.methods).map(([key, { name }]) => [name, roles[key] ?? []] as const);
+      const offered = { process, roles: new Map(byName) };
+      found.set(definition.fullName, [...(found.get(definition.fullName) ?? []), offered]);
+    };
+    addServices({ addService } as unknown as Server);
+  }
+  return found;
+}
+
+/** Roles as people read them: all five of operators are one. */
+export function rolesShown(roles: readonly Role[]): string {
+  const isAny = OPERATOR_ROLES.every((role) => roles.includes(role));
+  const others = isAny ? roles.filter((role) => !OPERATOR_ROLES.includes(role)) : roles;
+  return [...(isAny ? ["any operator's"] : []), ...others].join(", ");
+}
+
+function unreached(): never {
+  throw new Error("nothing is called here");
+}
