@@ -42,11 +42,11 @@ export async function callMethod(
   request: CallMethodRequest,
   call: CallContext,
 ): Promise<CallMethodResponse> {
-  const { method, wait, args = {} } = request;
+  const { driver, method, wait, args = {} } = request;
   refuseTooLarge(args);
   const outcome = await passthru.call(call, {
     target: parseTarget(request.target),
-    method,
+    method: driver === "" ? method : `${driver}.${method}`,
     httpMethod: (request.httpMethod || "POST").toUpperCase(),
     args,
     wait,

@@ -194,6 +194,11 @@ export interface CallMethodRequest {
    * ended or the deadline is near.
    */
   wait: boolean;
+  /**
+   * The driver whose method is meant, where several drivers of the node have a method of that name; empty for any. Of a
+   * driver as target: empty, or its name.
+   */
+  driver: string;
 }
 
 /** The outcome of a call. */
@@ -603,7 +608,7 @@ export const ListMethodsResponse: MessageFns<ListMethodsResponse> = {
 };
 
 function createBaseCallMethodRequest(): CallMethodRequest {
-  return { target: undefined, method: "", httpMethod: "", args: undefined, wait: false };
+  return { target: undefined, method: "", httpMethod: "", args: undefined, wait: false, driver: "" };
 }
 
 export const CallMethodRequest: MessageFns<CallMethodRequest> = {
@@ -622,6 +627,9 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(40).bool(message.wait);
+    }
+    if (message.driver !== "") {
+      writer.uint32(50).string(message.driver);
     }
     return writer;
   },
@@ -679,6 +687,14 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.driver = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -703,6 +719,7 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     message.httpMethod = object.httpMethod ?? "";
     message.args = object.args ?? undefined;
     message.wait = object.wait ?? false;
+    message.driver = object.driver ?? "";
     return message;
   },
 };
