@@ -111,7 +111,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const now = await eventually(async () => {
         const found = await only();
         expect(found.vmCid).not.to.equal(before.vmCid);
-        expect(found).to.include({ vmState: "running", jobsState: "started" });
+        expect(found).to.include({ vmState: "VM_STATE_RUNNING", jobsState: "JOBS_STATE_STARTED" });
         return found;
       }, PATIENT);
       await expectIntroduced(now);

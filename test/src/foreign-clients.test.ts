@@ -75,7 +75,15 @@ describe("clients that others generate from proto/", () => {
     const files = PUBLIC.flatMap((name) =>
       readdirSync(join(PROTOS, "diskmesh", name, "v1")).map((file) => `diskmesh/${name}/v1/${file}`),
     );
-    await run(GRPC_TOOLS, ["-I", PROTOS, `--python_out=${folder}`, `--grpc_python_out=${folder}`, ...files]);
+    await run(GRPC_TOOLS, [
+      "-I",
+      PROTOS,
+      "-I",
+      join(PROTOS, "vendor"),
+      `--python_out=${folder}`,
+      `--grpc_python_out=${folder}`,
+      ...files,
+    ]);
     const env = { ...process.env, PYTHONPATH: folder };
     const { stdout } = await run(pythonOf(GRPC_TOOLS), [join(SOURCES, "client.py"), ...addresses()], {
       env,

@@ -43,7 +43,7 @@ describe("a VM whose host has died", () => {
     );
     await deploy();
     const now = await instance();
-    expect(now).to.include({ instanceId: before?.instanceId, vmState: "running" });
+    expect(now).to.include({ instanceId: before?.instanceId, vmState: "VM_STATE_RUNNING" });
     expect(now?.agentId).not.to.equal(hostId);
     await mesh.process(hostId).start();
     await deploy();

@@ -40,7 +40,7 @@ describe("a persistent disk on hosts", () => {
     await deploy("instances: 1, persistent_disk: 1");
     const [disk] = await disks();
     const diskCid = disk?.diskCid ?? "";
-    expect(disk).to.include({ state: "mounted", vmCid: (await instance())?.vmCid });
+    expect(disk).to.include({ state: "PERSISTENT_DISK_STATE_MOUNTED", vmCid: (await instance())?.vmCid });
     expect(readlinkSync(await linkOf(diskCid))).to.match(new RegExp(`/exports/${diskCid}\\.sock$`));
     let client = await open(diskCid);
     await client.write(0, CONTENT, { fua: true });

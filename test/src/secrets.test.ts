@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Task } from "@diskmesh/api/director";
+import { type Task, TaskOutputType } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, stemcellFile } from "@diskmesh/testkit";
@@ -137,7 +137,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     await ended("ERROR", disks.provideDisk(disk));
 
     for (const task of (await tasks.listTasks({})).tasks)
-      for (const type of ["event", "result", "debug", "cpi"])
+      for (const type of [TaskOutputType.EVENT, TaskOutputType.RESULT, TaskOutputType.DEBUG, TaskOutputType.CPI])
         see(`${type} of ${task.taskId}`, await tasks.getTaskOutput({ taskId: task.taskId, type, maxLines: 1_000 }));
     for (const name of ["director", "cpi-dispatcher"]) await mesh.process(name).stop();
     see("traces", traces.received);

@@ -1,3 +1,4 @@
+import { TaskOutputType } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
 import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
@@ -76,7 +77,7 @@ describe("what a mesh tells of itself", () => {
     const publish = traces.spans.find(({ name, service }) => /PublishDisk/.test(name) && service === "disk-registry");
     expect(publish?.attributes).to.have.property("diskmesh.disk_id");
 
-    const { lines } = await mesh.clients.tasks.getTaskOutput({ taskId, type: "debug" });
+    const { lines } = await mesh.clients.tasks.getTaskOutput({ taskId, type: TaskOutputType.DEBUG });
     expect(lines).to.include(`trace ${task?.traceId}`);
   });
 

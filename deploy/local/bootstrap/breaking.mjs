@@ -10,17 +10,18 @@ const TIMEOUT_MS = 60_000;
 const DELIBERATE = "proto/deliberate-breaks.json";
 
 /**
- * Compares proto/ with the last release and with its last versions in the history: a caller built from any of them must
- * still be understood. What
- * breaks on purpose is named in proto/deliberate-breaks.json, with its reason. Says so where there is no history.
+ * Compares proto/ with the last release and with its versions since then: generated code of any of them must go on
+ * compiling, and be understood. proto/deliberate-breaks.json names the breaks on purpose, with their reasons. Says so
+ * where there is no history.
  */
 export async function checkBreaks(root) {
   const git = (...args) => runQuietly("git", args, { cwd: root, timeoutMs: TIMEOUT_MS });
-  const versions = await versionsOf(root, git).catch((error) => error);
-  if (versions instanceof Error) {
-    process.stderr.write(`NOT CHECKED whether the protos break a caller: ${versions.message}\n`);
+  const problem = await problemOfHistory(git);
+  if (problem !== undefined) {
+    process.stderr.write(`NOT CHECKED whether the protos break a caller: ${problem}\n`);
     return;
   }
+  const versions = await versionsOf(root, git);
   const folder = mkdtempSync(join(tmpdir(), "diskmesh-protos-"));
   try {
     const breaks = await Promise.all(
@@ -36,15 +37,22 @@ export async function checkBreaks(root) {
   }
 }
 
-/** Rejects where there is no history to compare with, as in an archive of the sources or a shallow clone. */
+/** Resolves to why there is no history to compare with, as in an archive of the sources or a shallow clone. */
+async function problemOfHistory(git) {
+  const isShallow = await git("rev-parse", "--is-shallow-repository").catch((error) => error);
+  if (isShallow instanceof Error) return isShallow.message;
+  if (isShallow.trim() === "false") return undefined;
+  return "a shallow clone lacks the versions to compare proto/ with: run `git fetch --unshallow`";
+}
+
 async function versionsOf(root, git) {
-  if ((await git("rev-parse", "--is-shallow-repository")).trim() !== "false")
-    throw new Failure("a shallow clone lacks the versions to compare proto/ with: run `git fetch --unshallow`");
-  const log = await git("log", "--first-parent", `--max-count=${VERSIONS}`, "--format=%H", "--", "proto");
+  const released = lastRelease(root)?.commit;
+  const range = released === undefined ? "HEAD" : `${released}..HEAD`;
+  const log = await git("log", "--first-parent", `--max-count=${VERSIONS}`, "--format=%H", range, "--", "proto");
   const versions = log.split("\n").filter((line) => line !== "");
+  if (released !== undefined) versions.push(released);
   if (versions.length === 0) throw new Failure("the history has no version to compare proto/ with");
-  const released = lastRelease(root)?.commit ?? [];
-  return [...new Set(versions.concat(released))];
+  return versions;
 }
 
 async function breaksSince(root, archive) {
@@ -76,6 +84,6 @@ function report(breaks, deliberate) {
   if (wrong.length > 0)
     throw new Failure(
       `${wrong.map(([text, version]) => `${text} (since ${version.slice(0, 12)})`).join("\n")}
-callers of before would no longer be understood: keep the old field or method, or name the break in ${DELIBERATE}`,
+what was built with these protos before would break: keep the old name, type and place, or name the break in ${DELIBERATE}`,
     );
 }

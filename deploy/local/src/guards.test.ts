@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
@@ -145,16 +145,29 @@ describe("the check of the protos against their earlier versions", () => {
 
   function commit(fields: readonly string[], deliberate: readonly object[]): string {
     const folder = folderWith({ "proto/deliberate-breaks.json": JSON.stringify(deliberate) });
-    const git = (...args: string[]) =>
-      execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", ...args], { cwd: folder });
-    git("init", "--quiet");
+    git(folder, "init", "--quiet");
     mkdirSync(join(folder, "proto/a/v1"), { recursive: true });
     for (const field of fields) {
       writeFileSync(join(folder, "proto/a/v1/a.proto"), proto(field));
-      git("add", "proto");
-      git("commit", "--quiet", "--message", field);
+      git(folder, "add", "proto");
+      git(folder, "commit", "--quiet", "--message", field);
     }
     return folder;
+  }
+
+  function git(folder: string, ...args: string[]): string {
+    return execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", ...args], {
+      cwd: folder,
+      encoding: "utf8",
+    });
+  }
+
+  /** Names the commit at `index` of the history as the last release. */
+  function release(folder: string, index: number, hash = ""): string {
+    const commit = hash || (git(folder, "rev-list", "--reverse", "HEAD").split("\n")[index] ?? "");
+    mkdirSync(join(folder, "deploy/release"), { recursive: true });
+    writeFileSync(join(folder, "deploy/release/last-release.json"), JSON.stringify({ version: "1.0.0", commit }));
+    return commit;
   }
 
   async function checkIn(folder: string): Promise<string> {
@@ -179,16 +192,36 @@ describe("the check of the protos against their earlier versions", () => {
     const later = Array.from({ length: 9 }, (_, index) => `bytes b = 1; string c${index} = 2;`);
     const folder = commit(["string b = 1;", ...later], []);
     expect(await checkIn(folder), "before it is named").not.to.include(BREAK.message);
-    const [first = ""] = execFileSync("git", ["rev-list", "--reverse", "HEAD"], {
-      cwd: folder,
-      encoding: "utf8",
-    }).split("\n");
-    mkdirSync(join(folder, "deploy/release"), { recursive: true });
-    writeFileSync(
-      join(folder, "deploy/release/last-release.json"),
-      JSON.stringify({ version: "1.0.0", commit: first }),
-    );
+    const first = release(folder, 0);
     expect(await checkIn(folder)).to.include(`${BREAK.path}: ${BREAK.message} (since ${first.slice(0, 12)})`);
+  });
+
+  it("ignores what broke before the last release", async () => {
+    const folder = commit(["string b = 1;", "bytes b = 1;", "bytes b = 1; string c = 2;"], []);
+    expect(await checkIn(folder), "before it is named").to.include(BREAK.message);
+    release(folder, 1);
+    expect(await checkIn(folder)).to.equal("");
+  });
+
+  it("fails where the history lacks the last release", async () => {
+    const folder = commit(["string b = 1;"], []);
+    release(folder, 0, "0".repeat(40));
+    expect(await checkIn(folder)).to.include("0".repeat(40));
+  });
+
+  it("finds an RPC that was deleted from this repository's protos", async () => {
+    const folder = commit(["string b = 1;"], []);
+    cpSync(join(repository, "proto"), join(folder, "proto"), { recursive: true });
+    writeFileSync(join(folder, "proto/deliberate-breaks.json"), "[]");
+    git(folder, "add", "proto");
+    git(folder, "commit", "--quiet", "--message", "all");
+    release(folder, 1);
+    expect(await checkIn(folder), "before").to.equal("");
+    const file = join(folder, "proto/diskmesh/director/v1/task_service.proto");
+    writeFileSync(file, readFileSync(file, "utf8").replace(/\n +rpc ResumeTask.*/, ""));
+    expect(await checkIn(folder)).to.include(
+      'Previously present RPC "ResumeTask" on service "TaskService" was deleted',
+    );
   });
 
   it("accepts a break that is listed with its reason", async () => {

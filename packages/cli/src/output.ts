@@ -94,7 +94,7 @@ function printable(value: string | number | boolean): string {
 /** The name of an enum's value without that of the enum. */
 export function short(value: string): string {
   return value.replace(
-    /^(ACTION_CODE|ATTACH_STATE|HOST_STATE|HEALTH|IDENTIFIED_BY|PUBLICATION_STATE|TASK_STATE|TASK_QUEUE)_/,
+    /^(ACTION_CODE|ATTACH_STATE|HOST_STATE|HEALTH|IDENTIFIED_BY|INSTANCE_STATE|JOBS_STATE|METHOD_SCOPE|PUBLICATION_STATE|STEP_STATE|TASK_STATE|TASK_QUEUE|VM_STATE)_/,
     "",
   );
 }

@@ -64,5 +64,5 @@ async function endOf({ mesh, output, signal }: ActionCall, taskId: number): Prom
 
 function eventText({ time, stage, task, state, message }: TaskEvent): string {
   const what = [stage, task].filter(Boolean).join(": ");
-  return `${timeText(time)}  ${what} ${state}${message === "" ? "" : ` (${message})`}`;
+  return `${timeText(time)}  ${what} ${short(state).toLowerCase()}${message === "" ? "" : ` (${message})`}`;
 }

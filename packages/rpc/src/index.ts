@@ -18,7 +18,7 @@ export { allPages } from "./client/all-pages.js";
 export { createClient } from "./client/following.js";
 export { waitForHealth } from "./client/health-client.js";
 export { errorOfStatus } from "./errors/error-of-status.js";
-export { statusOfError } from "./errors/status-of-error.js";
+export { ERROR_DOMAIN, statusOfError } from "./errors/status-of-error.js";
 export type { RpcChange, RpcFailure } from "./server/call-gate.js";
 export { allow, allowChange, offer, type Serve } from "./server/methods.js";
 export type { RefusedConnection } from "./server/secure-listener.js";

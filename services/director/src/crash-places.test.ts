@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type CallMethodRequest, type Task, TaskState } from "@diskmesh/api/director";
+import { type CallMethodRequest, DriverState, type Task, TaskState } from "@diskmesh/api/director";
 import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, freePort, isQuickRun, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -181,7 +181,7 @@ const JOBS: readonly CrashJob[] = [
       // It ended with the director, and is started again with it.
       await eventually(async () => {
         const { drivers } = await world.director.vendors.listDrivers({});
-        return drivers.every(({ state }) => state === "running");
+        return drivers.every(({ state }) => state === DriverState.RUNNING);
       });
       const line = `${world.diskName}, ${++world.asked}`;
       return callVendor(world, { $case: "driver", value: "sample" }, "d_note", { file: notesOf(world.director), line });

@@ -11,6 +11,7 @@ import {
   ResurrectionServiceDefinition,
   SnapshotServiceDefinition,
   StemcellServiceDefinition,
+  TaskOutputType,
   TaskServiceDefinition,
   VendorPassthruServiceDefinition,
   VmServiceDefinition,
@@ -78,7 +79,7 @@ const noteBackup = ({ events }: Context, call: CallContext) =>
 
 const configSecrets = ({ type }: GetConfigRequest) => (type === CPI ? "readCpiConfigs" : undefined);
 const outputSecrets = ({ type }: GetTaskOutputRequest) =>
-  type === "debug" || type === "cpi" ? "getTaskDebugOutput" : undefined;
+  type === TaskOutputType.DEBUG || type === TaskOutputType.CPI ? "getTaskDebugOutput" : undefined;
 
 /**
  * Everything is for operators; nothing else calls a director. `current` throws UnavailableError while this process does

@@ -1,4 +1,4 @@
-import { type Task, TaskState } from "@diskmesh/api/director";
+import { LockType, type Task, TaskOutputType, TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
@@ -51,8 +51,8 @@ describe("tasks", () => {
     for (const taskId of waiting) expect(await stateOf(taskId)).to.equal(TaskState.QUEUED);
     const { locks } = await director.locks.listLocks({});
     expect(locks.map(({ type, resource, taskId }) => ({ type, resource, taskId }))).to.deep.equal([
-      { type: "instance", resource: first, taskId: held },
-      { type: "disk", resource: name, taskId: held },
+      { type: LockType.INSTANCE, resource: first, taskId: held },
+      { type: LockType.DISK, resource: name, taskId: held },
     ]);
     expect(locks[0]?.waitingTaskIds).to.have.members(waiting);
     // A minute more than a CPI call and its repetitions may take.
@@ -187,7 +187,7 @@ describe("tasks", () => {
     }
     const why = "CPI createDisk failed: the moon is full";
     expect(messages).to.deep.equal(["", why, why]);
-    const { lines, complete } = await director.tasks.getTaskOutput({ taskId: task.taskId, type: "event" });
+    const { lines, complete } = await director.tasks.getTaskOutput({ taskId: task.taskId, type: TaskOutputType.EVENT });
     expect(complete).to.equal(true);
     const [started, failed, error] = lines.map((line) => JSON.parse(line));
     expect(started).to.deep.include({
@@ -259,7 +259,7 @@ describe("what a task has put out", () => {
       }
       await gate.reached;
       await eventually(async () => {
-        const { lines } = await director.tasks.getTaskOutput({ taskId, type: "event" });
+        const { lines } = await director.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
         expect(lines.length).to.be.above(told.length);
         expect(lines.slice(0, told.length)).to.deep.equal(told);
         told.push(...lines.slice(told.length));
@@ -272,7 +272,7 @@ describe("what a task has put out", () => {
     expect((await director.ended(taskId)).state).to.equal(TaskState.DONE);
     // Wherever the task is by now, and after another restart.
     for (let restarts = 0; restarts < 2; restarts++) {
-      const { lines, complete } = await director.tasks.getTaskOutput({ taskId, type: "event" });
+      const { lines, complete } = await director.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
       expect(lines.slice(0, told.length)).to.deep.equal(told);
       expect(complete).to.equal(true);
       expect(JSON.parse(lines.at(-1) ?? "{}")).to.include({ stage: "Telling agent", state: "finished" });

@@ -236,17 +236,17 @@ describe("bad input, through a real server", () => {
 
   it("sizes of 2^53, 2^63 and bytes that are no message -> INVALID_ARGUMENT, never rounded", async () => {
     const sizeField = 0x10;
-    const raw: readonly (readonly number[])[] = [
-      [sizeField, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10],
-      [sizeField, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01],
-      [0x0a, 0x7f, 0x01],
+    const raw: readonly (readonly [string, readonly number[]])[] = [
+      ["size_bytes is 9007199254740992:", [sizeField, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10]],
+      ["size_bytes is -9223372036854775808:", [sizeField, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01]],
+      ["cannot be decoded", [0x0a, 0x7f, 0x01]],
     ];
     const { fullName, methods } = DiskRegistryServiceDefinition;
-    for (const bytes of raw) {
+    for (const [says, bytes] of raw) {
       const requestType = { ...CreateDiskRequest, encode: () => ({ finish: () => Buffer.from(bytes) }) };
       const definition = { fullName, methods: { createDisk: { ...methods.createDisk, requestType } } };
       const client = registry.operatorOf(definition);
-      await refused(client.createDisk(disk({})), "InvalidArgumentError", "");
+      await refused(client.createDisk(disk({})), "InvalidArgumentError", says);
     }
   });
 

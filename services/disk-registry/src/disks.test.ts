@@ -19,6 +19,22 @@ import { SharedRegistry } from "./testing/shared-registry.js";
 describe("disk-registry creates disks and publishes them on hosts", () => {
   const fleet = SharedRegistry.forAllTests();
 
+  it("replaces labels only if they are those that the caller has read, where it says which", async () => {
+    const { operator } = fleet.registry;
+    await fleet.readyAgent("h1", ["d1"]);
+    const { disk } = await fleet.createDisk("x", { sizeBytes: 1, labels: [{ name: "a", value: "1" }] });
+    const labelsEtag = disk?.labelsEtag ?? "";
+    const set = (value: string, etag: string) =>
+      operator.setDiskLabels({ diskId: "x", labels: [{ name: "a", value }], labelsEtag: etag });
+    const { disk: second } = await set("2", labelsEtag);
+    expect(second?.labelsEtag)
+      .to.match(/^[0-9a-f]{16}$/)
+      .and.not.equal(labelsEtag);
+    await rejection(set("3", labelsEtag), AbortedError, "the labels of disk x have changed");
+    expect((await operator.getDisk({ diskId: "x" })).disk).to.deep.equal(second);
+    await set("3", "");
+  });
+
   it("a disk is created on erased devices, published, fenced, freed dirty, and erased under a higher session", async () => {
     const one = await fleet.readyAgent("h1", ["d1"]);
     const two = await fleet.readyAgent("h2", ["d2"]);

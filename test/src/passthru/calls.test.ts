@@ -147,6 +147,17 @@ describe("vendor passthru, a call", () => {
       await rejection(call("echo", { a: Number.NaN }), InvalidArgumentError, "a is NaN");
     });
 
+    it("a name that two drivers have -> refused, or called of the driver that is named", async () => {
+      const target = { target: { $case: "nodeId", value: NODE } } as const;
+      const shared = (driver: string) => scene.vendors.callMethod({ target, method: "shared_name", driver });
+      await rejection(shared(""), InvalidArgumentError, "Several drivers have a method shared_name");
+      const { outcome } = await shared("misbehaving");
+      expect(outcome).to.deep.equal({ $case: "value", value: "misbehaving" });
+      await rejection(shared("nobody"), InvalidArgumentError, "No handler for method");
+      const longer = { target, method: "shared_name.more", driver: "misbehaving" };
+      await rejection(scene.vendors.callMethod(longer), InvalidArgumentError, "No handler for method");
+    });
+
     it("what the method of a task answered -> its result", async () => {
       const outcome = await call("second_method", { bar: "x" }, { wait: true });
       expect(outcome?.$case === "task" && outcome.value).to.include({ state: "TASK_STATE_DONE", result: '"done"' });
@@ -169,7 +180,7 @@ describe("vendor passthru, a call", () => {
       await eventually(async () => {
         const { drivers } = await scene.vendors.listDrivers({ nodeId: NODE });
         const said = drivers.map(({ name, state }) => `${name} ${state}`);
-        expect(said).to.deep.equal(["sample running", "misbehaving running"]);
+        expect(said).to.deep.equal(["sample DRIVER_STATE_RUNNING", "misbehaving DRIVER_STATE_RUNNING"]);
       });
       expect(await call("fine")).to.deep.equal({ $case: "value", value: "fine" });
     });

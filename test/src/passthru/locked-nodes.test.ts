@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { LockType } from "@diskmesh/api/director";
 import { AbortedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
@@ -50,7 +51,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
   /** Returns the number of callers that wait for the node's lock. */
   const inLine = async (): Promise<number> => {
     const { locks } = await scene.locks.listLocks({});
-    return locks.find(({ type, resource }) => type === "node" && resource === NODE)?.waitingTaskIds.length ?? 0;
+    return locks.find(({ type, resource }) => type === LockType.NODE && resource === NODE)?.waitingTaskIds.length ?? 0;
   };
 
   it("calls that wait -> in their order, one at a time, while a free node is in nobody's way", async () => {

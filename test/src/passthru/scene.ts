@@ -1,4 +1,9 @@
-import { LockServiceDefinition, type MethodTarget, VendorPassthruServiceDefinition } from "@diskmesh/api/director";
+import {
+  LockServiceDefinition,
+  type MethodTarget,
+  TaskOutputType,
+  VendorPassthruServiceDefinition,
+} from "@diskmesh/api/director";
 import { type HttpAnswer, HttpClient, httpUsers } from "@diskmesh/director/testing";
 import { type JsonObject, MIB_BYTES } from "@diskmesh/domain";
 import { DRIVER_LIMITS } from "@diskmesh/driver/host";
@@ -134,7 +139,7 @@ export class PassthruScene {
   /** The method of that task is called: what follows finds it at work. */
   async called(taskId: number): Promise<void> {
     await eventually(async () => {
-      const { lines } = await this.mesh.clients.tasks.getTaskOutput({ taskId, type: "event" });
+      const { lines } = await this.mesh.clients.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
       expect(lines.join()).to.contain("Calling vendor method");
     });
   }

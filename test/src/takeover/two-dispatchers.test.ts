@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { TaskOutputType, TaskState } from "@diskmesh/api/director";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { FileFleet } from "./file-fleet.js";
@@ -33,7 +33,7 @@ describe("a director with two dispatchers", function () {
     return { taskId: task?.taskId ?? 0, held, timesBegun, pid: fleet.cloud.processOn(diskCid) };
   };
   const isHeldUp = async (taskId: number) => {
-    const { lines } = await fleet.mesh.clients.tasks.getTaskOutput({ taskId, type: "debug" });
+    const { lines } = await fleet.mesh.clients.tasks.getTaskOutput({ taskId, type: TaskOutputType.DEBUG });
     expect(lines.join("\n")).to.include("may still run deleteDisk");
   };
   const ended = async (taskId: number) => {

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
+import { MethodScope } from "@diskmesh/api/director";
 import { DriverError, InvalidArgumentError, type Logger, messageOf, quoted } from "@diskmesh/domain";
 import type { DriverHost, DriverListing, DriverOffers } from "@diskmesh/driver/host";
 import { type Action, type ActionCall, textOption } from "../action.js";
@@ -55,7 +56,11 @@ async function tryDriver(call: ActionCall, host: DriverHost, method: string, arg
     const all = [...listing.nodeMethods, ...listing.driverMethods];
     call.output.list(
       METHOD_COLUMNS,
-      all.map((each) => ({ ...each, driver: listing.name })),
+      all.map(({ scope, ...each }) => ({
+        ...each,
+        scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
+        driver: listing.name,
+      })),
       "no methods",
     );
     return;

@@ -4,14 +4,14 @@ import type { MethodTarget, PublishedMethod } from "@diskmesh/api/director";
 import { isJsonObject, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
-import type { Columns } from "../output.js";
+import { type Columns, short } from "../output.js";
 import { followTask } from "../task-run.js";
 
 export const METHOD_COLUMNS: Columns<Omit<PublishedMethod, "argsSchema" | "exclusiveLock">> = {
   method: ({ name }) => name,
   verbs: ({ httpMethods }) => httpMethods.join(" "),
   "": ({ async }) => (async ? "a task" : ""),
-  scope: ({ scope }) => scope,
+  scope: ({ scope }) => short(scope).toLowerCase(),
   driver: ({ driver }) => driver,
   description: ({ description }) => description,
 };

@@ -1,11 +1,13 @@
+import type { BinaryReader } from "@bufbuild/protobuf/wire";
 import type { CallContext } from "./call-context.js";
+import { decodeRequest } from "./integer-range.js";
 
 /** Codec of one message type, in the shape that ts-proto generates. */
 interface MessageType {
   // Methods rather than function properties: TypeScript compares method parameters bivariantly, so a type of concrete
   // messages is assignable to MessageType.
   encode(message: unknown): { finish(): Uint8Array };
-  decode(bytes: Uint8Array): unknown;
+  decode(bytes: Uint8Array | BinaryReader): unknown;
   /** Completes a message with the defaults of missing fields. */
   fromPartial(partial: unknown): unknown;
 }
@@ -44,7 +46,7 @@ export function methodsOf({ fullName, methods }: ServiceDefinition): [string, Me
       requestStream,
       responseStream,
       requestSerialize: (request) => encoded(requestType, requestType.fromPartial(request)),
-      requestDeserialize: (bytes) => requestType.decode(bytes),
+      requestDeserialize: (bytes) => decodeRequest(requestType, bytes),
       responseSerialize: (response) => encoded(responseType, response),
       responseDeserialize: (bytes) => responseType.decode(bytes),
     },

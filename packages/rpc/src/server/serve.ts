@@ -20,7 +20,7 @@ type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => Asyn
 
 /** Placeholder for an undecodable request until the caller is known to have permission to see the reason. */
 class Undecodable {
-  constructor(readonly reason: string) {}
+  constructor(readonly error: unknown) {}
 }
 
 /** Wraps a generated decoder, whose exceptions grpc-js would report as INTERNAL. */
@@ -29,7 +29,7 @@ export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buf
     try {
       return decode(bytes);
     } catch (error) {
-      return new Undecodable(messageOf(error));
+      return new Undecodable(error);
     }
   };
 }
@@ -44,11 +44,11 @@ function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: s
 
 /** Throws InvalidArgumentError for an undecodable request. */
 function decoded(request: unknown, path: string): unknown {
-  if (request instanceof Undecodable)
-    throw new InvalidArgumentError(`the request of ${path} cannot be decoded: ${request.reason}`, {
-      about: { method: path },
-    });
-  return request;
+  if (!(request instanceof Undecodable)) return request;
+  const { error } = request;
+  throw new InvalidArgumentError(`the request of ${path} cannot be decoded: ${messageOf(error)}`, {
+    about: { method: path, ...(error instanceof InvalidArgumentError && error.about) },
+  });
 }
 
 interface ServedMethod extends GatedMethod {

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { appendFileSync, copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { AgentCertificateState } from "@diskmesh/api/director";
+import { AgentCertificateState, TaskOutputType } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
@@ -74,7 +74,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     const { tasks } = await director.tasks.listTasks({});
     const outputs = await Promise.all(
       tasks.flatMap(({ taskId }) =>
-        ["event", "debug", "cpi"].map(async (type) =>
+        [TaskOutputType.EVENT, TaskOutputType.DEBUG, TaskOutputType.CPI].map(async (type) =>
           JSON.stringify((await director.tasks.getTaskOutput({ taskId, type }).catch(() => ({}))) ?? ""),
         ),
       ),

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { connect } from "node:net";
-import { TaskState } from "@diskmesh/api/director";
+import { PersistentDiskState, TaskState } from "@diskmesh/api/director";
 import { eventually, freePort, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "../testing/test-director.js";
@@ -83,7 +83,7 @@ describe("the bosh-registry", () => {
     const { disks } = await director.deployments.listPersistentDisks({
       deployment: "web",
     });
-    expect(disks[0]).to.include({ state: "mounted", diskHint: undefined });
+    expect(disks[0]).to.include({ state: PersistentDiskState.MOUNTED, diskHint: undefined });
     expect(director.agent("host-1").calls).to.deep.equal([`mount ${disks[0]?.diskCid}`]);
     const token = vm?.request.agentId ?? "";
     const settings = { agent_id: token, env: { password: CANARY } };
@@ -155,7 +155,7 @@ describe("the bosh-registry", () => {
     const now = await instance();
     expect(now).to.include({ usesRegistry: false, cpiApiVersion: 2, instanceId: before?.instanceId });
     expect(director.cpi.vms.get(now?.vmCid ?? "")?.request.env).to.have.nested.property("bosh.ntp");
-    expect(await disk()).to.include({ diskCid: cid, vmCid: now?.vmCid, state: "mounted" });
+    expect(await disk()).to.include({ diskCid: cid, vmCid: now?.vmCid, state: PersistentDiskState.MOUNTED });
     expect((await get("settings-of-v1")).code).to.equal(404);
   });
 

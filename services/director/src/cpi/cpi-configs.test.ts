@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { TaskOutputType, TaskState } from "@diskmesh/api/director";
 import { AbortedError, InvalidArgumentError, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -334,14 +334,26 @@ describe("cpi-configs", () => {
     const task = await deploy(manifest("web", 1));
     director.cpi.noise = [];
     const taskId = task?.taskId ?? 0;
-    const output = (type: string, fromLine = 0) => director.tasks.getTaskOutput({ taskId, type, fromLine });
-    await eventually(async () => (await output("cpi")).lines.length >= 2);
-    expect((await output("cpi")).lines.slice(0, 2)).to.deep.equal(["line one", "line two"]);
-    expect(await output("cpi", 1)).to.deep.include({ complete: true });
-    expect((await output("debug")).lines.join("\n")).to.match(/createVm with the default CPI: done after \d+ ms/);
-    expect(await output("result")).to.deep.equal({ lines: ["/deployments/web"], nextLine: 1, complete: true });
-    expect(JSON.parse((await output("event")).lines[0] ?? "")).to.include({ stage: "Preparing deployment" });
-    await rejection(output("secrets"), Error, /type "secrets" is not known/);
+    const output = (type: TaskOutputType, fromLine = 0) => director.tasks.getTaskOutput({ taskId, type, fromLine });
+    await eventually(async () => (await output(TaskOutputType.CPI)).lines.length >= 2);
+    expect((await output(TaskOutputType.CPI)).lines.slice(0, 2)).to.deep.equal(["line one", "line two"]);
+    expect(await output(TaskOutputType.CPI, 1)).to.deep.include({ complete: true });
+    expect((await output(TaskOutputType.DEBUG)).lines.join("\n")).to.match(
+      /createVm with the default CPI: done after \d+ ms/,
+    );
+    expect(await output(TaskOutputType.RESULT)).to.deep.equal({
+      lines: ["/deployments/web"],
+      nextLine: 1,
+      complete: true,
+    });
+    expect(JSON.parse((await output(TaskOutputType.EVENT)).lines[0] ?? "")).to.include({
+      stage: "Preparing deployment",
+    });
+    await rejection(
+      output(TaskOutputType.UNSPECIFIED),
+      InvalidArgumentError,
+      "type TASK_OUTPUT_TYPE_UNSPECIFIED is not known",
+    );
   });
 
   it("after all that -> no log of the director holds a secret", () => {

@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { OrphanKind, TaskState } from "@diskmesh/api/director";
 import { InvalidStateError, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { TestDirector } from "../testing/test-director.js";
@@ -40,7 +40,7 @@ describe("what a CPI may have made unknown to anybody", () => {
     const [first] = director.cpi.vms.values();
     expect(orphan).to.include({
       token: first?.request.agentId,
-      kind: "vm",
+      kind: OrphanKind.VM,
       az: "z1",
       deployment: "web",
       madeFor: `db/${await instanceId()}`,
@@ -66,7 +66,7 @@ describe("what a CPI may have made unknown to anybody", () => {
     expect(await director.ended(task?.taskId ?? 0)).to.include({ state: TaskState.DONE, attempts: 2 });
     expect(director.cpi.vms.size).to.equal(2);
     const [orphan] = await list();
-    expect(orphan).to.include({ kind: "vm", reason: "an earlier attempt ended in the middle of the call" });
+    expect(orphan).to.include({ kind: OrphanKind.VM, reason: "an earlier attempt ended in the middle of the call" });
     const [left, made] = director.cpi.vms.values();
     expect(left?.request.agentId).to.equal(orphan?.token);
     expect(made?.vmCid).to.equal((await director.deployments.listInstances({ deployment: "web" })).instances[0]?.vmCid);
@@ -76,7 +76,11 @@ describe("what a CPI may have made unknown to anybody", () => {
     await deploy(VM);
     director.cpi.failNext("createDisk", lost(), "after");
     expect((await deploy(DISK))?.state).to.equal(TaskState.ERROR);
-    expect((await list())[0]).to.include({ kind: "disk", madeFor: `db/${await instanceId()}`, deployment: "web" });
+    expect((await list())[0]).to.include({
+      kind: OrphanKind.DISK,
+      madeFor: `db/${await instanceId()}`,
+      deployment: "web",
+    });
     director.cpi.failNext("createDisk", lost(), "after");
     expect((await director.provide("data", await instanceId())).state).to.equal(TaskState.ERROR);
     expect((await list()).map((orphan) => orphan.madeFor)).to.include("dynamic disk data");
@@ -101,7 +105,7 @@ describe("what a CPI may have made unknown to anybody", () => {
     expect(deleted.task?.state).to.equal(TaskState.DONE);
     expect([director.cpi.vms.size, director.cpi.disks.size]).to.deep.equal([1, 2], "which nobody knows of");
     // The oldest of the three is beyond the limit of this test's config.
-    expect((await list()).map((orphan) => orphan.kind).sort()).to.deep.equal(["disk", "vm"]);
+    expect((await list()).map((orphan) => orphan.kind).sort()).to.deep.equal([OrphanKind.DISK, OrphanKind.VM]);
   });
 
   const NOT_MADE: [string, Error][] = [

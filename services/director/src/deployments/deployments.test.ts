@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { LockType, PersistentDiskState, TaskState } from "@diskmesh/api/director";
 import { TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -47,7 +47,7 @@ describe("deployments", () => {
     expect((await director.provide("data", instance?.instanceId ?? "")).state).to.equal(TaskState.DONE);
     expect((await director.disks.getDisk({ diskName: "data" })).disk).to.include({ az: "", vmCid: instance?.vmCid });
     const [disk] = (await director.deployments.listPersistentDisks({})).disks;
-    expect(disk).to.include({ az: "", state: "mounted" });
+    expect(disk).to.include({ az: "", state: PersistentDiskState.MOUNTED });
     director.cpi.calls.length = 0;
     expect((await deploy(text))?.state).to.equal(TaskState.DONE);
     expect(director.cpi.calls).to.deep.equal([]);
@@ -66,7 +66,7 @@ describe("deployments", () => {
     expect((await deploy(text))?.result).to.equal("/deployments/web");
     expect(await instances("web")).to.deep.equal([{ ...before, group: "new" }]);
     const { disks } = await director.deployments.listPersistentDisks({});
-    expect(disks.map(({ group, state }) => `${group} ${state}`)).to.deep.equal(["new mounted"]);
+    expect(disks.map(({ group, state }) => [group, state])).to.deep.equal([["new", PersistentDiskState.MOUNTED]]);
     expect(director.cpi.calls.map((call) => call.split(" ")[0])).to.deep.equal(["setVmMetadata"]);
     expect([...director.cpi.vms.values()][0]?.metadata).to.include({ job: "new", name: `new/${before?.instanceId}` });
     director.cpi.calls.length = 0;
@@ -142,7 +142,7 @@ describe("deployments", () => {
     const taskId = task?.taskId ?? 0;
     await eventually(async () => {
       const { locks } = await director.locks.listLocks({});
-      return locks.some((lock) => lock.type === "instance" && lock.waitingTaskIds.includes(taskId));
+      return locks.some((lock) => lock.type === LockType.INSTANCE && lock.waitingTaskIds.includes(taskId));
     });
     // It was asked for before the disk was attached, and must then wait for the instance, too.
     const detaching = director.detach("data");

@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Instance, type Task, TaskState } from "@diskmesh/api/director";
+import {
+  type Instance,
+  InstanceState,
+  JobsState,
+  PersistentDiskState,
+  type Task,
+  TaskState,
+  VmState,
+} from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
@@ -83,7 +91,7 @@ describe("the lifecycle of instances", () => {
     await director.deployManifest(manifest());
     const calls = await agentCalls();
     expect(calls.map((call) => call.split(" disk-")[0])).to.deep.equal(["add_persistent", "mount", ...START]);
-    expect(await first()).to.include({ state: "started", jobsState: "started", ignore: false });
+    expect(await first()).to.include({ state: InstanceState.STARTED, jobsState: JobsState.STARTED, ignore: false });
     calls.length = 0;
     await deployed(manifest());
     expect(await agentCalls()).to.deep.equal([]);
@@ -94,15 +102,23 @@ describe("the lifecycle of instances", () => {
     await done(stop(ONE));
     expect(await agentCalls()).to.deep.equal(STOP);
     expect(cpiCalls()).to.deep.equal([]);
-    expect(await first()).to.include({ state: "stopped", jobsState: "stopped", vmState: "running" });
+    expect(await first()).to.include({
+      state: InstanceState.STOPPED,
+      jobsState: JobsState.STOPPED,
+      vmState: VmState.RUNNING,
+    });
     await done(stop(ONE));
     expect(await agentCalls()).to.deep.equal(STOP);
     await deployed(manifest(1, "vm_type: large"));
-    expect(await first()).to.include({ state: "stopped", jobsState: "stopped", vmState: "running" });
+    expect(await first()).to.include({
+      state: InstanceState.STOPPED,
+      jobsState: JobsState.STOPPED,
+      vmState: VmState.RUNNING,
+    });
     expect(await agentCalls()).to.deep.equal([], "made anew, but not started");
     await done(start(ONE));
     expect(await agentCalls()).to.deep.equal(START);
-    expect(await first()).to.include({ state: "started", jobsState: "started" });
+    expect(await first()).to.include({ state: InstanceState.STARTED, jobsState: JobsState.STARTED });
   });
 
   it("stop, hard -> no VM, the address and the disk are kept, dynamic disks detached; a deploy leaves it; start -> all back", async () => {
@@ -113,14 +129,14 @@ describe("the lifecycle of instances", () => {
     director.cpi.calls.length = 0;
     await done(stop(ONE, { hard: true }));
     expect(cpiCalls()).to.deep.equal(["detachDisk", "detachDisk", "deleteVm"]);
-    expect(await first()).to.include({ state: "detached", vmState: "none", vmCid: "" });
+    expect(await first()).to.include({ state: InstanceState.DETACHED, vmState: VmState.NONE, vmCid: "" });
     expect((await director.disks.getDisk({ diskName: "data" })).disk?.vmCid).to.equal("");
     await deployed(manifest());
     expect(director.cpi.vms.size).to.equal(0);
     await done(start(ONE));
     const now = await first();
     expect(now.networks).to.deep.equal(before.networks);
-    expect(await disk()).to.include({ diskCid: kept?.diskCid, vmCid: now.vmCid, state: "mounted" });
+    expect(await disk()).to.include({ diskCid: kept?.diskCid, vmCid: now.vmCid, state: PersistentDiskState.MOUNTED });
     expect((await agentCalls()).slice(-START.length)).to.deep.equal(START);
   });
 
@@ -134,12 +150,16 @@ describe("the lifecycle of instances", () => {
       ] as const) {
         await director.configs.updateConfig({ type: "cloud", content: CLOUD.replace(started, now) });
         await done(stop(ONE));
-        expect(await first()).to.include({ state: "stopped", jobsState: "stopped", vmState: "running" });
-        expect(await disk()).to.include({ state: "mounted" });
+        expect(await first()).to.include({
+          state: InstanceState.STOPPED,
+          jobsState: JobsState.STOPPED,
+          vmState: VmState.RUNNING,
+        });
+        expect(await disk()).to.include({ state: PersistentDiskState.MOUNTED });
         expect(await ended(start(ONE))).to.contain(reason);
         await director.configs.updateConfig({ type: "cloud", content: CLOUD });
         await done(start(ONE));
-        expect(await first()).to.include({ state: "started", jobsState: "started" });
+        expect(await first()).to.include({ state: InstanceState.STARTED, jobsState: JobsState.STARTED });
       }
     } finally {
       await director.configs.updateConfig({ type: "cloud", content: CLOUD });
@@ -150,7 +170,11 @@ describe("the lifecycle of instances", () => {
     await deployed(manifest());
     await done(stop(ONE, { hard: true }));
     await done(stop(ONE));
-    expect(await first()).to.include({ state: "stopped", vmState: "running", jobsState: "stopped" });
+    expect(await first()).to.include({
+      state: InstanceState.STOPPED,
+      vmState: VmState.RUNNING,
+      jobsState: JobsState.STOPPED,
+    });
     expect((await agentCalls()).filter((call) => call === "start")).to.deep.equal([]);
   });
 
@@ -250,7 +274,7 @@ describe("the lifecycle of instances", () => {
     director.agent((await first()).agentId).drains.push(1_000_000);
     expect(await ended(stop(ONE))).to.match(/still drain after 3600000 ms: .*skip_drain/);
     // It may be stopped in part, and whoever comes next stops or starts it.
-    expect(await first()).to.include({ state: "stopped", jobsState: "stopping" });
+    expect(await first()).to.include({ state: InstanceState.STOPPED, jobsState: JobsState.STOPPING });
     await done(start(ONE));
   });
 
@@ -288,7 +312,7 @@ describe("the lifecycle of instances", () => {
     );
     const after = await instances();
     expect(after.slice(1)).to.deep.equal(before.slice(1));
-    expect(after[0]).to.include({ vmState: "running", jobsState: "stopped" });
+    expect(after[0]).to.include({ vmState: VmState.RUNNING, jobsState: JobsState.STOPPED });
     await done(recreate(DB, { options: { canaries: "0", maxInFlight: "3" } }));
     const vmCids = [...before, ...after, ...(await instances())].map(({ vmCid }) => vmCid);
     expect(new Set(vmCids).size).to.be.at.least(6);
@@ -316,7 +340,11 @@ describe("the lifecycle of instances", () => {
     await done(start(ONE));
     await done(restart(ONE));
     expect(await agentCalls()).to.deep.equal([]);
-    expect(await first()).to.include({ state: "started", jobsState: "started", vmState: "running" });
+    expect(await first()).to.include({
+      state: InstanceState.STARTED,
+      jobsState: JobsState.STARTED,
+      vmState: VmState.RUNNING,
+    });
   });
 
   it("the agent does not answer -> told, with what helps; with fix -> made anew", async () => {
@@ -325,7 +353,7 @@ describe("the lifecycle of instances", () => {
     const agent = director.agent(agentId);
     await agent.stop();
     expect(await ended(restart(ONE))).to.match(/does not answer: ask again with fix/);
-    expect(await first()).to.include({ vmState: "lost", vmCid });
+    expect(await first()).to.include({ vmState: VmState.LOST, vmCid });
     const gate = director.cpi.gate("createVm", "before");
     const fixing = restart(ONE, { fix: true });
     await gate.reached;
@@ -333,7 +361,7 @@ describe("the lifecycle of instances", () => {
     gate.release();
     await done(fixing);
     expect((await first()).vmCid).not.to.equal(vmCid);
-    expect(await first()).to.include({ vmState: "running", jobsState: "started" });
+    expect(await first()).to.include({ vmState: VmState.RUNNING, jobsState: JobsState.STARTED });
   });
 
   it("ignored -> passed over by deploys and changes of state, refused by name; unignored -> caught up", async () => {

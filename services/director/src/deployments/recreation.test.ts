@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { PersistentDiskState, TaskOutputType, TaskState, VmState } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
 import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -54,7 +54,7 @@ describe("a deploy to VMs that must be made anew", () => {
   };
   const calls = () => director.cpi.calls.map((call) => call.split(" ")[0]).filter((name) => name !== "info");
   const events = async (taskId: number): Promise<string[]> => {
-    const { lines } = await director.tasks.getTaskOutput({ taskId, type: "event" });
+    const { lines } = await director.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
     return lines.map(decodeEvent).map(({ stage, state, message }) => `${stage} ${state}: ${message}`);
   };
   const ANEW = ["detachDisk", "deleteVm", "createVm", "setVmMetadata", "attachDisk", "setDiskMetadata"];
@@ -87,11 +87,11 @@ describe("a deploy to VMs that must be made anew", () => {
       const taskId = await deployed(text);
       expect(calls()).to.deep.equal(ANEW);
       const [now] = await instances();
-      expect(now).to.include({ instanceId: before?.instanceId, vmState: "running" });
+      expect(now).to.include({ instanceId: before?.instanceId, vmState: VmState.RUNNING });
       expect(now?.vmCid).not.to.equal(before?.vmCid);
       expect([...director.cpi.vms.keys()]).to.deep.equal([now?.vmCid]);
       expect((await disks()).map((each) => [each.diskCid, each.vmCid, each.state])).to.deep.equal([
-        [disk?.diskCid, now?.vmCid, "mounted"],
+        [disk?.diskCid, now?.vmCid, PersistentDiskState.MOUNTED],
       ]);
       expect((await events(taskId)).join("\n")).to.match(new RegExp(`Updating instance started: ${reason.source}`));
       await deployed(text);
@@ -155,9 +155,9 @@ describe("a deploy to VMs that must be made anew", () => {
     const taskId = await deployed(manifest());
     expect((await events(taskId)).join("\n")).to.match(/Checking vms failed: its CPI says that vm `vm-.*` is gone/);
     const [now] = await instances();
-    expect(now).to.include({ instanceId: before?.instanceId, vmState: "running" });
+    expect(now).to.include({ instanceId: before?.instanceId, vmState: VmState.RUNNING });
     expect([...director.cpi.vms.keys()]).to.deep.equal([now?.vmCid]);
-    expect((await disks())[0]).to.include({ vmCid: now?.vmCid, state: "mounted" });
+    expect((await disks())[0]).to.include({ vmCid: now?.vmCid, state: PersistentDiskState.MOUNTED });
   });
 
   it("the CPI cannot say whether the VM is there, or hangs -> it counts as there, and the deploy goes on", async () => {
@@ -214,14 +214,14 @@ describe("a deploy to VMs that must be made anew", () => {
       await deployed(text);
       expect(calls()).to.deep.equal(["deleteVm", "createVm", "setVmMetadata"]);
       const before = await instances();
-      expect(before[0]).to.include({ cpi: "west", vmState: "running" });
+      expect(before[0]).to.include({ cpi: "west", vmState: VmState.RUNNING });
       await deployed(manifest());
       await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: east,"));
       expect((await deploy(manifest()))?.result).to.match(
         /cannot move to CPI `east`, since its persistent disk `disk-.*` is with CPI `west`: give the az its CPI back/,
       );
       expect(calls()).to.deep.equal([]);
-      expect((await instances())[0]?.vmState).to.equal("running");
+      expect((await instances())[0]?.vmState).to.equal(VmState.RUNNING);
     } finally {
       await director.deployments.deleteDeployment({ deployment: "web", wait: true });
       await director.configs.deleteConfig({ type: "cpi" });

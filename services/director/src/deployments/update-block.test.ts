@@ -1,4 +1,4 @@
-import { type Task, TaskState } from "@diskmesh/api/director";
+import { LockType, type Task, TaskState, VmState } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { TestDirector } from "../testing/test-director.js";
@@ -161,7 +161,7 @@ describe("a deploy by its update block", () => {
     for (const hostId of silent) await director.agent(hostId).start();
     await deployed(manifest(update, group("db", 6)));
     expect(calls("createVm", "deleteVm")).to.deep.equal([], "agents that answer at last keep their VMs");
-    for (const { vmState } of await instances()) expect(vmState).to.equal("running");
+    for (const { vmState } of await instances()) expect(vmState).to.equal(VmState.RUNNING);
   });
 
   it("deleted -> all at once, as many as a CPI may be asked for; what fails is told, and keeps nothing else", async () => {
@@ -208,7 +208,10 @@ describe("a deploy by its update block", () => {
     for (const gate of gates) await gate.reached;
     const { locks } = await director.locks.listLocks({});
     expect(locks.map(({ type, taskId }) => [type, taskId])).to.deep.equal(
-      ["deployment", "instance", "instance", "instance"].map((type) => [type, task?.taskId]),
+      [LockType.DEPLOYMENT, LockType.INSTANCE, LockType.INSTANCE, LockType.INSTANCE].map((type) => [
+        type,
+        task?.taskId,
+      ]),
     );
     await director.tasks.cancelTask({ taskId: task?.taskId ?? 0 });
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.CANCELLED);

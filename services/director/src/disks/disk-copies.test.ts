@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { OrphanKind, PersistentDiskState, TaskState } from "@diskmesh/api/director";
 import { NoDiskSpaceError } from "@diskmesh/cpi";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -65,7 +65,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
   async function expectCopied(formerCid: string): Promise<void> {
     const [disk, more] = await present();
     expect(more).to.equal(undefined);
-    expect(disk).to.include({ state: "mounted", sizeBytes: 128 * 1024 * 1024 });
+    expect(disk).to.include({ state: PersistentDiskState.MOUNTED, sizeBytes: 128 * 1024 * 1024 });
     expect(await orphans()).to.deep.equal([formerCid]);
     const { contents, mountedCids, persistentDisks } = await agent();
     expect(contents.get(disk?.diskCid ?? "")).to.equal("precious");
@@ -92,7 +92,9 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     await agentsThatCanMigrate(false);
     const task = await deploy("fast");
     expect(task?.result).to.match(/cannot change disks, and agent host-\d cannot copy one .*keep its size and type/);
-    expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([[cid, "mounted"]]);
+    expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
+      [cid, PersistentDiskState.MOUNTED],
+    ]);
     expect([...director.cpi.disks.keys()]).to.deep.equal([cid]);
     expect((await deploy("small"))?.state).to.equal(TaskState.DONE);
   });
@@ -101,7 +103,9 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     const cid = await deployed();
     director.cpi.failNext("createDisk", new NoDiskSpaceError("full"));
     expect((await deploy("fast"))?.result).to.contain("full");
-    expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([[cid, "mounted"]]);
+    expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
+      [cid, PersistentDiskState.MOUNTED],
+    ]);
     expect([...director.cpi.disks.keys()]).to.deep.equal([cid]);
   });
 
@@ -112,10 +116,15 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     for (const next of ["small", "fast"]) {
       copier.failureOf.set("migrate", new Error("the device is broken"));
       expect((await deploy("fast"))?.result).to.contain("the device is broken");
-      expect((await present()).map(({ state }) => state)).to.have.members(["mounted", "attached"]);
+      expect((await present()).map(({ state }) => state)).to.have.members([
+        PersistentDiskState.MOUNTED,
+        PersistentDiskState.ATTACHED,
+      ]);
       expect((await deploy(next))?.result).to.equal("/deployments/web");
       if (next === "fast") continue;
-      expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([[cid, "mounted"]]);
+      expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
+        [cid, PersistentDiskState.MOUNTED],
+      ]);
       expect([...director.cpi.disks.keys()]).to.deep.equal([cid]);
     }
     await expectCopied(cid);
@@ -143,9 +152,9 @@ describe("a persistent disk of another type, where only the agent can copy it", 
       await deployed();
       await killAt(director.cpi.gate("createDisk", "after"));
       const { possibleOrphans } = await director.deployments.listPossibleOrphans({});
-      expect(possibleOrphans.map(({ kind }) => kind)).to.deep.equal(["disk"]);
+      expect(possibleOrphans.map(({ kind }) => kind)).to.deep.equal([OrphanKind.DISK]);
       expect((await present()).map(({ state, sizeBytes }) => [state, sizeBytes / 2 ** 20])).to.deep.equal([
-        ["mounted", 128],
+        [PersistentDiskState.MOUNTED, 128],
       ]);
       expect(director.cpi.disks.size).to.equal(3);
     } finally {
@@ -174,7 +183,9 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     await eventually(() => expect(copier.mountedCids).to.not.include(cid));
     expect((await deploy("small"))?.result).to.equal("/deployments/web");
     expect(copier.mountedCids).to.deep.equal([cid]);
-    expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([[cid, "mounted"]]);
+    expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
+      [cid, PersistentDiskState.MOUNTED],
+    ]);
     expect([...director.cpi.disks.keys()]).to.deep.equal([cid]);
     expect(director.cpi.disks.get(cid)?.vmCid).to.not.equal("");
   });

@@ -1,4 +1,4 @@
-import { type Problem, type Task, TaskState } from "@diskmesh/api/director";
+import { PersistentDiskState, type Problem, type Task, TaskState, VmState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { leaveToVerify } from "@diskmesh/testkit";
@@ -182,9 +182,13 @@ describe("a deployment that is not as recorded", () => {
     const task = await auto();
     expect(task).to.include({ state: TaskState.DONE, result: `missing_vm (${problem?.problemId}): recreate_vm: done` });
     const now = await instanceOf("db");
-    expect(now).to.include({ instanceId: before.instanceId, vmState: "running" });
+    expect(now).to.include({ instanceId: before.instanceId, vmState: VmState.RUNNING });
     expect(now.vmCid).not.to.equal(before.vmCid);
-    expect(await persistentDisk()).to.include({ diskCid: disk.diskCid, vmCid: now.vmCid, state: "mounted" });
+    expect(await persistentDisk()).to.include({
+      diskCid: disk.diskCid,
+      vmCid: now.vmCid,
+      state: PersistentDiskState.MOUNTED,
+    });
     expect(await list()).to.deep.equal([]);
     expect(await scan()).to.deep.equal([]);
     expect((await director.provide("data", now.instanceId)).state).to.equal(TaskState.DONE);
@@ -267,13 +271,13 @@ describe("a deployment that is not as recorded", () => {
     );
     expect(task.state).to.equal(TaskState.DONE, task.result);
     expect(director.cpi.vms.has(vmCid)).to.equal(true);
-    expect(await instanceOf("app")).to.include({ vmCid: "", vmState: "none" });
+    expect(await instanceOf("app")).to.include({ vmCid: "", vmState: VmState.NONE });
     await rejection(director.disks.getDisk({ diskName: "data" }), NotFoundError, "data");
     const { orphans } = await state();
     const diskCid = found.find(({ description }) => description.includes("`data`"))?.diskCid;
     expect(orphans.map(({ kind, cid, reason }) => `${kind} ${cid}: ${reason}`)).to.have.members([
-      `disk ${diskCid}: forgotten, since its CPI did not know it`,
-      `vm ${vmCid}: forgotten without being deleted`,
+      `ORPHAN_KIND_DISK ${diskCid}: forgotten, since its CPI did not know it`,
+      `ORPHAN_KIND_VM ${vmCid}: forgotten without being deleted`,
     ]);
     for (const { token } of orphans) await director.deployments.forgetPossibleOrphan({ token });
     expect((await director.deployments.deploy({ manifest: MANIFEST, wait: true })).task?.state).to.equal(

@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { TaskState, VmState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -56,7 +56,7 @@ describe("VMs that are gone", () => {
     // The only free host is the one that it was on.
     await eventually(() => director.cpi.vms.size === VMS, PATIENT);
     await agent.start();
-    await eventually(async () => (await instances()).every(({ vmState }) => vmState === "running"), PATIENT);
+    await eventually(async () => (await instances()).every(({ vmState }) => vmState === VmState.RUNNING), PATIENT);
     const now = (await instances()).find(({ instanceId }) => instanceId === victim?.instanceId);
     expect(now?.vmCid).not.to.equal(victim?.vmCid);
     expect(director.cpi.vms.has(now?.vmCid ?? "")).to.equal(true);
@@ -119,7 +119,7 @@ describe("VMs that are gone", () => {
     await agent.start();
     await eventually(async () => {
       const now = (await instances()).find((each) => each.instanceId === instanceId);
-      expect(now?.vmState).to.equal("running");
+      expect(now?.vmState).to.equal(VmState.RUNNING);
       expect(now?.vmCid).not.to.equal(vmCid);
     }, PATIENT);
   });

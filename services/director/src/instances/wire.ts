@@ -1,4 +1,10 @@
-import type { AgentHealth, Instance as WireInstance } from "@diskmesh/api/director";
+import {
+  type AgentHealth,
+  InstanceState,
+  JobsState,
+  VmState,
+  type Instance as WireInstance,
+} from "@diskmesh/api/director";
 import { UNRESPONSIVE } from "../agents/agent-health.js";
 import type { ShownHealth } from "../agents/agent-healths.js";
 import type { Instance } from "../store/instance.js";
@@ -6,6 +12,7 @@ import { ipsOf } from "./bosh-instance.js";
 
 export function encodeInstance(instance: Instance, shown: ShownHealth | undefined): WireInstance {
   const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
+  const { vmState, state = "started", jobs = "started" } = instance;
   const { stemcell, stemcellApiVersion, cpiApiVersion, usesRegistry } = instance;
   const vm = {
     stemcell,
@@ -14,9 +21,9 @@ export function encodeInstance(instance: Instance, shown: ShownHealth | undefine
     usesRegistry,
     networks: { ...instance.networks },
     ips: ipsOf(instance),
-    vmState: instance.vmState,
-    state: instance.state ?? "started",
-    jobsState: instance.jobs ?? "started",
+    vmState: VmState[vmState.toUpperCase() as Uppercase<typeof vmState>],
+    state: InstanceState[state.toUpperCase() as Uppercase<typeof state>],
+    jobsState: JobsState[jobs.toUpperCase() as Uppercase<typeof jobs>],
     ignore: instance.ignore ?? false,
     agentHealth: shown && encodeAgentHealth(shown),
   };

@@ -291,7 +291,11 @@ const task = shapeOf<Task>()({
   teams: z.array(text).readonly().optional(),
   eventCount: whole.optional(),
   outputSizeBytes: whole.optional(),
-  failure: shapeOf<TaskFailure>()({ reason: text, about: z.record(z.string(), z.string()).readonly() }).optional(),
+  failure: shapeOf<TaskFailure>()({
+    reason: text,
+    about: z.record(z.string(), z.string()).readonly(),
+    code: whole.optional(),
+  }).optional(),
 });
 
 const nodeError = shapeOf<NodeError>()({ nodeId: text, text, taskId: whole, atMs: z.number() });

@@ -191,6 +191,8 @@ export interface Stop {
 export interface TaskFailure {
   readonly reason: string;
   readonly about: Readonly<Record<string, string>>;
+  /** The google.rpc.Code. Absent in tasks of older versions. */
+  readonly code?: number | undefined;
 }
 
 /** A durable unit of work. */

@@ -1,18 +1,19 @@
-import type {
-  CancelTaskRequest,
-  CancelTaskResponse,
-  GetTaskOutputRequest,
-  GetTaskOutputResponse,
-  GetTaskRequest,
-  GetTaskResponse,
-  ListTasksRequest,
-  ListTasksResponse,
-  ResumeTaskRequest,
-  ResumeTaskResponse,
-  WatchTaskRequest,
-  WatchTaskResponse,
+import {
+  type CancelTaskRequest,
+  type CancelTaskResponse,
+  type GetTaskOutputRequest,
+  type GetTaskOutputResponse,
+  type GetTaskRequest,
+  type GetTaskResponse,
+  type ListTasksRequest,
+  type ListTasksResponse,
+  type ResumeTaskRequest,
+  type ResumeTaskResponse,
+  TaskOutputType,
+  type WatchTaskRequest,
+  type WatchTaskResponse,
 } from "@diskmesh/api/director";
-import { formatIdentity, InvalidArgumentError, parseOptionalName, quoted } from "@diskmesh/domain";
+import { formatIdentity, InvalidArgumentError, parseOptionalName } from "@diskmesh/domain";
 import { type CallContext, LIST_LIMITS, parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
 import { askerOf } from "../audit/asker.js";
 import type { Deed } from "../audit/director-event.js";
@@ -40,8 +41,12 @@ export async function cancelTask(
   return { task: encodeTask(task) };
 }
 
-const TYPES = ["event", "result", "debug", "cpi"] as const;
-type Type = (typeof TYPES)[number];
+const OUTPUTS = new Map([
+  [TaskOutputType.EVENT, "event"],
+  [TaskOutputType.RESULT, "result"],
+  [TaskOutputType.DEBUG, "debug"],
+  [TaskOutputType.CPI, "cpi"],
+] as const);
 
 export async function getTaskOutput(
   context: TaskContext,
@@ -66,10 +71,10 @@ export async function getTaskOutput(
   return { lines, nextLine: from + lines.length, complete: ended && lines.length < limit };
 }
 
-function parseType(value: string): Type {
-  const type = TYPES.find((each) => each === value);
+function parseType(value: TaskOutputType) {
+  const type = OUTPUTS.get(value as Parameters<typeof OUTPUTS.get>[0]);
   if (type !== undefined) return type;
-  throw new InvalidArgumentError(`type ${quoted(value)} is not known: give one of ${TYPES.join(", ")}`, {
+  throw new InvalidArgumentError(`type ${value} is not known: give one of ${[...OUTPUTS.keys()].join(", ")}`, {
     about: { field: "type" },
   });
 }

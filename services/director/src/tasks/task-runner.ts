@@ -1,5 +1,6 @@
 import { DomainError, type Logger, messageOf } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
+import { statusOfError } from "@diskmesh/rpc";
 import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
 import type { Events } from "../audit/events.js";
@@ -362,6 +363,7 @@ export class TaskRunner {
 /** A failed CPI call is shown by its cause, which is what the CPI answered. */
 function failureOf(error: unknown): TaskFailure | undefined {
   if (!(error instanceof DomainError)) return undefined;
-  const { reason, about } = error.reason === "CPI_CALL" && error.cause instanceof DomainError ? error.cause : error;
-  return { reason, about };
+  const shown = error.reason === "CPI_CALL" && error.cause instanceof DomainError ? error.cause : error;
+  const { reason, about } = shown;
+  return { reason, about, code: statusOfError(shown, "").code };
 }

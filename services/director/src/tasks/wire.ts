@@ -1,9 +1,12 @@
 import {
+  StepState,
   type Task as WireTask,
   type TaskEvent as WireTaskEvent,
   TaskQueue as WireTaskQueue,
   TaskState as WireTaskState,
 } from "@diskmesh/api/director";
+import { ErrorInfo, type Status } from "@diskmesh/api/google-rpc";
+import { ERROR_DOMAIN } from "@diskmesh/rpc";
 import type { Task, TaskQueue, TaskState } from "../store/task.js";
 import type { TaskEvent } from "./task-event.js";
 
@@ -47,10 +50,32 @@ export function encodeTask(task: Task): WireTask {
     createdAt: new Date(task.createdAtMs),
     startedAt: task.startedAtMs === null ? undefined : new Date(task.startedAtMs),
     endedAt: task.endedAtMs === null ? undefined : new Date(task.endedAtMs),
+    error: errorOf(task),
+  };
+}
+
+// Numbers of google.rpc.Code.
+const CANCELLED = 1;
+const UNKNOWN = 2;
+const DEADLINE_EXCEEDED = 4;
+const INTERNAL = 13;
+
+function errorOf({ state, result: message, failure }: Task): Status | undefined {
+  if (state === "cancelled") return { code: CANCELLED, message, details: [] };
+  if (state === "timeout") return { code: DEADLINE_EXCEEDED, message, details: [] };
+  if (state !== "error") return undefined;
+  if (failure === undefined) return { code: INTERNAL, message, details: [] };
+  const { reason, about, code = UNKNOWN } = failure;
+  const info = ErrorInfo.encode({ reason, domain: ERROR_DOMAIN, metadata: { ...about } }).finish();
+  return {
+    code,
+    message,
+    details: [{ typeUrl: "type.googleapis.com/google.rpc.ErrorInfo", value: Buffer.from(info) }],
   };
 }
 
 export function encodeTaskEvent(event: TaskEvent, index: number): WireTaskEvent {
   const { timeMs, stage, tags, total, task, index: stageIndex, state, message } = event;
-  return { index, time: new Date(timeMs), stage, task, state, message, tags: [...tags], total, stageIndex };
+  const wireState = StepState[state.toUpperCase() as Uppercase<typeof state>];
+  return { index, time: new Date(timeMs), stage, task, state: wireState, message, tags: [...tags], total, stageIndex };
 }

@@ -11,6 +11,7 @@ import {
   SnapshotServiceDefinition,
   StemcellServiceDefinition,
   type Task,
+  TaskOutputType,
   TaskServiceDefinition,
   type UploadStemcellRequest,
   VendorPassthruServiceDefinition,
@@ -196,7 +197,7 @@ export class TestDirector {
 
   /** Returns the lines of a task's log, as "stage task state: message". */
   async eventTexts(taskId: number): Promise<string[]> {
-    const { lines } = await this.tasks.getTaskOutput({ taskId, type: "event" });
+    const { lines } = await this.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
     return lines.map(decodeEvent).map(({ stage, task, state, message }) => `${stage} ${task} ${state}: ${message}`);
   }
 
@@ -235,7 +236,8 @@ export class TestDirector {
   async watch(taskId: number): Promise<string[]> {
     const lines: string[] = [];
     for await (const { update } of this.tasks.watchTask({ taskId }, { deadlineMs: 60_000 })) {
-      if (update?.$case === "event") lines.push(`${update.value.stage}: ${update.value.state}`);
+      if (update?.$case === "event")
+        lines.push(`${update.value.stage}: ${update.value.state.replace("STEP_STATE_", "").toLowerCase()}`);
       if (update?.$case === "ended") lines.push(`ended ${update.value.state}`);
     }
     return lines;

@@ -1,13 +1,15 @@
-import type {
-  CallMethodRequest,
-  CallMethodResponse,
-  GetNodeRequest,
-  GetNodeResponse,
-  ListDriversRequest,
-  ListDriversResponse,
-  ListMethodsRequest,
-  ListMethodsResponse,
-  MethodTarget,
+import {
+  type CallMethodRequest,
+  type CallMethodResponse,
+  DriverState,
+  type GetNodeRequest,
+  type GetNodeResponse,
+  type ListDriversRequest,
+  type ListDriversResponse,
+  type ListMethodsRequest,
+  type ListMethodsResponse,
+  MethodScope,
+  type MethodTarget,
 } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
@@ -26,8 +28,9 @@ export async function listMethods(
 ): Promise<ListMethodsResponse> {
   const methods = await passthru.list(parseTarget(target), signal);
   return {
-    methods: methods.map(({ schema, httpMethods, ...method }) => ({
+    methods: methods.map(({ schema, httpMethods, scope, ...method }) => ({
       ...method,
+      scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
       httpMethods: [...httpMethods],
       argsSchema: { ...schema },
     })),
@@ -39,11 +42,11 @@ export async function callMethod(
   request: CallMethodRequest,
   call: CallContext,
 ): Promise<CallMethodResponse> {
-  const { method, wait, args = {} } = request;
+  const { driver, method, wait, args = {} } = request;
   refuseTooLarge(args);
   const outcome = await passthru.call(call, {
     target: parseTarget(request.target),
-    method,
+    method: driver === "" ? method : `${driver}.${method}`,
     httpMethod: (request.httpMethod || "POST").toUpperCase(),
     args,
     wait,
@@ -75,7 +78,13 @@ export async function listDrivers(
 ): Promise<ListDriversResponse> {
   const drivers = await passthru.drivers(nodeId === "" ? "" : parseHostId(nodeId, "node_id"), signal);
   return {
-    drivers: drivers.map(({ name, package: from, state, problem }) => ({ name, package: from, state, problem })),
+    drivers: drivers.map(({ name, package: from, state, problem }) => ({
+      name,
+      package: from,
+      // An agent of another version may have other states.
+      state: DriverState[state.toUpperCase() as keyof typeof DriverState] ?? DriverState.UNSPECIFIED,
+      problem,
+    })),
   };
 }
 

@@ -1,4 +1,4 @@
-import { type Task, TaskState } from "@diskmesh/api/director";
+import { type Task, TaskState, VmState } from "@diskmesh/api/director";
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -84,7 +84,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
     await Promise.all(starts);
     await eventually(async () => {
       const now = await instances();
-      expect(now.map(({ vmState }) => vmState)).to.deep.equal(["running", "running"]);
+      expect(now.map(({ vmState }) => vmState)).to.deep.equal([VmState.RUNNING, VmState.RUNNING]);
       for (const { vmCid } of before) expect(now.map((each) => each.vmCid)).not.to.include(vmCid);
     }, PATIENT);
     expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(1);

@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { PersistentDiskState, TaskState } from "@diskmesh/api/director";
 import { VmCreationFailedError } from "@diskmesh/cpi";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -155,7 +155,11 @@ describe("VMs and disks of deployments", () => {
     vms.set = set;
     expect(given).to.have.length(5);
     for (const ips of given) expect(ips.split(" "), ips).to.have.length(new Set(ips.split(" ")).size);
-    expect((await disks()).map(({ state }) => state)).to.deep.equal(["mounted", "mounted", "mounted"]);
+    expect((await disks()).map(({ state }) => state)).to.deep.equal([
+      PersistentDiskState.MOUNTED,
+      PersistentDiskState.MOUNTED,
+      PersistentDiskState.MOUNTED,
+    ]);
     director.cpi.calls.length = 0;
     await deployed(swapping("10.0.0.6", "10.0.0.5", "10.0.0.4"));
     expect(director.cpi.calls).to.deep.equal([]);
@@ -196,7 +200,12 @@ describe("VMs and disks of deployments", () => {
     const [instance] = await instances();
     const [disk] = await disks();
     const cid = disk?.diskCid ?? "";
-    expect(disk).to.include({ state: "mounted", vmCid: instance?.vmCid, sizeBytes: 1024 * 1024 * 1024, group: "db" });
+    expect(disk).to.include({
+      state: PersistentDiskState.MOUNTED,
+      vmCid: instance?.vmCid,
+      sizeBytes: 1024 * 1024 * 1024,
+      group: "db",
+    });
     expect(disk?.diskHint).to.deep.equal({ path: `/memory/${cid}`, lun: "3" });
     expect(director.cpi.disks.get(cid)).to.deep.include({ vmCid: instance?.vmCid, cloudProperties: { type: "ssd" } });
     expect(director.cpi.disks.get(cid)?.metadata).to.include({ deployment: "web", instance_index: "0" });
@@ -228,7 +237,7 @@ describe("VMs and disks of deployments", () => {
     director.cpi.failNext("attachDisk", new InvalidStateError("the slot is taken"));
     expect((await deploy(manifest("persistent_disk: 512")))?.result).to.match(/attachDisk failed: the slot is taken/);
     const [disk] = await disks();
-    expect(disk).to.include({ state: "detached", vmCid: "" });
+    expect(disk).to.include({ state: PersistentDiskState.DETACHED, vmCid: "" });
     await deployed(manifest("persistent_disk: 0"));
     expect((await disks(true)).map((each) => each.diskCid)).to.deep.equal([disk?.diskCid]);
     expect(director.cpi.calls.filter((call) => call.startsWith("detachDisk"))).to.deep.equal([]);
@@ -251,7 +260,7 @@ describe("VMs and disks of deployments", () => {
     await deployed(manifest("persistent_disk_type: large"));
     const [resized] = await disks();
     expect(director.cpi.disks.get(resized?.diskCid ?? "")).to.include({ sizeMib: 2048 });
-    expect(resized).to.include({ state: "mounted", sizeBytes: 2048 * 1024 * 1024 });
+    expect(resized).to.include({ state: PersistentDiskState.MOUNTED, sizeBytes: 2048 * 1024 * 1024 });
     await deployed(manifest("persistent_disk_type: other"));
     const [updated] = await disks();
     expect(updated?.diskCid).to.equal(`${resized?.diskCid}u`);
@@ -279,7 +288,7 @@ describe("VMs and disks of deployments", () => {
     director.cpi.lacking.add("setVmMetadata").add("setDiskMetadata");
     const task = await deploy(manifest("persistent_disk: 512"));
     expect(task?.result).to.equal("/deployments/web");
-    expect((await disks())[0]?.state).to.equal("mounted");
+    expect((await disks())[0]?.state).to.equal(PersistentDiskState.MOUNTED);
     const notes = (await director.eventTexts(task?.taskId ?? 0)).filter((line) =>
       line.startsWith("CPI method missing"),
     );
@@ -322,7 +331,7 @@ describe("VMs and disks of deployments", () => {
       expect(await director.ended(task?.taskId ?? 0)).to.include({ state: TaskState.DONE, attempts: 2 });
       const [disk, more] = await disks();
       expect(more).to.equal(undefined);
-      expect(disk).to.include({ state: "mounted", sizeBytes: 600 * 1024 * 1024 });
+      expect(disk).to.include({ state: PersistentDiskState.MOUNTED, sizeBytes: 600 * 1024 * 1024 });
       expect(director.cpi.disks.size).to.equal(1);
       expect(director.cpi.disks.get(disk?.diskCid ?? "")).to.include({ sizeMib: 600, vmCid: disk?.vmCid });
     });

@@ -47,6 +47,7 @@ import type {
   Publication,
   RegistryTables,
 } from "../model/store/schema.js";
+import { labelsEtag } from "./labels-etag.js";
 
 /** Translates between protobuf messages and the model; no other file does. */
 
@@ -168,6 +169,7 @@ export function diskMessage(tables: RegistryTables, disk: Disk, trouble: Cause |
     deviceIds: [...disk.deviceIds],
     publication: disk.publication === undefined ? undefined : publicationMessage(disk.publication),
     labels: [...disk.labels],
+    labelsEtag: labelsEtag(disk.labels),
     health: Health[health],
     healthMessage: message,
     createdAt: dateOf(disk.createdAtMs),

@@ -1,3 +1,4 @@
+import { TaskOutputType } from "@diskmesh/api/director";
 import { DomainError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { endOf, type Operation, persistently, runTask, type Soak } from "../soak.js";
 import { DEVICE_BYTES, WORK_AZ } from "../soak-fleet.js";
@@ -18,7 +19,7 @@ export const tasks: Operation = {
     if (random.next() < 0.5) await cancel(soak, taskId);
     await watch(soak, taskId);
     const ended = await endOf(soak, task);
-    const output = { taskId, type: "event" };
+    const output = { taskId, type: TaskOutputType.EVENT };
     await persistently(`GetTaskOutput ${taskId}`, () => clients.tasks.getTaskOutput(output));
     const list = { pageSize: 20 };
     const { tasks: newest } = await persistently("ListTasks", () => clients.tasks.listTasks(list));

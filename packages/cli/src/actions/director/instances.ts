@@ -1,14 +1,14 @@
 import type { Instance } from "@diskmesh/api/director";
 import type { Action } from "../../action.js";
-import type { Columns } from "../../output.js";
+import { type Columns, short } from "../../output.js";
 
 const COLUMNS: Columns<Instance> = {
   instance: ({ group, index }) => `${group}/${index}`,
   id: ({ instanceId }) => instanceId,
-  state: ({ state, ignore }) => (ignore ? `${state}, ignored` : state),
+  state: ({ state, ignore }) => (ignore ? `${short(state)}, ignored` : short(state)),
   vm: ({ vmCid }) => vmCid,
-  "vm state": ({ vmState }) => vmState,
-  jobs: ({ jobsState }) => jobsState,
+  "vm state": ({ vmState }) => short(vmState),
+  jobs: ({ jobsState }) => short(jobsState),
   az: ({ az }) => az,
   cpi: ({ cpi }) => cpi,
 };

@@ -1,4 +1,5 @@
 import { TaskState } from "@diskmesh/api/director";
+import { ErrorInfo } from "@diskmesh/api/google-rpc";
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { TestDirector } from "../../testing/test-director.js";
@@ -87,6 +88,10 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(again.result).to.contain("was already detached");
     const unknown = await director.detach("nobody");
     expect(unknown).to.include({ state: TaskState.ERROR, result: "disk `nobody` not found" });
+    expect(again.error).to.equal(undefined);
+    expect(unknown.error).to.include({ code: 5, message: unknown.result });
+    const [info] = unknown.error?.details ?? [];
+    expect(ErrorInfo.decode(info?.value ?? Buffer.alloc(0))).to.include({ reason: "NOT_FOUND", domain: "diskmesh" });
   });
 
   it("a late duplicate of an old detach or delete -> done, says so, and takes the disk from nobody", async () => {

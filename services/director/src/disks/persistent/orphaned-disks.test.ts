@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { OrphanKind, PersistentDiskState, TaskState, VmState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { leaveToVerify } from "@diskmesh/testkit";
@@ -67,7 +67,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       const task = await attach(orphan?.diskCid ?? "", instanceId);
       expect(task).to.include(done(`disk \`${orphan?.diskCid}\` is that of db/${instanceId}`));
       expect((await present()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
-        [orphan?.diskCid, "mounted"],
+        [orphan?.diskCid, PersistentDiskState.MOUNTED],
       ]);
       expect((await orphans()).map(({ diskCid }) => diskCid)).to.deep.equal([second?.diskCid]);
       const { agentId, vmCid } = await instance();
@@ -123,7 +123,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
         await starting;
         expect(await director.ended(task?.taskId ?? 0)).to.include({ state: TaskState.DONE, attempts: 2 });
         expect((await present()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
-          [orphan?.diskCid, "mounted"],
+          [orphan?.diskCid, PersistentDiskState.MOUNTED],
         ]);
         expect(await orphans()).to.have.length(1);
         expect([...director.cpi.disks.values()].filter(({ vmCid }) => vmCid !== "")).to.have.length(1);
@@ -220,9 +220,9 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(task?.deployment).to.equal("web");
       const acts = director.cpi.calls.map((call) => call.split(" ")[0]).filter((act) => act !== "info");
       expect(acts).to.deep.equal(["detachDisk", "detachDisk", "deleteVm"]);
-      expect(await instance()).to.include({ vmCid: "", vmState: "none" });
+      expect(await instance()).to.include({ vmCid: "", vmState: VmState.NONE });
       await deploy(WITH_DISK);
-      expect((await present()).map(({ state }) => state)).to.deep.equal(["mounted"]);
+      expect((await present()).map(({ state }) => state)).to.deep.equal([PersistentDiskState.MOUNTED]);
       expect(director.cpi.vms.size).to.equal(1);
       expect(await deleteVm(vmCid)).to.include(done(`vm \`${vmCid}\` was already deleted`));
     });
@@ -256,8 +256,8 @@ describe("disks, VMs and deployments that operators take apart", () => {
       for (const each of left) expect(task?.result).to.contain(each);
       const listed = await possible();
       expect(listed.map(({ kind, cid, taskId }) => ({ kind, cid, taskId }))).to.have.deep.members([
-        { kind: "vm", cid: vmCid, taskId: task?.taskId },
-        { kind: "disk", cid: disk?.diskCid, taskId: task?.taskId },
+        { kind: OrphanKind.VM, cid: vmCid, taskId: task?.taskId },
+        { kind: OrphanKind.DISK, cid: disk?.diskCid, taskId: task?.taskId },
       ]);
       expect((await director.deployments.listDeployments({})).deployments).to.deep.equal([]);
       expect((await director.disks.listDisks({})).disks).to.deep.equal([]);
@@ -332,7 +332,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       await deploy(WITH_DISK);
       director.cpi.failNext("snapshotDisk", new TimeoutError("the CPI did not answer"), "after");
       expect((await take())?.result).to.match(/did not answer/);
-      expect((await possible()).map(({ kind }) => kind)).to.deep.equal(["snapshot"]);
+      expect((await possible()).map(({ kind }) => kind)).to.deep.equal([OrphanKind.SNAPSHOT]);
       const gate = director.cpi.gate("snapshotDisk", "after");
       const { task } = await director.snapshots.takeSnapshots({ deployment: "web" });
       await gate.reached;

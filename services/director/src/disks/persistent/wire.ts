@@ -1,4 +1,8 @@
-import type { PersistentDisk as WirePersistentDisk, Snapshot as WireSnapshot } from "@diskmesh/api/director";
+import {
+  PersistentDiskState,
+  type PersistentDisk as WirePersistentDisk,
+  type Snapshot as WireSnapshot,
+} from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { PersistentDisk } from "../../store/persistent-disk.js";
 import type { Snapshot } from "../../store/snapshot.js";
@@ -17,7 +21,7 @@ export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {
     cpi,
     diskHint: hint ?? undefined,
     orphanedAt: orphanedAtMs === null ? undefined : new Date(orphanedAtMs),
-    state,
+    state: PersistentDiskState[state.toUpperCase() as Uppercase<typeof state>],
   };
 }
 

@@ -26,7 +26,7 @@ const instances = many((index) => ({
 }));
 const orphans = many((index) => ({
   ...{ diskId: `o${index}`, diskCid: `disk-${index}`, deployment: "d0", group: "db", instanceId: "i", az: "z1" },
-  ...{ sizeMib: 100, cpi: "", cloudProperties: {}, orphanedAtMs: 1, resizedFromCid: "", metadata: null },
+  ...{ sizeMib: 100, cpi: "", cloudProperties: {}, orphanedAtMs: 1, state: "detached", metadata: null },
 }));
 const locks = many((index) => ({
   type: "disk",

@@ -33,7 +33,7 @@ export const otherRoutes: readonly Route[] = [
       const { locks } = await listLocks(context);
       return jsonList(
         partsOf(locks, ({ type, resource, deadline, taskId }) => ({
-          type,
+          type: type.replace("LOCK_TYPE_", "").toLowerCase(),
           resource: [resource],
           timeout: ((deadline?.getTime() ?? 0) / 1_000).toFixed(6),
           task_id: String(taskId),

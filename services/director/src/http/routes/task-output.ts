@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import { TaskOutputType } from "@diskmesh/api/director";
 import { getTaskOutput } from "../../tasks/handlers.js";
 import { type Answer, empty, text } from "../answer.js";
 import type { Context } from "../context.js";
@@ -19,6 +20,14 @@ interface Wanted {
   readonly type: string;
 }
 
+/** The types of outputs, by their names in BOSH's API. */
+const TYPES: ReadonlyMap<string, TaskOutputType> = new Map([
+  ["event", TaskOutputType.EVENT],
+  ["result", TaskOutputType.RESULT],
+  ["debug", TaskOutputType.DEBUG],
+  ["cpi", TaskOutputType.CPI],
+]);
+
 /** The ends of the last reads, by context: the next read mostly goes on there. */
 const places = new WeakMap<Context, Map<string, Place>>();
 
@@ -29,13 +38,14 @@ async function* bytesFrom(context: Context, { taskId, type }: Wanted, from: numb
   const place = known.get(key);
   let { line, offset } = place !== undefined && place.offset <= from ? place : { line: 0, offset: 0 };
   for (;;) {
-    const { lines, nextLine } = await getTaskOutput(context, { taskId, type, fromLine: line, maxLines: 0 });
+    const page = { taskId, type: TYPES.get(type) ?? TaskOutputType.UNSPECIFIED, fromLine: line, maxLines: 0 };
+    const { lines, nextLine } = await getTaskOutput(context, page);
     if (lines.length === 0) break;
-    const page = Buffer.from(linesText(type, lines), "utf8");
+    const bytes = Buffer.from(linesText(type, lines), "utf8");
     const skipped = Math.max(0, from - offset);
-    if (skipped < page.length) yield page.subarray(skipped);
+    if (skipped < bytes.length) yield bytes.subarray(skipped);
     line = nextLine;
-    offset += page.length;
+    offset += bytes.length;
   }
   known.delete(key);
   known.set(key, { line, offset });

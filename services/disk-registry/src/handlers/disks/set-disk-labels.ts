@@ -3,6 +3,8 @@ import { parseDiskId } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
 import { describeDisk } from "../../calls/device-description.js";
 import { setDiskLabels as setLabels } from "../../model/disks/disks.js";
+import { requireDisk } from "../../model/disks/publications.js";
+import { requireSameLabels } from "../../requests/labels-etag.js";
 import { parseLabels } from "../../requests/requests.js";
 
 export async function setDiskLabels(
@@ -11,6 +13,9 @@ export async function setDiskLabels(
 ): Promise<SetDiskLabelsResponse> {
   const diskId = parseDiskId(request.diskId);
   const labels = parseLabels(request.labels, context.limits);
-  const disk = await context.tablet.transact((tx) => describeDisk(context, tx, setLabels(tx, diskId, labels)));
+  const disk = await context.tablet.transact((tx) => {
+    requireSameLabels(requireDisk(tx, diskId), request.labelsEtag);
+    return describeDisk(context, tx, setLabels(tx, diskId, labels));
+  });
   return { disk };
 }

@@ -11,6 +11,354 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { InstanceUpdateOptions } from "./lifecycle_service.js";
 import { Task } from "./task_service.js";
 
+/** The last known state of an instance's VM. */
+export const VmState = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "VM_STATE_UNSPECIFIED",
+  /** NONE - There is no VM. */
+  NONE: "VM_STATE_NONE",
+  /** CREATING - The CPI is making it, or may have made it. */
+  CREATING: "VM_STATE_CREATING",
+  /** CREATED - Its agent has not answered yet. */
+  CREATED: "VM_STATE_CREATED",
+  /** RUNNING - Its agent has answered. */
+  RUNNING: "VM_STATE_RUNNING",
+  /** LOST - It is gone, or its agent did not answer when a deploy asked; the next step of a deploy makes another. */
+  LOST: "VM_STATE_LOST",
+  /** DELETING - The CPI is deleting it, or may have deleted it. */
+  DELETING: "VM_STATE_DELETING",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type VmState = typeof VmState[keyof typeof VmState];
+
+export namespace VmState {
+  export type UNSPECIFIED = typeof VmState.UNSPECIFIED;
+  export type NONE = typeof VmState.NONE;
+  export type CREATING = typeof VmState.CREATING;
+  export type CREATED = typeof VmState.CREATED;
+  export type RUNNING = typeof VmState.RUNNING;
+  export type LOST = typeof VmState.LOST;
+  export type DELETING = typeof VmState.DELETING;
+  export type UNRECOGNIZED = typeof VmState.UNRECOGNIZED;
+}
+
+export function vmStateFromJSON(object: any): VmState {
+  switch (object) {
+    case 0:
+    case "VM_STATE_UNSPECIFIED":
+      return VmState.UNSPECIFIED;
+    case 1:
+    case "VM_STATE_NONE":
+      return VmState.NONE;
+    case 2:
+    case "VM_STATE_CREATING":
+      return VmState.CREATING;
+    case 3:
+    case "VM_STATE_CREATED":
+      return VmState.CREATED;
+    case 4:
+    case "VM_STATE_RUNNING":
+      return VmState.RUNNING;
+    case 5:
+    case "VM_STATE_LOST":
+      return VmState.LOST;
+    case 6:
+    case "VM_STATE_DELETING":
+      return VmState.DELETING;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return VmState.UNRECOGNIZED;
+  }
+}
+
+export function vmStateToNumber(object: VmState): number {
+  switch (object) {
+    case VmState.UNSPECIFIED:
+      return 0;
+    case VmState.NONE:
+      return 1;
+    case VmState.CREATING:
+      return 2;
+    case VmState.CREATED:
+      return 3;
+    case VmState.RUNNING:
+      return 4;
+    case VmState.LOST:
+      return 5;
+    case VmState.DELETING:
+      return 6;
+    case VmState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** The wanted state of an instance. */
+export const InstanceState = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "INSTANCE_STATE_UNSPECIFIED",
+  /** STARTED - It has a VM, whose jobs run. */
+  STARTED: "INSTANCE_STATE_STARTED",
+  /** STOPPED - Its VM is kept, its jobs do not run. */
+  STOPPED: "INSTANCE_STATE_STOPPED",
+  /** DETACHED - It has no VM. */
+  DETACHED: "INSTANCE_STATE_DETACHED",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type InstanceState = typeof InstanceState[keyof typeof InstanceState];
+
+export namespace InstanceState {
+  export type UNSPECIFIED = typeof InstanceState.UNSPECIFIED;
+  export type STARTED = typeof InstanceState.STARTED;
+  export type STOPPED = typeof InstanceState.STOPPED;
+  export type DETACHED = typeof InstanceState.DETACHED;
+  export type UNRECOGNIZED = typeof InstanceState.UNRECOGNIZED;
+}
+
+export function instanceStateFromJSON(object: any): InstanceState {
+  switch (object) {
+    case 0:
+    case "INSTANCE_STATE_UNSPECIFIED":
+      return InstanceState.UNSPECIFIED;
+    case 1:
+    case "INSTANCE_STATE_STARTED":
+      return InstanceState.STARTED;
+    case 2:
+    case "INSTANCE_STATE_STOPPED":
+      return InstanceState.STOPPED;
+    case 3:
+    case "INSTANCE_STATE_DETACHED":
+      return InstanceState.DETACHED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return InstanceState.UNRECOGNIZED;
+  }
+}
+
+export function instanceStateToNumber(object: InstanceState): number {
+  switch (object) {
+    case InstanceState.UNSPECIFIED:
+      return 0;
+    case InstanceState.STARTED:
+      return 1;
+    case InstanceState.STOPPED:
+      return 2;
+    case InstanceState.DETACHED:
+      return 3;
+    case InstanceState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** The last order to an instance's agent about its jobs. */
+export const JobsState = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "JOBS_STATE_UNSPECIFIED",
+  /** STARTED - The jobs run. */
+  STARTED: "JOBS_STATE_STARTED",
+  /** STOPPING - The jobs may run or not. */
+  STOPPING: "JOBS_STATE_STOPPING",
+  /** STOPPED - The jobs do not run, or have never been started. */
+  STOPPED: "JOBS_STATE_STOPPED",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type JobsState = typeof JobsState[keyof typeof JobsState];
+
+export namespace JobsState {
+  export type UNSPECIFIED = typeof JobsState.UNSPECIFIED;
+  export type STARTED = typeof JobsState.STARTED;
+  export type STOPPING = typeof JobsState.STOPPING;
+  export type STOPPED = typeof JobsState.STOPPED;
+  export type UNRECOGNIZED = typeof JobsState.UNRECOGNIZED;
+}
+
+export function jobsStateFromJSON(object: any): JobsState {
+  switch (object) {
+    case 0:
+    case "JOBS_STATE_UNSPECIFIED":
+      return JobsState.UNSPECIFIED;
+    case 1:
+    case "JOBS_STATE_STARTED":
+      return JobsState.STARTED;
+    case 2:
+    case "JOBS_STATE_STOPPING":
+      return JobsState.STOPPING;
+    case 3:
+    case "JOBS_STATE_STOPPED":
+      return JobsState.STOPPED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return JobsState.UNRECOGNIZED;
+  }
+}
+
+export function jobsStateToNumber(object: JobsState): number {
+  switch (object) {
+    case JobsState.UNSPECIFIED:
+      return 0;
+    case JobsState.STARTED:
+      return 1;
+    case JobsState.STOPPING:
+      return 2;
+    case JobsState.STOPPED:
+      return 3;
+    case JobsState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** The state of a persistent disk. */
+export const PersistentDiskState = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "PERSISTENT_DISK_STATE_UNSPECIFIED",
+  /** CREATING - The CPI is making it, or may have made it. */
+  CREATING: "PERSISTENT_DISK_STATE_CREATING",
+  /** DETACHED - It is attached to no VM. */
+  DETACHED: "PERSISTENT_DISK_STATE_DETACHED",
+  /** ATTACHING - The CPI is attaching it, or may have attached it. */
+  ATTACHING: "PERSISTENT_DISK_STATE_ATTACHING",
+  /** ATTACHED - It is attached to a VM, whose agent has not mounted it. */
+  ATTACHED: "PERSISTENT_DISK_STATE_ATTACHED",
+  /** MOUNTED - The VM's agent has mounted it. */
+  MOUNTED: "PERSISTENT_DISK_STATE_MOUNTED",
+  /** DETACHING - The CPI is detaching it, or may have detached it. */
+  DETACHING: "PERSISTENT_DISK_STATE_DETACHING",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type PersistentDiskState = typeof PersistentDiskState[keyof typeof PersistentDiskState];
+
+export namespace PersistentDiskState {
+  export type UNSPECIFIED = typeof PersistentDiskState.UNSPECIFIED;
+  export type CREATING = typeof PersistentDiskState.CREATING;
+  export type DETACHED = typeof PersistentDiskState.DETACHED;
+  export type ATTACHING = typeof PersistentDiskState.ATTACHING;
+  export type ATTACHED = typeof PersistentDiskState.ATTACHED;
+  export type MOUNTED = typeof PersistentDiskState.MOUNTED;
+  export type DETACHING = typeof PersistentDiskState.DETACHING;
+  export type UNRECOGNIZED = typeof PersistentDiskState.UNRECOGNIZED;
+}
+
+export function persistentDiskStateFromJSON(object: any): PersistentDiskState {
+  switch (object) {
+    case 0:
+    case "PERSISTENT_DISK_STATE_UNSPECIFIED":
+      return PersistentDiskState.UNSPECIFIED;
+    case 1:
+    case "PERSISTENT_DISK_STATE_CREATING":
+      return PersistentDiskState.CREATING;
+    case 2:
+    case "PERSISTENT_DISK_STATE_DETACHED":
+      return PersistentDiskState.DETACHED;
+    case 3:
+    case "PERSISTENT_DISK_STATE_ATTACHING":
+      return PersistentDiskState.ATTACHING;
+    case 4:
+    case "PERSISTENT_DISK_STATE_ATTACHED":
+      return PersistentDiskState.ATTACHED;
+    case 5:
+    case "PERSISTENT_DISK_STATE_MOUNTED":
+      return PersistentDiskState.MOUNTED;
+    case 6:
+    case "PERSISTENT_DISK_STATE_DETACHING":
+      return PersistentDiskState.DETACHING;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return PersistentDiskState.UNRECOGNIZED;
+  }
+}
+
+export function persistentDiskStateToNumber(object: PersistentDiskState): number {
+  switch (object) {
+    case PersistentDiskState.UNSPECIFIED:
+      return 0;
+    case PersistentDiskState.CREATING:
+      return 1;
+    case PersistentDiskState.DETACHED:
+      return 2;
+    case PersistentDiskState.ATTACHING:
+      return 3;
+    case PersistentDiskState.ATTACHED:
+      return 4;
+    case PersistentDiskState.MOUNTED:
+      return 5;
+    case PersistentDiskState.DETACHING:
+      return 6;
+    case PersistentDiskState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** The kind of thing that a CPI may have made. */
+export const OrphanKind = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "ORPHAN_KIND_UNSPECIFIED",
+  /** VM - A VM. */
+  VM: "ORPHAN_KIND_VM",
+  /** DISK - A disk. */
+  DISK: "ORPHAN_KIND_DISK",
+  /** SNAPSHOT - A snapshot of a disk. */
+  SNAPSHOT: "ORPHAN_KIND_SNAPSHOT",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type OrphanKind = typeof OrphanKind[keyof typeof OrphanKind];
+
+export namespace OrphanKind {
+  export type UNSPECIFIED = typeof OrphanKind.UNSPECIFIED;
+  export type VM = typeof OrphanKind.VM;
+  export type DISK = typeof OrphanKind.DISK;
+  export type SNAPSHOT = typeof OrphanKind.SNAPSHOT;
+  export type UNRECOGNIZED = typeof OrphanKind.UNRECOGNIZED;
+}
+
+export function orphanKindFromJSON(object: any): OrphanKind {
+  switch (object) {
+    case 0:
+    case "ORPHAN_KIND_UNSPECIFIED":
+      return OrphanKind.UNSPECIFIED;
+    case 1:
+    case "ORPHAN_KIND_VM":
+      return OrphanKind.VM;
+    case 2:
+    case "ORPHAN_KIND_DISK":
+      return OrphanKind.DISK;
+    case 3:
+    case "ORPHAN_KIND_SNAPSHOT":
+      return OrphanKind.SNAPSHOT;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return OrphanKind.UNRECOGNIZED;
+  }
+}
+
+export function orphanKindToNumber(object: OrphanKind): number {
+  switch (object) {
+    case OrphanKind.UNSPECIFIED:
+      return 0;
+    case OrphanKind.VM:
+      return 1;
+    case OrphanKind.DISK:
+      return 2;
+    case OrphanKind.SNAPSHOT:
+      return 3;
+    case OrphanKind.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** A named set of instances. */
 export interface Deployment {
   /** Unique. */
@@ -51,15 +399,12 @@ export interface Instance {
   networks:
     | { [key: string]: any }
     | undefined;
-  /**
-   * "none", "creating", "created" (its agent has not answered yet), "running", "lost" (it is gone, or its agent did not
-   * answer when a deploy asked; the next step of a deploy makes another) or "deleting".
-   */
-  vmState: string;
-  /** The wanted state: "started", "stopped" (its VM is kept, its jobs do not run) or "detached" (it has no VM). */
-  state: string;
-  /** The agent's last order about its jobs: "started", "stopping" or "stopped". */
-  jobsState: string;
+  /** The last known state of its VM. */
+  vmState: VmState;
+  /** The wanted state. */
+  state: InstanceState;
+  /** The agent's last order about its jobs. */
+  jobsState: JobsState;
   /** Nobody touches it, see LifecycleService.Ignore. */
   ignore: boolean;
   /** The last report of its VM's agent; absent while it has no VM, and unless it was asked for. */
@@ -110,8 +455,8 @@ export interface PersistentDisk {
   orphanedAt:
     | Date
     | undefined;
-  /** "creating", "detached", "attaching", "attached", "mounted" or "detaching". */
-  state: string;
+  /** Its state. */
+  state: PersistentDiskState;
 }
 
 /** The deployment wanted. */
@@ -253,8 +598,8 @@ export interface DeleteOrphanedDiskResponse {
 export interface PossibleOrphan {
   /** The token that the CPI got with the call, and may have used as a name or tag: for a VM its agent_id. */
   token: string;
-  /** "vm", "disk" or "snapshot". */
-  kind: string;
+  /** Its kind. */
+  kind: OrphanKind;
   /** The CPI that may have made it; empty for the default one. */
   cpi: string;
   /** Availability zone; empty for none. */
@@ -395,9 +740,9 @@ function createBaseInstance(): Instance {
     cpiApiVersion: 0,
     usesRegistry: false,
     networks: undefined,
-    vmState: "",
-    state: "",
-    jobsState: "",
+    vmState: VmState.UNSPECIFIED,
+    state: InstanceState.UNSPECIFIED,
+    jobsState: JobsState.UNSPECIFIED,
     ignore: false,
     agentHealth: undefined,
     ips: [],
@@ -445,14 +790,14 @@ export const Instance: MessageFns<Instance> = {
     if (message.networks !== undefined) {
       Struct.encode(Struct.wrap(message.networks), writer.uint32(106).fork()).join();
     }
-    if (message.vmState !== "") {
-      writer.uint32(114).string(message.vmState);
+    if (message.vmState !== VmState.UNSPECIFIED) {
+      writer.uint32(112).int32(vmStateToNumber(message.vmState));
     }
-    if (message.state !== "") {
-      writer.uint32(122).string(message.state);
+    if (message.state !== InstanceState.UNSPECIFIED) {
+      writer.uint32(120).int32(instanceStateToNumber(message.state));
     }
-    if (message.jobsState !== "") {
-      writer.uint32(130).string(message.jobsState);
+    if (message.jobsState !== JobsState.UNSPECIFIED) {
+      writer.uint32(128).int32(jobsStateToNumber(message.jobsState));
     }
     if (message.ignore !== false) {
       writer.uint32(136).bool(message.ignore);
@@ -584,27 +929,27 @@ export const Instance: MessageFns<Instance> = {
             continue;
           }
           case 14: {
-            if (tag !== 114) {
+            if (tag !== 112) {
               break;
             }
 
-            message.vmState = reader.string();
+            message.vmState = vmStateFromJSON(reader.int32());
             continue;
           }
           case 15: {
-            if (tag !== 122) {
+            if (tag !== 120) {
               break;
             }
 
-            message.state = reader.string();
+            message.state = instanceStateFromJSON(reader.int32());
             continue;
           }
           case 16: {
-            if (tag !== 130) {
+            if (tag !== 128) {
               break;
             }
 
-            message.jobsState = reader.string();
+            message.jobsState = jobsStateFromJSON(reader.int32());
             continue;
           }
           case 17: {
@@ -661,9 +1006,9 @@ export const Instance: MessageFns<Instance> = {
     message.cpiApiVersion = object.cpiApiVersion ?? 0;
     message.usesRegistry = object.usesRegistry ?? false;
     message.networks = object.networks ?? undefined;
-    message.vmState = object.vmState ?? "";
-    message.state = object.state ?? "";
-    message.jobsState = object.jobsState ?? "";
+    message.vmState = object.vmState ?? VmState.UNSPECIFIED;
+    message.state = object.state ?? InstanceState.UNSPECIFIED;
+    message.jobsState = object.jobsState ?? JobsState.UNSPECIFIED;
     message.ignore = object.ignore ?? false;
     message.agentHealth = (object.agentHealth !== undefined && object.agentHealth !== null)
       ? AgentHealth.fromPartial(object.agentHealth)
@@ -765,7 +1110,7 @@ function createBasePersistentDisk(): PersistentDisk {
     cpi: "",
     diskHint: undefined,
     orphanedAt: undefined,
-    state: "",
+    state: PersistentDiskState.UNSPECIFIED,
   };
 }
 
@@ -804,8 +1149,8 @@ export const PersistentDisk: MessageFns<PersistentDisk> = {
     if (message.orphanedAt !== undefined) {
       Timestamp.encode(toTimestamp(message.orphanedAt), writer.uint32(90).fork()).join();
     }
-    if (message.state !== "") {
-      writer.uint32(98).string(message.state);
+    if (message.state !== PersistentDiskState.UNSPECIFIED) {
+      writer.uint32(96).int32(persistentDiskStateToNumber(message.state));
     }
     return writer;
   },
@@ -912,11 +1257,11 @@ export const PersistentDisk: MessageFns<PersistentDisk> = {
             continue;
           }
           case 12: {
-            if (tag !== 98) {
+            if (tag !== 96) {
               break;
             }
 
-            message.state = reader.string();
+            message.state = persistentDiskStateFromJSON(reader.int32());
             continue;
           }
         }
@@ -947,7 +1292,7 @@ export const PersistentDisk: MessageFns<PersistentDisk> = {
     message.cpi = object.cpi ?? "";
     message.diskHint = object.diskHint === undefined ? undefined : object.diskHint;
     message.orphanedAt = object.orphanedAt ?? undefined;
-    message.state = object.state ?? "";
+    message.state = object.state ?? PersistentDiskState.UNSPECIFIED;
     return message;
   },
 };
@@ -2041,7 +2386,7 @@ export const DeleteOrphanedDiskResponse: MessageFns<DeleteOrphanedDiskResponse> 
 function createBasePossibleOrphan(): PossibleOrphan {
   return {
     token: "",
-    kind: "",
+    kind: OrphanKind.UNSPECIFIED,
     cpi: "",
     az: "",
     deployment: "",
@@ -2058,8 +2403,8 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
     if (message.token !== "") {
       writer.uint32(10).string(message.token);
     }
-    if (message.kind !== "") {
-      writer.uint32(18).string(message.kind);
+    if (message.kind !== OrphanKind.UNSPECIFIED) {
+      writer.uint32(16).int32(orphanKindToNumber(message.kind));
     }
     if (message.cpi !== "") {
       writer.uint32(26).string(message.cpi);
@@ -2110,11 +2455,11 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
             continue;
           }
           case 2: {
-            if (tag !== 18) {
+            if (tag !== 16) {
               break;
             }
 
-            message.kind = reader.string();
+            message.kind = orphanKindFromJSON(reader.int32());
             continue;
           }
           case 3: {
@@ -2199,7 +2544,7 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
   fromPartial(object: DeepPartial<PossibleOrphan>): PossibleOrphan {
     const message = createBasePossibleOrphan();
     message.token = object.token ?? "";
-    message.kind = object.kind ?? "";
+    message.kind = object.kind ?? OrphanKind.UNSPECIFIED;
     message.cpi = object.cpi ?? "";
     message.az = object.az ?? "";
     message.deployment = object.deployment ?? "";

@@ -8,10 +8,86 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
+/** The kind of thing that a lock is on. */
+export const LockType = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "LOCK_TYPE_UNSPECIFIED",
+  /** DEPLOYMENT - A deployment, by name. */
+  DEPLOYMENT: "LOCK_TYPE_DEPLOYMENT",
+  /** STEMCELL - A stemcell, by name and version. */
+  STEMCELL: "LOCK_TYPE_STEMCELL",
+  /** INSTANCE - An instance, by id. */
+  INSTANCE: "LOCK_TYPE_INSTANCE",
+  /** DISK - A dynamic disk by name, or a persistent disk by id. */
+  DISK: "LOCK_TYPE_DISK",
+  /** NODE - A host, by id. */
+  NODE: "LOCK_TYPE_NODE",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type LockType = typeof LockType[keyof typeof LockType];
+
+export namespace LockType {
+  export type UNSPECIFIED = typeof LockType.UNSPECIFIED;
+  export type DEPLOYMENT = typeof LockType.DEPLOYMENT;
+  export type STEMCELL = typeof LockType.STEMCELL;
+  export type INSTANCE = typeof LockType.INSTANCE;
+  export type DISK = typeof LockType.DISK;
+  export type NODE = typeof LockType.NODE;
+  export type UNRECOGNIZED = typeof LockType.UNRECOGNIZED;
+}
+
+export function lockTypeFromJSON(object: any): LockType {
+  switch (object) {
+    case 0:
+    case "LOCK_TYPE_UNSPECIFIED":
+      return LockType.UNSPECIFIED;
+    case 1:
+    case "LOCK_TYPE_DEPLOYMENT":
+      return LockType.DEPLOYMENT;
+    case 2:
+    case "LOCK_TYPE_STEMCELL":
+      return LockType.STEMCELL;
+    case 3:
+    case "LOCK_TYPE_INSTANCE":
+      return LockType.INSTANCE;
+    case 4:
+    case "LOCK_TYPE_DISK":
+      return LockType.DISK;
+    case 5:
+    case "LOCK_TYPE_NODE":
+      return LockType.NODE;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return LockType.UNRECOGNIZED;
+  }
+}
+
+export function lockTypeToNumber(object: LockType): number {
+  switch (object) {
+    case LockType.UNSPECIFIED:
+      return 0;
+    case LockType.DEPLOYMENT:
+      return 1;
+    case LockType.STEMCELL:
+      return 2;
+    case LockType.INSTANCE:
+      return 3;
+    case LockType.DISK:
+      return 4;
+    case LockType.NODE:
+      return 5;
+    case LockType.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** One lock. */
 export interface Lock {
-  /** "deployment", "stemcell", "instance", "disk" or "node". */
-  type: string;
+  /** The kind of its resource. */
+  type: LockType;
   /** The name of the deployment or disk, name and version of the stemcell, or the id of the instance, persistent disk or host. */
   resource: string;
   /** The task that holds it; 0 for the call of a vendor's method that is no task. */
@@ -35,13 +111,13 @@ export interface ListLocksResponse {
 }
 
 function createBaseLock(): Lock {
-  return { type: "", resource: "", taskId: 0, deadline: undefined, waitingTaskIds: [] };
+  return { type: LockType.UNSPECIFIED, resource: "", taskId: 0, deadline: undefined, waitingTaskIds: [] };
 }
 
 export const Lock: MessageFns<Lock> = {
   encode(message: Lock, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.type !== "") {
-      writer.uint32(10).string(message.type);
+    if (message.type !== LockType.UNSPECIFIED) {
+      writer.uint32(8).int32(lockTypeToNumber(message.type));
     }
     if (message.resource !== "") {
       writer.uint32(18).string(message.resource);
@@ -76,11 +152,11 @@ export const Lock: MessageFns<Lock> = {
         const tag = reader.uint32();
         switch (tag >>> 3) {
           case 1: {
-            if (tag !== 10) {
+            if (tag !== 8) {
               break;
             }
 
-            message.type = reader.string();
+            message.type = lockTypeFromJSON(reader.int32());
             continue;
           }
           case 2: {
@@ -142,7 +218,7 @@ export const Lock: MessageFns<Lock> = {
   },
   fromPartial(object: DeepPartial<Lock>): Lock {
     const message = createBaseLock();
-    message.type = object.type ?? "";
+    message.type = object.type ?? LockType.UNSPECIFIED;
     message.resource = object.resource ?? "";
     message.taskId = object.taskId ?? 0;
     message.deadline = object.deadline ?? undefined;

@@ -7,6 +7,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
+import { Status } from "../../../google/rpc/status.js";
 
 /** Where a task is in its life. */
 export const TaskState = {
@@ -179,6 +180,134 @@ export function taskQueueToNumber(object: TaskQueue): number {
   }
 }
 
+/** The state of a step of a task. */
+export const StepState = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "STEP_STATE_UNSPECIFIED",
+  /** STARTED - It has begun. */
+  STARTED: "STEP_STATE_STARTED",
+  /** FINISHED - It succeeded. */
+  FINISHED: "STEP_STATE_FINISHED",
+  /** FAILED - It failed. */
+  FAILED: "STEP_STATE_FAILED",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type StepState = typeof StepState[keyof typeof StepState];
+
+export namespace StepState {
+  export type UNSPECIFIED = typeof StepState.UNSPECIFIED;
+  export type STARTED = typeof StepState.STARTED;
+  export type FINISHED = typeof StepState.FINISHED;
+  export type FAILED = typeof StepState.FAILED;
+  export type UNRECOGNIZED = typeof StepState.UNRECOGNIZED;
+}
+
+export function stepStateFromJSON(object: any): StepState {
+  switch (object) {
+    case 0:
+    case "STEP_STATE_UNSPECIFIED":
+      return StepState.UNSPECIFIED;
+    case 1:
+    case "STEP_STATE_STARTED":
+      return StepState.STARTED;
+    case 2:
+    case "STEP_STATE_FINISHED":
+      return StepState.FINISHED;
+    case 3:
+    case "STEP_STATE_FAILED":
+      return StepState.FAILED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return StepState.UNRECOGNIZED;
+  }
+}
+
+export function stepStateToNumber(object: StepState): number {
+  switch (object) {
+    case StepState.UNSPECIFIED:
+      return 0;
+    case StepState.STARTED:
+      return 1;
+    case StepState.FINISHED:
+      return 2;
+    case StepState.FAILED:
+      return 3;
+    case StepState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** The outputs of a task. */
+export const TaskOutputType = {
+  /** UNSPECIFIED - INVALID_ARGUMENT. */
+  UNSPECIFIED: "TASK_OUTPUT_TYPE_UNSPECIFIED",
+  /** EVENT - The events of WatchTask, as BOSH's JSON lines. */
+  EVENT: "TASK_OUTPUT_TYPE_EVENT",
+  /** RESULT - The task's result, or the lines that it was to find out. */
+  RESULT: "TASK_OUTPUT_TYPE_RESULT",
+  /** DEBUG - Its CPI calls. */
+  DEBUG: "TASK_OUTPUT_TYPE_DEBUG",
+  /** CPI - The stderr of its CPIs. */
+  CPI: "TASK_OUTPUT_TYPE_CPI",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type TaskOutputType = typeof TaskOutputType[keyof typeof TaskOutputType];
+
+export namespace TaskOutputType {
+  export type UNSPECIFIED = typeof TaskOutputType.UNSPECIFIED;
+  export type EVENT = typeof TaskOutputType.EVENT;
+  export type RESULT = typeof TaskOutputType.RESULT;
+  export type DEBUG = typeof TaskOutputType.DEBUG;
+  export type CPI = typeof TaskOutputType.CPI;
+  export type UNRECOGNIZED = typeof TaskOutputType.UNRECOGNIZED;
+}
+
+export function taskOutputTypeFromJSON(object: any): TaskOutputType {
+  switch (object) {
+    case 0:
+    case "TASK_OUTPUT_TYPE_UNSPECIFIED":
+      return TaskOutputType.UNSPECIFIED;
+    case 1:
+    case "TASK_OUTPUT_TYPE_EVENT":
+      return TaskOutputType.EVENT;
+    case 2:
+    case "TASK_OUTPUT_TYPE_RESULT":
+      return TaskOutputType.RESULT;
+    case 3:
+    case "TASK_OUTPUT_TYPE_DEBUG":
+      return TaskOutputType.DEBUG;
+    case 4:
+    case "TASK_OUTPUT_TYPE_CPI":
+      return TaskOutputType.CPI;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return TaskOutputType.UNRECOGNIZED;
+  }
+}
+
+export function taskOutputTypeToNumber(object: TaskOutputType): number {
+  switch (object) {
+    case TaskOutputType.UNSPECIFIED:
+      return 0;
+    case TaskOutputType.EVENT:
+      return 1;
+    case TaskOutputType.RESULT:
+      return 2;
+    case TaskOutputType.DEBUG:
+      return 3;
+    case TaskOutputType.CPI:
+      return 4;
+    case TaskOutputType.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** A durable unit of work. */
 export interface Task {
   /** Counts up from 1. */
@@ -215,6 +344,12 @@ export interface Task {
   contextId: string;
   /** Teams that its deployment was of when it was asked for. */
   teams: string[];
+  /**
+   * The failure of the task; set in the states ERROR, CANCELLED and TIMEOUT. An RPC that failed for the same reason would
+   * answer this code and this google.rpc.ErrorInfo. INTERNAL without ErrorInfo: a bug of the director. The message is
+   * `result`.
+   */
+  error: Status | undefined;
 }
 
 /** One line of a task's event log. */
@@ -229,9 +364,9 @@ export interface TaskEvent {
   stage: string;
   /** The step, e.g. the disk's name. */
   task: string;
-  /** "started", "finished" or "failed". */
-  state: string;
-  /** With "failed": why. Else what there is to say. */
+  /** The state of the step. */
+  state: StepState;
+  /** The reason, of a step that failed; else a note. */
   message: string;
   /** The subject of the step's stage, e.g. the instance group. */
   tags: string[];
@@ -322,11 +457,8 @@ export interface WatchTaskResponse {
 export interface GetTaskOutputRequest {
   /** The task. */
   taskId: number;
-  /**
-   * "event": what WatchTask tells, as BOSH's JSON lines. "result": the task's result, or the lines that it was to find
-   * out. "debug": its CPI calls. "cpi": what CPIs wrote to stderr.
-   */
-  type: string;
+  /** The output to read. */
+  type: TaskOutputType;
   /** Index of the first line wanted. */
   fromLine: number;
   /** Most lines to answer; 0 for the server's default, which is also lowered to its limit. */
@@ -359,6 +491,7 @@ function createBaseTask(): Task {
     attempts: 0,
     contextId: "",
     teams: [],
+    error: undefined,
   };
 }
 
@@ -405,6 +538,9 @@ export const Task: MessageFns<Task> = {
     }
     for (const v of message.teams) {
       writer.uint32(114).string(v!);
+    }
+    if (message.error !== undefined) {
+      Status.encode(message.error, writer.uint32(122).fork()).join();
     }
     return writer;
   },
@@ -534,6 +670,14 @@ export const Task: MessageFns<Task> = {
             message.teams.push(reader.string());
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.error = Status.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -565,12 +709,25 @@ export const Task: MessageFns<Task> = {
     message.attempts = object.attempts ?? 0;
     message.contextId = object.contextId ?? "";
     message.teams = object.teams?.map((e) => e) || [];
+    message.error = (object.error !== undefined && object.error !== null)
+      ? Status.fromPartial(object.error)
+      : undefined;
     return message;
   },
 };
 
 function createBaseTaskEvent(): TaskEvent {
-  return { index: 0, time: undefined, stage: "", task: "", state: "", message: "", tags: [], total: 0, stageIndex: 0 };
+  return {
+    index: 0,
+    time: undefined,
+    stage: "",
+    task: "",
+    state: StepState.UNSPECIFIED,
+    message: "",
+    tags: [],
+    total: 0,
+    stageIndex: 0,
+  };
 }
 
 export const TaskEvent: MessageFns<TaskEvent> = {
@@ -587,8 +744,8 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     if (message.task !== "") {
       writer.uint32(34).string(message.task);
     }
-    if (message.state !== "") {
-      writer.uint32(42).string(message.state);
+    if (message.state !== StepState.UNSPECIFIED) {
+      writer.uint32(40).int32(stepStateToNumber(message.state));
     }
     if (message.message !== "") {
       writer.uint32(50).string(message.message);
@@ -651,11 +808,11 @@ export const TaskEvent: MessageFns<TaskEvent> = {
             continue;
           }
           case 5: {
-            if (tag !== 42) {
+            if (tag !== 40) {
               break;
             }
 
-            message.state = reader.string();
+            message.state = stepStateFromJSON(reader.int32());
             continue;
           }
           case 6: {
@@ -711,7 +868,7 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     message.time = object.time ?? undefined;
     message.stage = object.stage ?? "";
     message.task = object.task ?? "";
-    message.state = object.state ?? "";
+    message.state = object.state ?? StepState.UNSPECIFIED;
     message.message = object.message ?? "";
     message.tags = object.tags?.map((e) => e) || [];
     message.total = object.total ?? 0;
@@ -1371,7 +1528,7 @@ export const WatchTaskResponse: MessageFns<WatchTaskResponse> = {
 };
 
 function createBaseGetTaskOutputRequest(): GetTaskOutputRequest {
-  return { taskId: 0, type: "", fromLine: 0, maxLines: 0 };
+  return { taskId: 0, type: TaskOutputType.UNSPECIFIED, fromLine: 0, maxLines: 0 };
 }
 
 export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
@@ -1379,8 +1536,8 @@ export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
     if (message.taskId !== 0) {
       writer.uint32(8).int64(message.taskId);
     }
-    if (message.type !== "") {
-      writer.uint32(18).string(message.type);
+    if (message.type !== TaskOutputType.UNSPECIFIED) {
+      writer.uint32(16).int32(taskOutputTypeToNumber(message.type));
     }
     if (message.fromLine !== 0) {
       writer.uint32(24).int64(message.fromLine);
@@ -1413,11 +1570,11 @@ export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
             continue;
           }
           case 2: {
-            if (tag !== 18) {
+            if (tag !== 16) {
               break;
             }
 
-            message.type = reader.string();
+            message.type = taskOutputTypeFromJSON(reader.int32());
             continue;
           }
           case 3: {
@@ -1454,7 +1611,7 @@ export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
   fromPartial(object: DeepPartial<GetTaskOutputRequest>): GetTaskOutputRequest {
     const message = createBaseGetTaskOutputRequest();
     message.taskId = object.taskId ?? 0;
-    message.type = object.type ?? "";
+    message.type = object.type ?? TaskOutputType.UNSPECIFIED;
     message.fromLine = object.fromLine ?? 0;
     message.maxLines = object.maxLines ?? 0;
     return message;

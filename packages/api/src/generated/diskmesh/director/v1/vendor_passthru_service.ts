@@ -10,6 +10,126 @@ import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
+/** The scope of a method, as the director's policy grants it to logins. Operators may call all. */
+export const MethodScope = {
+  /** UNSPECIFIED - Never sent. */
+  UNSPECIFIED: "METHOD_SCOPE_UNSPECIFIED",
+  /** READ - Callers who may read. */
+  READ: "METHOD_SCOPE_READ",
+  /** CALL - Callers who may call methods. */
+  CALL: "METHOD_SCOPE_CALL",
+  /** ADMIN - Administrators. */
+  ADMIN: "METHOD_SCOPE_ADMIN",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type MethodScope = typeof MethodScope[keyof typeof MethodScope];
+
+export namespace MethodScope {
+  export type UNSPECIFIED = typeof MethodScope.UNSPECIFIED;
+  export type READ = typeof MethodScope.READ;
+  export type CALL = typeof MethodScope.CALL;
+  export type ADMIN = typeof MethodScope.ADMIN;
+  export type UNRECOGNIZED = typeof MethodScope.UNRECOGNIZED;
+}
+
+export function methodScopeFromJSON(object: any): MethodScope {
+  switch (object) {
+    case 0:
+    case "METHOD_SCOPE_UNSPECIFIED":
+      return MethodScope.UNSPECIFIED;
+    case 1:
+    case "METHOD_SCOPE_READ":
+      return MethodScope.READ;
+    case 2:
+    case "METHOD_SCOPE_CALL":
+      return MethodScope.CALL;
+    case 3:
+    case "METHOD_SCOPE_ADMIN":
+      return MethodScope.ADMIN;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return MethodScope.UNRECOGNIZED;
+  }
+}
+
+export function methodScopeToNumber(object: MethodScope): number {
+  switch (object) {
+    case MethodScope.UNSPECIFIED:
+      return 0;
+    case MethodScope.READ:
+      return 1;
+    case MethodScope.CALL:
+      return 2;
+    case MethodScope.ADMIN:
+      return 3;
+    case MethodScope.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** The state of a driver. */
+export const DriverState = {
+  /** UNSPECIFIED - One that this director does not know. */
+  UNSPECIFIED: "DRIVER_STATE_UNSPECIFIED",
+  /** STARTING - It is being loaded. */
+  STARTING: "DRIVER_STATE_STARTING",
+  /** RUNNING - Its methods can be called. */
+  RUNNING: "DRIVER_STATE_RUNNING",
+  /** FAILED - It could not be loaded, or has ended; `problem` says why. */
+  FAILED: "DRIVER_STATE_FAILED",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type DriverState = typeof DriverState[keyof typeof DriverState];
+
+export namespace DriverState {
+  export type UNSPECIFIED = typeof DriverState.UNSPECIFIED;
+  export type STARTING = typeof DriverState.STARTING;
+  export type RUNNING = typeof DriverState.RUNNING;
+  export type FAILED = typeof DriverState.FAILED;
+  export type UNRECOGNIZED = typeof DriverState.UNRECOGNIZED;
+}
+
+export function driverStateFromJSON(object: any): DriverState {
+  switch (object) {
+    case 0:
+    case "DRIVER_STATE_UNSPECIFIED":
+      return DriverState.UNSPECIFIED;
+    case 1:
+    case "DRIVER_STATE_STARTING":
+      return DriverState.STARTING;
+    case 2:
+    case "DRIVER_STATE_RUNNING":
+      return DriverState.RUNNING;
+    case 3:
+    case "DRIVER_STATE_FAILED":
+      return DriverState.FAILED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return DriverState.UNRECOGNIZED;
+  }
+}
+
+export function driverStateToNumber(object: DriverState): number {
+  switch (object) {
+    case DriverState.UNSPECIFIED:
+      return 0;
+    case DriverState.STARTING:
+      return 1;
+    case DriverState.RUNNING:
+      return 2;
+    case DriverState.FAILED:
+      return 3;
+    case DriverState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** The node or driver whose methods are meant. */
 export interface MethodTarget {
   /** One of the two. */
@@ -35,8 +155,8 @@ export interface PublishedMethod {
   async: boolean;
   /** One line. */
   description: string;
-  /** The scope that a caller needs: "read", "call" or "admin". */
-  scope: string;
+  /** The scope that a caller needs. */
+  scope: MethodScope;
   /** True when it needs the node's lock. */
   exclusiveLock: boolean;
   /** JSON schema of its arguments; "writeOnly" marks what is secret. */
@@ -74,6 +194,11 @@ export interface CallMethodRequest {
    * ended or the deadline is near.
    */
   wait: boolean;
+  /**
+   * The driver whose method is meant, where several drivers of the node have a method of that name; empty for any. Of a
+   * driver as target: empty, or its name.
+   */
+  driver: string;
 }
 
 /** The outcome of a call. */
@@ -129,8 +254,8 @@ export interface PublishedDriver {
   name: string;
   /** The package that the config names. */
   package: string;
-  /** "starting", "running" or "failed". */
-  state: string;
+  /** Its state. */
+  state: DriverState;
   /** Why it failed last; empty while it runs. */
   problem: string;
 }
@@ -229,7 +354,7 @@ function createBasePublishedMethod(): PublishedMethod {
     httpMethods: [],
     async: false,
     description: "",
-    scope: "",
+    scope: MethodScope.UNSPECIFIED,
     exclusiveLock: false,
     argsSchema: undefined,
   };
@@ -252,8 +377,8 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     if (message.description !== "") {
       writer.uint32(42).string(message.description);
     }
-    if (message.scope !== "") {
-      writer.uint32(50).string(message.scope);
+    if (message.scope !== MethodScope.UNSPECIFIED) {
+      writer.uint32(48).int32(methodScopeToNumber(message.scope));
     }
     if (message.exclusiveLock !== false) {
       writer.uint32(56).bool(message.exclusiveLock);
@@ -318,11 +443,11 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
             continue;
           }
           case 6: {
-            if (tag !== 50) {
+            if (tag !== 48) {
               break;
             }
 
-            message.scope = reader.string();
+            message.scope = methodScopeFromJSON(reader.int32());
             continue;
           }
           case 7: {
@@ -363,7 +488,7 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     message.httpMethods = object.httpMethods?.map((e) => e) || [];
     message.async = object.async ?? false;
     message.description = object.description ?? "";
-    message.scope = object.scope ?? "";
+    message.scope = object.scope ?? MethodScope.UNSPECIFIED;
     message.exclusiveLock = object.exclusiveLock ?? false;
     message.argsSchema = object.argsSchema ?? undefined;
     return message;
@@ -483,7 +608,7 @@ export const ListMethodsResponse: MessageFns<ListMethodsResponse> = {
 };
 
 function createBaseCallMethodRequest(): CallMethodRequest {
-  return { target: undefined, method: "", httpMethod: "", args: undefined, wait: false };
+  return { target: undefined, method: "", httpMethod: "", args: undefined, wait: false, driver: "" };
 }
 
 export const CallMethodRequest: MessageFns<CallMethodRequest> = {
@@ -502,6 +627,9 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(40).bool(message.wait);
+    }
+    if (message.driver !== "") {
+      writer.uint32(50).string(message.driver);
     }
     return writer;
   },
@@ -559,6 +687,14 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.driver = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -583,6 +719,7 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     message.httpMethod = object.httpMethod ?? "";
     message.args = object.args ?? undefined;
     message.wait = object.wait ?? false;
+    message.driver = object.driver ?? "";
     return message;
   },
 };
@@ -939,7 +1076,7 @@ export const ListDriversRequest: MessageFns<ListDriversRequest> = {
 };
 
 function createBasePublishedDriver(): PublishedDriver {
-  return { name: "", package: "", state: "", problem: "" };
+  return { name: "", package: "", state: DriverState.UNSPECIFIED, problem: "" };
 }
 
 export const PublishedDriver: MessageFns<PublishedDriver> = {
@@ -950,8 +1087,8 @@ export const PublishedDriver: MessageFns<PublishedDriver> = {
     if (message.package !== "") {
       writer.uint32(18).string(message.package);
     }
-    if (message.state !== "") {
-      writer.uint32(26).string(message.state);
+    if (message.state !== DriverState.UNSPECIFIED) {
+      writer.uint32(24).int32(driverStateToNumber(message.state));
     }
     if (message.problem !== "") {
       writer.uint32(34).string(message.problem);
@@ -989,11 +1126,11 @@ export const PublishedDriver: MessageFns<PublishedDriver> = {
             continue;
           }
           case 3: {
-            if (tag !== 26) {
+            if (tag !== 24) {
               break;
             }
 
-            message.state = reader.string();
+            message.state = driverStateFromJSON(reader.int32());
             continue;
           }
           case 4: {
@@ -1023,7 +1160,7 @@ export const PublishedDriver: MessageFns<PublishedDriver> = {
     const message = createBasePublishedDriver();
     message.name = object.name ?? "";
     message.package = object.package ?? "";
-    message.state = object.state ?? "";
+    message.state = object.state ?? DriverState.UNSPECIFIED;
     message.problem = object.problem ?? "";
     return message;
   },

@@ -501,6 +501,8 @@ export interface SetDiskLabelsRequest {
   diskId: string;
   /** All its labels from now on. */
   labels: Label[];
+  /** The disk's `labels_etag` as it was read: the labels are replaced only if they are still those. Empty replaces any. */
+  labelsEtag: string;
 }
 
 /** The disk with its new labels. */
@@ -4200,7 +4202,7 @@ export const WatchDisksResponse: MessageFns<WatchDisksResponse> = {
 };
 
 function createBaseSetDiskLabelsRequest(): SetDiskLabelsRequest {
-  return { diskId: "", labels: [] };
+  return { diskId: "", labels: [], labelsEtag: "" };
 }
 
 export const SetDiskLabelsRequest: MessageFns<SetDiskLabelsRequest> = {
@@ -4210,6 +4212,9 @@ export const SetDiskLabelsRequest: MessageFns<SetDiskLabelsRequest> = {
     }
     for (const v of message.labels) {
       Label.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.labelsEtag !== "") {
+      writer.uint32(26).string(message.labelsEtag);
     }
     return writer;
   },
@@ -4243,6 +4248,14 @@ export const SetDiskLabelsRequest: MessageFns<SetDiskLabelsRequest> = {
             message.labels.push(Label.decode(reader, reader.uint32()));
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.labelsEtag = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4262,6 +4275,7 @@ export const SetDiskLabelsRequest: MessageFns<SetDiskLabelsRequest> = {
     const message = createBaseSetDiskLabelsRequest();
     message.diskId = object.diskId ?? "";
     message.labels = object.labels?.map((e) => Label.fromPartial(e)) || [];
+    message.labelsEtag = object.labelsEtag ?? "";
     return message;
   },
 };
@@ -5678,7 +5692,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: true,
       options: {},
     },
-    /** Replaces a disk's labels. */
+    /** Replaces a disk's labels. ABORTED: `labels_etag` is stale; read the disk again and start over. */
     setDiskLabels: {
       name: "SetDiskLabels",
       requestType: SetDiskLabelsRequest as typeof SetDiskLabelsRequest,

@@ -807,7 +807,11 @@ export interface Disk {
     | Fence
     | undefined;
   /** Its trouble; absent when nothing is wrong. */
-  trouble: Trouble | undefined;
+  trouble:
+    | Trouble
+    | undefined;
+  /** Changes with `labels`, for SetDiskLabels. */
+  labelsEtag: string;
 }
 
 /** A name and a value. Kept as a list: names that users choose are never field names in the store. */
@@ -2621,6 +2625,7 @@ function createBaseDisk(): Disk {
     createdAt: undefined,
     fence: undefined,
     trouble: undefined,
+    labelsEtag: "",
   };
 }
 
@@ -2667,6 +2672,9 @@ export const Disk: MessageFns<Disk> = {
     }
     if (message.trouble !== undefined) {
       Trouble.encode(message.trouble, writer.uint32(114).fork()).join();
+    }
+    if (message.labelsEtag !== "") {
+      writer.uint32(122).string(message.labelsEtag);
     }
     return writer;
   },
@@ -2796,6 +2804,14 @@ export const Disk: MessageFns<Disk> = {
             message.trouble = Trouble.decode(reader, reader.uint32());
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.labelsEtag = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2831,6 +2847,7 @@ export const Disk: MessageFns<Disk> = {
     message.trouble = (object.trouble !== undefined && object.trouble !== null)
       ? Trouble.fromPartial(object.trouble)
       : undefined;
+    message.labelsEtag = object.labelsEtag ?? "";
     return message;
   },
 };

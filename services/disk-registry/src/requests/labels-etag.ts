@@ -1,0 +1,20 @@
+import { createHash } from "node:crypto";
+import { AbortedError } from "@diskmesh/domain";
+import type { Disk, Label } from "../model/store/schema.js";
+
+const ETAG_DIGITS = 16;
+
+/** Returns the etag of a disk's labels, which is equal for equal labels. */
+export function labelsEtag(labels: readonly Label[]): string {
+  const text = JSON.stringify(labels.map(({ name, value }) => [name, value]));
+  return createHash("sha256").update(text).digest("hex").slice(0, ETAG_DIGITS);
+}
+
+/** Throws AbortedError where the labels are not those that the caller has read; an empty `etag` accepts any. */
+export function requireSameLabels({ diskId, labels }: Disk, etag: string): void {
+  if (etag === "" || etag === labelsEtag(labels)) return;
+  throw new AbortedError(
+    `the labels of disk ${diskId} have changed since they had the etag ${JSON.stringify(etag.slice(0, ETAG_DIGITS))}: read the disk again, and start over`,
+    { about: { disk_id: diskId, labels_etag: labelsEtag(labels) } },
+  );
+}
