@@ -19,7 +19,7 @@ interface ReasonEntry {
   readonly code: StatusCode;
   /** When the reason is sent. */
   readonly meaning: string;
-  /** What ends the error. */
+  /** The action that ends the error. */
   readonly cure: string;
 }
 
