@@ -53,7 +53,7 @@ const AFTERWARDS: Readonly<Record<string, (mesh: DocumentedMesh) => Promise<void
     for (const other of ["disk-agent-host-1", "director"])
       expect(await isLetIn(asked, pkiFiles(mesh, other)), `${other} as a server of the cluster`).to.equal(false);
   },
-  "Replace the authority": async (mesh) => {
+  "Replace the mesh's authority (rotate the CA)": async (mesh) => {
     const servers = [
       ["control-1", 4222, "nats-control-1"],
       ["control-2", 7010, "director"],
