@@ -95,7 +95,7 @@ describe("which of director, CPI and stemcell needs the bosh-registry, with CPIs
       for (const [, cpi, stemcell, updatesRegistry] of VERSION_TABLE.filter(([director]) => director === version))
         it(`CPI ${cpi}, stemcell ${stemcell} -> ${updatesRegistry ? "the bosh-registry has" : "user data have"} the agent's settings`, async () => {
           const instance = instances.find((each) => each.group === `vm${cpi}${stemcell}`) as Instance;
-          const vm = { usesRegistry: updatesRegistry, vmState: "running", stemcellApiVersion: stemcell };
+          const vm = { usesRegistry: updatesRegistry, vmState: "VM_STATE_RUNNING", stemcellApiVersion: stemcell };
           expect(instance).to.include({ ...vm, cpiApiVersion: Math.min(version, cpi), cpi: `cpi${cpi}` });
           const file = join(installed.get(cpi)?.vmFolder(instance.vmCid) ?? "", "user-data.json");
           const userData = JSON.parse(readFileSync(file, "utf8")) as { settings?: AgentSettings };

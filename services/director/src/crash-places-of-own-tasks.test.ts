@@ -151,7 +151,7 @@ describe("a director killed at each place of a task that it began by itself", fu
           const isWhole = async () => {
             await startVictim();
             const { vmCid, vmState } = await only();
-            expect(vmState, at).to.equal("running");
+            expect(vmState, at).to.equal("VM_STATE_RUNNING");
             expect([...director.cpi.vms.keys()], at).to.deep.equal([vmCid]);
           };
           // The director must find out by itself that the agent is silent: its first task may see that it is not yet.

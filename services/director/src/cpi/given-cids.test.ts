@@ -78,9 +78,9 @@ for (const findsByToken of [false, true])
       expect(task?.result).to.contain(
         `the default CPI gave the vm CID \`${cid}\`, which is that of the vm of db/${victim} in deployment \`victim\`: nothing was deleted`,
       );
-      expect(await instanceOf("web")).to.include({ vmCid: "", vmState: "none" });
+      expect(await instanceOf("web")).to.include({ vmCid: "", vmState: "VM_STATE_NONE" });
       expect(deletions()).to.deep.equal([]);
-      expect((await orphans()).at(-1)).to.include({ kind: "vm", deployment: "web", taskId: task?.taskId });
+      expect((await orphans()).at(-1)).to.include({ kind: "ORPHAN_KIND_VM", deployment: "web", taskId: task?.taskId });
       director.cpi.cidsToGive.clear();
       expect((await deploy(manifest("web")))?.state).to.equal(TaskState.DONE);
     });

@@ -56,7 +56,10 @@ describe("a director killed while jobs are stopped and started", () => {
     const [instance, ...others] = (await director.deployments.listInstances({ deployment: "web" })).instances;
     expect(others).to.deep.equal([]);
     const runs = operation !== "stop";
-    expect(instance).to.include({ vmState: "running", jobsState: runs ? "started" : "stopped" });
+    expect(instance).to.include({
+      vmState: "VM_STATE_RUNNING",
+      jobsState: runs ? "JOBS_STATE_STARTED" : "JOBS_STATE_STOPPED",
+    });
     expect([...director.cpi.vms.keys()]).to.deep.equal([instance?.vmCid]);
     const { disks } = await director.deployments.listPersistentDisks({ deployment: "web" });
     expect(disks.map(({ vmCid, orphanedAt }) => [vmCid, orphanedAt])).to.deep.equal([[instance?.vmCid, undefined]]);

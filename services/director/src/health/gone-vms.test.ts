@@ -52,7 +52,7 @@ describe("a VM that its CPI reports gone, whose agent goes by the id that it was
     agents.push(...(await withAgents(director, 1, async () => gate.release())));
     await eventually(async () => {
       const now = await only();
-      expect(now?.vmState).to.equal("running");
+      expect(now?.vmState).to.equal("VM_STATE_RUNNING");
       expect(now?.vmCid).not.to.equal(vmCid);
     }, PATIENT);
     expect(agent.calls).to.deep.equal([]);
