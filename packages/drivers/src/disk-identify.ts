@@ -74,7 +74,7 @@ async function locateLightOf(path: string): Promise<string | undefined> {
   return locateLightIn(drive.folder);
 }
 
-/** In the folder of a drive in sysfs. */
+/** Returns the path of the locate LED's file below a drive's sysfs folder; undefined when the drive has none. */
 export async function locateLightIn(folder: string): Promise<string | undefined> {
   const names = await readdir(`${folder}/device`).catch(() => []);
   for (const name of names.filter((each) => each.startsWith("enclosure_device"))) {

@@ -35,9 +35,9 @@ export const AGENT_LIMITS = {
   mbusHeartbeatIntervalMs: 30_000,
 
   maxDevices: 4_096,
-  /** A file that exceeds this was most likely given too small a device size; the rest is not used. */
+  /** A file that would hold more devices most likely has too small a configured device size; its other bytes are unused. */
   maxDevicesPerFile: 256,
-  /** Exceeds the maximum devices of a host. */
+  /** Larger than maxDevices, so that one order can name every device of a host. */
   maxDevicesPerOrder: 10_000,
   maxExtentsPerExport: 1_000,
   /**

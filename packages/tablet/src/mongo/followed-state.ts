@@ -63,7 +63,7 @@ export class FollowedState {
     this.#isLeftover = leftoverTest(covered, firstNumber);
   }
 
-  /** Highest number up to which everything is in the view. */
+  /** Number of the newest log entry such that the view contains it and all earlier entries. */
   get checkpoint(): number {
     return this.#checkpoint;
   }
