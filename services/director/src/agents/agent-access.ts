@@ -18,8 +18,8 @@ interface Parts {
 }
 
 /**
- * Has NATS let in the agents of hosts and the agents whose certificates are recorded, as long as this director leads.
- * Without a seed file in the config, nats-server does not ask this director.
+ * Answers nats-server's auth callouts for host agents and recorded VM agents while this director leads. Does nothing
+ * when the config has no `natsIssuerSeedFile`, because nats-server then does not ask this director.
  */
 export async function keepAgentAccess(parts: Parts, certificates: AgentCertificates | undefined): Promise<void> {
   const { config, tablet, nats, scope: lifecycle, log } = parts;

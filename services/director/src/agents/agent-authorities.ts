@@ -3,7 +3,10 @@ import type { RecordedAuthority } from "../store/agent-authority.js";
 import type { Instance } from "../store/instance.js";
 import type { DirectorTables, DirectorTransaction } from "../store/schema.js";
 
-/** How many agents have a certificate of each authority, also beside one of another. */
+/**
+ * Returns the number of agents with a certificate of each authority. An agent with certificates of two authorities
+ * counts for both.
+ */
 export function agentsByAuthority(tables: DirectorTables): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { agentKeys = [] } of tables.instances.entries())
@@ -12,15 +15,16 @@ export function agentsByAuthority(tables: DirectorTables): ReadonlyMap<string, n
   return counts;
 }
 
-/** Authorities that nothing depends on any more, but for the one that signs. */
+/** Returns the recorded authorities that neither sign nor have issued a recorded agent certificate. */
 export function authoritiesNotUsed(tables: DirectorTables, signing: string): RecordedAuthority[] {
   const counts = agentsByAuthority(tables);
   return [...tables.agentAuthorities.entries()].filter(({ id }) => id !== signing && !counts.has(id));
 }
 
 /**
- * Gives an authority up although agents have certificates of it alone. Whoever does so names all of them: from then on
- * NATS lets them in no more, until their VMs are made anew. Throws when others would be left behind than are named.
+ * Removes an authority and the agent certificates that it issued. NATS then rejects agents without another certificate
+ * until their VMs are recreated, so the caller must list all such agents in `leftBehind`. Throws InvalidArgumentError
+ * when the list lacks an agent.
  */
 export function forgetAuthority(
   tx: DirectorTransaction,

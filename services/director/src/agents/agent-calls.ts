@@ -8,25 +8,31 @@ export interface AgentCallsOptions {
   readonly client: AgentClient;
   readonly tablet: Pick<DirectorTablet, "checkMayAct">;
   readonly requestTimeoutMs: number;
-  /** How long an agent has been silent. */
+  /** Returns the time since the agent's last heartbeat. */
   readonly silentMsOf: (agentId: string) => number;
   readonly clock: Clock;
-  /** In [0, 1), for jitter. */
+  /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 2_000 };
 const PING_TIMEOUT_MS = 1_000;
-/** Time for an act on a disk before its agent is asked again. It is mostly a link, a mount or a file, done sooner than that. */
+/**
+ * Time for which an agent may hold its answer to a disk action before it answers with a task to poll. Most actions are
+ * a link, a mount or a file and end sooner.
+ */
 const ANSWER_WITHIN_MS = 50;
 
-/** Fields of update_settings: stock agents take every field for what is to be from now on. */
+/** Empty values for update_settings. Stock agents apply every field of a request as the new setting. */
 export const NO_SETTINGS = { trusted_certs: "", disk_associations: [] } as const;
 
-/** Calls of agents by jobs. */
+/** Calls to agents from task jobs. */
 export class AgentCalls {
   readonly #options: AgentCallsOptions;
-  /** Attachments whose add_dynamic_disk is known to have ended; of others an agent may have it queued still. */
+  /**
+   * Attachments whose add_dynamic_disk call has ended. For all other attachments the agent may still have the call
+   * queued.
+   */
   readonly endedAdds = new Set<string>();
 
   constructor(options: AgentCallsOptions) {
@@ -37,19 +43,18 @@ export class AgentCalls {
     return this.#options.client.isConnected;
   }
 
-  /** Returns how long an agent has been silent. */
   silentMsOf(agentId: string): number {
     return this.#options.silentMsOf(agentId);
   }
 
-  /** Asks an agent once. */
+  /** Sends one request to an agent, without retries. */
   call(...args: Parameters<AgentClient["call"]>): ReturnType<AgentClient["call"]> {
     return this.#options.client.call(...args);
   }
 
   /**
-   * Has an agent do something that may be done twice: when its answer is lost or it is away, it is asked again until
-   * the time is over. Agents too old to know the method have nothing to do, unless that is an error.
+   * Calls an idempotent agent method and discards the answer. Repeats the call until the timeout when the answer is
+   * lost or the agent is unreachable. By default ignores agents that do not know the method.
    */
   async tell(
     run: TaskRun,
@@ -62,7 +67,9 @@ export class AgentCalls {
     await this.ask(run, agentId, method, args, { timeoutMs, unknownMethodIs });
   }
 
-  /** The same, for what an agent answers: undefined when it does not know the method. */
+  /**
+   * Returns the answer to an idempotent call, repeated as in `tell`; undefined when the agent does not know the method.
+   */
   ask(
     run: TaskRun,
     agentId: string,
@@ -73,7 +80,7 @@ export class AgentCalls {
     return this.#repeat(run, timeoutMs, (leftMs) =>
       this.call(agentId, method, args, {
         signal: run.stopped,
-        // So that a lost answer leaves time to ask again.
+        // A third of the timeout, so that a lost answer leaves time for another request.
         requestTimeoutMs: Math.min(this.#options.requestTimeoutMs, Math.max(1_000, timeoutMs / 3)),
         timeoutMs: leftMs,
         unknownMethodIs,
@@ -82,7 +89,10 @@ export class AgentCalls {
     );
   }
 
-  /** Waits until an agent answers, or throws TimeoutError. While it restarts it may answer with errors. */
+  /**
+   * Waits until the agent answers a ping. Retries after agent errors because a restarting agent may answer with errors.
+   * Throws TimeoutError when the time is over and UnavailableError while NATS is disconnected.
+   */
   async awaitAnswer(run: TaskRun, agentId: string, timeoutMs: number): Promise<void> {
     try {
       await this.#repeat(
@@ -95,7 +105,7 @@ export class AgentCalls {
       run.checkpoint();
       if (!(error instanceof DomainError)) throw error;
       const details = { cause: error, about: { agent_id: agentId } };
-      // Then nothing is known of any agent.
+      // Without NATS the agent's state is unknown, so the error is not a timeout of the agent.
       if (!this.isConnected)
         throw new UnavailableError(
           `agent ${agentId} could not be asked: NATS is away; see that nats-server runs`,

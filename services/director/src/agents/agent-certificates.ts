@@ -6,7 +6,7 @@ import { CurrentTls } from "@diskmesh/tls";
 import type { DirectorConfig } from "../config/config.js";
 import type { AgentKey, AgentTrust } from "../store/instance.js";
 
-/** A certificate in the format of BOSH's agents; `ca` is the authority of NATS. */
+/** A certificate in the format of BOSH agents. `ca` is the authority of the NATS server certificate. */
 export type MbusCert = {
   readonly ca: string;
   readonly certificate: string;
@@ -19,8 +19,8 @@ export interface IssuedCertificate {
 }
 
 /**
- * Signs certificates for the agents of VMs; the private key of each is with its caller alone. The authorities by which
- * agents know NATS are taken up when their file changes.
+ * Issues certificates for VM agents. Only the caller of `issue` keeps the private key. The NATS CA file is reloaded
+ * when it changes.
  */
 export class AgentCertificates {
   #read: { readonly ca: Buffer; readonly trusted: string } | undefined;
@@ -31,11 +31,15 @@ export class AgentCertificates {
     private readonly validDays: number,
   ) {}
 
-  /** Undefined when the config says nothing of it: then agents have what `agents.settings` gives to all. */
+  /**
+   * Returns undefined when the config has no `agents.certificates`. Agents then use the shared certificate of
+   * `agents.settings`.
+   */
   static async open({ agents, tls, tablet }: DirectorConfig, log: Logger): Promise<AgentCertificates | undefined> {
     const { certificates: config } = agents;
     if (config === undefined) return undefined;
-    // Directors on a database may be many, and all need the same.
+    // Several directors may share a database and need the same authority, so a director on a database does not create
+    // one.
     const authority = await openAgentAuthority(config.authority, { makes: !isDatabaseUrl(tablet.storage) });
     const { natsCaFile, validDays } = config;
     const nats =
@@ -45,7 +49,7 @@ export class AgentCertificates {
     return new AgentCertificates(authority, nats, validDays);
   }
 
-  /** The trust that new certificates carry. A certificate with another one is outdated. */
+  /** The authority and NATS CA of new certificates. A certificate with a different trust is outdated. */
   get trust(): AgentTrust {
     const { ca } = this.nats.material;
     if (this.#read?.ca !== ca) this.#read = { ca, trusted: createHash("sha256").update(ca).digest("hex") };

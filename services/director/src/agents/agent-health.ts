@@ -2,12 +2,12 @@ import { isJsonObject, type JsonObject } from "@diskmesh/domain";
 import type { AgentHealth } from "../store/agent-health.js";
 import type { JsonObject as Json } from "../store/json.js";
 
-/** The state of a silent agent in lists, in BOSH's words. */
+/** BOSH's name for the state of a silent agent in lists. */
 export const UNRESPONSIVE = "unresponsive agent";
 
 const MAX_VITALS_LENGTH = 4_096;
 const MAX_NAME_LENGTH = 255;
-/** Clocks are put right, messages take their time, and uptime is told in seconds. */
+/** Covers clock corrections, message delay, and the one-second resolution of uptime. */
 const BOOT_SLACK_MS = 10_000;
 const BEAT_SLACK_MS = 3_000;
 const BEAT_SLACK = 0.2;
@@ -34,11 +34,11 @@ function nameIn(value: unknown): string {
   return typeof value === "string" ? value.slice(0, MAX_NAME_LENGTH) : "";
 }
 
-/** When an agent beats, as far as that was heard here. */
+/** The heartbeat rhythm of an agent, as this director observed it. */
 export interface Rhythm {
-  /** Between the last two beats. */
+  /** Time between the last two heartbeats. */
   readonly gapMs: number | undefined;
-  /** The beat interval that two consecutive gaps agreed on. */
+  /** The heartbeat interval on which two consecutive gaps agreed. */
   readonly intervalMs: number | undefined;
 }
 
@@ -53,8 +53,9 @@ function agree(oneMs: number, otherMs: number): boolean {
 }
 
 /**
- * Returns true when an agent may have been restarted between two of its beats, and has no links then: its VM was
- * started later, or the beat came at an unexpected time, since a restarted agent begins its beats anew.
+ * Returns true when an agent may have restarted between two heartbeats and so may have lost its disk links. Indicators:
+ * the VM booted later than before, or the heartbeat is off the interval, because a restarted agent starts a new
+ * interval.
  */
 export function mayHaveRestarted(
   before: AgentHealth,
@@ -63,6 +64,6 @@ export function mayHaveRestarted(
   gapMs: number | undefined,
 ): boolean {
   if (before.bootedAtMs > 0 && now.bootedAtMs > before.bootedAtMs + BOOT_SLACK_MS) return true;
-  // Beats that came while nobody listened are not known.
+  // Without a known interval, heartbeats may have been missed while no director listened.
   return intervalMs !== undefined && gapMs !== undefined && !agree(intervalMs, gapMs);
 }

@@ -6,13 +6,13 @@ import type { Instance } from "../store/instance.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { healthOf, mayHaveRestarted, NO_RHYTHM, nextRhythm, type Rhythm } from "./agent-health.js";
 
-/** Tells agents that may have been restarted of their disks again. */
+/** Sends agents that may have restarted their disks again. */
 interface Back {
   start(): void;
   close(): Promise<void>;
-  /** The agent may have been restarted. */
+  /** Marks the agent as possibly restarted. */
   note(agentId: string): void;
-  /** The agent has not been told yet. */
+  /** Returns true while the agent has not received its disks again. */
   has(agentId: string): boolean;
   forget(agentId: string): void;
 }
@@ -27,21 +27,20 @@ export interface AgentHealthsOptions {
   readonly log: Logger;
 }
 
-/** The beats received from one agent. */
+/** The heartbeats received from one agent. */
 interface Heard {
-  /** Undefined until it says something; as another director recorded it, before. */
+  /** The latest report. Before the first heartbeat: the report that the previous leader recorded, or undefined. */
   health: AgentHealth | undefined;
-  /** On the monotonic clock; undefined until this director heard it. */
+  /** Monotonic time of the last heartbeat; undefined before this director received a heartbeat. */
   atMs: number | undefined;
   rhythm: Rhythm;
   isRecorded: boolean;
 }
 
-/** An agent's health in a list. */
 export interface ShownHealth {
-  /** The latest report; undefined when the agent has not been heard. */
+  /** The latest report; undefined before the first heartbeat. */
   readonly health: AgentHealth | undefined;
-  /** Time without a beat, in ms, counted while this director listened. */
+  /** Time without a heartbeat, in ms, counted only while this director listened. */
   readonly silentMs: number;
   readonly isResponsive: boolean;
 }
@@ -49,8 +48,8 @@ export interface ShownHealth {
 const RECORDS_PER_COMMIT = 500;
 
 /**
- * Hears the heartbeats of all agents of VMs. What they said last is in memory, and from time to time in the tablet, so
- * that a beat costs no commit. An agent that may have been restarted is told of its disks again.
+ * Receives the heartbeats of all VM agents. Keeps the latest report in memory and writes it to the tablet at an
+ * interval, so that a heartbeat costs no commit. Sends agents that may have restarted their disks again.
  */
 export class AgentHealths {
   readonly #options: AgentHealthsOptions;
@@ -83,7 +82,7 @@ export class AgentHealths {
       }
     });
     this.#listeningSinceMs = clock.monotonicMs();
-    // Beats sent while NATS was away are lost.
+    // Heartbeats sent while NATS was disconnected are lost, so silence counts from the reconnect.
     this.#ends.push(
       agents.onConnected(() => {
         this.#listeningSinceMs = clock.monotonicMs();
@@ -118,7 +117,7 @@ export class AgentHealths {
     else {
       this.#agentOf.set(instanceId, now);
       const atMs = this.#options.clock.monotonicMs();
-      // It has answered: from then on it is silent, if it is.
+      // The agent has just answered a call, so its silence counts from now.
       this.#heard.set(now, { health: undefined, atMs, rhythm: NO_RHYTHM, isRecorded: true });
     }
   }
@@ -150,7 +149,8 @@ export class AgentHealths {
 
   async #record(): Promise<void> {
     const { tablet } = this.#options;
-    // The next director must see the gap of an agent that is to get its disks again.
+    // Agents that still wait for their disks are not recorded, because the next director must see the gap in their
+    // heartbeats.
     const changed = [...this.#heard]
       .filter(([agentId, { isRecorded, health }]) => !isRecorded && health !== undefined && !this.#back.has(agentId))
       .map(([, heard]) => heard);

@@ -18,13 +18,13 @@ interface Told {
   count: number;
 }
 
-/** Notices kept of one agent per window. More of them must not crowd out those of other agents. */
+/** Events per agent and window. The limit keeps one agent from displacing the events of other agents. */
 const NOTICES_PER_WINDOW = 10;
 const WINDOW_MS = 60_000;
 const MAX_TEXT_LENGTH = 500;
 const ALERT_FIELDS = ["id", "severity", "title", "summary"] as const;
 
-/** Makes events of what agents of VMs tell by themselves: alerts, and that they end. */
+/** Records alerts and shutdown notices of VM agents as audit events. */
 export class AgentNotices {
   readonly #options: AgentNoticesOptions;
   readonly #told = new Map<string, Told>();
@@ -48,7 +48,7 @@ export class AgentNotices {
     const instance = await tablet
       .read((tables) => [...tables.instances.by("byAgent", agentId)][0])
       .catch(() => undefined);
-    // Nobody's VM, or one that has gone since.
+    // The VM is unknown or already deleted.
     if (instance === undefined) return;
     log.info({ agentId, kind }, "an agent told something by itself");
     const { deployment, vmCid } = instance;

@@ -1,6 +1,6 @@
 import { isJsonObject } from "@diskmesh/domain";
 
-/** Returns the part of a value that is kept; undefined for nothing. */
+/** Returns the accepted part of a value; undefined when nothing is accepted. */
 type Reader = (value: unknown) => unknown;
 
 const MAX_TEXT_LENGTH = 255;
@@ -64,14 +64,14 @@ const processes = listOf(
 );
 
 /**
- * Returns the vitals that BOSH's clients read, in the types that they expect: the stock CLI gives up a whole list for
- * one number that should be a text. Returns null when the value has no vitals.
+ * Returns the vitals in the types that BOSH clients expect, because the stock CLI rejects a whole list when a text
+ * field is a number. Returns null when the value has no vitals.
  */
 export function readableVitals(value: unknown): unknown {
   return vitals(value) ?? null;
 }
 
-/** The same of its processes; empty when they are none. */
+/** Returns the processes in the types that BOSH clients expect; empty when the value has none. */
 export function readableProcesses(value: unknown): unknown {
   return processes(value) ?? [];
 }

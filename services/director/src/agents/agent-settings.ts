@@ -3,13 +3,12 @@ import { formatHostPort, hostPortOf } from "@diskmesh/domain";
 import type { DirectorConfig } from "../config/config.js";
 import type { AgentSettings } from "../specs/agent-settings.js";
 
-/** Stock agents replace this path by a folder of their own. */
+/** Stock agents replace this path by their own folder. */
 const OWN_FOLDER = "/var/vcap/micro_bosh/data/cache";
 
 /**
- * Returns the settings that agents get in the env of create_vm: those of the config, and the authorities of the
- * director's HTTPS API, where agents upload their logs. Stock agents look for these in the settings of their blobstore,
- * and nowhere else.
+ * Returns the agent settings for the env of create_vm: the config's settings and the CA of the director's HTTPS API, to
+ * which agents upload their logs. The CA is part of the blobstore settings because stock agents read it only there.
  */
 export async function agentSettingsOf({ agents, http, tls }: DirectorConfig): Promise<AgentSettings> {
   const { settings, logs } = agents;
@@ -19,7 +18,10 @@ export async function agentSettingsOf({ agents, http, tls }: DirectorConfig): Pr
   return { ...(settings as AgentSettings), blobstores: [{ provider: "local", options }] };
 }
 
-/** Where agents reach the HTTPS face of the director at that address; undefined where they cannot. */
+/**
+ * Returns the URL at which agents reach the director's HTTPS API; undefined when the API is off or has no fixed
+ * address.
+ */
 export function logsUrlOf({ agents, http }: DirectorConfig, address: string): string | undefined {
   if (agents.logs.url !== undefined) return agents.logs.url.replace(/\/+$/, "");
   const host = hostPortOf(address)?.host;

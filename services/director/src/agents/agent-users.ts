@@ -1,7 +1,7 @@
 import type { Instance } from "../store/instance.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 
-/** The agents of VMs whom NATS lets in, and by which keys: those for which an instance records a certificate. */
+/** The VM agents that NATS admits, and their key pins. An agent is admitted when its instance records a certificate. */
 export class AgentUsers {
   readonly #pins = new Map<string, readonly string[]>();
   readonly #agentOf = new Map<string, string>();
@@ -25,18 +25,21 @@ export class AgentUsers {
     this.#unwatch();
   }
 
-  /** Calls back when somebody comes, goes or gets another key. Returns how to stop that. */
+  /**
+   * Calls the listener when an agent is added or removed, or when its keys change. Returns a function that removes the
+   * listener.
+   */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** The keys by which an agent may come; none for one that is not known. */
+  /** Returns the pins of the agent's accepted keys; empty for an unknown agent. */
   pinsOf(agentId: string): readonly string[] {
     return this.#pins.get(agentId) ?? [];
   }
 
-  /** True when that changes who may come. */
+  /** Returns true when the change affects the admitted agents or keys. */
   #note(instanceId: string, instance: Instance | null): boolean {
     const before = this.#agentOf.get(instanceId);
     const { agentId = "", vmToken = "", agentKeys = [] } = instance ?? {};

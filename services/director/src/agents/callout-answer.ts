@@ -12,7 +12,10 @@ import { identifiedKey } from "@diskmesh/pki";
 import type { KeyPair } from "nkeys.js";
 import * as z from "zod";
 
-/** The part of nats-server's request that counts; a JWT of its own, from a subject that nobody else may publish to. */
+/**
+ * The required fields of nats-server's request. The signature of the JWT is not checked, because only nats-server may
+ * publish to the subject.
+ */
 const requestClaims = z.object({
   nats: z.object({
     user_nkey: z.string().max(100),
@@ -24,13 +27,16 @@ const requestClaims = z.object({
 export interface Gate {
   /** Signs answers. */
   readonly issuer: KeyPair;
-  /** Keys by which the agent of a VM may come. */
+  /** Returns the pins of the keys that the VM agent may use. */
   readonly pinsOf: (agentId: string) => readonly string[];
   /** Returns true when the certificate of a host's agent is trusted. */
   readonly isTrusted: (certificate: X509Certificate) => boolean;
 }
 
-/** Answers nats-server whether it lets somebody in, and to which subjects, by the certificate alone. */
+/**
+ * Returns the signed answer to an auth callout. The client's certificate alone decides about admission and the allowed
+ * subjects.
+ */
 export function answerCallout(request: Uint8Array, gate: Gate, nowMs: number): string {
   const { user_nkey, server_id, client_tls } = requestClaims.parse(payloadOf(request)).nats;
   const sign = (claims: object, nats: object) =>
@@ -47,27 +53,28 @@ export function answerCallout(request: Uint8Array, gate: Gate, nowMs: number): s
   }
 }
 
-/** Somebody who was let in, as nats-server names him in its list of connections. */
+/** An admitted client, decoded from its user name in nats-server's list of connections. */
 export interface CalloutUser {
   readonly identity: Identity;
   /** The serial number of the client's certificate, in hex. */
   readonly serialNumber: string | undefined;
 }
 
-// nats-server keeps what it was answered for as long as the connection stands, and for all directors to see. It tells a
-// certificate's key, too, but not its number, which is what revocations name.
+// The user name carries the certificate's serial number because nats-server keeps the name for the life of the
+// connection and shows it to all directors. nats-server reports the certificate's key but not its serial number, and
+// revocations name serial numbers.
 function userName(identity: Identity, serialNumber: string): string {
   return identity.role === "vm-agent" ? identityUri(identity) : `${identityUri(identity)}#${serialNumber}`;
 }
 
-/** Undefined for a name that no answer gave. */
+/** Returns undefined for a user name that `userName` did not make. */
 export function parseUserName(name: string): CalloutUser | undefined {
   const [uri = "", serialNumber] = name.split("#");
   const identity = parseIdentityUri(uri);
   return identity && { identity, serialNumber };
 }
 
-/** Throws unless the certificate is one that is let in. */
+/** Throws PermissionDeniedError unless the certificate is accepted. */
 function whoIsLetIn(chains: readonly (readonly string[])[], { pinsOf, isTrusted }: Gate) {
   const [leaf] = chains[0] ?? [];
   if (leaf === undefined) throw new PermissionDeniedError("there is no certificate that an authority vouches for");

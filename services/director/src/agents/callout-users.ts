@@ -12,9 +12,8 @@ import { answerCallout, parseUserName } from "./callout-answer.js";
 export interface CalloutUsersOptions {
   readonly nats: NatsConnection;
   readonly issuer: KeyPair;
-  /** Says whose certificates count that are no VM agents'. */
+  /** Decides which certificates of host agents are trusted. */
   readonly tls: CurrentTls;
-  /** The TLS files with which this director connects. */
   readonly ownTls: CurrentTls;
   readonly users: AgentUsers;
   /** Throws while another director may lead. */
@@ -26,10 +25,13 @@ export interface CalloutUsersOptions {
 const CALLOUT_SUBJECT = "$SYS.REQ.USER.AUTH";
 const CONNECTIONS_SUBJECT = "$SYS.REQ.SERVER.PING.CONNZ";
 const PAGE = 1_024;
-/** One that was let in just before it lost its right may be listed only after. */
+/**
+ * Delay before the second check. A client admitted just before its revocation may be missing in the first list of
+ * connections.
+ */
 const LOOK_AGAIN_MS = 2_000;
 
-/** The most remembered keys of this director's certificates; the oldest go first. */
+/** Remembered keys of this director's certificates; the oldest are dropped beyond the limit. */
 const MAX_OWN_KEYS = 100;
 
 const connectionsPage = z.object({
@@ -50,7 +52,9 @@ const connectionsPage = z.object({
 });
 type Connection = NonNullable<z.output<typeof connectionsPage>["data"]["connections"]>[number];
 
-/** Answers nats-server, which asks whether to let somebody in, and has it close what is open with a certificate that counts no more. */
+/**
+ * Answers nats-server's auth callouts, and has nats-server close connections whose certificate is no longer accepted.
+ */
 export class CalloutUsers {
   readonly #options: CalloutUsersOptions;
   readonly #replies = `director.${randomUUID()}.connections`;
@@ -78,7 +82,7 @@ export class CalloutUsers {
     ];
     this.#noteOwnKey();
     ownTls.onChange(() => this.#noteOwnKey());
-    // Somebody may be revoked from now on.
+    // A changed TLS file may add a revocation.
     for (const files of [tls, ownTls]) files.onChange(look);
     if (nats.isConnected) look();
   }
@@ -108,14 +112,14 @@ export class CalloutUsers {
     if (!this.#closed.signal.aborted) this.#ask(0);
   }
 
-  /** Every server answers with its own. */
+  /** Requests the list of connections from every nats-server. */
   #ask(offset: number): void {
     const { nats, log } = this.#options;
     const request = JSON.stringify({ auth: true, limit: PAGE, offset });
     try {
       nats.publish(CONNECTIONS_SUBJECT, Buffer.from(request), { reply: this.#replies });
     } catch (error) {
-      // It is asked again once it is connected.
+      // `onConnected` repeats the request after a reconnect.
       log.debug({ error: messageOf(error) }, "cannot ask nats-server who is connected");
     }
   }
@@ -132,7 +136,8 @@ export class CalloutUsers {
     for (const connection of found.connections ?? [])
       if (!this.#mayStay(connection)) {
         const request = Buffer.from(JSON.stringify({ cid: connection.cid }));
-        // A request without a reply is not heeded. Nobody hears this one: whoever is left is listed again.
+        // nats-server ignores requests without a reply subject. Nobody reads the reply, because the next check lists
+        // surviving connections again.
         nats.publish(`$SYS.REQ.SERVER.${server.id}.KICK`, request, { reply: `${this.#replies}.closed` });
         log.info(
           { user: connection.authorized_user },
@@ -145,7 +150,8 @@ export class CalloutUsers {
   #mayStay({ authorized_user, tls_peer_certs: [certificate] }: Connection): boolean {
     const { tls, users } = this.#options;
     const { identity, serialNumber } = parseUserName(authorized_user) ?? {};
-    // One that an earlier release let in has no number: it comes again, and is asked for its certificate.
+    // Names given by earlier releases lack the serial number. The client is disconnected and presents its certificate
+    // on reconnect.
     if (identity?.role === "disk-agent") return serialNumber !== undefined && !tls.isRevoked(serialNumber);
     if (identity?.role === "director") return !this.#isRevokedKey(certificate?.spki_sha256);
     if (identity?.role !== "vm-agent") return true;
@@ -160,7 +166,7 @@ export class CalloutUsers {
     if (oldest !== undefined && this.#ownKeys.size > MAX_OWN_KEYS) this.#ownKeys.delete(oldest);
   }
 
-  /** Returns true when all certificates of this director with that key are revoked. */
+  /** Returns true when all certificates of this director with the key are revoked. */
   #isRevokedKey(pin: string | undefined): boolean {
     const { tls, ownTls } = this.#options;
     const serials = [...this.#ownKeys].filter(([, key]) => key === pin).map(([serial]) => serial);

@@ -14,7 +14,7 @@ import { agentsByAuthority, forgetAuthority } from "./agent-authorities.js";
 import type { AgentContext } from "./context.js";
 import { encodeAgentAuthority, encodeAgentCertificate } from "./wire.js";
 
-/** The most agents that a message names. */
+/** Agents listed in an audit event. */
 const MAX_NAMED = 16;
 
 export async function forgetAgentAuthority(

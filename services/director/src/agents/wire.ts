@@ -17,7 +17,10 @@ const STATES: Readonly<Record<CertificateState, AgentCertificateState>> = {
   left_behind: AgentCertificateState.LEFT_BEHIND,
 };
 
-/** Without a trust nobody signs, and none is due. */
+/**
+ * Returns the certificate state for clients. Without a trust nothing is signed, so no certificate is due because of a
+ * changed trust.
+ */
 export function encodeAgentCertificate(
   { agentId, vmToken, instanceId, group, deployment, vmCid, agentKeys = [] }: Instance,
   trust: AgentTrust | undefined,

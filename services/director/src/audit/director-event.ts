@@ -1,20 +1,23 @@
 import type { DirectorEvent, NumberedEvent } from "../store/director-event.js";
 import type { Job, Task } from "../store/task.js";
 
-/** An action and its object, by BOSH's names where it has one. */
+/** An action and its object, with BOSH's names where BOSH has them. */
 export type Deed = Pick<DirectorEvent, "action" | "objectType" | "objectName">;
 
 const MAX_ERROR_LENGTH = 1_000;
 
-/** Fields of a stored line beside the event itself. */
+/** Fields of a stored line in addition to the event. */
 interface Beside {
-  /** So many events before this one stands its parent, where that has no id yet. */
+  /**
+   * Distance to the parent event, in events before this event. Set when the parent had no id yet at the time of
+   * writing.
+   */
   readonly parentBefore?: number;
-  /** The note in a transaction that the event comes from; finds the line again. */
+  /** Id of the transaction's note from which the event was made. Identifies the line after a restart. */
   readonly noteId?: number;
 }
 
-/** Without what is empty. */
+/** Returns the event as a line of JSON without empty fields. */
 export function encodeDirectorEvent(event: DirectorEvent, beside: Beside = {}): string {
   const error = event.error.length > MAX_ERROR_LENGTH ? `${event.error.slice(0, MAX_ERROR_LENGTH)}...` : event.error;
   const line: Record<string, unknown> = {};
@@ -41,12 +44,12 @@ const NOTHING: DirectorEvent = {
   authentication: "",
 };
 
-/** The event that a line tells of, complete. */
+/** Returns the event with defaults for absent fields. */
 export function completeEvent(event: Partial<DirectorEvent>): DirectorEvent {
   return { ...NOTHING, ...event };
 }
 
-/** 0 for none. */
+/** Returns the line's note id; 0 for none. */
 export function noteIdOf(line: string): number {
   return (JSON.parse(line) as Beside).noteId ?? 0;
 }
@@ -57,12 +60,15 @@ export function decodeDirectorEvent(line: string, eventId: number): NumberedEven
   return { ...NOTHING, parentId, ...event, eventId };
 }
 
-/** Lists are asked for so often that they would push out what was done. */
+/**
+ * Returns false for tasks that are not audited: clients list VM stats so often that the events would displace all
+ * others.
+ */
 export function isTold({ type }: Pick<Task, "type">): boolean {
   return type !== "retrieve_vm_stats";
 }
 
-/** Returns the action of a task as a whole. */
+/** Returns the action and object of a whole task. */
 export function deedOf({ type, job, deployment, taskId }: Task): Deed {
   const ofDeployment = { objectType: "deployment", objectName: deployment };
   if (type === "update_deployment" || type === "update_instances") return { action: "update", ...ofDeployment };
@@ -82,7 +88,7 @@ function namedBy(job: Job | null): Omit<Deed, "action"> | undefined {
   return undefined;
 }
 
-/** Returns `driver.method` with its node, as events and tasks name it. */
+/** Returns `driver.method` with its node, the format of events and tasks. */
 export function formatMethod(called: {
   readonly nodeId: string;
   readonly driver: string;

@@ -19,33 +19,32 @@ import {
 export interface EventsOptions {
   readonly eventLog: Pick<EventLog, "append" | "read" | "bounds" | "trim">;
   readonly tablet: DirectorTablet;
-  /** Beyond it the oldest are forgotten. */
+  /** The oldest events are deleted beyond this count. */
   readonly maxCount: number;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** An event that was told. */
 interface Told {
   readonly event: Omit<DirectorEvent, "parentId">;
-  /** The event that this one ends, or is a part of. */
+  /** The event that this event ends or is part of. */
   readonly parent: Told | undefined;
-  /** Where it was noted in a transaction. */
+  /** Id of the transaction's note, if any. */
   readonly noteId: number | undefined;
-  /** Undefined until it is durable, 0 when it was lost. */
+  /** Undefined until the event is durable; 0 when it was lost. */
   eventId: number | undefined;
   readonly written: Promise<number>;
   readonly resolve: (eventId: number) => void;
 }
 
-/** The result of a begun action. */
+/** The result of an action that was begun. */
 interface Outcome {
   readonly objectName?: string;
   readonly error?: string;
   readonly taskId?: number;
 }
 
-/** Something that was begun, whose end is to be told. */
+/** A begun action whose end is to be recorded. */
 export interface Begun {
   end(outcome: Outcome): void;
 }
@@ -56,24 +55,29 @@ export type Origin = Partial<Omit<DirectorEvent, keyof Deed | "timeMs" | "parent
 const STREAM = "events";
 const BATCH = 1_000;
 const READ_AT_ONCE = 500;
-/** So long an end may wait for what is written next: a commit for each would cost a short task as much as its work. */
+/**
+ * Maximum delay of a write, so that events share commits. A commit for each event would cost as much as a short task.
+ */
 const GATHER_MS = 100;
-/** Events that wait for the storage, in memory and as notes; beyond it some are lost. */
+/** Events in memory and as notes that wait for storage. Further events are lost. */
 const MAX_PENDING = 10_000;
-/** Among so many a note's line is looked for: a note is forgotten as soon as its line is durable. */
+/**
+ * Number of latest events searched for a note's line. A note is deleted soon after its line is durable, so its line is
+ * recent.
+ */
 const READ_FOR_NOTES = 2_000;
 
 /**
- * The audit events. An event that cannot be written is logged and lost, so that the director goes on while there is no
- * room for it.
+ * The audit events. An event that cannot be written is logged and dropped, so that the director keeps working while
+ * storage fails.
  */
 export class Events {
   readonly #options: EventsOptions;
   readonly #unwatch: () => void;
   readonly #pending: Told[] = [];
-  /** Tasks that run, by their attempt. */
+  /** Running tasks by task id, with the attempt. */
   readonly #tasks = new Map<number, { readonly attempts: number; readonly task: Task; readonly begun: Told }>();
-  /** Beginnings that were noted and whose ends are to be told; undefined until they are durable. */
+  /** Noted begin events whose ends are pending, by note id. The value is undefined until the transaction is durable. */
   readonly #begunNotes = new Map<number, Told | undefined>();
   readonly #gathering = new Gathering(GATHER_MS);
   #writing: Promise<void> | undefined;
@@ -92,14 +96,17 @@ export class Events {
     await this.#writing;
   }
 
-  /** Writes what waits. Resolves when all that was told so far is durable, or lost, which is logged. */
+  /** Writes the pending events. Resolves when all events recorded so far are durable or lost; losses are logged. */
   async flush(): Promise<void> {
     await this.#left;
     if (this.#pending.length > 0) this.#gathering.hurry();
     await this.#latest;
   }
 
-  /** Resolves with its id when it is durable, with 0 when it was lost. What a task does is done by who asked for it. */
+  /**
+   * Resolves with the event id when the event is durable, with 0 when it is lost. An event of a task carries the task's
+   * caller.
+   */
   record(deed: Deed, origin: Origin): Promise<number> {
     const { written } = this.#add(deed, origin);
     this.#gathering.hurry();
@@ -107,16 +114,16 @@ export class Events {
   }
 
   /**
-   * Notes, in the transaction that does it, what a call has done. It is durable with that, and told once it is; if this
-   * process dies before, the next one tells it.
+   * Notes an event in the transaction that performs the action. The note becomes durable with the transaction and is
+   * then written as an event. After a crash the next process writes the event.
    */
   note(tx: DirectorTransaction, deed: Deed, asker: Asker, origin: Origin = {}): void {
     this.#noteIn(tx, { answer: "OK", ...deed, ...asker, ...origin });
   }
 
   /**
-   * Notes, in the transaction that intends it, what a task begins: it is durable with that. Told of at its own time, as
-   * `note` does; of its ends the first counts.
+   * Notes the begin event of a task's action in the transaction that intends the action. The event is written as in
+   * `note`. Only the first call of `end` counts.
    */
   noteBegin(tx: DirectorTransaction, deed: Deed, origin: Origin & { readonly taskId: number }): Begun {
     const task = tx.tasks.get(taskKey(origin.taskId));
@@ -135,17 +142,20 @@ export class Events {
     const noteId = nextNumber(tx, "note");
     const complete = completeEvent({ timeMs: this.#options.clock.nowMs(), ...event });
     tx.untoldEvents.put({ noteId, event: encodeDirectorEvent(complete) });
-    // Where no event can be written for long, the store must not grow with each call: the oldest give way.
+    // The oldest notes are deleted so that the store stays bounded while no event can be written.
     tx.untoldEvents.delete(noteKey(noteId - MAX_PENDING));
     return noteId;
   }
 
-  /** Tells of something as it begins, and, by what is returned, as it ends. Nothing waits for either to be written. */
+  /** Records the begin of an action; the returned object records its end. Does not wait for either write. */
   open(deed: Deed, origin: Origin): Begun {
     return this.#begun(this.#add(deed, origin), deed, origin);
   }
 
-  /** Resolves when the beginning is durable: only then it is begun. It is a part of what its task does. */
+  /**
+   * Resolves when the begin event is durable, so that no action starts unrecorded. The event is part of the task's
+   * event.
+   */
   async begin(deed: Deed, origin: Origin & { readonly taskId: number }): Promise<Begun> {
     const told = this.#add(deed, origin, { parent: this.#tasks.get(origin.taskId)?.begun });
     this.#gathering.hurry();
@@ -197,7 +207,7 @@ export class Events {
     return this.#options.eventLog.bounds(STREAM);
   }
 
-  /** Newest first, those below that index; what is forgotten meanwhile is left out. */
+  /** Returns events below the index, newest first. Omits events that are deleted meanwhile. */
   async readBelow(index: number): Promise<NumberedEvent[]> {
     const from = Math.max(0, index - READ_AT_ONCE);
     const { lines, next } = await this.#options.eventLog.read(STREAM, { from, limit: index - from });
@@ -224,7 +234,7 @@ export class Events {
     if (isBegin) this.#begunNotes.set(noteId, told);
   }
 
-  /** Writes the events that a former director noted and did not come to write. */
+  /** Writes the events that a previous process noted but did not write. */
   async #tellWhatWasLeft(): Promise<void> {
     const { tablet, eventLog, log } = this.#options;
     try {
@@ -244,7 +254,10 @@ export class Events {
     }
   }
 
-  /** Once they are told. Those that stay, since this process ends, the next one finds among the events. */
+  /**
+   * Deletes notes whose events are durable. After a crash, the next process finds the events by note id and deletes the
+   * notes.
+   */
   #forgetNotes(noteIds: readonly number[]): void {
     if (noteIds.length === 0) return;
     const { tablet, log } = this.#options;
@@ -256,7 +269,7 @@ export class Events {
       .catch((error: unknown) => log.debug({ error: messageOf(error) }, "notes of events were not forgotten"));
   }
 
-  /** Written with what the task does first: then it is known whose part that is. */
+  /** The event is written together with the task's first event, which stores it as parent. */
   #beginTask(task: Task): void {
     const { taskId, attempts } = task;
     this.#tasks.set(taskId, { attempts, task, begun: this.#add(deedOf(task), originOf(task)) });
@@ -267,7 +280,7 @@ export class Events {
     this.#tasks.delete(task.taskId);
     const error = task.state === "done" ? "" : task.result;
     const answer = task.state === "done" ? "OK" : task.state.toUpperCase();
-    // Its job, which says what it was to do, is known from its beginning alone.
+    // An ended task has no job, so the job is taken from the begin of the task.
     this.#add(deedOf(begun?.task ?? task), { ...originOf(task), answer }, { parent: begun?.begun, error });
   }
 
@@ -290,7 +303,7 @@ export class Events {
     this.#writing = undefined;
   }
 
-  /** Now and then, for many at a time. */
+  /** Trims the oldest events in steps of a tenth of the limit. */
   async #forgetSurplus(next: number, added: number): Promise<void> {
     const { eventLog, maxCount } = this.#options;
     const every = Math.ceil(maxCount / 10);
@@ -308,12 +321,12 @@ function newTold(event: Told["event"], parent: Told | undefined, noteId?: number
 }
 
 function settle(told: Told, eventId: number): void {
-  // A second one comes when the surplus could not be forgotten.
+  // A failed trim settles events that are already durable; their ids stay.
   told.eventId ??= eventId;
   told.resolve(told.eventId);
 }
 
-/** Events written together have no ids yet: a part stores how many lines before it its parent stands. */
+/** Events of one batch have no ids yet, so a child stores the distance in lines to its parent. */
 function linesOf(batch: readonly Told[]): string[] {
   const placeOf = new Map(batch.map((told, place) => [told, place]));
   return batch.map(({ event, parent, noteId = 0 }, place) => {

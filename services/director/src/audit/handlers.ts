@@ -4,7 +4,7 @@ import { LIST_LIMITS, parsePageSize, parsePlace, placeToken } from "@diskmesh/rp
 import type { NumberedEvent } from "../store/director-event.js";
 import type { Events } from "./events.js";
 
-/** All events, whatever they tell of. */
+/** Filters that match all events. */
 export const NO_FILTERS = {
   beforeTime: undefined,
   afterTime: undefined,
@@ -20,14 +20,13 @@ export const NO_FILTERS = {
   requestId: "",
 };
 
-/** The caller who lists events. */
 interface Asking {
   readonly signal?: AbortSignal;
-  /** Returns true when the caller may see the event; all events by default. */
+  /** Returns true when the caller may see the event. Default: all events. */
   readonly isTold?: (event: Pick<NumberedEvent, "deployment">) => boolean;
 }
 
-/** Throws the signal's reason once nobody waits for the events any more. */
+/** Throws the signal's reason once the caller no longer waits. */
 export async function listEvents(
   context: { readonly events: Events },
   request: ListEventsRequest,
@@ -42,7 +41,7 @@ export async function listEvents(
   const size = parsePageSize(pageSize, LIST_LIMITS);
   const { first, next } = await context.events.bounds();
   const place = pageToken === "" ? next : Number(parsePlace(pageToken, filters));
-  // An index is one less than the id.
+  // The index of an event is its id minus one.
   let index = beforeId === 0 ? place : Math.min(place, beforeId - 1);
   const events: WireEvent[] = [];
   for (let leftToScan = LIST_LIMITS.maxScannedPerPage; index > first && leftToScan > 0; ) {

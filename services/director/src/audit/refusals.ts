@@ -3,12 +3,15 @@ import { type Clock, shownRequest } from "@diskmesh/service";
 import { type Asking, askerOf } from "./asker.js";
 import type { Events } from "./events.js";
 
-/** Noted in a minute; beyond it the log alone has them: whoever is refused may ask on and on, and crowd all else out. */
+/**
+ * Refusals recorded per minute; further refusals are only logged. The limit keeps a caller that retries from displacing
+ * all other events.
+ */
 const MAX_PER_MINUTE = 60;
 const MINUTE_MS = 60_000;
 const MAX_SHOWN_LENGTH = 1_000;
 
-/** Notes as events what callers were refused, that would have changed something. */
+/** Records refused calls that would have changed something as events. */
 export class Refusals {
   #minuteBeganMs = Number.NEGATIVE_INFINITY;
   #inMinute = 0;
@@ -18,7 +21,7 @@ export class Refusals {
     private readonly clock: Pick<Clock, "monotonicMs">,
   ) {}
 
-  /** Records a refused call. Other errors are not recorded. */
+  /** Records a refused call. Ignores other errors. */
   note(method: string, call: Asking, request: unknown, error: unknown): void {
     if (!isRefusal(error) || !this.#hasRoom()) return;
     const { message, reason: answer } = error;
