@@ -30,7 +30,7 @@ export interface BoshRegistryServerOptions {
   readonly limits: DirectorLimits["boshRegistry"];
   /** Throws UnavailableError while this process does not lead. */
   readonly current: () => { readonly tablet: DirectorTablet };
-  /** A request that arrives while no director leads waits this long. */
+  /** Maximum wait of a request while no director leads. */
   readonly leaderWaitMs: number;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Logger;
@@ -47,15 +47,15 @@ const NO_LOGIN: Denial = { why: "no credentials were given, and the address is n
 const refused = (code: number, message: string): Answer => ({ code, body: { status: "error", message } });
 const CROSS_SITE = refused(403, "a browser sent this for a page of another site");
 
-// Chosen by CPIs; a key of a table and part of a URL, nothing else.
+// CPIs choose the ids. An id is used as a table key and as part of a URL only.
 const PATH = /^\/instances\/([^/?#]{1,768})\/settings$/;
 const MAX_ID_LENGTH = 255;
 
 const MAX_LOOK_INTERVAL_MS = 5_000;
 
 /**
- * The bosh-registry HTTP API: where CPIs of version 1 leave what agents of version 1 read. VMs know one address of it for
- * life, so a director that stands by asks the leader. Settings hold credentials: nothing of them is ever logged.
+ * The bosh-registry HTTP API: CPIs of version 1 store the settings that agents of version 1 read. VMs keep one address
+ * for life, so a standby director forwards requests to the leader. Settings hold credentials and are never logged.
  */
 export class BoshRegistryServer {
   readonly #options: BoshRegistryServerOptions;
@@ -72,7 +72,7 @@ export class BoshRegistryServer {
     this.#limit = new LineLimit(log);
     this.#login = new RegistryLogin(config, clock);
     this.#leader = new LeaderRegistry({ ...options, requestTimeoutMs });
-    // Node looks at times only so often; the whole request's limit holds for its headers too.
+    // Node checks timeouts at an interval. The timeout of the whole request also applies to its headers.
     const times = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs };
     const looks = { connectionsCheckingInterval: Math.min(requestTimeoutMs, MAX_LOOK_INTERVAL_MS) };
     this.#server = createServer({ ...times, ...looks }, (request, response) => void this.#serve(request, response));
@@ -89,7 +89,7 @@ export class BoshRegistryServer {
       );
       server.listen(port, host, resolve);
     });
-    // A connection that cannot be accepted is no reason to end.
+    // A failed connection must not end the process.
     server.on("error", (error) => log.warn({ error: messageOf(error) }, "a connection to the bosh-registry failed"));
     log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "the bosh-registry serves");
   }
@@ -108,11 +108,11 @@ export class BoshRegistryServer {
     const { retryAfterMs } = answer.denial ?? {};
     if (retryAfterMs !== undefined) headers["retry-after"] = String(Math.ceil(retryAfterMs / 1_000));
     response.writeHead(answer.code, headers).end(JSON.stringify(answer.body));
-    // The body of a request that was refused unread must not be waited for.
+    // The connection is closed because the rest of a refused body would otherwise be awaited.
     if (!request.complete) request.destroy();
   }
 
-  /** Each request that may have changed something is one line, and so is each of whom was not let in. */
+  /** Logs each request that may have changed something, and each refused request. */
   #tell(request: IncomingMessage, answer: Answer, tookMs: number): void {
     const { log } = this.#options;
     const { code, denial, isPassedOn, askedBy, body } = answer;
@@ -155,7 +155,7 @@ export class BoshRegistryServer {
     const { maxSettingsBytes } = this.#options.limits;
     const settings = method === "PUT" ? await bodyOf(request, maxSettingsBytes) : "";
     if (settings === undefined) return refused(413, `the settings have more than ${maxSettingsBytes} bytes`);
-    // A client without a login may send any header.
+    // Forwarding headers count only with a login, because a client without a login may send any header.
     const passedOn = isAnonymous ? undefined : passedOnBy(request);
     const asked = { method, url, settings, anonymousAt: isAnonymous ? address : passedOn?.anonymousAt };
     const ofLeader = await this.#leader.answer({ ...asked, address, isPassedOn: passedOn !== undefined });
@@ -175,7 +175,9 @@ export class BoshRegistryServer {
     return found === undefined ? NOT_FOUND : answerWith(found);
   }
 
-  /** An agent may ask from its VM's own address; all others hear nothing, nor whether there is something. */
+  /**
+   * Returns the settings only to the VM's own address. Other clients get the same refusal for known and unknown ids.
+   */
   async #getWithoutLogin(id: string, address: string): Promise<Answer> {
     const found = await this.#settingsOf(id);
     return found !== undefined && this.#ipsOf(found).includes(address) ? answerWith(found) : denied(NO_LOGIN);
@@ -185,7 +187,7 @@ export class BoshRegistryServer {
     return this.#options.current().tablet.read((tables) => tables.registrySettings.get(id));
   }
 
-  /** Read once: whoever reaches the port may ask as often as they like. */
+  /** Returns the VM's addresses. They are cached because unauthenticated clients may ask any number of times. */
   #ipsOf(settings: BoshRegistrySettings): readonly string[] {
     const known = this.#ips.get(settings);
     if (known !== undefined) return known;
@@ -222,14 +224,14 @@ function answerWith({ settings }: BoshRegistrySettings): Answer {
   return { code: 200, body: { status: "ok", settings } };
 }
 
-/** Undefined when it is too long. */
+/** Returns the body; undefined when it exceeds the limit. */
 async function bodyOf(request: IncomingMessage, limitBytes: number): Promise<string | undefined> {
   const pieces: Buffer[] = [];
   let sizeBytes = 0;
   try {
     for await (const piece of request as AsyncIterable<Buffer>) {
       sizeBytes += piece.length;
-      // Read to its end all the same: who is still sending would be cut off, and not hear why.
+      // The body is read to its end, because a client that is cut off while sending does not see the answer.
       if (sizeBytes <= limitBytes) pieces.push(piece);
     }
   } catch (error) {
@@ -239,7 +241,7 @@ async function bodyOf(request: IncomingMessage, limitBytes: number): Promise<str
   return Buffer.concat(pieces).toString("utf8");
 }
 
-/** Throws InvalidArgumentError, which quotes nothing of it. */
+/** Throws InvalidArgumentError. The message quotes nothing of the text, which holds credentials. */
 function objectOf(text: string): JsonObject {
   const value = parseJson("the text of the settings", text);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;

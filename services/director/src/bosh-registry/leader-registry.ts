@@ -6,24 +6,24 @@ import type { Denial } from "./registry-login.js";
 
 export type BoshRegistryConfig = NonNullable<DirectorConfig["boshRegistry"]>;
 
-/** A request that was let in. */
+/** An admitted request. */
 export interface Asked {
   readonly method: string;
   readonly url: string;
   readonly settings: string;
-  /** The address of a client without a login; undefined for one with it. */
+  /** The address of a client without a login; undefined for a client with a login. */
   readonly anonymousAt: string | undefined;
 }
 
 export interface Answer {
   readonly code: number;
-  /** The reason of a denied login. Only the log shows it. */
+  /** The reason of a refused login. Only the log shows the reason. */
   readonly denial?: Denial;
-  /** The leader answered, and its log says what was done. */
+  /** Set when the leader answered. The leader's log then describes the change. */
   readonly isPassedOn?: true;
-  /** The address of the client whose request another director has passed on. */
+  /** The client's address when another director forwarded the request. */
   readonly askedBy?: string | undefined;
-  /** `message` is ours: CPIs look at the code alone. */
+  /** `message` is an addition of this director; CPIs read only the code. */
   readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 
@@ -35,12 +35,12 @@ interface LeaderRegistryOptions {
   readonly requestTimeoutMs: number;
 }
 
-/** Headers of a request that another director has passed on. They count only with the login. */
+/** Headers of a request that another director forwarded. They count only with the login. */
 const CLIENT_ADDRESS = "x-diskmesh-client-address";
 const CLIENT_LOGIN = "x-diskmesh-client-login";
 const ASK_AGAIN_MS = 100;
 
-/** The bosh-registry of the director that leads, at the host of its gRPC API and the port where this one listens. */
+/** The bosh-registry of the leader: the host of the leader's gRPC API and the port of this bosh-registry. */
 export class LeaderRegistry {
   readonly #options: LeaderRegistryOptions;
   readonly #authorization: string;
@@ -52,8 +52,8 @@ export class LeaderRegistry {
   }
 
   /**
-   * Returns the leader's answer; undefined when this director leads. Asks again until a leader answers, for a bounded time:
-   * each request may be done twice. Throws UnavailableError.
+   * Returns the leader's answer; undefined when this director leads. Retries until a leader answers or `leaderWaitMs`
+   * is over; requests are idempotent. Throws UnavailableError.
    */
   async answer(asked: Asked & { readonly address: string; readonly isPassedOn: boolean }): Promise<Answer | undefined> {
     for (const untilMs = performance.now() + this.#options.leaderWaitMs; ; ) {
@@ -71,7 +71,7 @@ export class LeaderRegistry {
     }
   }
 
-  /** Why another process may lead; undefined when this one does. */
+  /** Returns the error that names another leader; undefined when this process leads. */
   #elsewhere(): DomainError | undefined {
     try {
       this.#options.current();
@@ -112,7 +112,7 @@ export class LeaderRegistry {
   }
 }
 
-/** Returns who asked the director that passed a request on; undefined for one that came from its client. */
+/** Returns the client of a forwarded request; undefined for a request that came directly from its client. */
 export function passedOnBy({
   headers,
 }: IncomingMessage): { readonly address: string; readonly anonymousAt: string | undefined } | undefined {
@@ -121,7 +121,7 @@ export function passedOnBy({
   return { address, anonymousAt: headers[CLIENT_LOGIN] === "yes" ? undefined : address };
 }
 
-/** Returns the address of whoever sends a request, IPv4 in its own form. */
+/** Returns the client's address; IPv4-mapped addresses as IPv4. */
 export function addressOf({ socket }: IncomingMessage): string {
   return (socket.remoteAddress ?? "").replace(/^::ffff:/, "");
 }

@@ -2,14 +2,14 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "@diskmesh/service";
 import { LoginBrake } from "../logins/login-brake.js";
 
-/** Why somebody is not let in; nothing of what was sent. */
+/** The reason of a refused login. Contains nothing that the client sent. */
 export interface Denial {
   readonly why: string;
-  /** Absent for one that may try again at once. */
+  /** Absent when the client may retry at once. */
   readonly retryAfterMs?: number;
 }
 
-/** The one login of the bosh-registry. Whoever guesses it is slowed down as at the HTTPS face. */
+/** The login of the bosh-registry. Failed logins are rate limited as in the HTTPS API. */
 export class RegistryLogin {
   readonly #user: string;
   readonly #expected: Buffer;
@@ -24,9 +24,9 @@ export class RegistryLogin {
     this.#brake = new LoginBrake(clock);
   }
 
-  /** Undefined for the right one. */
+  /** Returns undefined when the login is correct. */
   deny(authorization: string, address: string): Denial | undefined {
-    // All names count as the one that there is: another can only be wrong.
+    // The rate limiter counts all names as the configured name, because every other name is wrong.
     const waitMs = this.#brake.waitMs(address, this.#user);
     if (waitMs > 0)
       return {

@@ -8,7 +8,7 @@ import {
 } from "@diskmesh/service";
 import * as z from "zod";
 
-/** A deploy, which waits for agents, must end within its day. */
+/** Maximum that lets a deploy, which waits for agents, end within its timeout of 24 h. */
 const READY_TIMEOUT_MAX_MS = 12 * 3_600_000;
 
 const text = z.string().min(1);
@@ -32,7 +32,7 @@ const agentCertificatesConfig = z.strictObject({
     .describe("An agent gets another one when a third of it is over."),
 });
 
-/** How the director and the agents in VMs work together. */
+/** Configuration of the VM agents. */
 export const agentsConfig = groupConfig("The agents in VMs.", {
   settings: partlySecretConfig(
     groupConfig(

@@ -17,7 +17,7 @@ import { agentsConfig } from "./agents-config.js";
 import { httpConfig } from "./http-config.js";
 
 const MINUTE_MS = 60_000;
-/** A task of a dynamic disk may call a CPI twice, retry for a minute, and must still end within its hour. */
+/** Maximum that lets a dynamic disk task end within its hour: the task may call a CPI twice and retry for a minute. */
 const CALL_TIMEOUT_MAX_MS = 29 * MINUTE_MS;
 
 const fields = z.strictObject({
@@ -106,7 +106,6 @@ const fields = z.strictObject({
   }),
 });
 
-/** The director's config file. */
 export const directorConfig = fields.superRefine((config, context) => {
   const addresses = [config.dispatcher.address].flat();
   if (new Set(addresses).size < addresses.length)

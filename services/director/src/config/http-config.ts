@@ -3,7 +3,7 @@ import { groupConfig, keyPairConfig, pathConfig, secretConfig } from "@diskmesh/
 import * as z from "zod";
 import { ADMIN } from "./policy.js";
 
-/** A name that goes into tasks and log lines. */
+/** A login name that is safe in tasks and log lines. */
 export const LOGIN_NAME = /^[\p{L}\p{N}][\p{L}\p{N} ._:@+-]{0,254}$/u;
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,255}$/;
 
@@ -51,7 +51,7 @@ const tokens = z
     message: "give either keyFile or jwksUrl",
   });
 
-/** The HTTPS face that the bosh CLI speaks to. */
+/** The HTTPS API for the bosh CLI. */
 export const httpConfig = z
   .strictObject({
     listen: groupConfig("Where the HTTPS face listens.", {

@@ -4,90 +4,93 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const GIB_BYTES = 1024 * MIB_BYTES;
 
-/** Queues of tasks: what takes an hour in one queue delays nothing in another. */
+/** Task queues. A queue with long tasks does not delay the other queues. */
 const queues = {
   /**
-   * Tasks that run at once and have to do with the same CPIs. Tasks whose CPIs answer wait for none that hangs. A task of
-   * a dynamic disk mostly waits for a CPI and an agent; a deploy plans with all of its instances.
+   * Concurrent tasks per set of CPIs. Tasks whose CPIs answer do not wait for tasks whose CPI hangs. A dynamic disk
+   * task mostly waits for a CPI and an agent; a deploy plans with all of its instances.
    */
   workers: { urgent: 4, normal: 4, dynamic_disks: 16, vendor_methods: 8 },
   /**
-   * Tasks that have not ended, which are kept in memory: those of the normal queue hold manifests of up to 1 MiB. The last
-   * sixth is kept for tasks that ask CPIs which hardly any other task asks. Half of vendor_methods may be of one login.
+   * Unended tasks, which are kept in memory; tasks of the normal queue hold manifests of up to 1 MiB. The last sixth is
+   * reserved for tasks with CPIs that hardly any other task uses. One login may hold half of vendor_methods.
    */
   queueLengths: { urgent: 1_000, normal: 200, dynamic_disks: 10_000, vendor_methods: 10_000 },
   /**
-   * Time for a task, from the moment at which a worker took it: longer than its longest act (see time-limits.ts) and,
-   * where drivers are called, than a method of an agent may: `asyncTimeoutMs` of DRIVER_LIMITS.
+   * Time for a task from the moment when a worker takes the task. Longer than the longest uninterruptible act of a task
+   * (see time-limits.ts) and, for vendor methods, than `asyncTimeoutMs` of DRIVER_LIMITS, the limit of agents.
    */
   timeoutsMs: { urgent: HOUR_MS, normal: 24 * HOUR_MS, dynamic_disks: HOUR_MS, vendor_methods: 24 * HOUR_MS },
 };
 
 /** The HTTPS API. */
 const http = {
-  /** Time for the header lines of a request: a client that sends them slower holds one of the connections. */
+  /** Time for the headers of a request, because a slow client holds one of the connections. */
   headersTimeoutMs: 10_000,
-  /** Time for a request to arrive and its answer to begin. Long routes and uploads have limits of their own. */
+  /** Time for a request to arrive and its answer to begin. Long routes and uploads have their own limits. */
   requestTimeoutMs: 30_000,
-  /** A request that arrives while no director leads waits this long: longer than a takeover takes. */
+  /** Maximum wait of a request while no director leads. Longer than a takeover. */
   leaderWaitMs: 15_000,
-  /** A stop waits this long for requests under way: less than half of the time in which a process stops. */
+  /** Maximum wait of a stop for running requests. Less than half of the process's stop timeout. */
   drainTimeoutMs: 2_000,
 };
 
-/** Tasks and their outputs. */
 const tasks = {
   /** Ended tasks that are kept with their outputs. */
   maxKeptTasks: 2_000,
-  /** Lines of the progress of one task. */
+  /** Progress lines of one task. */
   maxEventsPerTask: 10_000,
   /** Lines of the CPI and debug outputs of one task. */
   maxOutputLinesPerTask: 100_000,
-  /** Size of each output of a task: events, what CPIs write, what was asked of them. */
+  /** Size of each output of a task: events, CPI output, debug output. */
   maxOutputBytesPerTask: 16 * MIB_BYTES,
-  /** Size of the outputs of all ended tasks. The oldest tasks are forgotten beyond it. */
+  /** Size of the outputs of all ended tasks. The oldest tasks are deleted beyond it. */
   maxKeptOutputBytes: 4 * GIB_BYTES,
-  /** Lines of all tasks that wait in memory for the storage. Lines are lost beyond it. */
+  /** Size of the output lines of all tasks that wait in memory for storage. Further lines are lost. */
   maxWaitingOutputBytes: 64 * MIB_BYTES,
-  /** A call with `wait` answers this long before its deadline, so that the answer arrives in time. */
+  /** A call with `wait` is answered this long before its deadline, so that the answer arrives in time. */
   answerMarginMs: 500,
 };
 
-/** Agents of hosts, and the registries that know them. */
+/** Host agents, and the registries that know their addresses. */
 const nodes = {
-  /** Time for an answer of a registry or an agent. */
   requestTimeoutMs: 10_000,
-  /** Time for a method of a node that somebody waits for: above the 20 s that the agent gives it (`syncTimeoutMs` of DRIVER_LIMITS). */
+  /**
+   * Time for a synchronous method of a node. Longer than the agent's limit of 20 s (`syncTimeoutMs` of DRIVER_LIMITS).
+   */
   callTimeoutMs: 30_000,
-  /** An agent's address and methods are not asked for again within this time, unless the agent reports a change. */
+  /** Cache lifetime of an agent's address and methods, unless the agent reports a change. */
   knownForMs: 30_000,
-  /** Agents to which a connection is kept. */
+  /** Cached connections to agents. */
   maxConnections: 1_000,
 };
 
 /** Calls of CPIs through the dispatchers. */
 const cpi = {
-  /** A call that failed in passing is repeated this long: longer than a restart of a dispatcher takes. */
+  /** Retry time after a transient failure of a call. Longer than a restart of a dispatcher. */
   retryTimeoutMs: MINUTE_MS,
-  /** Time for a dispatcher to end a call that was cancelled or lost: above the 2 s it gives the CPI to clean up. */
+  /**
+   * Time for a dispatcher to end a cancelled or lost call. Longer than the 2 s that the dispatcher gives the CPI to
+   * clean up.
+   */
   endTimeoutMs: 10_000,
 };
 
 /** Uploads of stemcells. */
 const stemcells = {
-  /** Size of the tgz. Public stemcells of BOSH have less than 2 GiB. */
+  /** Size of the tgz. Public BOSH stemcells have less than 2 GiB. */
   maxUploadBytes: 8 * GIB_BYTES,
-  /** Size of everything it unpacks to, so that a small file cannot fill the disk. */
+  /** Total unpacked size, so that a small file cannot fill the disk. */
   maxUnpackedBytes: 32 * GIB_BYTES,
-  /** Entries of the tgz: stemcells of BOSH have fewer than ten. */
+  /** Entries of the tgz. BOSH stemcells have fewer than ten. */
   maxEntries: 100,
-  /** Uploads at once: each may take `maxUnpackedBytes` of the disk. */
+  /** Concurrent uploads. Each may take `maxUnpackedBytes` of the disk. */
   maxConcurrentUploads: 4,
   /** Time for the next bytes of an upload. */
   idleTimeoutMs: MINUTE_MS,
-  /** Time for a download from elsewhere. */
+  /** Time for a download. */
   downloadTimeoutMs: HOUR_MS,
-  /** Time for a CPI to make a stemcell: as long as the dispatcher gives create_stemcell. */
+  /** Time for a CPI to create a stemcell. Equals the dispatcher's time for create_stemcell. */
   createTimeoutMs: HOUR_MS,
 };
 
@@ -95,86 +98,87 @@ const stemcells = {
 const boshRegistry = {
   /** Size of the settings of one VM. */
   maxSettingsBytes: MIB_BYTES,
-  /** VMs whose settings are kept: a CPI that never deletes them must not fill the storage. */
+  /** VMs with stored settings. The limit bounds storage when a CPI never deletes settings. */
   maxInstances: 10_000,
   /** Time for a request to arrive and be answered. */
   requestTimeoutMs: 30_000,
-  /** Connections at once. Further ones are cut. */
+  /** Concurrent connections. Further connections are closed. */
   maxConnections: 1_000,
 };
 
-/** Agents in VMs. */
+/** VM agents. */
 const agents = {
-  /** Time for an agent to answer a request: BOSH's director waits as long. */
+  /** Time for an agent to answer a request. Equals the limit of BOSH's director. */
   requestTimeoutMs: 45_000,
-  /** An agent is asked this often whether it is done. */
+  /** Poll interval for the result of an agent's task. */
   taskPollIntervalMs: 20,
-  /** The director looks this often for certificates of agents that are due. */
+  /** Interval of the check for agent certificates that are due. */
   certificateCheckIntervalMs: MINUTE_MS,
   /**
-   * An agent that a deploy asks in vain for this long is lost, and its VM is recreated. The CPI has as long to say that
-   * it does not have the VM.
+   * A deploy recreates the VM of an agent that does not answer for this long. The CPI has the same time to report that
+   * the VM does not exist.
    */
   lostAfterMs: 45_000,
-  /** An agent that was not heard for this long is called unresponsive: BOSH's agents beat every 30 s. */
+  /** An agent without a heartbeat for this long is listed as unresponsive. BOSH agents send heartbeats every 30 s. */
   unresponsiveAfterMs: 90_000,
-  /** The health that agents report is recorded this often, for the next leader. */
+  /** Interval at which reported health is recorded for the next leader. */
   healthRecordIntervalMs: 5 * MINUTE_MS,
-  /** VMs that a deploy looks after at once. */
+  /** VMs that a deploy checks concurrently. */
   maxConcurrentChecks: 16,
-  /** An agent that does not answer is told of an attached disk for this long. */
+  /** Time for notifying an agent of an attached disk. */
   attachTimeoutMs: MINUTE_MS,
-  /** An agent that does not answer delays a detach by no more than this. */
+  /** Maximum delay of a detach by an agent that does not answer. */
   detachTimeoutMs: 10_000,
 };
 
-/** Logs of agents. */
+/** Logs fetched from agents. */
 const agentLogs = {
   /** Time for an agent to pack and send its logs. */
   timeoutMs: 15 * MINUTE_MS,
   /** Size of the packed logs of one agent. */
   maxBytesPerAgent: GIB_BYTES,
-  /** Size of all logs that are kept or on their way. The oldest are deleted beyond it. */
+  /** Size of all stored and incoming logs. The oldest are deleted beyond it. */
   maxKeptBytes: 8 * GIB_BYTES,
-  /** Logs are kept this long: whoever asked for them fetches them at once. */
+  /** Retention of logs. Clients fetch logs at once. */
   keptMs: HOUR_MS,
 };
 
-/** Recreation of VMs that are gone. */
+/** Automatic recreation of missing VMs. */
 const resurrection = {
-  /** An agent is silent for this long before the CPI is asked whether its VM is gone: four heartbeats of BOSH's agents. */
+  /** Silence of an agent before the CPI is asked whether the VM exists: four heartbeats of BOSH agents. */
   silentAfterMs: 2 * MINUTE_MS,
-  /** A VM whose agent is silent for this long is recreated even if its CPI has it. */
+  /** Silence of an agent after which its VM is recreated even if the CPI reports the VM. */
   deadAfterMs: 10 * MINUTE_MS,
-  /** Silent agents are looked for this often. */
+  /** Interval of the check for silent agents. */
   checkIntervalMs: 5_000,
 };
 
-/** The page for browsers. */
+/** The web page. */
 const page = {
-  /** Browsers that are told of changes at once. Half of them may be of one login. */
+  /** Concurrent browser connections. One login may hold half of them. */
   maxViewers: 50,
-  /** A browser is told of changes at most this often. */
+  /** Minimum interval between updates to a browser. */
   sendIntervalMs: 250,
-  /** A browser hears at least this often that it is still connected. */
+  /** Keepalive interval of a browser connection. */
   beatIntervalMs: 5_000,
-  /** A task that waits this long for a worker, or for a CPI's answer, is shown as stuck. */
+  /** A task that waits this long for a worker or a CPI's answer is shown as stuck. */
   stuckAfterMs: MINUTE_MS,
-  /** Rows are kept up to date this long once nobody looks: a reload finds them. */
+  /** Time for which rows stay up to date after the last viewer left, so that a page reload finds them. */
   lingerMs: 10_000,
 };
 
 /**
- * Times and sizes that the director enforces and no operator sets, because no fleet needs others. Tests give shorter and
- * smaller ones to `startDirector`. Those that tests leave alone stand beside the code that enforces them.
+ * Times and sizes that the director enforces and operators cannot set, because no fleet needs other values. Tests pass
+ * shorter and smaller limits to `startDirector`. Limits that tests do not change are defined beside the code that
+ * enforces them.
  */
 export const DIRECTOR_LIMITS = {
   http,
   queues,
-  /** A task waits this long for the lock of an instance or a disk before it fails. */
+  /** Time for a task to acquire the lock of an instance or a disk before the task fails. */
   lockAcquireTimeoutMs: MINUTE_MS,
   tasks,
-  /** Events that are kept, and up to a tenth more. The oldest are deleted beyond it. */
+  /** Retained events, with a tolerance of a tenth. The oldest are deleted beyond it. */
   maxEvents: 100_000,
   nodes,
   cpi,
@@ -184,7 +188,10 @@ export const DIRECTOR_LIMITS = {
   agentLogs,
   resurrection,
   page,
-  /** VMs and disks that CPIs may have made unknown to anybody. The oldest are forgotten beyond it. */
+  /**
+   * Recorded VMs and disks that CPIs may have created without the director's knowledge. The oldest records are deleted
+   * beyond it.
+   */
   maxPossibleOrphans: 10_000,
 };
 

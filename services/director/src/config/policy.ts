@@ -1,16 +1,21 @@
 import { formatIdentity, type Identity, OPERATOR_ROLES, PermissionDeniedError, type Role } from "@diskmesh/domain";
 
-/** Scopes any one set of which suffices. */
+/** Alternative sets of scopes; any complete set suffices. */
 type ScopeSets = readonly (readonly string[])[];
 
-/** The callers of an operation: over gRPC by the role in the certificate, over HTTPS by the scopes of the login. */
+/**
+ * The allowed callers of an operation. gRPC checks the role in the certificate; HTTPS checks the scopes of the login.
+ */
 export interface Rule {
   readonly roles: readonly Role[];
-  /** Beside those of administrators, which suffice for everything. */
+  /** Scopes in addition to the administrator scopes, which allow every operation. */
   readonly scopes: ScopeSets;
-  /** Allows the user who started the task, too. */
+  /** Also allows the user who started the task. */
   readonly creator?: true;
-  /** Allows members of the team that owns the deployment, or the task's deployment: its admins, or its readers too. */
+  /**
+   * Also allows members of the team that owns the deployment, or the task's deployment: admins only, or admins and
+   * readers.
+   */
   readonly team?: "admin" | "read";
 }
 
@@ -105,8 +110,8 @@ export const POLICY = {
 export type Operation = keyof typeof POLICY;
 
 /**
- * The sets of scopes with which a login may do that on the director of that id, in the order in which BOSH tells them.
- * `teams` are those of what it is about.
+ * Returns the scope sets that allow the operation on the director with this id, in the order in which BOSH lists them.
+ * `teams` own the object of the operation.
  */
 export function scopesFor(operation: Operation, directorId: string, teams: readonly string[] = []): ScopeSets {
   const { scopes, team }: Rule = POLICY[operation];
@@ -117,7 +122,7 @@ export function scopesFor(operation: Operation, directorId: string, teams: reado
   return [[ADMIN], [`bosh.${directorId}.admin`], ...ofTeams, ...scopes, ...others];
 }
 
-/** Throws PermissionDeniedError for a caller by gRPC whose role is not one that may do that. */
+/** Throws PermissionDeniedError when the gRPC caller's role may not perform the operation. */
 export function checkRole(operation: Operation, identity: Identity): void {
   const { roles }: Rule = POLICY[operation];
   if (roles.includes(identity.role)) return;
@@ -136,19 +141,19 @@ export function isAllowed(
 
 const TEAM_SCOPE = /^bosh\.teams\.([^.]+)\.(admin|read)$/;
 
-/** The teams that a login with these scopes administers, or also those that it reads for. */
+/** Returns the teams that a login with these scopes administers; with "any" also the teams that the login may read. */
 export function teamsOfLogin(scopes: readonly string[], right: "admin" | "any"): string[] {
   const found = scopes.map((scope) => TEAM_SCOPE.exec(scope));
   const names = found.flatMap((match) => (match !== null && (right === "any" || match[2] === right) ? match[1] : []));
   return [...new Set(names.filter((name) => name !== undefined))];
 }
 
-/** Returns the required scopes in the words of a BOSH director. */
+/** Returns the required scopes in the format of a BOSH director. */
 export function formatScopes(sets: ScopeSets): string {
   return sets.map((set) => (set.length === 1 ? set[0] : `(${set.join(" AND ")})`)).join(", ");
 }
 
-/** The policy as a table of Markdown, for people. */
+/** Returns the policy as a Markdown table for the documentation. */
 export function policyTable(): string {
   const rows = Object.entries(POLICY).map(([operation, each]: [string, Rule]) => {
     const scopes = each.scopes.map((set) => set.map((scope) => `\`${scope}\``).join(" and "));

@@ -1,4 +1,4 @@
-/** Time limits of what a task does between two points at which it could stop. */
+/** Time limits of the actions of a task that cannot be interrupted. */
 interface ActTimes {
   readonly cpi: { readonly callTimeoutMs: number; readonly retryTimeoutMs: number };
   readonly agents: {
@@ -11,8 +11,9 @@ interface ActTimes {
 const LOCK_MARGIN_MS = 60_000;
 
 /**
- * Returns the longest time between two points at which a task could stop: a CPI call, begun again at the end of its time
- * for repetitions after the dispatcher had to be told the cpi-config, or one request to an agent.
+ * Returns the longest uninterruptible time of a task. The maximum is either one request to an agent or a CPI call:
+ * retries for `retryTimeoutMs`, then two full calls, because the call starts again after the dispatcher received the
+ * cpi-config.
  */
 export function longestActMs({ cpi, agents }: ActTimes): number {
   return Math.max(
@@ -23,7 +24,7 @@ export function longestActMs({ cpi, agents }: ActTimes): number {
   );
 }
 
-/** Returns how long after the last sign of life of its owner a lock is overdue. */
+/** Returns the time after the owner's last sign of life at which a lock is overdue. */
 export function lockDeadlineMs(times: ActTimes): number {
   return longestActMs(times) + LOCK_MARGIN_MS;
 }

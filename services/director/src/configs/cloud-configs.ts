@@ -6,7 +6,7 @@ import { Configs, type NamedPart } from "./configs.js";
 
 export const CLOUD = "cloud";
 
-/** All cloud configs as one. */
+/** Merges all cloud configs. */
 export class CloudConfigs extends Configs<CloudConfig, CloudConfig> {
   constructor(reader: YamlReader, limits: Omit<TextLimits, "what">) {
     super({

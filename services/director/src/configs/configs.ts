@@ -6,7 +6,7 @@ import { storedLimits, type TextLimits } from "../yaml/document.js";
 import type { ReadOptions, YamlReader } from "../yaml/reader.js";
 import { latestConfigs } from "./latest-configs.js";
 
-/** One config as it was read. */
+/** A parsed config with its name. */
 export interface NamedPart<Part> {
   readonly name: string;
   readonly part: Part;
@@ -19,15 +19,15 @@ export interface ConfigsOptions<Part, Merged> {
   /** Limits of a new config. */
   readonly limits: Omit<TextLimits, "what">;
   readonly read: (reader: YamlReader, text: string, limits: TextLimits, options: ReadOptions) => Promise<Part>;
-  /** Puts the latest version of each together. Throws when they do not go together. */
+  /** Merges the latest version of each config of the type. Throws when the configs conflict. */
   readonly merge: (parts: readonly NamedPart<Part>[], configs: readonly Config[]) => Merged;
 }
 
 type Kept<Part> = { readonly part: Part } | { readonly error: Error };
 
 /**
- * All configs of a type. Each version is read once: when it comes, or when the director begins to lead; whoever works
- * with them then need not wait.
+ * All configs of a type. Each version is parsed once, at its upload or when the director starts to lead, so that
+ * readers do not wait.
  */
 export class Configs<Part, Merged> {
   readonly #options: ConfigsOptions<Part, Merged>;
@@ -39,7 +39,7 @@ export class Configs<Part, Merged> {
     this.#options = options;
   }
 
-  /** Reads what is stored. What cannot be read is an error for those alone who need it, until it is replaced. */
+  /** Parses the stored configs. An unreadable config fails only its users until the config is replaced. */
   async load(tablet: DirectorTablet): Promise<void> {
     const { type, reader, read } = this.#options;
     const configs = await tablet.read((tables) => latestConfigs(tables, type));
@@ -56,13 +56,13 @@ export class Configs<Part, Merged> {
     await Promise.all(configs.map(load));
   }
 
-  /** A content that is new. Throws InvalidArgumentError when it must not be taken. */
+  /** Parses a new config. Throws InvalidArgumentError for content that is not accepted. */
   read(name: string, content: string, signal: AbortSignal): Promise<Part> {
     const { type, reader, limits, read } = this.#options;
     return read(reader, content, { ...limits, what: whatOf(type, name) }, { signal });
   }
 
-  /** Within the transaction that records the config: what `read` made of it. */
+  /** Stores the parsed config. Call in the transaction that records the config. */
   keep(config: Config, part: Part): void {
     this.#parts.set(config.configId, { part });
   }
@@ -79,8 +79,8 @@ export class Configs<Part, Merged> {
   }
 
   /**
-   * Returns all configs with a new content of one of them, or, for undefined, without it. Throws when they do not go
-   * together.
+   * Returns all configs merged with the new content of one config, or without that config when `part` is undefined.
+   * Throws when the configs conflict.
    */
   check(tables: DirectorTables, name: string, part: Part | undefined): Merged {
     const others = latestConfigs(tables, this.#options.type).filter((config) => config.name !== name);

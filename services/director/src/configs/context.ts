@@ -1,7 +1,7 @@
 import type { TaskContext } from "../tasks/context.js";
 import type { ReadersOfTexts } from "./readers-of-texts.js";
 
-/** Handlers of configs and manifests. */
+/** Context of the handlers of configs and manifests. */
 export interface ConfigContext extends TaskContext {
   readonly configs: ReadersOfTexts;
 }

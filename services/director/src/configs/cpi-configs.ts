@@ -7,14 +7,14 @@ import { Configs, type NamedPart } from "./configs.js";
 
 export const CPI = "cpi";
 
-/** All cpi-configs as one. */
+/** All cpi-configs merged. */
 export interface MergedCpiConfig extends CpiNames {
-  /** Names this set of CPIs. Says nothing of what is in it; empty when there is no cpi-config. */
+  /** Identifies this set of CPIs without describing its content. Empty when there is no cpi-config. */
   readonly version: string;
   readonly cpis: readonly CpiDefinition[] | undefined;
 }
 
-/** The cpi-configs put together. */
+/** Merges all cpi-configs. */
 export class CpiConfigs extends Configs<readonly CpiDefinition[], MergedCpiConfig> {
   constructor(reader: YamlReader, limits: Omit<TextLimits, "what">) {
     super({

@@ -38,14 +38,14 @@ export async function deleteConfig(
     const versions = configId === undefined ? [...tx.configs.by("byIdentity", configIdentity(config))] : [config];
     for (const version of versions) tx.configs.delete(configKey(version.configId));
     if (seen !== undefined) read?.keep(seen);
-    // The number of the last change: content read from the configs is cached by it.
+    // The counter identifies the last change of any config; merged configs are cached by it.
     nextNumber(tx, "config");
     noteConfig(context, tx, call, "delete", { type, name });
   });
   return {};
 }
 
-/** Returns the version that becomes the latest once that one is gone. */
+/** Returns the version that becomes the latest after the given version is deleted. */
 function latestBut(tables: DirectorTables, config: Config): Config | undefined {
   const versions = [...tables.configs.by("byIdentity", configIdentity(config))];
   return versions.filter(({ configId }) => configId !== config.configId).at(-1);

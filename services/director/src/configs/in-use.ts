@@ -2,10 +2,10 @@ import type { CloudConfig } from "../specs/cloud-config.js";
 import { type CpiNames, currentCpi } from "../specs/cpi-choice.js";
 import type { DirectorTables } from "../store/schema.js";
 
-/** Counts of the objects in an az, or with a CPI, by kind. */
+/** Counts of the objects of each az or CPI, by kind. */
 type Uses = Map<string, Map<string, number>>;
 
-/** Returns a sentence for each az in use that the cloud configs do not have. */
+/** Returns a sentence for each az that is in use and absent from the cloud configs. */
 export function azsMissing(tables: DirectorTables, { azs }: Pick<CloudConfig, "azs">): string[] {
   const known = new Set(azs.map(({ name }) => name));
   const uses: Uses = new Map();
@@ -16,7 +16,7 @@ export function azsMissing(tables: DirectorTables, { azs }: Pick<CloudConfig, "a
   );
 }
 
-/** Returns a sentence for each CPI in use that the cpi-configs do not have. */
+/** Returns a sentence for each CPI that is in use and absent from the cpi-configs. */
 export function cpisMissing(tables: DirectorTables, names: CpiNames): string[] {
   const uses: Uses = new Map();
   for (const { cpi, vmCid } of tables.instances.entries()) if (vmCid !== "") count(uses, cpi, "VMs");
@@ -35,7 +35,7 @@ function* disksOf(tables: DirectorTables): Iterable<{ readonly az: string; reado
 }
 
 function count(uses: Uses, name: string, kind: string): void {
-  // Empty for no az, and for the default CPI.
+  // An empty name means no az, or the default CPI.
   if (name === "") return;
   const counts = uses.get(name) ?? new Map<string, number>();
   uses.set(name, counts.set(kind, (counts.get(kind) ?? 0) + 1));

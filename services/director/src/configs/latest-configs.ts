@@ -1,7 +1,7 @@
 import type { Config } from "../store/config.js";
 import { configIdentity, type DirectorTables } from "../store/schema.js";
 
-/** The latest version of every config of a type, or of all; in order of type and name. */
+/** Returns the latest version of every config of a type, or of all types, sorted by type and name. */
 export function latestConfigs(tables: DirectorTables, type = ""): Config[] {
   const latest = new Map<string, Config>();
   for (const config of tables.configs.entries()) {

@@ -2,7 +2,7 @@ import { storedLimits } from "../yaml/document.js";
 import type { Manifest, ManifestLimits } from "../yaml/manifest.js";
 import type { YamlReader } from "../yaml/reader.js";
 
-/** Bound of the cached texts that nobody holds: a deploy is checked first, and then runs. */
+/** Size of the cached manifests without a holder. A deploy is checked first and runs later. */
 const MAX_REMEMBERED_LENGTH = 8 * 1024 * 1024;
 
 interface Remembered {
@@ -15,8 +15,8 @@ interface HeldManifest extends Disposable {
 }
 
 /**
- * Reads manifests, each once: a deploy looks at its own before every step. Reading takes time, and steps are planned
- * without waiting: whoever plans holds its manifest first.
+ * Parses manifests and caches them. A deploy reads its manifest before every step, and planning is synchronous, so the
+ * planner must hold the manifest first.
  */
 export class Manifests {
   readonly #reader: Pick<YamlReader, "read">;
@@ -29,14 +29,16 @@ export class Manifests {
     this.#limits = limits;
   }
 
-  /** One that comes from outside. Throws InvalidArgumentError for what a deploy must not be given. */
+  /** Parses a manifest from a request. Throws InvalidArgumentError for a manifest that cannot be deployed. */
   async accept(text: string, signal: AbortSignal): Promise<Manifest> {
     const reading = { format: "manifest", text, limits: this.#limits } as const;
     using held = this.#hold(text, await this.#reader.read<"manifest">(reading, { signal }));
     return held.manifest;
   }
 
-  /** One that was accepted, perhaps by an older version. */
+  /**
+   * Parses and holds an accepted manifest. Limits are relaxed because an older release may have accepted the manifest.
+   */
   async hold(text: string, signal: AbortSignal): Promise<Disposable> {
     const known = this.#remembered.get(text);
     if (known !== undefined) return this.#hold(text, known.manifest);
@@ -46,7 +48,7 @@ export class Manifests {
     return this.#hold(text, await this.#reader.read<"manifest">(reading, { stored: true, signal }));
   }
 
-  /** One that somebody holds. */
+  /** Returns a held manifest. */
   get(text: string): Manifest {
     const held = this.#remembered.get(text);
     if (held === undefined) throw new TypeError("nobody holds that manifest");

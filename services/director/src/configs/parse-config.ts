@@ -3,10 +3,12 @@ import type { Config } from "../store/config.js";
 import { configKey, type DirectorTables } from "../store/schema.js";
 import { latestConfigs } from "./latest-configs.js";
 
-/** BOSH acts on them, and this director does not: nobody is to believe that they were heeded. */
+/** Config types that BOSH applies and this director rejects, so that nobody relies on them. */
 export const NOT_HEEDED: readonly string[] = ["deploy", "runtime"];
 
-/** "cloud", "cpi" and "resurrection" are heeded; others, which no director of BOSH would heed either, are kept for who wrote them. */
+/**
+ * The director applies the types "cloud", "cpi" and "resurrection". Other types are stored without effect, as in BOSH.
+ */
 export function parseConfigType(value: string): string {
   if (!NOT_HEEDED.includes(value)) return parseName("type", value);
   throw new InvalidArgumentError(`this director makes nothing of configs of type ${quoted(value)}`, {
@@ -22,7 +24,7 @@ export function latestConfig(tables: DirectorTables, type: string, name: string)
   return latestConfigs(tables, type).find((other) => other.name === name);
 }
 
-/** That version of the config, or the latest one for undefined. */
+/** Returns the given version of the config, or the latest version for undefined. Throws NotFoundError. */
 export function knownConfig(tables: DirectorTables, type: string, name: string, configId: number | undefined): Config {
   const config = configId === undefined ? latestConfig(tables, type, name) : tables.configs.get(configKey(configId));
   if (config?.type === type && config.name === name) return config;

@@ -8,14 +8,14 @@ import { CpiConfigs } from "./cpi-configs.js";
 import { Manifests } from "./manifests.js";
 import { ResurrectionConfigs } from "./resurrection-configs.js";
 
-/** Size of a config. The tablet keeps as much for each version of each config, in memory. */
+/** Size of a config. The tablet keeps each version of each config in memory. */
 export const MAX_CONFIG_BYTES = MIB_BYTES;
-/** Size of a manifest. Each waiting deploy keeps one in memory. */
+/** Size of a manifest. Each queued deploy keeps its manifest in memory. */
 const MAX_MANIFEST_BYTES = MIB_BYTES;
-/** Instances of a deployment. A deploy plans with all of them at once. */
+/** Instances of a deployment. A deploy plans with all of its instances at once. */
 const MAX_INSTANCES_PER_DEPLOYMENT = 1_000;
 
-/** Readers of YAML from outside, one for each kind of text. */
+/** YAML readers, one for each kind of text. */
 export interface ReadersOfTexts {
   readonly reader: YamlReader;
   readonly cloud: CloudConfigs;

@@ -7,13 +7,13 @@ import type { ReadersOfTexts } from "./readers-of-texts.js";
 
 export function groupOf(manifest: Manifest, instance: Pick<Instance, "group" | "deployment">): GroupSpec {
   const group = manifest.groups.find((each) => each.name === instance.group);
-  // Instances whose group has gone are leaving, and get no VMs.
+  // Instances without a group are being deleted and get no VMs.
   if (group === undefined)
     throw new InvalidStateError(`deployment \`${instance.deployment}\` has no group \`${instance.group}\``);
   return group;
 }
 
-/** The manifest that a deployment was deployed with last; a task holds it. */
+/** Returns the deployment's last deployed manifest, which a task must hold. */
 export function manifestOf(
   { configs }: { readonly configs: ReadersOfTexts },
   tables: DirectorTables,

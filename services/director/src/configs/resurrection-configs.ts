@@ -6,7 +6,7 @@ import { Configs } from "./configs.js";
 
 export const RESURRECTION = "resurrection";
 
-/** The rules of all configs of type "resurrection". */
+/** Merges the rules of all configs of type "resurrection". */
 export class ResurrectionConfigs extends Configs<readonly ResurrectionRule[], readonly ResurrectionRule[]> {
   readonly #isOnByDefault: boolean;
 
@@ -22,8 +22,8 @@ export class ResurrectionConfigs extends Configs<readonly ResurrectionRule[], re
   }
 
   /**
-   * Returns the rules of the director's own config and of all resurrection configs. Throws InvalidStateError when a
-   * stored one cannot be read.
+   * Returns the rules of the director's config file and of all resurrection configs. Throws InvalidStateError when a
+   * stored config cannot be read.
    */
   wishes(tables: DirectorTables): ResurrectionWishes {
     return { isOnByDefault: this.#isOnByDefault, rules: this.current(tables) };

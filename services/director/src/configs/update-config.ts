@@ -23,9 +23,9 @@ import { MAX_CONFIG_BYTES } from "./readers-of-texts.js";
 import { RESURRECTION } from "./resurrection-configs.js";
 import { encodeConfig } from "./wire.js";
 
-/** Configs that differ in type or name. Each is read again at every start. */
+/** Distinct configs by type and name. Each config is parsed again at every start. */
 const MAX_CONFIG_NAMES = 20;
-/** Versions that are kept of each config. */
+/** Stored versions of each config. */
 const MAX_CONFIG_VERSIONS = 10;
 
 export async function updateConfig(
@@ -36,7 +36,7 @@ export async function updateConfig(
   const { content, expectedLatestId } = request;
   const type = parseConfigType(request.type);
   const name = parseConfigName(request.name);
-  // A stored content may stay, even if it would not be accepted any more.
+  // Unchanged content is accepted even if it would be rejected as new content.
   const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
   const unchanged = await context.tablet.read(isThere);
   const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);
@@ -64,7 +64,7 @@ export async function updateConfig(
   return { config: encodeConfig(config), warnings: [...warnings] };
 }
 
-/** Notes who changes a config. */
+/** Records the change of a config as an event. */
 export function noteConfig(
   { events }: ConfigContext,
   tx: DirectorTransaction,
@@ -75,15 +75,18 @@ export function noteConfig(
   events.note(tx, { action, objectType: `config/${type}`, objectName: name }, askerOf(call));
 }
 
-/** A config that is new, once its text was read and found to be one. */
+/** A new config that was parsed. */
 interface ReadConfig {
-  /** Returns warnings of what is in use and would be missing. Throws when it does not go with the others of its type. */
+  /**
+   * Returns a warning for each object in use that the merged configs lack. Throws when the config conflicts with the
+   * others of its type.
+   */
   readonly check: (tables: DirectorTables) => readonly string[];
-  /** Within the transaction that records it. */
+  /** Stores the parsed config. Call in the transaction that records the config. */
   readonly keep: (config: Config) => void;
 }
 
-/** Reads a config from outside. Throws InvalidArgumentError when it must not be taken. */
+/** Parses a config from a request. Throws InvalidArgumentError for content that is not accepted. */
 export async function readConfig(
   context: ConfigContext,
   type: string,
@@ -108,7 +111,7 @@ function missingIn(tables: DirectorTables, type: string, merged: unknown): reado
   return type === CPI ? cpisMissing(tables, merged as CpiNames) : [];
 }
 
-/** The configs of a type that the director heeds; undefined for any other, of which it keeps the text alone. */
+/** Returns the configs of a type that the director applies; undefined for other types, which are stored as text. */
 export function configsOf(
   context: ConfigContext,
   type: string,
@@ -119,7 +122,7 @@ export function configsOf(
   return undefined;
 }
 
-/** Throws InvalidArgumentError for a text that is no mapping in YAML, or too much of one. */
+/** Throws InvalidArgumentError for a text that is not a YAML mapping or is too large. */
 export async function checkPlain(
   { configs }: Pick<ConfigContext, "configs">,
   what: string,
