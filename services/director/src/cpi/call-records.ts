@@ -8,38 +8,43 @@ import type { Dispatcher } from "./dispatchers.js";
 
 export interface CallRecordsOptions {
   readonly tablet: DirectorTablet;
-  /** The addresses of the configured dispatchers. */
+  /** Addresses of the configured dispatchers. */
   readonly addresses: readonly string[];
   readonly endTimeoutMs: number;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** The part of a call that is known before it is made. */
+/** The part of a call that is known before the call starts. */
 export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "requestId" | "method" | "cpi"> {
   readonly request: NamedThings;
 }
 
-/** More calls come and go meanwhile, whose commits take this along. */
+/** Delay before records of ended calls are deleted, so that the commits of later calls can include the deletes. */
 const FORGET_AFTER_MS = 100;
 
 /**
- * Which calls that change something may be running, at which dispatcher. Each is recorded before it is made, until it has
- * ended: by its answer, or by its dispatcher's word. While nobody can say, no other call about the same things is made
- * at any dispatcher, by this director or the next; all else goes on.
+ * Records which changing calls may be running at which dispatcher. A record exists from before the call starts until
+ * the call has ended: by its answer, or by the dispatcher's confirmation. While the end is unknown, this director and
+ * the next make no other call about the same objects at any dispatcher. Calls about other objects continue.
  *
- * A director that finds no records, though tasks were run, comes after a release that made none: any of its dispatchers may
- * run something, so that another is called only once it obeys, or is taken out of the config.
+ * A director that finds tasks but no records follows a release that recorded no calls. Any dispatcher may still run a
+ * call of that release, so another dispatcher is called only after each of them obeys this director or is removed from
+ * the config.
  *
- * Where there is one dispatcher, the next director makes no call before that has ended all of this one. So one record
- * stands for all calls, in case the next director has several, and those alone that nobody waits for get their own.
+ * With a single dispatcher, the dispatcher ends all calls of the former director before the next director makes a call.
+ * So one record stands for all calls, in case the next director has several dispatchers. Only abandoned calls get their
+ * own record.
  */
 export class CallRecords {
   readonly #options: CallRecordsOptions;
   readonly #isOnly: boolean;
-  /** Calls that somebody here waits for. */
+  /** Calls whose caller in this process still waits. */
   readonly #awaited = new Map<string, CpiCall>();
-  /** Calls that have ended and are recorded still: a commit for each alone would hold up that of its result. */
+  /**
+   * Ended calls whose records still exist. A separate commit for each delete would delay the commit of the call's
+   * result.
+   */
   readonly #ended = new Set<string>();
   #forgetting: NodeJS.Timeout | undefined;
 
@@ -49,8 +54,8 @@ export class CallRecords {
   }
 
   /**
-   * Before the first call. Forgets calls at dispatchers that the config does not name: by taking one out an operator says
-   * that nothing runs there.
+   * Prepares the records; must run before the first call. Deletes records of dispatchers that the config no longer
+   * names: removing a dispatcher asserts that nothing runs there.
    */
   async start(): Promise<void> {
     const { tablet, addresses, clock, log } = this.#options;
@@ -76,8 +81,8 @@ export class CallRecords {
   }
 
   /**
-   * Resolves when it is durable that the call is made now, with false for one that only looks: of that nothing is recorded.
-   * Throws UnavailableError while another one holds it up.
+   * Records the start of a call; resolves with true once the record is durable. Resolves with false for a read-only
+   * call, which is not recorded. Throws UnavailableError while an abandoned call about the same objects may still run.
    */
   async begin({ address }: Pick<Dispatcher, "address">, { request, ...call }: CallToMake): Promise<boolean> {
     const { tablet, clock } = this.#options;
@@ -104,29 +109,35 @@ export class CallRecords {
     return true;
   }
 
-  /** Calls that somebody here waits for, the oldest first. */
+  /** Returns the calls whose caller in this process still waits, oldest first. */
   get awaited(): readonly CpiCall[] {
     return [...this.#awaited.values()].filter(({ taskId }) => taskId !== 0);
   }
 
-  /** Nobody waits for it, nor saw its end. */
+  /** Returns true for a call whose end is unknown and whose caller no longer waits. */
   isLeft({ callId }: CpiCall): boolean {
     return !this.#awaited.has(callId) && !this.#ended.has(callId);
   }
 
-  /** A dispatcher that obeys this director has ended all calls of former ones. */
+  /**
+   * Returns true for a call of a former director at the dispatcher. A dispatcher that obeys this director has ended all
+   * such calls.
+   */
   #isOfFormer({ dispatcher, directorGeneration }: CpiCall, address: string): boolean {
     return dispatcher === address && directorGeneration < this.#options.tablet.generation;
   }
 
-  /** The call has ended. That becomes durable some time later; a director that dies before leaves it to the next to ask. */
+  /**
+   * Marks the call as ended. The record is deleted later; after a crash the next director asks the dispatcher about the
+   * call.
+   */
   end(callId: string): void {
     if (!this.#awaited.delete(callId) || this.#isOnly) return;
     this.#ended.add(callId);
     this.#forgetting ??= setTimeout(() => void this.#forgetEnded(), FORGET_AFTER_MS);
   }
 
-  /** Nobody waits any more for a call that may be running. */
+  /** Keeps the record of a call that may still run and whose caller no longer waits. */
   abandon(callId: string): void {
     const call = this.#awaited.get(callId);
     if (call === undefined) return;
@@ -134,17 +145,17 @@ export class CallRecords {
       tx.cpiCalls.put(call);
       this.#awaited.delete(callId);
     });
-    // When that fails this director is deposed.
+    // A failed transaction means that this director is deposed.
     give.catch(() => {});
   }
 
-  /** Ends what may still run at a dispatcher that obeys this director, and that nobody waits for. */
+  /** Ends the abandoned calls at a dispatcher that obeys this director. */
   async settle({ address, client }: Dispatcher): Promise<void> {
     const { tablet, endTimeoutMs } = this.#options;
     const isLeft = (call: CpiCall) => this.isLeft(call);
     const left = await tablet.read((tables) => [...tables.cpiCalls.by("byDispatcher", address)].filter(isLeft));
     const { id: directorId, generation: directorGeneration } = tablet;
-    // Those of former directors have ended: it would not obey otherwise.
+    // A dispatcher that obeys this director has already ended the calls of former directors.
     const ended = left.filter((call) => call.directorGeneration < directorGeneration);
     await this.#forget(ended);
     for (const call of left.filter((one) => !ended.includes(one))) {
@@ -165,7 +176,7 @@ export class CallRecords {
       await this.#options.tablet.transact((tx) => deleteAll(tx, ended));
       for (const callId of ended) this.#ended.delete(callId);
     } catch {
-      // This director is deposed: the next one asks what has ended.
+      // This director is deposed. The next director asks the dispatchers about these calls.
     }
   }
 

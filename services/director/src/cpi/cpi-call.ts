@@ -1,31 +1,31 @@
 import type { CpiCall } from "../store/cpi-call.js";
 
-/** The one thing of a record that stands for all calls at a dispatcher. */
+/** The object of a record that stands for all calls at a dispatcher. */
 export const ANYTHING = "anything";
 
-/** Stands for the calls at the only dispatcher of a director, which are not recorded one by one. */
+/** Returns the record for all calls at the only dispatcher of a director. Such calls are not recorded individually. */
 function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: number): CpiCall {
   const nobody = { taskId: 0, requestId: "", method: "" };
   return { ...nobody, callId: "all", dispatcher, directorGeneration, things: [ANYTHING], sinceMs };
 }
 
-/** Says by being there that calls are recorded, also where none is under way. A release that recorded none left nothing. */
+/** Id of a record that marks the store as written by a release that records calls, even while no call runs. */
 const RECORDING = "recording";
 
 export function isOfDispatcher({ callId }: CpiCall): boolean {
   return callId !== RECORDING;
 }
 
-/** The records in the store when a director begins to lead. */
+/** The records in the store when a director starts to lead. */
 export interface FormerRecords {
   readonly recorded: readonly CpiCall[];
-  /** Without one, no CPI was ever called. */
+  /** False means that no CPI was ever called. */
   readonly hadTasks: boolean;
 }
 
 /**
- * Returns the records that a director writes before its first call. No record where tasks were run means that an
- * earlier release made none: calls of that release may still run at any of its dispatchers.
+ * Returns the records that a director writes before its first call. An empty store despite earlier tasks means that an
+ * earlier release recorded no calls: calls of that release may still run at any dispatcher.
  */
 export function recordsAtStart(
   { recorded, hadTasks }: FormerRecords,
@@ -56,7 +56,7 @@ export interface NamedThings {
 }
 
 /**
- * The fields that name the objects a method changes, by method: not the VM that a new disk shall be near. Read-only
+ * The request fields that name the changed objects, by method. The VM hint of createDisk does not count. Read-only
  * methods have none.
  */
 const CHANGED: Readonly<Record<string, readonly (keyof NamedThings)[]>> = {
@@ -82,14 +82,14 @@ export function thingsChanged(method: string, request: NamedThings): readonly st
   return CHANGED[method]?.flatMap((field) => (request[field] ? [`${field} ${request[field]}`] : []));
 }
 
-/** That nobody knows yet what has come of it, in a sentence. */
+/** Returns a sentence that the result of the call is unknown. */
 export function callText({ method, cpi, things }: Pick<CpiCall, "method" | "cpi" | "things">): string {
   const whose = cpi ? `CPI ${cpi}` : "the default CPI";
   const what = things.length === 0 ? "" : ` of ${things.join(", ")}`;
   return `${whose} has not answered ${method}${what}`;
 }
 
-/** Why nothing is done to a thing for now. Operators read it: it says what they can do. */
+/** Returns why the objects of a call are blocked. Operators read the text, so it names their options. */
 export function whyHeldUp({ dispatcher, method, taskId, sinceMs }: CpiCall, nowMs: number): string {
   const ageSeconds = Math.max(0, Math.round((nowMs - sinceMs) / 1_000));
   const what =

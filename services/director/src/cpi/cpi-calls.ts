@@ -15,24 +15,24 @@ type CpiMethod = Exclude<keyof CpiClient, "close" | "endCalls" | "fence" | "list
 type RequestOf<Method extends CpiMethod> = Omit<Parameters<CpiClient[Method]>[0], "context">;
 type ResponseOf<Method extends CpiMethod> = Awaited<ReturnType<CpiClient[Method]>>;
 
-/** Which CPI a call is for. */
+/** The CPI of a call. */
 export interface CpiTarget {
-  /** The one that is recorded with the thing the call is about; empty for the default one. */
+  /** The CPI recorded with the object of the call; empty for the default CPI. */
   readonly cpi: string;
-  /** The az, for messages, and for the choice of a CPI where none is recorded. */
+  /** The az, for messages, and for the choice of a CPI when none is recorded. */
   readonly az?: string;
   readonly azCpi?: string;
-  /** Nothing is known of the id: whichever CPI has it is meant. */
+  /** True when nothing is recorded about the id. The call then goes to the CPI that has the object. */
   readonly unknownId?: boolean;
-  /** The API version of the VM's stemcell; 0 when there is none. */
+  /** The API version of the VM's stemcell; 0 without a stemcell. */
   readonly stemcellApiVersion?: number;
 }
 
-/** The cpi-config that calls rely on. */
+/** The cpi-config that calls depend on. */
 export interface CpiConfigSource {
-  /** Empty when there is no cpi-config. */
+  /** Returns an empty string when there is no cpi-config. */
   version(): Promise<string>;
-  /** Tells a dispatcher about it. */
+  /** Sends the cpi-config to a dispatcher. */
   tell(dispatcher: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void>;
 }
 
@@ -48,7 +48,7 @@ export interface CpiCallsOptions {
   readonly checkMayAct: () => void;
   readonly callTimeoutMs: number;
   readonly retryTimeoutMs: number;
-  /** How long a dispatcher may take to end a call of a task that shall stop. Then it is cut off. */
+  /** Time for a dispatcher to end a call of a stopping task. The call is aborted afterwards. */
   readonly endTimeoutMs: number;
   readonly preferredApiVersion: number;
   readonly newId: () => string;
@@ -57,11 +57,11 @@ export interface CpiCallsOptions {
 }
 
 export interface RepeatOptions {
-  /** Instead of the usual time for a call. */
+  /** Replaces the default call timeout. */
   readonly timeoutMs?: number;
-  /** False for calls that must not be made twice: they are given up when it is not known what came of one. */
+  /** False for calls that must not run twice: the call is not retried after an unknown outcome. */
   readonly repeatUnknown?: boolean;
-  /** Where `note` was called. */
+  /** The begin event that `note` recorded. */
   readonly begun?: Begun;
 }
 
@@ -71,7 +71,7 @@ interface CallAt {
 }
 
 interface LostCall extends CallAt {
-  /** On the monotonic clock: from then on nothing is repeated. */
+  /** Monotonic time after which the call is not retried. */
   readonly untilMs: number;
 }
 
@@ -80,17 +80,19 @@ interface OneCall extends Pick<RepeatOptions, "timeoutMs">, Omit<LostCall, "call
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
-/** A CPI that lacks a method is asked again after this time: its executable may have been replaced. */
+/** Time before a CPI is asked again for a method that it lacks, because its executable may have been replaced. */
 const LACKED_FOR_MS = 600_000;
-/** Without a reason, abort() makes an error with its stack each time. */
+/** A reason for abort(), which would otherwise create an error with a stack for each call. */
 const SETTLED = "the call has ended";
-/** A dispatcher that could not be reached is told again. */
+/** Retry interval for dispatchers that could not be reached. */
 const END_AGAIN_MS = 250;
 
-/** Calls of CPI methods on behalf of tasks: with the director's generation, a time limit, and repeated while that helps. */
+/**
+ * Calls CPI methods on behalf of tasks, with the director's generation and a time limit. Retries transient failures.
+ */
 export class CpiCalls {
   readonly #options: CpiCallsOptions;
-  /** Lacking methods by method, CPI and version of the cpi-config. */
+  /** Monotonic end of the pause for a missing method, by method, CPI and version of the cpi-config. */
   readonly #lackedUntilMs = new Map<string, number>();
 
   constructor(options: CpiCallsOptions) {
@@ -98,8 +100,8 @@ export class CpiCalls {
   }
 
   /**
-   * Tells, in the transaction that intends a call, that it begins: else a commit of the event log goes before it. What
-   * throws before the call is made is to end that.
+   * Records the begin event of a call in the transaction that intends the call, which saves a commit of the event log.
+   * Errors before the call must end the event.
    */
   note<Method extends CpiMethod & NotedMethod>(
     tx: DirectorTransaction,
@@ -110,7 +112,7 @@ export class CpiCalls {
     return this.#options.events.note(tx, method, taskId, request);
   }
 
-  /** Calls a method of a CPI until it succeeds or fails for good; then throws CpiCallError. */
+  /** Calls a CPI method and retries transient failures. Throws CpiCallError on final failure. */
   async call<Method extends CpiMethod>(
     method: Method,
     target: CpiTarget,
@@ -137,8 +139,8 @@ export class CpiCalls {
   }
 
   /**
-   * Calls a method that CPIs may lack. A CPI that does is not asked again for some time, with any arguments, and only the
-   * first task is told.
+   * Calls a method that a CPI may lack. A CPI without the method is not asked again for some time, whatever the
+   * arguments, and only the first task gets a note.
    */
   async callIfKnown<Method extends CpiMethod>(
     method: Method,
@@ -184,7 +186,7 @@ export class CpiCalls {
         const untold = isCpiError(error, "CPI_CONFIG_UNKNOWN");
         const repeatable = untold || (passes(error) && (repeatUnknown || !someUnknown));
         if (!repeatable || late || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
-        // A dispatcher that was restarted knows nothing any more.
+        // A restarted dispatcher has lost the cpi-config.
         const told = untold && dispatcher !== undefined && (await this.#tell(dispatcher, method, signals, someUnknown));
         if (told) dispatcher = undefined;
         else {
@@ -196,7 +198,10 @@ export class CpiCalls {
     }
   }
 
-  /** Makes a call at a dispatcher. One that changes something has ended when this returns, unless nobody could find out. */
+  /**
+   * Makes a call at a dispatcher. A changing call has ended when this returns, unless the dispatcher does not confirm
+   * the end.
+   */
   async #callOnce<Method extends CpiMethod>(
     method: Method,
     target: CpiTarget,
@@ -225,7 +230,7 @@ export class CpiCalls {
       records.end(callId);
       return response;
     } catch (error) {
-      // A read-only call may run again while an earlier one still runs.
+      // A read-only call may be repeated while an earlier attempt still runs.
       if (!changes || !isUnknown(error) || (await this.#hasEnded(signals, { dispatcher, callId, untilMs }))) {
         records.end(callId);
         throw error;
@@ -238,7 +243,10 @@ export class CpiCalls {
     }
   }
 
-  /** Has a dispatcher end a call whose answer was lost, before anybody repeats it. False when it did not answer in time. */
+  /**
+   * Returns true once the dispatcher confirms that a call without an answer has ended; false when the dispatcher does
+   * not confirm in time. The call may be repeated only after the confirmation.
+   */
   async #hasEnded(signals: CallerSignals, { dispatcher, callId, untilMs }: LostCall): Promise<boolean> {
     const { clock, random, endTimeoutMs } = this.#options;
     const giveUpMs = Math.max(untilMs, clock.monotonicMs() + endTimeoutMs);
@@ -252,7 +260,7 @@ export class CpiCalls {
     return false;
   }
 
-  /** Resolves with true when the dispatcher answered that nothing of the call runs. */
+  /** Resolves with true when the dispatcher confirmed that the call does not run. */
   async #askToEnd(
     { requestId }: CallerSignals,
     { dispatcher, callId }: CallAt,
@@ -266,7 +274,10 @@ export class CpiCalls {
     );
   }
 
-  /** Makes a call. When its task shall stop, it is ended, and its answer still heard if that comes in time. */
+  /**
+   * Makes a call. When the task stops, has the dispatcher end the call and still waits for the answer for a limited
+   * time.
+   */
   async #untilStopped<Result>(
     call: (signal: AbortSignal) => Promise<Result>,
     signals: CallerSignals,
@@ -274,7 +285,7 @@ export class CpiCalls {
   ): Promise<Result> {
     const { stopped, stopping } = signals;
     const cut = new AbortController();
-    // Only of a call that is ended early: to make and abort one takes its time.
+    // Created only for calls that are ended early, because a controller and its abort cost time.
     let settled: AbortController | undefined;
     const cutOff = () => cut.abort(stopping.reason);
     const end = () => {
@@ -294,12 +305,12 @@ export class CpiCalls {
     }
   }
 
-  /** Has the dispatcher end a call of a task that shall stop; cuts the call off if that does not help in time. */
+  /** Has the dispatcher end a call of a stopping task. Aborts the call when the dispatcher does not end it in time. */
   async #endCall(signals: CallerSignals, at: CallAt, cut: AbortController, settled: AbortSignal): Promise<void> {
     const { clock, endTimeoutMs } = this.#options;
     const untilMs = clock.monotonicMs() + endTimeoutMs;
     for (let leftMs = endTimeoutMs; leftMs > 0 && !cut.signal.aborted; leftMs = untilMs - clock.monotonicMs()) {
-      // A dispatcher that is away, or too old to know how: the call is cut off in the end.
+      // The request may fail at an unreachable or old dispatcher; the call is then aborted at the end.
       await this.#askToEnd(signals, at, { signal: settled, deadlineMs: leftMs });
       await clock.sleep(END_AGAIN_MS, settled).catch(() => {});
       if (settled.aborted) return;
@@ -307,7 +318,10 @@ export class CpiCalls {
     cut.abort(signals.stopped.reason);
   }
 
-  /** False when the dispatcher could not be told now. One that refuses the config does so next time, too. */
+  /**
+   * Returns false when the dispatcher could not be reached now. Throws CpiCallError when the dispatcher rejects the
+   * config, because a retry would fail too.
+   */
   async #tell(
     dispatcher: Dispatcher,
     method: CpiMethod,

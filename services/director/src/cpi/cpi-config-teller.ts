@@ -14,8 +14,8 @@ export interface CpiConfigTellerOptions {
 }
 
 /**
- * Tells dispatchers which CPIs there are: after each change, and when one says that it does not know. A failure here
- * is no failure of anything: the next call that needs the config finds out, and has it told again.
+ * Sends the CPIs to the dispatchers: after each config change, and when a dispatcher reports that it lacks the config.
+ * A failure is only logged, because the next call that needs the config sends it again.
  */
 export class CpiConfigTeller implements CpiConfigSource {
   readonly #options: CpiConfigTellerOptions;
@@ -30,7 +30,7 @@ export class CpiConfigTeller implements CpiConfigSource {
     return this.#options.tablet.read((tables) => this.#options.configs.cpi.current(tables).version);
   }
 
-  /** Only the one director that dispatchers obey may do so. */
+  /** Starts sending configs. Only the director that the dispatchers obey may call this. */
   start(): void {
     this.#unwatch = this.#options.tablet.watch((changes) => {
       if (changes.some(({ table }) => table === "configs")) this.#tellAllSoon();
@@ -69,7 +69,7 @@ export class CpiConfigTeller implements CpiConfigSource {
     );
   }
 
-  /** One that has just come to obey knows nothing yet. */
+  /** Sends the config without waiting. A dispatcher that has just begun to obey lacks the config. */
   tellSoon(dispatcher: Dispatcher): void {
     this.tell(dispatcher, this.#stopping.signal).catch((error: unknown) => {
       const what = { dispatcher: dispatcher.address, error: messageOf(error) };

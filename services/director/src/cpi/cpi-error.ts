@@ -10,7 +10,7 @@ import {
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 
-/** Errors by which a CPI, or its dispatcher, says that it did nothing and would do nothing next time either. */
+/** Errors with which a CPI or its dispatcher reports that it did nothing and that a retry would fail too. */
 const REFUSALS = [
   AlreadyExistsError,
   InvalidArgumentError,
@@ -20,11 +20,14 @@ const REFUSALS = [
   ResourceExhaustedError,
 ] as const;
 
-/** A CPI call that failed for good. */
+/** The final failure of a CPI call. */
 export class CpiCallError extends DomainError {
   override readonly reason = "CPI_CALL";
   override readonly outcome: "not_done" | "unknown";
-  /** The CPI itself said no. Its word is about now: whether an earlier call of the same kind got through, it may not know. */
+  /**
+   * True when the CPI itself refused the call. The refusal describes the present only: an earlier attempt may still
+   * have succeeded.
+   */
   readonly refused: boolean;
 
   constructor(method: string, cause: unknown, attempts: { readonly someUnknown: boolean }) {
@@ -37,25 +40,25 @@ export class CpiCallError extends DomainError {
     this.outcome = known ? "not_done" : "unknown";
   }
 
-  /** create_vm made nothing, and the CPI says that another try may do better. */
+  /** True when create_vm created nothing and the CPI reports that a retry may succeed. */
   get mayRetryVm(): boolean {
     const { cause } = this;
     if (!isCpiError(cause, "VM_CREATION_FAILED") || this.outcome !== "not_done") return false;
     return cause.about.ok_to_retry === "true" || cause.retryAfterMs !== undefined;
   }
 
-  /** The CPI does not know the method, or refuses it on purpose. */
+  /** True when the CPI does not know the method or refuses it on purpose. */
   get isNotImplemented(): boolean {
     return this.cause instanceof NotImplementedError;
   }
 
-  /** Returns true for one of the CPI contract's error types. */
+  /** Returns true for an error type of the CPI contract. */
   isOf(...reasons: readonly CpiReason[]): boolean {
     return isCpiError(this.cause, ...reasons);
   }
 }
 
-/** The call's result; undefined when it failed in a way after which there is nothing left to do. */
+/** Returns the result of the call; undefined when the call failed with a tolerated error. */
 export async function tolerate<Result>(
   call: Promise<Result>,
   tolerated: (error: CpiCallError) => boolean,
@@ -69,15 +72,15 @@ export async function tolerate<Result>(
 }
 
 /**
- * Returns true when a CPI looked at the call and refused it. A call that met a passing limit, such as concurrent calls,
- * or whose CPI cannot be reached, was not looked at.
+ * Returns true when a CPI processed the call and refused it. Transient limits, such as the number of concurrent calls,
+ * and unreachable CPIs do not count.
  */
 function isRefusal(cause: DomainError): boolean {
   if (isCpiError(cause, "CPI_UNUSABLE")) return false;
   return cause.outcome === "not_done" && !passes(cause) && REFUSALS.some((known) => cause instanceof known);
 }
 
-/** Returns true when the same call may succeed soon. A lack of space counts only when the CPI says when it ends. */
+/** Returns true when the same call may succeed soon. A lack of space counts only when the CPI reports when to retry. */
 export function passes(error: unknown): boolean {
   if (!(error instanceof DomainError) || !error.retryable) return false;
   return !(error instanceof ResourceExhaustedError) || error.retryAfterMs !== undefined;

@@ -5,7 +5,7 @@ import { formatInstance, type Instance } from "../store/instance.js";
 import { type DirectorTables, type DirectorTransaction, taskKey } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 
-/** Calls that change something, by what they do to what. */
+/** Action and object type of each audited method. */
 const DEEDS = {
   createVm: { action: "create", objectType: "vm" },
   deleteVm: { action: "delete", objectType: "vm" },
@@ -22,7 +22,7 @@ const DEEDS = {
 
 export type NotedMethod = keyof typeof DEEDS;
 
-/** The fields of a request or its answer that name objects. */
+/** The fields of a request or an answer that name objects. */
 interface Named {
   readonly vmCid?: string;
   readonly agentId?: string;
@@ -30,21 +30,21 @@ interface Named {
   readonly snapshotCid?: string;
 }
 
-/** Tells of each call that changes something before it is made, and what came of it. */
+/** Records an event before each changing call, and an event with its result. */
 export class CpiEvents {
   constructor(
     private readonly events: Pick<Events, "begin" | "noteBegin">,
     private readonly tablet: DirectorTablet,
   ) {}
 
-  /** In the transaction that intends a call. What comes before the call, and throws, is to end it. */
+  /** Records the begin event in the transaction that intends the call. Errors before the call must end the event. */
   note(tx: DirectorTransaction, method: NotedMethod, taskId: number, request: object): Begun {
     const kind = DEEDS[method];
     const deed = { ...kind, objectName: nameOf(kind.objectType, request) };
     return this.events.noteBegin(tx, deed, { ...originOf(tx, taskId, request), taskId });
   }
 
-  /** `noted`: the transaction that intends the call has told of it. */
+  /** Makes the call between its begin and end events. `noted` is the begin event if `note` already recorded one. */
   async around<Result>(
     method: string,
     taskId: number,
@@ -77,7 +77,7 @@ function nameOf(objectType: string, { vmCid = "", diskCid = "", snapshotCid = ""
   return objectType === "disk" ? diskCid : snapshotCid;
 }
 
-/** Returns the deployment and instance of the VM or disk, as far as recorded. */
+/** Returns the recorded deployment and instance of the VM or disk. */
 function originOf(tables: DirectorTables, taskId: number, { vmCid = "", agentId = "", diskCid = "" }: Named): Origin {
   const [dynamic] = diskCid === "" ? [] : tables.disks.by("byCid", diskCid);
   const [persistent] = diskCid === "" ? [] : tables.persistentDisks.by("byCid", diskCid);

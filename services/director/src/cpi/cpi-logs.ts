@@ -22,14 +22,14 @@ export interface CpiLogsOptions {
   readonly log: Pick<Logger, "debug">;
 }
 
-// The last lines of a call may come shortly after its answer; and the next call of the same task is often near.
+// The last lines of a call may arrive shortly after its answer, and the same task often makes another call soon.
 const LINGER_MS = 250;
 
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
 /**
- * Listens to what CPIs write, by one stream from each dispatcher for all calls of this director: one for each task would cost more than all
- * else that a short task asks of a CPI. It is about a log alone: when listening fails, the calls go on.
+ * Receives the log output of CPIs through one stream per dispatcher for all calls of this director, because a stream
+ * per task would cost more than the rest of a short task. Log failures do not affect calls.
  */
 export class CpiLogs {
   readonly #options: CpiLogsOptions;
@@ -41,13 +41,16 @@ export class CpiLogs {
     this.#options = options;
   }
 
-  /** Called before a call; its lines go to the sink until some time after the release. */
+  /**
+   * Starts to collect the lines of `logId`; must run before the call. The sink receives lines until shortly after the
+   * release.
+   */
   listen(logId: string, sink: LogSink): { release(): void } {
     const listening = this.#listening.get(logId) ?? { sink, holders: 0, timer: undefined };
     this.#listening.set(logId, listening);
     clearTimeout(listening.timer);
     listening.holders++;
-    // The streams are nobody's: they outlast the task that they were opened for, and that task's trace.
+    // The streams outlast the task that opened them, so they must not join the trace of that task.
     for (const client of this.#options.clients)
       if (!this.#reading.has(client)) void context.with(ROOT_CONTEXT, () => this.#read(client));
     return {
@@ -65,7 +68,7 @@ export class CpiLogs {
     this.#listening.clear();
   }
 
-  /** Reads on while somebody listens; a stream that stands is kept for whoever listens next. */
+  /** Reads the stream while a call listens. An open stream is kept for later calls. */
   async #read(client: LogClient): Promise<void> {
     const { clock, random, log } = this.#options;
     const { signal } = this.#closed;

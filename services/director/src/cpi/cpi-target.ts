@@ -4,8 +4,8 @@ import type { CpiJobContext } from "./context.js";
 import type { CpiTarget } from "./cpi-calls.js";
 
 /**
- * The CPI of something that exists. What the default CPI made has no CPI recorded: then the az must not be named, or the
- * CPI that the az has got since would be asked, and would know nothing of it.
+ * Returns the CPI of an existing object. For an object of the default CPI the az is left out, because the dispatcher
+ * would otherwise choose the CPI that the az has now, which does not know the object.
  */
 export function recorded(thing: {
   readonly cpi: string;
@@ -16,7 +16,7 @@ export function recorded(thing: {
   return { cpi, az: cpi === "" ? "" : az, stemcellApiVersion };
 }
 
-/** Recorded CPIs by their present names, for a step; what has none recorded is left out. */
+/** Returns the recorded CPIs of a step by their present names. Omits undefined CPIs. */
 export function cpisOfStep(
   context: Pick<CpiJobContext, "configs">,
   tables: DirectorTables,
@@ -27,7 +27,7 @@ export function cpisOfStep(
   return { cpis: known.map((cpi) => currentCpi(cpi, names) ?? cpi) };
 }
 
-/** Every CPI there is; the default one, by its empty name, when there is no cpi-config. */
+/** Returns the names of all CPIs; only the empty name of the default CPI when there is no cpi-config. */
 export function allCpis(context: Pick<CpiJobContext, "configs">, tables: DirectorTables): readonly string[] {
   return context.configs.cpi.current(tables).cpis?.map((cpi) => cpi.name) ?? [""];
 }

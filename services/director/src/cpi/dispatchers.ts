@@ -6,20 +6,20 @@ import type { Clock, Readiness } from "@diskmesh/service";
 
 export type CpiClient = Client<typeof CpiServiceDefinition>;
 
-/** One of the dispatchers that the config names. */
+/** A configured dispatcher. */
 export interface Dispatcher {
   readonly address: string;
   readonly client: CpiClient;
   readonly health: Pick<Client<typeof HealthDefinition>, "check">;
 }
 
-/** The work with a dispatcher besides CPI calls. */
+/** Callbacks for the management of a dispatcher. */
 export interface DispatcherDuties {
-  /** Makes it refuse former directors; resolves once nothing of theirs runs there. */
+  /** Makes the dispatcher refuse former directors. Resolves once none of their calls runs there. */
   fence(dispatcher: Dispatcher): Promise<void>;
-  /** It obeys this director from now on. */
+  /** Called when the dispatcher begins to obey this director. */
   obeys(dispatcher: Dispatcher): void;
-  /** From time to time, of one that obeys. */
+  /** Called periodically while the dispatcher obeys. */
   settle(dispatcher: Dispatcher): Promise<void>;
 }
 
@@ -34,17 +34,17 @@ export interface DispatchersOptions {
 
 const LOOK_INTERVAL_MS = 1_000;
 const LOOK_AGAIN: BackoffLimits = { minDelayMs: 100, maxDelayMs: 1_000 };
-/** Longer than a dispatcher that is busy takes to say so. */
+/** Longer than a busy dispatcher takes to answer. */
 const LOOK_TIMEOUT_MS = 5_000;
 
 /**
- * The dispatchers of this director, any of which does. Calls go to the first in the order of the config that answers and
- * obeys, so that the limits which a dispatcher has for a CPI hold for all of them.
+ * The dispatchers of this director. Calls go to the first dispatcher, in the order of the config, that answers and
+ * obeys, so that a dispatcher's limits for a CPI cover all calls.
  */
 export class Dispatchers {
   readonly #options: DispatchersOptions;
   readonly #stopping = new AbortController();
-  /** Why one is not used; those that are not in here are. */
+  /** The reason why a dispatcher is not used. Dispatchers without an entry are used. */
   readonly #whyNot: Map<Dispatcher, string>;
 
   constructor(options: DispatchersOptions) {
@@ -56,12 +56,15 @@ export class Dispatchers {
     return this.#options.dispatchers;
   }
 
-  /** Those that answer and obey this director. */
+  /** Returns the dispatchers that answer and obey this director. */
   get obeying(): readonly Dispatcher[] {
     return this.all.filter((dispatcher) => !this.#whyNot.has(dispatcher));
   }
 
-  /** The one for the next call: another than the one at which it has just failed, if there is another. */
+  /**
+   * Returns the dispatcher for the next call, preferably not the dispatcher at which the call has just failed. Throws
+   * UnavailableError when none obeys.
+   */
   choose(failedAt?: Dispatcher): Dispatcher {
     const { obeying } = this;
     const chosen = obeying.find((dispatcher) => dispatcher !== failedAt) ?? obeying[0];
@@ -69,7 +72,7 @@ export class Dispatchers {
     return chosen;
   }
 
-  /** Looks after all of them until `close`; from then on those that obey are used. */
+  /** Monitors all dispatchers until `close`. Dispatchers are used once they obey. */
   start(duties: DispatcherDuties): void {
     for (const dispatcher of this.all) void this.#lookAfter(dispatcher, duties);
   }
@@ -102,7 +105,7 @@ export class Dispatchers {
       const signal = this.#stopping.signal;
       const { status } = await dispatcher.health.check({}, { signal, deadlineMs: LOOK_TIMEOUT_MS });
       if (status !== "SERVING") return "it says that it does not serve";
-      // One that was away may have been started anew, and know of no director any more.
+      // A dispatcher that was unreachable may have restarted and forgotten its director.
       if (this.#whyNot.has(dispatcher)) await duties.fence(dispatcher);
       return undefined;
     } catch (error) {

@@ -5,16 +5,19 @@ import type { PossibleOrphan } from "../store/possible-orphan.js";
 import type { DirectorTables } from "../store/schema.js";
 import type { CpiJobContext } from "./context.js";
 
-/** A thing that a CPI says it made. */
+/** An object that a CPI reports to have created. */
 export interface Given extends Pick<PossibleOrphan, "kind"> {
   readonly cpi: string;
   readonly cid: string;
 }
 
-/** A CPI gave one CID to two things. */
+/** A CPI returned the same CID for two objects. */
 export class CidGivenTwiceError extends InvalidStateError {}
 
-/** Throws CidGivenTwiceError when another row of the same CPI has the CID: whoever deletes the one would delete the other. */
+/**
+ * Throws CidGivenTwiceError when another object of the same CPI has the CID, because deleting one object would delete
+ * the other.
+ */
 export function refuseGivenTwice(
   { configs }: Pick<CpiJobContext, "configs">,
   tables: DirectorTables,
@@ -36,7 +39,7 @@ interface Holder {
   readonly shown: string;
 }
 
-/** Things with that CID, of whichever CPI: two infrastructures may give the same one. */
+/** Returns the objects with the CID, of any CPI, because two infrastructures may use the same CID. */
 function holdersOf(tables: DirectorTables, kind: Given["kind"], cid: string): Holder[] {
   const { instances, disks, persistentDisks, snapshots } = tables;
   if (kind === "vm")

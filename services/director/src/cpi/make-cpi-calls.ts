@@ -13,7 +13,7 @@ import { CpiEvents } from "./cpi-events.js";
 import { CpiLogs } from "./cpi-logs.js";
 import type { Dispatchers } from "./dispatchers.js";
 
-/** How CPIs are called through the dispatchers. */
+/** The parts for CPI calls through the dispatchers. */
 export interface CpiParts {
   readonly cpi: CpiCalls;
   readonly teller: CpiConfigTeller;
@@ -29,7 +29,7 @@ export function makeCpiCalls(options: {
   readonly events: Events;
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random: () => number;
   readonly log: Logger;
 }): CpiParts {
@@ -47,7 +47,7 @@ export function makeCpiCalls(options: {
     dispatchers,
     records: callRecords,
     directorId: tablet.id,
-    // Not the number of this moment: a director that was restored may yet claim a higher one.
+    // Read at each call, because a restored director may claim a higher generation later.
     directorGeneration: () => tablet.generation,
     cpiConfig: teller,
     logs: lifecycle.use("CPI logs", logs),

@@ -9,7 +9,7 @@ import { CpiCallError } from "./cpi-error.js";
 import { CidGivenTwiceError, type Given, refuseGivenTwice } from "./given-cids.js";
 import { surplusOrphans } from "./possible-orphan.js";
 
-/** The CPI's own info, as far as jobs need it. */
+/** The parts of the CPI's `info` that jobs need. */
 export interface CpiFacts {
   readonly apiVersion: number;
   readonly findsByToken: boolean;
@@ -20,7 +20,7 @@ export async function cpiFacts(context: CpiJobContext, run: TaskRun, target: Cpi
   try {
     return await context.cpi.call("info", target, {}, run);
   } catch (error) {
-    // Old CPIs do not have the method.
+    // Old CPIs lack the method.
     if (error instanceof CpiCallError && error.isNotImplemented)
       return { apiVersion: 1, findsByToken: false, needsVmSpec: true };
     throw error;
@@ -29,16 +29,16 @@ export async function cpiFacts(context: CpiJobContext, run: TaskRun, target: Cpi
 
 export interface Making extends Pick<PossibleOrphan, "token" | "kind" | "cpi" | "az" | "deployment" | "madeFor"> {
   readonly findsByToken: boolean;
-  /** The intent was recorded by an earlier attempt, of which nobody knows how far it got. */
+  /** True when an earlier attempt recorded the intent. Its progress is unknown. */
   readonly begunBefore: boolean;
-  /** Takes the intent back. */
+  /** Removes the intent. */
   readonly drop: (tx: DirectorTransaction) => void;
 }
 
 /**
- * Calls what makes a VM or a disk. Returns undefined when an earlier attempt may have made it and the CPI could not find
- * it: it is recorded as a possible orphan and the intent is taken back, so that the next step begins anew, or finds
- * nothing to delete.
+ * Calls the CPI method that creates a VM or a disk. Returns undefined when an earlier attempt may have created the
+ * object and the CPI cannot find objects by token. The object is then recorded as a possible orphan and the intent is
+ * removed, so that the next step starts over or finds nothing to delete.
  */
 export async function makeOnce<Made>(
   context: CpiJobContext,
@@ -55,7 +55,7 @@ export async function makeOnce<Made>(
     return await call({ repeatUnknown: findsByToken });
   } catch (error) {
     if (!(error instanceof CpiCallError)) throw error;
-    // A CPI that knows tokens would have found what an earlier call had made.
+    // A CPI that supports tokens would have found the object of an earlier call.
     const madeNothing = error.refused || (error.outcome === "not_done" && !begunBefore);
     if (madeNothing) await context.tablet.transact(drop);
     else if (!findsByToken) await giveUp(context, run, making, messageOf(error));
@@ -64,8 +64,8 @@ export async function makeOnce<Made>(
 }
 
 /**
- * Records what a CPI made. Where the CPI gave a CID twice, the intent is taken back and nothing is deleted: what it made, if
- * anything, is a possible orphan.
+ * Records an object that a CPI created. When the CPI returned a CID that is already in use, removes the intent, deletes
+ * nothing, and records a possible orphan. Throws CidGivenTwiceError in this case.
  */
 export async function recordMade(
   context: CpiJobContext,
@@ -96,7 +96,7 @@ async function giveUp(context: CpiJobContext, run: TaskRun, making: Making, reas
   });
 }
 
-/** Within a transaction: puts on the list what is there perhaps, and nobody will know of. */
+/** Records an object that may exist without any other record. Call in a transaction. */
 export function putPossibleOrphan(
   { clock, limits }: CpiJobContext,
   { taskId }: TaskRun,

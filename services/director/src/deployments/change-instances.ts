@@ -12,7 +12,7 @@ import { cpisOfDeployment } from "./deployment-steps.js";
 import { rehearse } from "./rehearse.js";
 import { updateInstances } from "./update-instances.js";
 
-/** Brings instances into the state that was asked for, by the manifest that was deployed last. */
+/** Brings instances into the requested state, based on the last deployed manifest. */
 export const updateInstanceStates: Planner<"update_instances", DeploymentJobContext> = (
   context,
   job,

@@ -1,8 +1,8 @@
 import type { Slots } from "@diskmesh/service";
 import type { VmJobContext } from "../vms/context.js";
 
-/** Jobs and steps on whole deployments. */
+/** Context of jobs and steps on whole deployments. */
 export interface DeploymentJobContext extends VmJobContext {
-  /** VMs of a CPI that are worked on at once. */
+  /** Returns the semaphore that limits concurrent VM work of a CPI. */
   readonly vmSlots: (cpi: string) => Slots;
 }

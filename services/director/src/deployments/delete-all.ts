@@ -11,9 +11,8 @@ import { locksOfStep } from "./deployment.js";
 import { runLane } from "./run-unit.js";
 
 /**
- * Deletes all that a deployment has, side by side, so many of each CPI at once: its instances, then its dynamic disks, so
- * that none of them is attached any more. One that fails keeps no other of its kind from being deleted: all failures are
- * told at the end.
+ * Deletes the instances of a deployment and then its dynamic disks, which are detached by then. Runs concurrently
+ * within the limit of each CPI. A failure does not stop deletes of the same kind; all failures are reported at the end.
  */
 export async function emptyDeployment(
   context: DeploymentJobContext,

@@ -34,7 +34,7 @@ export const deleteDeployment: Planner<"delete_deployment", DeploymentJobContext
     run: async (run) => {
       await emptyDeployment(context, run, name, { force });
       return context.tablet.transact((tx) => {
-        // A disk may have been asked for while nobody looked; then there is more to do.
+        // A disk may have been created after the deletes. The job then continues.
         if (tx.disks.count("byDeployment", name) > 0 || instancesOf(tx, name).length > 0) return undefined;
         for (const { problemId } of [...tx.problems.by("byDeployment", name)])
           tx.problems.delete(problemKey(problemId));

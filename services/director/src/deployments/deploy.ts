@@ -22,11 +22,11 @@ const NO_OPTIONS: UpdateOptions & { readonly recreate: boolean } = {
   maxInFlight: "",
 };
 
-/** Makes a deployment be as its manifest says. */
+/** Plans the next step of a deploy. */
 export const deploy: Planner<"update_deployment", DeploymentJobContext> = (context, job, tables, taskId) => {
   const { deployment: name, manifest, options = NO_OPTIONS } = job;
   const named = { name, text: manifest, teams: job.teams };
-  // Another team's may have been made since this was asked for.
+  // Another team may have created the deployment since the request.
   refuseOtherTeams(tables, name, job.teams ?? []);
   const deployment = tables.deployments.get(name);
   const locks: LockName[] = [{ type: "deployment", resource: name }];
@@ -70,7 +70,7 @@ export const deploy: Planner<"update_deployment", DeploymentJobContext> = (conte
   };
 };
 
-/** The manifest is the same, and VMs are made as newer cloud configs say. */
+/** Records the latest cloud configs for an unchanged manifest and reserves the addresses. */
 function putCloudConfigs(context: DeploymentJobContext, tx: DirectorTransaction, name: string): void {
   const deployment = tx.deployments.get(name);
   if (deployment === undefined) return;

@@ -15,7 +15,7 @@ import type { DeploymentJobContext } from "./context.js";
 import { checkManifest, missingOf, place } from "./manifest-check.js";
 import { reserveAddresses } from "./reserve-addresses.js";
 
-/** Every CPI that a deployment may have to do with: those of its azs, and those that have what it has already. */
+/** Returns the CPIs that a deployment may need: the CPIs of its azs and the CPIs of its existing objects. */
 export function cpisOfDeployment(
   context: Pick<DeploymentJobContext, "configs">,
   tables: DirectorTables,
@@ -38,7 +38,7 @@ export interface WantedManifest {
   readonly teams?: readonly string[] | undefined;
 }
 
-/** Makes the manifest the deployment's, with the instances it wants and those it no longer wants marked, all at once. */
+/** Records the manifest with its added and leaving instances in one transaction. */
 export async function recordManifest(
   context: DeploymentJobContext,
   run: TaskRun,
@@ -52,7 +52,7 @@ export async function recordManifest(
   return undefined;
 }
 
-/** Throws what is wrong with the manifest. */
+/** Throws a DomainError for an invalid manifest. */
 export function putManifest(context: DeploymentJobContext, tx: DirectorTransaction, wanted: WantedManifest): void {
   const { name, text } = wanted;
   refuseDeletingDeployment(tx, name);
@@ -74,12 +74,15 @@ export function putManifest(context: DeploymentJobContext, tx: DirectorTransacti
   reserveAddresses(context, tx, name);
 }
 
-/** Returns the ids of the latest cloud configs, by which VMs are made from now on. */
+/** Returns the ids of the latest cloud configs, from which new VMs are made. */
 export function cloudConfigIds(tables: DirectorTables): readonly number[] {
   return latestConfigs(tables, CLOUD).map(({ configId }) => configId);
 }
 
-/** Groups that do not say what their VMs are made of are for CPIs whose VMs are there already. */
+/**
+ * Throws InvalidStateError for groups without stemcell, VM type or networks whose CPI creates VMs. Only CPIs with
+ * existing VMs accept such groups.
+ */
 export async function refuseBareGroups(context: DeploymentJobContext, run: TaskRun, text: string): Promise<void> {
   const bare = await context.tablet.read((tables) => {
     const manifest = context.configs.manifests.get(text);
@@ -104,7 +107,10 @@ export async function refuseBareGroups(context: DeploymentJobContext, run: TaskR
   }
 }
 
-/** Nobody could give an ignored instance the networks that the manifest wants for it. */
+/**
+ * Throws InvalidStateError when the manifest changes the networks of an ignored instance, because ignored instances
+ * cannot be updated.
+ */
 function refuseMovingIgnored(context: DeploymentJobContext, tables: DirectorTables, instance: Instance): void {
   const { ignore, basis, ips } = instance;
   if (!ignore || !basis || instance.leaving) return;

@@ -4,7 +4,7 @@ import { compareLocks, type LockName } from "../locks/locks.js";
 import type { Disk } from "../store/disk.js";
 import { formatInstance, type Instance, type VmState } from "../store/instance.js";
 
-/** The next step of a deploy. Each but `nothing` is about one instance. */
+/** The next step of a deploy. Each step except `nothing` concerns one instance. */
 export type DeploymentStep =
   | { readonly do: "delete_instance" | "create_vm" | "await_agent" | "set_vm_metadata"; readonly instance: Instance }
   | { readonly do: "delete_vm"; readonly instance: Instance; readonly because: string }
@@ -13,20 +13,21 @@ export type DeploymentStep =
 
 export type InstanceStep = Exclude<DeploymentStep, { readonly do: "nothing" }>;
 
-/** Facts about an instance with a VM. They are looked up only when they matter. */
+/** Facts about an instance, computed on demand. */
 export interface DeployNeeds {
   readonly changeOf: (instance: Instance) => VmChange;
   readonly hasDiskWork: (instance: Instance) => boolean;
-  /** Another one with a VM that still has an address which is to be this one's. */
+  /** Returns another instance whose VM still has an address that this instance needs. */
   readonly holderOf: (instance: Instance) => Instance | undefined;
-  /** True when a VM whose agent does not answer is made anew. */
+  /** True when a VM whose agent does not answer is recreated. */
   readonly fixesLost: boolean;
 }
 
 /**
- * Returns the next steps towards the wanted instances; ignored ones are left alone. Instances that leave go first: on a
- * full fleet they make the room. An instance whose address another one is to get goes before that one: two that swap
- * their addresses are away at the same time. A VM that must be made anew is deleted only when the others are as wanted.
+ * Returns the next step towards the wanted instances. Skips ignored instances. Leaving instances come first, because
+ * they free space on a full fleet. The holder of an address is deleted before the instance that needs the address, so
+ * two instances that swap addresses are down at the same time. A VM is recreated only after the other instances are as
+ * wanted.
  */
 export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): DeploymentStep {
   const { changeOf, hasDiskWork } = needs;
@@ -36,7 +37,7 @@ export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): Depl
   if (leaving !== undefined) return { do: "delete_instance", instance: leaving };
   const halfDeleted = inState("deleting");
   if (halfDeleted !== undefined) return { do: "delete_vm", instance: halfDeleted, because: "its deletion had begun" };
-  // A begun instance is finished first: it may have an address that another one waits for.
+  // A partly created instance is finished first, because another instance may wait for its address.
   const begun = inState("creating");
   if (begun !== undefined) return { do: "create_vm", instance: begun };
   const detached = instances.find(({ state, vmState }) => state === "detached" && vmState !== "none");
@@ -44,7 +45,7 @@ export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): Depl
   const unmade = instances.find(({ state, vmState }) => state !== "detached" && vmState === "none");
   if (unmade !== undefined) return creation(unmade, needs);
   const silent = inState("created");
-  // An operator who waits in vain for an agent may have corrected the manifest of its VM.
+  // An operator may have corrected the manifest of a VM whose agent does not answer.
   if (silent !== undefined) return recreation(silent, changeOf(silent)) ?? { do: "await_agent", instance: silent };
   const running = instances.filter(({ vmState }) => vmState === "running");
   const busy = running.find((instance) => hasDiskWork(instance) && changeOf(instance).do !== "recreate");
@@ -94,8 +95,8 @@ function ofJobs(instance: Instance): DeploymentStep | undefined {
 }
 
 /**
- * Returns true when a VM is to be made and nothing of the instance runs that could be harmed: there is no VM, or its
- * jobs have never been started on it. All of these are made at once.
+ * Returns true when a VM is needed and no running jobs can be harmed: the VM is absent, or its jobs have never run. All
+ * such VMs are created concurrently.
  */
 export function isMissing({ vmState, state, jobs }: Instance): boolean {
   if (vmState === "deleting" || vmState === "creating") return true;
@@ -104,12 +105,12 @@ export function isMissing({ vmState, state, jobs }: Instance): boolean {
   return vmState === "lost" && jobs === "stopped" && state !== "stopped";
 }
 
-/** Returns true for a faulty instance, which is handled before those that are well. */
+/** Returns true for a faulty instance. Faulty instances are updated before healthy instances. */
 export function isBroken({ vmState, state = "started", jobs = "started" }: Instance): boolean {
   return vmState !== "running" ? state !== "detached" : state === "started" && jobs !== "started";
 }
 
-/** The locks of one step, within the deployment's own. */
+/** Returns the locks of a step, in addition to the deployment's lock. */
 export function locksOfStep(step: InstanceStep, attached: readonly Disk[]): LockName[] {
   const locks: LockName[] = [{ type: "instance", resource: step.instance.instanceId }];
   if (step.do === "delete_instance" || step.do === "delete_vm")

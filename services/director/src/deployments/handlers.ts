@@ -27,7 +27,7 @@ import { encodeDeployment } from "./wire.js";
 type Service = Handlers<typeof DeploymentServiceDefinition> & Handlers<typeof LifecycleServiceDefinition>;
 type Name = "deploy" | "deleteDeployment" | "stop" | "start" | "restart" | "recreate";
 
-/** Each method that starts a task on a deployment or its instances. */
+/** Methods that start a task on a deployment or its instances. */
 export const deploymentTasks: { readonly [Method in Name]: Serve<ConfigContext, Service[Method]> } = {
   deploy: deployBy([]),
   deleteDeployment: taskMethod("normal", ({ force, ...request }) => {
@@ -45,7 +45,7 @@ export const deploymentTasks: { readonly [Method in Name]: Serve<ConfigContext, 
   recreate: changeTo(() => "recreate"),
 };
 
-/** Returns what deploys for the members of some teams, or, with none of them named, for an administrator. */
+/** Returns the deploy method for members of the given teams, or for an administrator when `teams` is empty. */
 export function deployBy(teams: readonly string[]): TaskMethod<DeployRequest, ConfigContext> {
   const ofTeams = teams.length === 0 ? {} : { teams };
   return taskMethod("normal", async (request, context, { signal }) => {
@@ -56,7 +56,7 @@ export function deployBy(teams: readonly string[]): TaskMethod<DeployRequest, Co
       job: { type: "update_deployment", deployment: name, manifest: request.manifest, options, ...ofTeams },
       description: `create deployment \`${name}\`${options.dryRun ? " (dry run)" : ""}`,
       deployment: name,
-      // Checked again when it runs: cloud configs may change until then.
+      // The job repeats the check, because cloud configs may change before the job runs.
       check: (tables) => {
         refuseOtherTeams(tables, name, teams);
         checkManifest(context.configs, tables, manifest);
@@ -68,7 +68,7 @@ export function deployBy(teams: readonly string[]): TaskMethod<DeployRequest, Co
 interface ChangeRequest {
   selection?: InstanceSelection | undefined;
   options?: InstanceUpdateOptions | undefined;
-  /** Undefined for a recreation, which always does. */
+  /** Undefined for a recreation, which always fixes. */
   fix?: boolean;
   wait: boolean;
 }

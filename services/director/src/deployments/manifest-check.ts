@@ -9,19 +9,19 @@ import type { DirectorTables } from "../store/schema.js";
 import { type Placement, placeInstances } from "./placement.js";
 import { checkNetworks, withStaticAzs } from "./static-ips.js";
 
-/** The configs, merged, as the tables have them. */
+/** The merged configs of the tables. */
 interface CurrentConfigs {
   readonly cloud: { current(tables: DirectorTables): CloudConfig };
   readonly cpi: { current(tables: DirectorTables): CpiNames };
 }
 
-/** Returns the keys that BOSH requires of a group's VMs and the group lacks; "" when it has all. */
+/** Returns the keys that BOSH requires of a group's VMs and the group lacks; "" when the group has all. */
 export function missingOf({ stemcell, vmType, networks }: Pick<GroupSpec, "stemcell" | "vmType" | "networks">): string {
   const missing = [stemcell === "" && "stemcell", vmType === "" && "vm_type", networks.length === 0 && "networks"];
   return missing.filter((each) => each !== false).join(", ");
 }
 
-/** Where a manifest's instances go. */
+/** Returns the placement of the manifest's instances. */
 export function place(
   tables: DirectorTables,
   deployment: string,
@@ -34,7 +34,7 @@ export function place(
   return placeInstances(deployment, places, existing, newId);
 }
 
-/** Checks what a manifest wants against the configs and stemcells there are. Throws what is wrong. */
+/** Checks a manifest against the configs and stemcells. Throws a DomainError for the first conflict. */
 export function checkManifest(
   configs: CurrentConfigs,
   tables: DirectorTables,

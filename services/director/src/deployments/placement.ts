@@ -6,17 +6,17 @@ import { formatInstance, type Instance } from "../store/instance.js";
 export interface Placement {
   /** New instances, without VMs. */
   readonly added: readonly Instance[];
-  /** Existing ones of another group before, as they are from now on. */
+  /** Existing instances of another group, with their new group and az. */
   readonly migrated: readonly Instance[];
-  /** Existing ones that have no place any more. */
+  /** Existing instances without a place in the manifest. */
   readonly leaving: readonly Instance[];
 }
 
 /**
- * Instances stay where they are as long as their group still wants that many and still has their az; the highest
- * indexes leave first, and ignored ones must not. New ones go one by one to the az of the group with the fewest, the first of these in the
- * manifest's order, and take the lowest free index. An instance with static addresses is where they are; one that is there
- * already is never moved, since its disks could not follow.
+ * Places the instances of the groups. Instances stay while their group has enough places and still has their az. The
+ * highest indexes leave first; ignored instances must not leave. New instances take the lowest free index and go to the
+ * az with the fewest instances; on a tie, to the first az in the manifest's order. Static addresses determine the az of
+ * an instance. Existing instances are never moved to another az, because their disks cannot follow.
  */
 export function placeInstances(
   deployment: string,
@@ -65,8 +65,8 @@ function ignoredFirst(a: Instance, b: Instance): number {
 }
 
 /**
- * Places as many instances as the group has room for, with their disks; an index that another one has becomes the
- * lowest free one.
+ * Moves instances of former groups, with their disks, into the free places of a group. An index that is in use is
+ * replaced by the lowest free index.
  */
 function migrate(group: InstanceGroup, existing: readonly Instance[], kept: readonly Instance[]): Instance[] {
   const indexes = new Set(kept.map(({ index }) => index));

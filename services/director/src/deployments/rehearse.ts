@@ -21,8 +21,8 @@ const DEEDS: Readonly<Record<Exclude<DeploymentStep["do"], "nothing">, string>> 
 };
 
 /**
- * Tells in events what a task would do first to each instance once `record` has recorded what is wanted. All of it is
- * taken back: nobody but this ever sees it.
+ * Runs a dry run: reports in events the first action on each instance after `record` has recorded the request. Rolls
+ * back all changes.
  */
 export async function rehearse(
   context: DeploymentJobContext,
@@ -42,7 +42,7 @@ export async function rehearse(
 }
 
 function deedOf(instance: Instance, needs: DeployNeeds, isPresent: boolean): string[] {
-  // The id of one that is not there is chosen anew when it is made.
+  // The id of a new instance is chosen only when the instance is created.
   const name = isPresent ? formatInstance(instance) : `${instance.group}/${instance.index}`;
   try {
     const step = decideDeploy([instance], needs);
@@ -56,7 +56,7 @@ function deedOf(instance: Instance, needs: DeployNeeds, isPresent: boolean): str
   }
 }
 
-/** Returns the result of a transaction without committing it: a transaction that throws changes nothing. */
+/** Returns the result of a transaction without committing: the transaction throws and so changes nothing. */
 async function takenBack<Result>(
   { tablet }: Pick<DeploymentJobContext, "tablet">,
   work: (tx: DirectorTransaction) => Result,

@@ -7,14 +7,15 @@ import { networksOf } from "../vms/vm-spec.js";
 import type { DeploymentJobContext } from "./context.js";
 
 /**
- * Gives each instance that is to get a VM its addresses before any VM is made. Throws where a network has too few. What
- * leaving instances have counts as free, since they are deleted first, and stays theirs until then.
+ * Reserves addresses for all instances that need a VM, before any VM is made. Throws when a network has too few
+ * addresses. The addresses of leaving instances count as free because leaving instances are deleted first; they stay
+ * reserved until then.
  */
 export function reserveAddresses(context: DeploymentJobContext, tx: DirectorTransaction, deployment: string): void {
   const leaving = instancesOf(tx, deployment).filter((instance) => instance.leaving);
   for (const { instanceId } of leaving) tx.instances.delete(instanceId);
   const ownerOf = ownerIn(tx);
-  // A static address may be another VM's, which is deleted before this one is made.
+  // Another VM may have the static address. That VM is deleted before this VM is made.
   const isFree = ([network, ip]: [string, string]) => (ownerOf(network, ip)?.vmState ?? "none") === "none";
   const freeIn = onceEach();
   for (const instance of instancesOf(tx, deployment)) {
@@ -30,12 +31,15 @@ export function reserveAddresses(context: DeploymentJobContext, tx: DirectorTran
   }
 }
 
-/** Each subnet's addresses go on behind the last one that was looked at: all before it are taken by now. */
+/**
+ * Returns a function whose iterator per subnet continues after the last address tried, because all earlier addresses
+ * are taken.
+ */
 function onceEach(): FreeIn {
   const places = new Map<Subnet, Iterable<Ip>>();
   return (subnet) => {
     const addresses = freeAddresses(subnet);
-    // The iterator has no `return`, so that a loop that ends early leaves it open.
+    // The iterator has no `return`, so a loop that ends early leaves the iterator open.
     const place = places.get(subnet) ?? { [Symbol.iterator]: () => ({ next: () => addresses.next() }) };
     places.set(subnet, place);
     return place;

@@ -21,13 +21,13 @@ import { type Aim, needsOf } from "./update-needs.js";
 export interface UnitWork {
   readonly aim: Aim;
   readonly skipDrain: SkipDrain;
-  /** How long instances may take to run; none are started without it. */
+  /** Time for instances to start; absent when no instance may be started. */
   readonly watchTime?: WatchTime;
-  /** Returns true when nothing more is to be done now. */
+  /** Returns true when the work should end early. */
   readonly until?: (instances: readonly Instance[]) => boolean;
 }
 
-/** Something to be done, and the locks under which. */
+/** A planned action with its locks. */
 interface Planned {
   readonly locks: readonly LockName[];
 }
@@ -37,10 +37,10 @@ interface PlannedStep extends Planned {
   readonly diskWork: PersistentDiskWork | undefined;
 }
 
-/** Steps on a disk that no job can have in use. */
+/** Disk steps that need no stop of the jobs, because no job can be using the disk. */
 const LEAVES_JOBS: readonly PersistentDiskWork["step"][] = ["create", "attach", "mount", "orphan"];
 
-/** Does one step after the other for a few instances. */
+/** Runs the steps for a few instances one by one. */
 export function runUnit(
   context: DeploymentJobContext,
   run: TaskRun,
@@ -56,8 +56,8 @@ export function runUnit(
 }
 
 /**
- * Does one thing after the other in a lane of the task, until nothing is left: what comes next is read again before each,
- * so that it never matters how far the last director got. Locks that the next one needs, too, are held from the first on.
+ * Runs planned actions in a lane of the task until no action is left. Plans again before each action, so the progress
+ * of a former director does not matter. Keeps locks that the next action also needs.
  */
 export function runLane<Next extends Planned>(
   context: DeploymentJobContext,
@@ -70,14 +70,14 @@ export function runLane<Next extends Planned>(
       lane.checkpoint();
       const next = await context.tablet.read(plan);
       if (next === undefined) return;
-      // The inputs of the plan may have changed before the locks were held.
+      // The state may have changed before the locks were acquired, so the plan is repeated.
       if ((await locks.settle(next.locks, lane.stopped)) === "acquired") continue;
       await work(lane, next);
     }
   });
 }
 
-/** The same for one instance, by a task that holds its lock and those of its dynamic disks. */
+/** Runs the steps for one instance in a task that holds the locks of the instance and its dynamic disks. */
 export async function runHeld(
   context: DeploymentJobContext,
   run: TaskRun,
@@ -129,7 +129,7 @@ async function runStep(
     const changedByTaskId = aim.wanted === "recreate" || aim.wanted === "restart" ? aim.taskId : undefined;
     await deleteOutdatedVm(context, run, instance, step.because, { skipDrain, changedByTaskId });
   } else if (step.do === "persistent_disk" && diskWork !== undefined) {
-    // Its jobs may use the disk that is taken from them.
+    // Stops jobs that may use the disk.
     if (!LEAVES_JOBS.includes(diskWork.step)) await stop("restart");
     await runPersistentDiskStep(context, run, diskWork);
   } else if (step.do === "stop") await stop("stop");

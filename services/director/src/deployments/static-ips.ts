@@ -8,8 +8,8 @@ import { addressKey } from "../store/instance.js";
 import { networkNamed } from "../vms/networks.js";
 
 /**
- * Throws what is wrong with the networks of a deployment's groups: their defaults, and the addresses that the manifest
- * gives to instances. Nobody else may have these; within the deployment whoever has one gives way.
+ * Throws InvalidStateError for invalid networks of a deployment's groups: their defaults, and static addresses. No
+ * other deployment may use the static addresses; an instance of the same deployment gives its address up.
  */
 export function checkNetworks(
   deployment: string,
@@ -38,7 +38,7 @@ export function checkNetworks(
   }
 }
 
-/** Nobody could say in which of them an instance is whose group names none. */
+/** Throws for a group without azs in a network with azs, because the az of its instances would be undefined. */
 function refuseAzs({ type, subnets }: Network, place: string): void {
   const [az] = type === "vip" ? [] : subnets.flatMap(({ azs }) => azs);
   if (az !== undefined) throw wrong(place, `its subnets are in azs, such as \`${az}\`: name the group's azs, too`);
@@ -67,7 +67,7 @@ function whyNotStatic(subnet: Subnet, ip: string): string {
   return isStatic(subnet, address) ? "" : "is not in `static` of its subnet: add it there in the cloud config";
 }
 
-/** The group with the azs that static addresses leave to each of its instances. */
+/** Returns the group with the azs that the static addresses allow for each instance. */
 export function withStaticAzs(group: GroupSpec, networks: readonly Network[]): InstanceGroup {
   const { name, instances, azs, migratedFrom } = group;
   const uses = group.networks.filter((use) => use.staticIps.length > 0);

@@ -18,14 +18,14 @@ import { partsOf, unitsOf, type Wave, wavesOf } from "./waves.js";
 export interface InstanceUpdate {
   readonly aim: Aim;
   readonly skipDrain: SkipDrain;
-  /** Which of the deployment's instances. */
+  /** Selects the affected instances of the deployment. */
   readonly meant: (all: readonly Instance[]) => readonly Instance[];
-  /** Instead of what the manifest's update blocks say; empty for that. */
+  /** Overrides of the manifest's update block; empty for none. */
   readonly canaries: string;
   readonly maxInFlight: string;
 }
 
-/** Instances that one lane works on, in their order. */
+/** Instances that one lane updates in order. */
 interface Unit {
   readonly instanceIds: readonly string[];
   readonly name: string;
@@ -37,9 +37,9 @@ interface Unit {
 }
 
 /**
- * Brings instances to where they shall be: those that leave first, then VMs that are missing, which nothing is served by
- * yet, all at once; then group by group as the update block says, what is broken before what is well. When one fails,
- * what is under way is finished, and nothing that is well is begun with: all failures are told at the end.
+ * Updates instances in order: leaving instances, then all missing VMs at once because they serve nothing yet, then
+ * group by group as in the update block. Faulty instances come before healthy instances. After a failure, running
+ * updates finish and no further healthy instance is started. All failures are reported at the end.
  */
 export async function updateInstances(
   context: DeploymentJobContext,
@@ -81,7 +81,7 @@ function leavingUnit(instance: Instance): Unit {
   return { instanceIds: [instanceId], name, az, cpi, isBroken: false, because: "" };
 }
 
-/** One that fails does not keep the others from being made. */
+/** Creates all missing VMs. A failure does not stop the creation of other VMs. */
 async function makeMissing(context: DeploymentJobContext, run: TaskRun, update: InstanceUpdate): Promise<void> {
   const units = await context.tablet.read((tables) =>
     unitsIn(context, tables, update, (instance) => !instance.leaving && isMissing(instance)),
@@ -171,7 +171,7 @@ function groupsOf(context: DeploymentJobContext, tables: DirectorTables, update:
   }));
 }
 
-/** Those of the instances that need something, put together with those that they depend on. */
+/** Returns units of the selected instances that need work, each with the instances that it depends on. */
 function unitsIn(
   context: DeploymentJobContext,
   tables: DirectorTables,
@@ -184,7 +184,7 @@ function unitsIn(
   return units.flatMap((unit) => unitOf(context, tables, needs, unit) ?? []);
 }
 
-/** An instance that cannot be planned fails when its turn comes. */
+/** Returns undefined for an instance that cannot be planned, which fails at its own update. */
 function knownHolder(needs: DeployNeeds, instance: Instance): Instance | undefined {
   try {
     return needs.holderOf(instance);
@@ -194,7 +194,7 @@ function knownHolder(needs: DeployNeeds, instance: Instance): Instance | undefin
   }
 }
 
-/** Undefined when nothing is to be done for them. */
+/** Returns undefined when the unit needs no work. */
 function unitOf(
   context: DeploymentJobContext,
   tables: DirectorTables,

@@ -15,7 +15,7 @@ import type { DeployNeeds } from "./deployment.js";
 export interface Aim {
   readonly deployment: string;
   readonly taskId: number;
-  /** The requested state; started for no particular request. */
+  /** The requested state; "started" by default. */
   readonly wanted: WantedState;
   /** True when VMs follow the manifest and the configs. */
   readonly follows: boolean;
@@ -44,7 +44,10 @@ export function needsOf(context: DeploymentJobContext, tables: DirectorTables, a
   };
 }
 
-/** Stopping jobs asks nothing of a mounted disk: the present cloud config is no reason to refuse. */
+/**
+ * Returns true when the disk is mounted and is the only disk. Stopping jobs then needs no disk work, so an invalid
+ * cloud config does not matter.
+ */
 function isSettled(tables: DirectorTables, { instanceId }: Instance): boolean {
   return persistentDiskOf(tables, instanceId)?.state === "mounted" && otherDiskOf(tables, instanceId) === undefined;
 }

@@ -1,17 +1,17 @@
 import { canariesOf, maxInFlightOf, type UpdateBlock } from "../specs/update-block.js";
 import type { Instance } from "../store/instance.js";
 
-/** Instances, or what stands for them, that are updated before the next ones. */
+/** Members that are updated before the next wave. */
 export interface Wave<Member> {
   readonly members: readonly Member[];
-  /** So many of them at once. */
+  /** Number of concurrent updates. */
   readonly atOnce: number;
   readonly isCanary: boolean;
 }
 
 /**
- * In which order a group's members are updated: one az after the other, in the order in which these first appear; of the
- * first one the canaries before the others. Numbers and shares are of the members of one az, as in BOSH.
+ * Returns the update order of a group's members: one az after the other, in order of first appearance. In the first az,
+ * canaries come first. Numbers and percentages apply to the members of one az, as in BOSH.
  */
 export function wavesOf<Member extends { readonly az: string }>(
   update: Pick<UpdateBlock, "canaries" | "maxInFlight">,
@@ -33,7 +33,10 @@ export function wavesOf<Member extends { readonly az: string }>(
   return waves.filter((wave) => wave.members.length > 0);
 }
 
-/** Groups in their order: those of one part at the same time, serial ones each alone. */
+/**
+ * Splits groups into sequential parts, in order. Adjacent non-serial groups share a part; each serial group has its own
+ * part.
+ */
 export function partsOf<Group extends { readonly update: Pick<UpdateBlock, "serial"> }>(
   groups: readonly Group[],
 ): Group[][] {
@@ -47,8 +50,8 @@ export function partsOf<Group extends { readonly update: Pick<UpdateBlock, "seri
 }
 
 /**
- * Instances that must be updated together: one that is to have an address goes with the one whose VM still has it. In the
- * order of the first of each.
+ * Returns the instances grouped into units that must be updated together: an instance that needs an address and the
+ * instance whose VM still has the address. Units are ordered by their first instance.
  */
 export function unitsOf(
   instances: readonly Instance[],
@@ -66,7 +69,7 @@ export function unitsOf(
     const unit = unitWith(instance);
     const holder = holderOf(instance);
     if (holder === undefined) continue;
-    // Its own address may be to be a third one's.
+    // A third instance may need the holder's own address.
     if (!seen.has(holder.instanceId)) left.push(holder);
     seen.add(holder.instanceId);
     const other = unitWith(holder);
