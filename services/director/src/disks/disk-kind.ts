@@ -3,24 +3,24 @@ import type { Target } from "../instances/instance.js";
 import type { DiskRecord, Holder } from "../store/disk.js";
 import type { Json } from "../store/json.js";
 
-/** The events of every disk. */
+/** The state changes that all kinds of disks share. */
 type DiskEvent = "intend_create" | "create" | "intend_attach" | "attach" | "fail_attach" | "intend_detach" | "detach";
 
 type DiskTransitions<State extends string, Event extends string> = Readonly<
   Record<Event, Readonly<Partial<Record<State, State>>>>
 >;
 
-/** Disks of one kind: what can happen to them, and what their records are afterwards. */
+/** The state machine of a kind of disk. Methods return the record after an event. */
 export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
   constructor(
     private readonly transitions: DiskTransitions<Disk["state"], Event | DiskEvent>,
-    /** How messages and errors name one. */
+    /** Returns the disk's name in messages and its fields in errors. */
     private readonly named: (disk: Disk) => { readonly shown: string; readonly about: Record<string, string> },
     /** Returns the fields that record the disk's holder; undefined for no holder. */
     private readonly heldBy: (holder: Holder | undefined) => Partial<Disk>,
   ) {}
 
-  /** Throws when that cannot happen to it now. */
+  /** Returns the disk after the event. Throws InvalidStateError when the state does not allow the event. */
   moved(disk: Disk, event: Event | DiskEvent): Disk {
     const state = this.transitions[event][disk.state as Disk["state"]];
     if (state !== undefined) return { ...disk, state };
@@ -41,7 +41,7 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
     return { ...this.moved(disk, "attach"), hint };
   }
 
-  /** attach_disk is known to have attached nothing. */
+  /** Returns the disk after an attach_disk call that certainly attached nothing. */
   notAttached(disk: Disk): Disk {
     return this.#nowhere(this.moved(disk, "fail_attach"));
   }

@@ -16,20 +16,19 @@ import type { DiskJobContext } from "./context.js";
 import type { DiskKind } from "./disk-kind.js";
 import { forgetOwedRemovals, settleBeforeAttach } from "./forget.js";
 
-/** A disk before and after a change. */
 interface Changed<Kept> {
   readonly before: Kept;
   readonly disk: Kept;
 }
 
-/** A disk before and after the intent of a CPI call, with the call's begun event. */
+/** A disk before and after the intent of a CPI call, with the call's begin event. */
 export interface Intended<Kept> extends Changed<Kept> {
   readonly begun: Begun;
 }
 
 type AttachTarget = Omit<Target, "deployment" | "az" | "cpi">;
 
-/** The steps that dynamic and persistent disks share, in a task that holds the lock on the disk's record. */
+/** The steps that dynamic and persistent disks share. The task must hold the lock on the disk's record. */
 export class DiskSteps<Kept extends DiskRecord> {
   constructor(
     private readonly context: DiskJobContext,
@@ -43,22 +42,25 @@ export class DiskSteps<Kept extends DiskRecord> {
     },
   ) {}
 
-  /** Records what the disk becomes; returns what it was, and what it is. */
+  /** Updates the record in a new transaction; returns the disk before and after. */
   change(next: (disk: Kept, tx: DirectorTransaction) => Kept): Promise<Changed<Kept>> {
     return this.context.tablet.transact((tx) => this.changeIn(tx, next));
   }
 
-  /** The same within a transaction. */
+  /** Updates the record in the given transaction; returns the disk before and after. */
   changeIn(tx: DirectorTransaction, next: (disk: Kept, tx: DirectorTransaction) => Kept): Changed<Kept> {
     const before = this.table(tx).get(this.key);
-    // The lock is held: nobody else can have deleted it.
+    // The task holds the lock, so no other task can have deleted the record.
     if (before === undefined) throw new TypeError("a disk vanished while it was locked");
     const disk = next(before, tx);
     this.table(tx).put(disk);
     return { before, disk };
   }
 
-  /** Makes a disk whose intent is recorded. Its record is gone when it surely was not made, or nobody could tell. */
+  /**
+   * Creates a disk whose intent is recorded. Removes the record when the disk was certainly not created, or when the
+   * outcome is unknown and the CPI cannot find disks by token.
+   */
   async make(disk: Kept, { target, cloudProperties, vmCid, ...intent }: DiskMaking): Promise<void> {
     const { context, run } = this;
     const { cpi, az, deployment, sizeMib } = disk;
@@ -76,7 +78,7 @@ export class DiskSteps<Kept extends DiskRecord> {
     );
   }
 
-  /** Attaches the disk to the VM. Its agent is told by another step. */
+  /** Attaches the disk to the VM. Another step notifies the VM's agent. */
   async attach(diskCid: string, target: AttachTarget): Promise<void> {
     await settleBeforeAttach(this.context, this.run, target, diskCid);
     const intended = await this.context.tablet.transact((tx) => this.intendAttachIn(tx, target));
@@ -84,7 +86,7 @@ export class DiskSteps<Kept extends DiskRecord> {
     await recorded;
   }
 
-  /** Within a transaction. What its VM's agent owes is settled. */
+  /** Records the intent to attach. The owed removals of the VM's agent must be settled before. */
   intendAttachIn(tx: DirectorTransaction, target: AttachTarget): Intended<Kept> {
     const attachmentId = this.context.newId();
     const changed = this.changeIn(tx, (current) => this.kind.intendAttach(current, target, attachmentId));
@@ -92,14 +94,14 @@ export class DiskSteps<Kept extends DiskRecord> {
     return { ...changed, begun: this.context.cpi.note(tx, "attachDisk", request, this.run) };
   }
 
-  /** Within a transaction. */
+  /** Records the intent to detach. */
   intendDetachIn(tx: DirectorTransaction): Intended<Kept> {
     const changed = this.changeIn(tx, (disk) => this.kind.moved(disk, "intend_detach"));
     const { vmCid, diskCid } = changed.disk;
     return { ...changed, begun: this.context.cpi.note(tx, "detachDisk", { vmCid, diskCid }, this.run) };
   }
 
-  /** Attaches a disk whose attaching is intended. That it is attached is durable once `recorded` has resolved. */
+  /** Attaches a disk whose attach intent is recorded. The attached state is durable once `recorded` resolves. */
   async attachIntended(
     { before, disk, begun }: Intended<Kept>,
     target: AttachTarget,
@@ -112,11 +114,11 @@ export class DiskSteps<Kept extends DiskRecord> {
       const request = { vmCid, diskCid };
       const { diskHint } = await this.context.cpi.call("attachDisk", cpi, request, this.run, { begun });
       const recorded = this.change((current, tx) => {
-        // The agent shall have a link for it again.
+        // A pending removal would delete the new link of this disk.
         forgetOwedRemovals(tx, agentId, diskCid);
         return kind.attached(current, (diskHint ?? null) as Json);
       });
-      // A caller that does not await it goes on with a transaction, which then fails as well.
+      // A caller that does not await `recorded` continues with a transaction, which then fails too.
       recorded.catch(() => {});
       return { recorded };
     } catch (error) {
@@ -126,7 +128,7 @@ export class DiskSteps<Kept extends DiskRecord> {
     }
   }
 
-  /** Has the CPI detach a disk whose detaching is intended. That it is detached is to be recorded by `detachedIn`. */
+  /** Has the CPI detach a disk whose detach intent is recorded. The caller must record the result with `detachedIn`. */
   async detach(disk: Kept, stemcellApiVersion: number, begun?: Begun): Promise<void> {
     const { vmCid, diskCid } = disk;
     const target = { ...recorded(disk), stemcellApiVersion };
@@ -135,30 +137,30 @@ export class DiskSteps<Kept extends DiskRecord> {
     await tolerate(call, (error) => error.isOf(...NOT_ATTACHED));
   }
 
-  /** Within a transaction. `owed` is recorded with it. */
+  /** Records the detached disk and the removal that its agent owes, if any. */
   detachedIn(tx: DirectorTransaction, owed?: OwedRemoval): void {
     if (owed !== undefined) tx.owedRemovals.put(owed);
     this.changeIn(tx, (current) => this.kind.detached(current));
   }
 
-  /** Has the infrastructure remember it, if it can: that is optional in the CPI contract. */
+  /** Sets the metadata of the disk in the infrastructure. CPIs may lack the method. */
   async setMetadata(disk: Kept, metadata: JsonObject): Promise<void> {
     const request = { diskCid: disk.diskCid, metadata };
     await this.context.cpi.callIfKnown("setDiskMetadata", recorded(disk), request, this.run);
   }
 }
 
-/** CPI errors after which a disk is surely not attached to that VM. */
+/** CPI errors that prove that the disk is not attached to the VM. */
 export const NOT_ATTACHED = ["DISK_NOT_ATTACHED", "VM_NOT_FOUND", "DISK_NOT_FOUND"] as const;
 
 interface DiskMaking extends Pick<Making, "token" | "madeFor" | "begunBefore"> {
   readonly target: CpiTarget;
   readonly cloudProperties: JsonObject;
-  /** The VM near which it is made; empty for none. */
+  /** CID of the VM near which the disk is created; empty for none. */
   readonly vmCid: string;
 }
 
-/** Returns whether there was one. */
+/** Returns true when the disk existed. */
 export async function deleteWithCpi(
   context: DiskJobContext,
   run: TaskRun,
@@ -170,9 +172,10 @@ export async function deleteWithCpi(
 }
 
 /**
- * Tells an agent to let go of a disk, while its VM can still reach it. One that cannot be told holds nothing back: the CPI
- * takes the disk from the VM whether it let go or not. With `mustLetGo`, one that says it cannot, e.g. because the disk is
- * in use, does. What is no answer of an agent is a fault of ours, and is never passed over. Returns whether it let go.
+ * Tells an agent to release a disk while its VM can still reach the disk. Returns true when the agent released the
+ * disk. A failure does not prevent the detach, because the CPI can detach without the agent. With `mustLetGo`, an error
+ * from the agent is thrown, for example when the disk is in use, unless the agent does not know the disk. Errors that
+ * are not DomainErrors are bugs and are always thrown.
  */
 export async function tellToForget(
   run: TaskRun,

@@ -6,8 +6,8 @@ import type { TaskRun } from "../tasks/task-run.js";
 import type { DiskJobContext } from "./context.js";
 
 /**
- * Has an agent forget disks for good. Removals overtake what an agent has queued: only when a request that was queued
- * behind it has ended, no add that was sent before can make a link any more.
+ * Has an agent remove disks for good. Agents run removals before queued requests, so a queued add could create the link
+ * again. The function first waits for a request queued after every earlier add, and then removes the disks.
  */
 export async function forgetForGood(
   context: DiskJobContext,
@@ -20,16 +20,18 @@ export async function forgetForGood(
   const tell = (method: string, args: readonly unknown[]) =>
     context.agents.tell(run, agentId, method, args, Math.max(1, endAtMs - context.clock.monotonicMs()));
   try {
-    // It changes nothing, and all agents queue it.
+    // All agents queue list_disk, which changes nothing.
     await tell("list_disk", []);
   } catch (error) {
-    // That it failed matters not: it has ended.
+    // An error of the agent also shows that the request has ended.
     if (!(error instanceof AgentError)) throw error;
   }
   for (const diskCid of diskCids) await tell("remove_dynamic_disk", [diskCid]);
 }
 
-/** Has an agent forget what it could not be told to. Needs its instance's lock. Returns the disks' names. */
+/**
+ * Has an agent remove the disks of its owed removals. Needs the lock of the instance. Returns the names of the disks.
+ */
 export async function settleOwedRemovals(
   context: DiskJobContext,
   run: TaskRun,
@@ -52,8 +54,9 @@ export async function settleOwedRemovals(
 }
 
 /**
- * Before a VM is given a disk: the infrastructure may put it where another one was, and then a link that its agent has yet
- * to remove would lead to it. A link for the disk itself is not in the way.
+ * Settles the owed removals of the VM's agent before an attach. The infrastructure may reuse the device path of a
+ * detached disk, and a stale link would then lead to the new disk. A stale link for the disk itself is harmless. Throws
+ * UnavailableError when the agent cannot be notified.
  */
 export async function settleBeforeAttach(
   context: DiskJobContext,
@@ -74,13 +77,13 @@ export async function settleBeforeAttach(
   }
 }
 
-/** Returns true when a removal must be settled before a VM gets that disk. */
+/** Returns true when a removal must be settled before the VM gets the disk. */
 export function owesBeforeAttach(tables: DirectorTables, agentId: string, diskCid: string): boolean {
   for (const owed of tables.owedRemovals.by("byAgent", agentId)) if (owed.diskCid !== diskCid) return true;
   return false;
 }
 
-/** Within a transaction: what the agent owes is settled, for one disk or for all. */
+/** Deletes the owed removals of the agent for one disk or all disks. */
 export function forgetOwedRemovals(tx: DirectorTransaction, agentId: string, diskCid?: string): void {
   for (const owed of tx.owedRemovals.by("byAgent", agentId))
     if (diskCid === undefined || owed.diskCid === diskCid) tx.owedRemovals.delete(owedRemovalKey(owed));

@@ -21,19 +21,19 @@ export interface OwedRemovalsOptions {
 
 interface Owing {
   readonly keys: Set<string>;
-  /** The last that was begun; 0 for none. */
+  /** The latest task; 0 for none. */
   taskId: number;
   attempts: number;
   nextAtMs: number;
 }
 
-/** Between tasks for one agent, which answers but does not do as it is told. */
+/** Delay between tasks for one agent that answers but fails the removal. */
 const BACKOFF: BackoffLimits = { minDelayMs: 1_000, maxDelayMs: 300_000 };
 const ASKED_AT_ONCE = 100;
 
 /**
- * Begins a task to settle what an agent owes whenever one that owes something is heard. What it said while nobody here
- * listened is lost, and the next heartbeat may be a minute away: after that all are asked whether they are there.
+ * Starts a task to settle an agent's owed removals when a message from the agent arrives. Messages are lost while no
+ * director listens, and heartbeats are up to a minute apart, so all owing agents are pinged after a connect.
  */
 export class OwedRemovals {
   readonly #options: OwedRemovalsOptions;
@@ -44,7 +44,7 @@ export class OwedRemovals {
     this.#options = options;
   }
 
-  /** Only the one director that dispatchers obey may do so. */
+  /** Starts the worker. Only the director that the dispatchers obey may call this. */
   async start(): Promise<void> {
     const { tablet, agents } = this.#options;
     const unwatch = tablet.watch((changes) => {
@@ -63,7 +63,7 @@ export class OwedRemovals {
     for (const end of this.#ends.splice(0)) end();
   }
 
-  /** Agents that answer are told. */
+  /** Pings all owing agents. An answer starts the task. */
   async #ask(): Promise<void> {
     const { agents } = this.#options;
     await sideBySide([...this.#owing.keys()], ASKED_AT_ONCE, async (agentId) => {

@@ -3,7 +3,7 @@ import type { Planner } from "../tasks/job.js";
 import type { DiskJobContext } from "./context.js";
 import { settleOwedRemovals } from "./forget.js";
 
-/** Has an agent that was heard of forget the disks that it could not be told of before. */
+/** Has a reachable agent remove the disks of its owed removals. */
 export const settleRemovalsOfAgent: Planner<"settle_owed_removals", DiskJobContext> = (
   context,
   { agentId },

@@ -8,27 +8,27 @@ import type { Tasks } from "../../tasks/tasks.js";
 export interface AgentsBackOptions {
   readonly tablet: DirectorTablet;
   readonly tasks: Pick<Tasks, "start" | "whenEnded">;
-  /** Returns false for a silent agent, which would not answer; its first beat reports that it is back. */
+  /** Returns false for a silent agent, which would not answer. Its first heartbeat marks the agent as returned. */
   readonly isResponsive: (agentId: string) => boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** A returned agent that must get its disks; a later return replaces it. */
+/** A returned agent that must get its disks. A later return replaces the entry. */
 interface Due {
   attempts: number;
-  /** On the monotonic clock; Infinity while a task is at it. */
+  /** Monotonic time of the next attempt; Infinity while a task runs. */
   atMs: number;
 }
 
-/** They are told together: a rack that has its power back is one task. */
+/** Delay that collects agents into one task, for example after a power failure of a rack. */
 const GATHER_MS = 1_000;
 const AGENTS_PER_TASK = 500;
 const BACKOFF: BackoffLimits = { minDelayMs: 5_000, maxDelayMs: 300_000 };
-/** Only the director that leads tries: there is nobody to keep apart from. */
+/** Only the leader retries, so jitter has no purpose. */
 const WITHOUT_JITTER = 1;
 
-/** Begins tasks that tell agents that may have been restarted of their disks, for each until one has done so. */
+/** Starts tasks that send possibly restarted agents their disks. Retries until each agent has its disks. */
 export class AgentsBack {
   readonly #options: AgentsBackOptions;
   readonly #due = new Map<string, Due>();
@@ -57,7 +57,7 @@ export class AgentsBack {
     this.#wake();
   }
 
-  /** It has not been told yet. */
+  /** Returns true while the agent has not received its disks. */
   has(agentId: string): boolean {
     return this.#due.has(agentId);
   }
@@ -102,7 +102,7 @@ export class AgentsBack {
       return false;
     });
     for (const [agentId, due] of next) {
-      // It is back once more since.
+      // The agent returned again in the meantime.
       if (this.#due.get(agentId) !== due) continue;
       if (wereTold && isResponsive(agentId)) this.#due.delete(agentId);
       else due.atMs = clock.monotonicMs() + backoffMs(due.attempts++, BACKOFF, WITHOUT_JITTER);
@@ -110,7 +110,7 @@ export class AgentsBack {
     this.#wake();
   }
 
-  /** Resolves with true when all have their disks now, or an operator did not want them to be told. */
+  /** Resolves with true when all agents have their disks or an operator cancelled the task. */
   async #tell(all: readonly string[]): Promise<boolean> {
     const { tablet, tasks } = this.#options;
     const agentIds = await tablet.read((tables) =>

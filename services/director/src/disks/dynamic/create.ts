@@ -19,7 +19,7 @@ import { dynamicDisk } from "./dynamic-disk.js";
 
 type CreateJob = JobOf<"create_dynamic_disk">;
 
-/** Makes a disk and attaches it to nothing. */
+/** Creates a disk without attaching it. */
 export const createDiskOnly: Planner<"create_dynamic_disk", DiskJobContext> = (context, job, tables) => {
   refuseUnlessOpen(tables, job.deployment);
   const az = azNamed(context.configs.cloud.current(tables), job.az);
@@ -56,8 +56,8 @@ async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Pr
 }
 
 /**
- * The CID that tells the CPI where the disk shall be: of an active VM in the az, as BOSH's director gives it. Empty for a
- * fleet, which goes by the az itself: near a VM it would take that VM's host.
+ * Returns the CID that tells the CPI where to create the disk: an active VM in the az, as in BOSH. Returns "" for a
+ * fleet, which uses the az, because a VM would bind the disk to the VM's host.
  */
 async function placeOf(
   context: DiskJobContext,
@@ -74,12 +74,15 @@ async function placeOf(
   );
 }
 
-/** The end of a task that made a disk, or found it made: its clients read the CID, as BOSH's director writes it. */
+/**
+ * Returns the result of a task that created or found a disk. Clients read the CID from the output, in the format of
+ * BOSH's director.
+ */
 export function madeKnown(result: string, { diskCid }: Disk): Through {
   return { result, output: JSON.stringify({ disk_cid: diskCid }), record: () => {} };
 }
 
-/** Makes the disk, near the VM if one is given. */
+/** Creates the disk, near the VM unless `vmCid` is empty. */
 export async function createDisk(
   context: DiskJobContext,
   run: TaskRun,
@@ -96,7 +99,7 @@ export async function createDisk(
       return { disk: intended, begunBefore: existing !== undefined };
     });
     const { cpi, az, token } = disk;
-    // The CPI of the VM makes it, which may be the default one, whichever CPI the az has got since.
+    // The CPI recorded for the VM creates the disk: possibly the default CPI, even if the az has another CPI by now.
     const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
     const cloudProperties = { ...disk.cloudProperties, name };
     const making = { token, madeFor: `dynamic disk ${name}`, begunBefore, target, cloudProperties, vmCid };
@@ -104,7 +107,6 @@ export async function createDisk(
   });
 }
 
-/** A caller's request for a disk. */
 export interface DiskWish extends Pick<WantedDisk, "made"> {
   readonly diskName: string;
   readonly metadata: JsonObject | null;
@@ -121,7 +123,10 @@ export function wantedDisk(
   return { name, deployment, az, cpi, sameCpi: (other) => sameCpi(cpi, other, cpis), made, metadata };
 }
 
-/** The infrastructure is told the director and the deployment, too, which win as in BOSH; only the caller's are recorded. */
+/**
+ * Sets the disk's metadata. The infrastructure also gets the director and the deployment, which override the caller's
+ * values as in BOSH. Only the caller's metadata is recorded.
+ */
 export async function setDiskMetadata(
   context: DiskJobContext,
   run: TaskRun,

@@ -5,14 +5,14 @@ import { type JsonObject, sameJson } from "../../store/json.js";
 import type { MeantAttachment } from "../../store/task.js";
 
 /**
- * A task's next step for a disk, from the disk's record. The task asks again after every step, and so does the next
- * director: it never matters where the last one stopped.
+ * A task's next step for a disk, derived from the disk's record. The task derives the step again after each step, so a
+ * new director can continue at any point.
  */
 export type DiskStep =
   | { readonly do: "create" | "attach" | "set_metadata" | "tell_agent" | "detach" | "delete" }
   | { readonly do: "nothing"; readonly result: string };
 
-/** Progress of this run of the task that no record shows. */
+/** Progress of this run of the task that is not recorded. */
 export interface Progress {
   readonly agentTold: boolean;
 }
@@ -22,15 +22,15 @@ export interface WantedDisk {
   readonly deployment: string;
   readonly az: string;
   readonly cpi: string;
-  /** Returns true when a recorded CPI is that one, perhaps under a former name. */
+  /** Returns true when the recorded CPI is the wanted CPI, possibly under a former name. */
   readonly sameCpi?: (recorded: string) => boolean;
-  /** Undefined where the caller takes the disk as it is. */
+  /** Undefined when the caller accepts the existing disk. */
   readonly made: { readonly pool: string; readonly sizeMib: number } | undefined;
-  /** Undefined to leave alone what is remembered. */
+  /** Undefined to keep the recorded metadata. */
   readonly metadata: JsonObject | undefined;
 }
 
-/** Disk and target of a provide (`made` given) or an attach. */
+/** Returns the next step of a provide (`made` given) or an attach. */
 export function decideProvide(
   disk: Disk | undefined,
   wanted: WantedDisk,
@@ -62,7 +62,7 @@ export function decideProvide(
   }
 }
 
-/** A disk that shall exist, wherever it is attached. */
+/** Returns the next step of a create. The disk may be attached anywhere. */
 export function decideCreate(disk: Disk | undefined, wanted: WantedDisk): DiskStep {
   if (disk === undefined) return { do: "create" };
   refuseContradiction(disk, wanted);
@@ -74,7 +74,10 @@ export function decideCreate(disk: Disk | undefined, wanted: WantedDisk): DiskSt
 
 export const ANY_ATTACHMENT: MeantAttachment = { instanceId: "", attachmentId: "" };
 
-/** An attachment that is not the present one has ended, so who wants its end has it: nothing is changed. */
+/**
+ * Returns the next step of a detach. A named attachment that is not the current attachment has already ended, so
+ * nothing changes.
+ */
 export function decideDetach(disk: Disk | undefined, diskName: string, meant: MeantAttachment): DiskStep {
   if (disk === undefined) throw diskNotFound(diskName);
   switch (disk.state) {
@@ -89,7 +92,10 @@ export function decideDetach(disk: Disk | undefined, diskName: string, meant: Me
   }
 }
 
-/** A disk that had another attachment since, or never the one that is meant, is another disk to the caller. */
+/**
+ * Returns the next step of a delete. A disk whose last attachment is not the named attachment is not the caller's disk,
+ * so nothing changes.
+ */
 export function decideDelete(
   disk: Disk | undefined,
   diskName: string,
@@ -107,7 +113,7 @@ export function decideDelete(
   if (!isMeant(disk, meant)) return { do: "nothing", result: otherMeant(disk, meant) };
   switch (disk.state) {
     case "creating":
-      // The disk may exist, and its id is unknown. Creating it again with the same token finds out.
+      // The disk may exist with an unknown CID. Creating it again with the same token returns the CID.
       return { do: "create" };
     case "detached":
     case "deleting":
@@ -122,7 +128,7 @@ export function decideDelete(
   }
 }
 
-/** A detached disk's record has its attachment, not its holder. */
+/** The record of a detached disk keeps its last attachment but not its holder. */
 function isMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): boolean {
   const isInstance = instanceId === "" || disk.instanceId === "" || instanceId === disk.instanceId;
   return isInstance && (attachmentId === "" || attachmentId === disk.attachmentId);
@@ -135,7 +141,7 @@ function otherMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): 
   return `disk \`${disk.name}\` is ${now}${by}${on}: nothing was changed`;
 }
 
-/** There is nothing that the agent could look for. */
+/** Without a hint the agent has nothing to look for. */
 const NOT_TOLD = "; the vm's agent was not told, since the CPI, or the stemcell, is of version 1 and gives no hint";
 
 function differs(disk: Disk, wanted: WantedDisk): boolean {

@@ -9,14 +9,13 @@ import { ANY_ATTACHMENT, decideDelete } from "./decisions.js";
 import { dynamicDisks } from "./disk.js";
 import { dynamicDisk } from "./dynamic-disk.js";
 
-/** Deletes a disk that is attached to nothing. */
+/** Deletes a detached disk. */
 export const deleteDynamicDisk: Planner<"delete_dynamic_disk", DiskJobContext> = (context, job, tables) => ({
   ...cpisOfStep(context, tables, tables.disks.get(job.diskName)?.cpi),
   locks: [{ type: "disk", resource: job.diskName }],
   run: (run) => deleteIfThere(context, run, job.diskName, job.meant),
 });
 
-/** Deletes the disk and its record. */
 async function deleteDisk(context: DiskJobContext, run: TaskRun, name: string): Promise<void> {
   await run.stage("Deleting disk", name, async () => {
     const steps = dynamicDisk(context, run, name);
@@ -26,7 +25,7 @@ async function deleteDisk(context: DiskJobContext, run: TaskRun, name: string): 
   });
 }
 
-/** Deletes a disk that is attached to nothing, if there is one, and it is the one that is meant. */
+/** Deletes a detached disk if it exists and its last attachment matches `meant`. Returns the result text. */
 export async function deleteIfThere(
   context: DiskJobContext,
   run: TaskRun,
@@ -43,7 +42,7 @@ export async function deleteIfThere(
     if (step.do === "nothing") return step.result;
     if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step.do}`);
     if (step.do === "create") {
-      // Refused: it surely is not there, and its record is gone.
+      // A refusal shows that the disk does not exist. The record is already removed.
       await tolerate(createDisk(context, run, disk, ""), (error) => error.refused);
     } else {
       await deleteDisk(context, run, diskName);

@@ -14,7 +14,7 @@ import { owedRemoval } from "../owed-removal.js";
 import { ANY_ATTACHMENT, decideDetach } from "./decisions.js";
 import { dynamicDisk } from "./dynamic-disk.js";
 
-/** Detaches a disk from the VM it is attached to, unless another attachment is meant. */
+/** Detaches a disk from its VM unless the request names another attachment. */
 export const detachDynamicDisk: Planner<"detach_dynamic_disk", DiskJobContext> = (context, job, tables) => {
   const { instanceId = "", cpi } = tables.disks.get(job.diskName) ?? {};
   const locks: LockName[] = instanceId === "" ? [] : [{ type: "instance", resource: instanceId }];
@@ -39,18 +39,17 @@ async function detach(
   return { result: `detached disk \`${intended.disk.diskCid}\``, record };
 }
 
-/** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
+/** Detaches the disk from its VM. An unresponsive agent delays the detach for a bounded time only. */
 export async function detachDisk(context: DiskJobContext, run: TaskRun, name: string): Promise<void> {
   const intended = await context.tablet.transact((tx) => intendDetachIn(context, run, tx, name));
   await context.tablet.transact(await detachIntended(context, run, intended));
 }
 
-/** Within a transaction. */
 function intendDetachIn(context: DiskJobContext, run: TaskRun, tx: DirectorTransaction, name: string): Intended<Disk> {
   return dynamicDisk(context, run, name).intendDetachIn(tx);
 }
 
-/** Detaches a disk whose detaching is intended. Returns what is to be recorded of it in a transaction. */
+/** Detaches a disk whose detach intent is recorded. Returns a function that records the result in a transaction. */
 async function detachIntended(
   context: DiskJobContext,
   run: TaskRun,
@@ -72,7 +71,7 @@ async function detachIntended(
   });
 }
 
-/** Returns whether it surely has no link for the disk, and makes none. */
+/** Returns true when the agent certainly has no link for the disk and will not create one. */
 async function tellAgentToForget(context: DiskJobContext, run: TaskRun, disk: Disk, agentId: string): Promise<boolean> {
   const event = { stage: "Telling agent", task: `${agentId} to forget ${disk.name}` };
   const { detachTimeoutMs } = context.limits.agents;

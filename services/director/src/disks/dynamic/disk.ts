@@ -21,7 +21,7 @@ export type DiskIntent = Pick<
   "name" | "deployment" | "az" | "cpi" | "pool" | "sizeMib" | "cloudProperties" | "token"
 >;
 
-/** Keeps the intent that was recorded first, if any: it may have been acted on. */
+/** Returns the disk with a create intent. An earlier intent is kept because a call may have used it. */
 export function intendCreateDisk(disk: Disk | undefined, intent: DiskIntent): Disk {
   if (disk !== undefined) return dynamicDisks.moved(disk, "intend_create");
   const nowhere = { instanceId: "", attachmentId: "", vmCid: "", hint: null };

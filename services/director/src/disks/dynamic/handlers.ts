@@ -19,7 +19,7 @@ import { encodeDisk } from "./wire.js";
 type Service = Handlers<typeof DynamicDiskServiceDefinition>;
 type Name = "provideDisk" | "createDisk" | "attachDisk" | "detachDisk" | "deleteDisk";
 
-/** Each method that starts a task on a dynamic disk: the task, its description and the deployment of the disk. */
+/** Methods that start a task on a dynamic disk, with the task's job, description and deployment. */
 export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
   provideDisk: answeringDisk((request) => {
     const diskName = parseDiskName(request.diskName);
@@ -88,7 +88,7 @@ function diskTask<Request extends DiskRequest>(row: DiskRow<Request>): TaskMetho
   });
 }
 
-/** Answers the disk, too, as it is when the task has started or ended. */
+/** Returns a method that also answers the disk, as recorded when the task has started or ended. */
 function answeringDisk<Request extends DiskRequest>(
   row: DiskRow<Request>,
 ): TaskMethod<Request, TaskContext, { task: Task; disk: DynamicDisk | undefined }> {

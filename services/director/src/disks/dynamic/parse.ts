@@ -4,7 +4,7 @@ import type { MeantAttachment } from "../../store/task.js";
 import type { TaskContext } from "../../tasks/context.js";
 import { MAX_METADATA_BYTES, parseInstanceId } from "../../tasks/parse.js";
 
-/** Dynamic disks are off unless an operator has turned them on. */
+/** Throws InvalidStateError unless the config enables dynamic disks. */
 export function refuseUnlessEnabled(context: TaskContext): void {
   if (context.config.dynamicDisks.enabled) return;
   throw new InvalidStateError(
@@ -13,7 +13,7 @@ export function refuseUnlessEnabled(context: TaskContext): void {
   );
 }
 
-/** The attachment that a request names, wholly, in part, or not at all. */
+/** Returns the attachment that a request names. Both ids are optional. */
 export function parseMeantAttachment({ instanceId, attachmentId }: MeantAttachment): MeantAttachment {
   if (instanceId !== "") parseInstanceId(instanceId);
   if (attachmentId !== "") parseId("attachment_id", attachmentId);
@@ -22,7 +22,7 @@ export function parseMeantAttachment({ instanceId, attachmentId }: MeantAttachme
 
 const MAX_METADATA_DEPTH = 16;
 
-/** Null when none was given. */
+/** Returns null without metadata. */
 export function parseMetadata(value: Readonly<Record<string, unknown>> | undefined): JsonObject | null {
   if (value === undefined) return null;
   refuseOddValues(value, MAX_METADATA_DEPTH);
@@ -35,7 +35,7 @@ export function parseMetadata(value: Readonly<Record<string, unknown>> | undefin
   return value as JsonObject;
 }
 
-/** Protobuf's numbers may be infinite or none at all, JSON's may not. */
+/** Throws InvalidArgumentError for values that JSON lacks: Protobuf numbers may be infinite or NaN. */
 function refuseOddValues(value: unknown, depthLeft: number): asserts value is Json {
   const about = { about: { field: "metadata" } };
   if (typeof value === "number" && !Number.isFinite(value))

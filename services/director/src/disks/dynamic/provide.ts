@@ -23,8 +23,8 @@ interface Wanted extends DiskWish {
 }
 
 /**
- * Makes the disk if there is none, attaches it to the instance's VM, and tells the VM's agent. Which VM that is shows once
- * the instance's lock is held: until then another may be on its way.
+ * Creates the disk if needed, attaches it to the instance's VM, and notifies the VM's agent. The VM is read under the
+ * lock of the instance, because a recreation may replace the VM before.
  */
 export const provideDisk: Planner<"provide_dynamic_disk", DiskJobContext> = (
   context,
@@ -32,7 +32,7 @@ export const provideDisk: Planner<"provide_dynamic_disk", DiskJobContext> = (
   tables,
 ) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata });
 
-/** The same for a disk that must be there, as it is. */
+/** Attaches an existing disk and notifies the VM's agent. */
 export const attachDiskOnly: Planner<"attach_dynamic_disk", DiskJobContext> = (context, job, tables) =>
   plan(context, tables, { ...job, made: undefined });
 
@@ -75,14 +75,15 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
     const made = wanted.made ?? disk;
     if (step.do === "create" && made) {
       const { pool, sizeMib } = made;
-      // A repeated request uses the first one's properties, even if the disk type has changed since.
+      // A repeated request uses the first request's properties, even if the disk type has changed since.
       const cloudProperties = disk?.cloudProperties ?? (await cloudPropertiesOf(context, pool));
       const { deployment, az, cpi } = target;
       const intent = { name: wanted.diskName, deployment, az, cpi, pool, sizeMib, cloudProperties };
       await timed(context, "create", createDisk(context, run, intent, target.vmCid));
     } else if (step.do === "attach" && disk) {
       await timed(context, "attach", attachDisk(context, run, disk, target, intended));
-      // The intent to attach it is one to tell the agent of it, too: that need not wait until the hint is durable.
+      // The recorded attach intent covers the notification of the agent, so the notification does not wait until the
+      // hint is durable.
       const next = context.tablet.ahead(decide);
       if (next.step.do === "tell_agent" && next.disk) await tell(next.disk, target);
     } else if (step.do === "set_metadata" && disk && metadata) {
@@ -109,7 +110,7 @@ function cloudPropertiesOf(context: DiskJobContext, pool: string): Promise<JsonO
   return context.tablet.read((tables) => diskTypeNamed(context.configs.cloud.current(tables), pool).cloudProperties);
 }
 
-/** `intended` where that is recorded already. What came of it is in memory then, and may not be durable yet. */
+/** Attaches the disk. With a recorded intent, the result may be only in memory on return and not yet durable. */
 export async function attachDisk(
   context: DiskJobContext,
   run: TaskRun,
@@ -126,7 +127,7 @@ export async function attachDisk(
   );
 }
 
-/** Within a transaction; undefined when there is something to settle before. */
+/** Records the attach intent; returns undefined when owed removals must be settled first. */
 function intendAttachIn(
   context: DiskJobContext,
   run: TaskRun,
@@ -138,7 +139,7 @@ function intendAttachIn(
   return dynamicDisk(context, run, name).intendAttachIn(tx, target);
 }
 
-/** Tells the VM's agent where the disk is. */
+/** Sends the VM's agent the hint that locates the disk. */
 export async function tellAgentOfDisk(
   context: DiskJobContext,
   run: TaskRun,
@@ -162,7 +163,7 @@ export async function tellAgentOfDisk(
   });
 }
 
-/** Tells an agent that has been restarted of its VM's disks, which it has forgotten. Needs the lock of the instance. */
+/** Sends a restarted agent the disks of its VM, which the agent has forgotten. Needs the lock of the instance. */
 export async function tellAgentOfDisks(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
   const { disks } = await context.tablet.read((tables) => attachedTo(tables, agentId));
   for (const disk of disks) await tellAgentOfDisk(context, run, disk, agentId);

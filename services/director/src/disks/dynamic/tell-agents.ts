@@ -7,8 +7,8 @@ import type { DiskJobContext } from "../context.js";
 import { tellAgentOfDisks } from "./provide.js";
 
 /**
- * Tells agents that may have been restarted of the dynamic disks that are attached to their VMs: they have forgotten
- * them. An agent that knows them changes nothing. Each in a lane with the locks of its instance and disks.
+ * Sends possibly restarted agents the dynamic disks of their VMs, because a restart loses the disk links. Agents that
+ * still know their disks change nothing. Each agent has a lane with the lock of its instance.
  */
 export const tellAgentsAgain: Planner<"tell_agents", DiskJobContext> = (context, { agentIds }) => ({
   locks: [],
@@ -37,7 +37,7 @@ function tellOne(context: DiskJobContext, run: TaskRun, agentId: string): Promis
       if (instance === undefined || disks.length === 0) return;
       const own = { type: "instance", resource: instance.instanceId } as const;
       if ((await locks.settle([own], lane.stopped)) === "acquired") continue;
-      // With the lock of its instance nobody attaches or detaches.
+      // Attach and detach need the lock of the instance, so the disks cannot change.
       return tellAgentOfDisks(context, lane, agentId);
     }
   });

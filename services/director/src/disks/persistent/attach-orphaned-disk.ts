@@ -16,7 +16,7 @@ import { noteOrphaned, runPersistentDiskStep } from "./persistent-disk-steps.js"
 
 type AttachJob = JobOf<"attach_orphaned_disk">;
 
-/** Gives a disk that was left over to an instance, in place of the one it has, which is left over then. */
+/** Gives an orphaned disk to an instance. The instance's current disk, if any, becomes an orphan. */
 export const attachOrphanedDisk: Planner<"attach_orphaned_disk", DiskJobContext> = (context, job, tables) => {
   const { instance, disk } = subjects(context, tables, job);
   const locks: LockName[] = [
@@ -30,7 +30,7 @@ export const attachOrphanedDisk: Planner<"attach_orphaned_disk", DiskJobContext>
   };
 };
 
-/** Throws unless that disk can be that instance's. */
+/** Throws InvalidStateError when the instance cannot have the disk. */
 function subjects(
   context: DiskJobContext,
   tables: DirectorTables,
@@ -53,7 +53,8 @@ function subjects(
   const hasVm = instance.vmState !== "none" && instance.vmState !== "creating";
   if (hasVm && !sameCpi(disk.cpi, instance.cpi, context.configs.cpi.current(tables)))
     refuse(`it is CPI \`${disk.cpi}\`'s, and the instance's vm CPI \`${instance.cpi}\`'s`);
-  // A BOSH director refuses this too: jobs would go on with files of the present disk, or with an empty folder.
+  // A BOSH director refuses this too, because jobs would continue with files of the current disk or with an empty
+  // folder.
   if (disk.orphanedAtMs !== null && mayRunJobs(instance)) refuse("its jobs may run: stop the instance first");
   return { instance, disk, current: persistentDiskOf(tables, instanceId) };
 }
@@ -76,7 +77,7 @@ async function attach(context: DiskJobContext, run: TaskRun, job: AttachJob): Pr
   }
 }
 
-/** In one transaction, so that the instance is never without either of them. */
+/** Replaces the disk in one transaction, so that the instance always has one of the disks. */
 async function adopt(
   context: DiskJobContext,
   run: TaskRun,
@@ -88,7 +89,7 @@ async function adopt(
     context.tablet.transact((tx) => {
       const disk = tx.persistentDisks.get(diskId);
       const replaced = persistentDiskOf(tx, instance.instanceId);
-      // The locks are held: nobody else can have changed them.
+      // The task holds the locks, so no other task can have changed the disks.
       if (disk === undefined) throw new TypeError("a disk vanished while it was locked");
       if (replaced !== undefined) tx.persistentDisks.put(persistentDiskOrphaned(replaced, context.clock.nowMs()));
       tx.persistentDisks.put(persistentDiskAdopted(disk, instance));

@@ -12,17 +12,17 @@ import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import { deleteWithCpi } from "../disk-steps.js";
 
-/** Whichever CPI has the disk. */
+/** The CPI that has the disk, chosen by the dispatcher. */
 const ANY_CPI: CpiTarget = { cpi: "", unknownId: true };
 
-/** Deletes a persistent disk that no instance has; one that nobody knows, with whatever CPI has it. */
+/** Deletes an orphaned persistent disk. A disk without a record is deleted at the CPI that has it. */
 export const deleteOrphanedDisk: Planner<"delete_orphaned_disk", DiskJobContext> = (context, job, tables) => {
   const { diskCid, force = false } = job;
   const disk = orphanOf(tables, diskCid);
   const resource = disk?.diskId ?? diskCid;
   const isCpiKnown = disk !== undefined && knowsCpi(context, tables, disk.cpi);
   const ofCpis = isCpiKnown ? cpisOfStep(context, tables, disk.cpi) : { cpis: allCpis(context, tables) };
-  // The id may be another disk's at another CPI.
+  // Another CPI may have a different disk with the same id.
   const isOnlyOne = [...tables.persistentDisks.by("byCid", diskCid)].length < 2;
   const deletion = (run: TaskRun): Promise<string> => {
     if (disk === undefined) return deleteUnknown(context, run, diskCid);
@@ -33,12 +33,12 @@ export const deleteOrphanedDisk: Planner<"delete_orphaned_disk", DiskJobContext>
   return { locks: [{ type: "disk", resource }], ...ofCpis, run };
 };
 
-/** Returns whether the CPI that is recorded with something can be asked: with a cpi-config it may have been taken out. */
+/** Returns true for the default CPI and for a CPI that is still in the cpi-config. */
 function knowsCpi(context: DiskJobContext, tables: DirectorTables, cpi: string): boolean {
   return cpi === "" || currentCpi(cpi, context.configs.cpi.current(tables)) !== undefined;
 }
 
-/** Undefined for a disk that nobody knows. Throws InvalidStateError for one that is in use. */
+/** Returns undefined for a disk without a record. Throws InvalidStateError for a disk in use. */
 export function orphanOf(tables: DirectorTables, diskCid: string): PersistentDisk | undefined {
   const [dynamic] = tables.disks.by("byCid", diskCid);
   if (dynamic !== undefined) {
@@ -86,7 +86,7 @@ async function deleteKnown(
   return `forgot disk \`${diskCid}\`, which may still be there, see ListPossibleOrphans: ${messageOf(failure)}`;
 }
 
-/** Deletes the disk, or makes sure that its own CPI does not have it any more. */
+/** Deletes the disk, or verifies that its own CPI no longer has it. */
 async function deleteAt(
   context: DiskJobContext,
   run: TaskRun,

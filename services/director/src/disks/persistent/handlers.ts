@@ -45,7 +45,7 @@ export async function listSnapshots(
     begin: ({ snapshots }) =>
       deployment === undefined ? snapshots.snapshot() : snapshots.snapshot("byDeployment", deployment),
     keyOf: snapshotKey,
-    // An empty id means that nobody knows yet whether the snapshot was taken.
+    // An empty id means that the outcome of the call is still unknown.
     matches: (snapshot) => snapshot.snapshotCid !== "",
     describe: (_, snapshot) => encodeSnapshot(snapshot),
   });
@@ -55,7 +55,7 @@ export async function listSnapshots(
 type Service = Handlers<typeof DeploymentServiceDefinition> & Handlers<typeof SnapshotServiceDefinition>;
 type Name = "attachOrphanedDisk" | "orphanPersistentDisk" | "deleteOrphanedDisk" | "takeSnapshots" | "deleteSnapshots";
 
-/** Each method that starts a task on persistent disks or snapshots. */
+/** Methods that start a task on persistent disks or snapshots. */
 export const persistentDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
   attachOrphanedDisk: taskMethod("normal", (request) => {
     const diskCid = parseCid("disk", request.diskCid);
@@ -80,7 +80,7 @@ export const persistentDiskTasks: { readonly [Method in Name]: Serve<TaskContext
       job: { type: "delete_orphaned_disk", diskCid, force: request.force },
       description: `delete orphaned disk \`${diskCid}\``,
       deployment: "",
-      // Looked at again when it runs: a disk may be attached until then.
+      // The job repeats the check, because the disk may be attached before the job runs.
       check: (tables) => void orphanOf(tables, diskCid),
     };
   }),
@@ -91,7 +91,7 @@ export const persistentDiskTasks: { readonly [Method in Name]: Serve<TaskContext
       job: { type: "take_snapshots", deployment, instanceId },
       description: `take snapshots of deployment \`${deployment}\``,
       deployment,
-      // Clients that lost the answer ask again.
+      // Clients that lost the answer repeat the request.
       joins: ({ job, user }) =>
         job?.type === "take_snapshots" &&
         job.deployment === deployment &&

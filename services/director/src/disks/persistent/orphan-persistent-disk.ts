@@ -11,7 +11,7 @@ import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import { runPersistentDiskStep } from "./persistent-disk-steps.js";
 
-/** Takes an instance's persistent disk from it, and leaves it over. */
+/** Detaches an instance's persistent disk and makes it an orphan. */
 export const orphanPersistentDisk: Planner<"orphan_persistent_disk", DiskJobContext> = (
   context,
   { diskCid },
@@ -36,7 +36,7 @@ interface Subjects {
   readonly disk: PersistentDisk;
 }
 
-/** Undefined where no instance has that disk; throws where it must not be taken. */
+/** Returns undefined when no instance has the disk. Throws InvalidStateError when the disk must not be detached. */
 function subjects(tables: DirectorTables, diskCid: string): Subjects | undefined {
   const [dynamic] = tables.disks.by("byCid", diskCid);
   if (dynamic !== undefined)

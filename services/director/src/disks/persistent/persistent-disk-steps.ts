@@ -28,18 +28,18 @@ import {
   wantedPersistentDisk,
 } from "./persistent-disk.js";
 
-/** Steps on an instance's persistent disk. All need the instance's lock. */
+/** Steps on an instance's persistent disk. All steps need the lock of the instance. */
 
 export interface PersistentDiskWork {
   readonly instance: Instance;
   readonly disk: PersistentDisk | undefined;
-  /** The one beside it while it is copied. */
+  /** The second disk of the instance while data is copied. */
   readonly other: PersistentDisk | undefined;
   readonly wanted: WantedPersistentDisk | undefined;
   readonly step: PersistentDiskStep;
 }
 
-/** Returns the next work on an instance's persistent disk. */
+/** Returns a function that returns the next work on an instance's persistent disk. */
 export function persistentDiskWorkOf(
   context: DiskJobContext,
   tables: DirectorTables,
@@ -71,7 +71,7 @@ export async function runPersistentDiskStep(
   else if (step === "orphan") await orphan(context, run, disk);
 }
 
-/** Tells that a disk was left over. */
+/** Records an event for an orphaned disk. */
 export function noteOrphaned(context: DiskJobContext, { taskId }: TaskRun, disk: PersistentDisk): void {
   const deed = { action: "orphan", objectType: "disk", objectName: disk.diskCid };
   void context.events.record(deed, { taskId, deployment: disk.deployment, instance: formatInstance(disk) });
@@ -116,7 +116,10 @@ async function attachToVm(
   );
 }
 
-/** The agent hears of the disk, then mounts it. Without a hint it looks the disk up in the bosh-registry. */
+/**
+ * Notifies the agent of the disk and has the agent mount it. Without a hint the agent reads the disk from the
+ * bosh-registry.
+ */
 async function mount(context: DiskJobContext, run: TaskRun, instance: Instance, disk: PersistentDisk): Promise<void> {
   const { agentId } = instance;
   const { attachTimeoutMs } = context.limits.agents;
@@ -130,7 +133,7 @@ async function mount(context: DiskJobContext, run: TaskRun, instance: Instance, 
   });
 }
 
-/** Runs a step on an instance's other disk, while its present one is copied to it. */
+/** Runs a step on the instance's second disk during a copy. */
 async function runCopyStep(
   context: DiskJobContext,
   run: TaskRun,
@@ -153,8 +156,9 @@ async function runCopyStep(
 }
 
 /**
- * One that is not copied to any more may have been all the same, by a task that never heard of it: the agent has unmounted
- * the instance's disk then, and has it mounted for reading alone when the copy broke off. So that one is mounted anew, too.
+ * Detaches the second disk. An earlier task may have copied data to the second disk without receiving the answer. The
+ * agent has then unmounted the own disk of the instance, or has remounted the own disk read-only after a failed copy.
+ * So the own disk is also detached and mounted again.
  */
 async function detachOther(
   context: DiskJobContext,
@@ -168,7 +172,7 @@ async function detachOther(
   await unmountAndDetach(context, run, instance, other, { mustUnmount: true });
 }
 
-/** Makes the disk that the mounted one is to be copied to; `next`: that was begun. */
+/** Creates the disk to which the mounted disk will be copied. `next` is the record of a creation that has begun. */
 async function createCopy(
   context: DiskJobContext,
   run: TaskRun,
@@ -199,7 +203,7 @@ async function orphan(context: DiskJobContext, run: TaskRun, disk: PersistentDis
   noteOrphaned(context, run, disk);
 }
 
-/** Has the agent copy the mounted disk to the other one, and mount that in its place. */
+/** Has the agent copy the mounted disk to the new disk and mount the new disk instead. */
 async function migrate(
   context: DiskJobContext,
   run: TaskRun,
@@ -227,7 +231,7 @@ async function migrate(
     });
   } catch (error) {
     if (!(error instanceof NotImplementedError)) throw error;
-    // Nothing was ever written to it.
+    // The new disk holds no data yet.
     await unmountAndDetach(context, run, instance, next, { mustUnmount: true });
     await deleteUnused(context, run, next);
     throw new NotImplementedError(
@@ -238,8 +242,8 @@ async function migrate(
 }
 
 /**
- * Resolves with true when an earlier call's copy got through unheard: a second copy would overwrite new content with
- * the old.
+ * Resolves with true when the copy of an earlier call succeeded without an answer. A second copy would overwrite new
+ * content with old content.
  */
 async function isMigrated(
   { agents, limits }: DiskJobContext,
@@ -253,7 +257,10 @@ async function isMigrated(
   return Array.isArray(mounted) && mounted.includes(next.diskCid) && !mounted.includes(disk.diskCid);
 }
 
-/** Once only: an agent that was asked twice would copy what it has copied from. It takes as long as the task may. */
+/**
+ * Calls migrate_disk once, without retries, because a second copy could overwrite new content. The call may take as
+ * long as the task.
+ */
 async function callMigrate(
   { agents, limits, tablet }: DiskJobContext,
   run: TaskRun,
@@ -280,7 +287,10 @@ async function metadataOf(context: DiskJobContext, instance: Instance): Promise<
   };
 }
 
-/** An agent that says it cannot unmount the disk, e.g. because it is in use, can hold it back as long as its VM stays. */
+/**
+ * Unmounts and detaches a disk. With `mustUnmount`, an error from the agent, for example for a disk in use, stops the
+ * detach.
+ */
 async function unmountAndDetach(
   context: DiskJobContext,
   run: TaskRun,
@@ -306,13 +316,13 @@ export async function unmount(context: DiskJobContext, run: TaskRun, agentId: st
 }
 
 /**
- * Detaches the instance's disk before its VM is deleted for good. It first finishes a creation that was begun: a disk
- * whose id nobody knows would be lost.
+ * Detaches the instance's disks before its VM is deleted for good. Finishes begun creations first, because a disk with
+ * an unknown CID would be lost.
  */
 export async function detachForGood(context: DiskJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
   const { disk, other } = await disksOf(context, instanceId);
-  // Refused: it surely is not there, and its record is gone.
+  // A refusal shows that the disk does not exist. The record is already removed.
   if (disk?.state === "creating")
     await tolerate(createPersistentDisk(context, run, instance, disk, undefined), (error) => error.refused);
   if (other?.state === "creating")
@@ -322,7 +332,7 @@ export async function detachForGood(context: DiskJobContext, run: TaskRun, insta
   if (left !== undefined) await orphan(context, run, left);
 }
 
-/** Detaches the instance's disk before its VM is made anew. */
+/** Detaches the instance's disks before its VM is recreated. */
 export async function detachFromVm(
   context: DiskJobContext,
   run: TaskRun,
@@ -343,8 +353,8 @@ function disksOf(context: DiskJobContext, instanceId: string) {
 }
 
 /**
- * Makes a detached disk larger, or of another type. When the CPI does not, the instance gets it back as it was; when no
- * CPI could, it is to be copied to another one.
+ * Resizes a detached disk or changes its type. When the CPI refuses, the unchanged disk is attached again. When the CPI
+ * does not implement the change, the data is copied to a new disk.
  */
 async function changeDisk(
   context: DiskJobContext,
@@ -365,7 +375,7 @@ async function changeDisk(
       });
     });
   } catch (error) {
-    // A call with an unknown outcome is repeated, by this task or the next.
+    // A call with an unknown outcome is repeated by this task or the next task.
     if (!(error instanceof CpiCallError && error.outcome === "not_done")) throw error;
     await attachToVm(context, run, instance, disk);
     const attached = await context.tablet.read((tables) => tables.persistentDisks.get(diskId));
@@ -375,7 +385,7 @@ async function changeDisk(
   }
 }
 
-/** Returns the disk's id from then on. */
+/** Returns the disk's CID after the change. */
 async function callChange(
   context: DiskJobContext,
   run: TaskRun,

@@ -16,17 +16,17 @@ export const persistentDisks = new DiskKind<PersistentDisk, "mount" | "change" |
     mount: { attached: "mounted" },
     intend_detach: { attaching: "detaching", attached: "detaching", mounted: "detaching", detaching: "detaching" },
     detach: { detaching: "detached" },
-    // A disk that may be in use is neither changed nor given up.
+    // Changing, orphaning and adopting need a detached disk, because an attached disk may be in use.
     change: { detached: "detached" },
     orphan: { detached: "detached" },
     adopt: { detached: "detached" },
   },
   ({ diskId, diskCid }) => ({ shown: `persistent disk \`${diskCid || diskId}\``, about: { disk_cid: diskCid } }),
-  // Its instance's at all times.
+  // The disk always belongs to its instance, so an attach changes no holder.
   () => ({}),
 );
 
-/** Keeps the intent that was recorded first, if any: it may have been acted on. */
+/** Returns the disk with a create intent. An earlier intent is kept because a call may have used it. */
 export function intendPersistentDisk(
   disk: PersistentDisk | undefined,
   diskId: string,
@@ -40,7 +40,7 @@ export function intendPersistentDisk(
   return { diskId, ...place, sizeMib, cloudProperties, state: "creating", diskCid: "" };
 }
 
-/** The CPI has made it so; it may have given it another id. */
+/** Returns the disk after a change by the CPI, which may have changed the CID. */
 export function persistentDiskChanged(
   disk: PersistentDisk,
   { sizeMib, cloudProperties, diskCid }: WantedPersistentDisk & Pick<PersistentDisk, "diskCid">,
@@ -48,7 +48,7 @@ export function persistentDiskChanged(
   return { ...persistentDisks.moved(disk, "change"), sizeMib, cloudProperties, diskCid };
 }
 
-/** The instance has no use for the disk any more: it is kept until an operator deletes it. */
+/** Returns the disk as an orphan, which is kept until an operator deletes it. */
 export function persistentDiskOrphaned(disk: PersistentDisk, nowMs: number): PersistentDisk {
   const { role, ...orphan } = persistentDisks.moved(disk, "orphan");
   return { ...orphan, orphanedAtMs: nowMs };
@@ -68,7 +68,7 @@ export function wantedPersistentDisk(group: GroupSpec, config: CloudConfig): Wan
   return { sizeMib, cloudProperties };
 }
 
-/** The steps on the other disk while the present one is copied to it. */
+/** The steps on the second disk during a copy. */
 const COPY_STEPS = ["create_next", "attach_next", "migrate", "detach_other", "delete_next", "orphan_former"] as const;
 export type CopyStep = (typeof COPY_STEPS)[number];
 
@@ -78,7 +78,7 @@ export function isCopyStep(step: PersistentDiskStep): step is CopyStep {
 
 export type PersistentDiskStep = "create" | "attach" | "mount" | "detach" | "change" | "orphan" | "nothing" | CopyStep;
 
-/** The next step towards what is wanted, for an instance with a running VM; `other` is the one with a role. */
+/** Returns the next step towards the wanted disk of an instance with a running VM. `other` is the disk with a role. */
 export function decidePersistentDisk(
   disk: PersistentDisk | undefined,
   wanted: WantedPersistentDisk | undefined,
@@ -87,12 +87,12 @@ export function decidePersistentDisk(
   const step = other && decideCopy(disk, wanted, other);
   if (step !== undefined) return step;
   if (disk === undefined) return wanted === undefined ? "nothing" : "create";
-  // Without its id it could not even be deleted.
+  // A disk without a CID cannot even be deleted, so its creation is finished first.
   if (disk.state === "creating") return "create";
   if (disk.state === "detaching") return "detach";
   if (wanted === undefined) return disk.state === "detached" ? "orphan" : "detach";
   refuseShrinking(disk, wanted);
-  // The content is copied to the other disk while this one is mounted.
+  // During a copy the instance's own disk stays mounted.
   if (other === undefined && !isAs(disk, wanted)) return disk.state === "detached" ? "change" : "detach";
   switch (disk.state) {
     case "detached":
@@ -105,7 +105,7 @@ export function decidePersistentDisk(
   }
 }
 
-/** Undefined while the instance's own disk comes first. */
+/** Returns the next step of a copy; undefined while the instance's own disk needs a step first. */
 function decideCopy(
   disk: PersistentDisk | undefined,
   wanted: WantedPersistentDisk | undefined,
@@ -115,7 +115,7 @@ function decideCopy(
   if (other.role === "former") return other.state === "detached" ? "orphan_former" : "detach_other";
   const isOfUse = disk !== undefined && wanted !== undefined && !isAs(disk, wanted) && isAs(other, wanted);
   if (isOfUse && disk.state !== "mounted") return undefined;
-  // Without its id it could not even be deleted.
+  // A disk without a CID cannot even be deleted, so its creation is finished first.
   if (other.state === "creating") return "create_next";
   if (!isOfUse) return other.state === "detached" ? "delete_next" : "detach_other";
   return other.state === "attached" ? "migrate" : "attach_next";
@@ -125,7 +125,7 @@ function isAs(disk: PersistentDisk, wanted: WantedPersistentDisk): boolean {
   return disk.sizeMib === wanted.sizeMib && sameJson(disk.cloudProperties, wanted.cloudProperties);
 }
 
-/** The intent to copy an instance's disk to another one. */
+/** Returns the record of a new disk for a copy. */
 export function intendCopy(
   { deployment, group, instanceId, az, cpi }: Instance,
   diskId: string,
@@ -135,7 +135,7 @@ export function intendCopy(
   return { diskId, ...place, sizeMib, cloudProperties, state: "creating", diskCid: "", role: "next" };
 }
 
-/** The agent has copied the one to the other, and mounted that: they change places. */
+/** Returns both disks with swapped roles after the agent copied the data and mounted the new disk. */
 export function copied(
   disk: PersistentDisk,
   next: PersistentDisk,
@@ -152,7 +152,7 @@ function refuseShrinking(disk: PersistentDisk, wanted: WantedPersistentDisk): vo
   );
 }
 
-/** An orphan that is an instance's again. */
+/** Returns an orphan as the disk of an instance. */
 export function persistentDiskAdopted(
   disk: PersistentDisk,
   { deployment, group, instanceId }: Pick<Instance, "deployment" | "group" | "instanceId">,
@@ -160,7 +160,7 @@ export function persistentDiskAdopted(
   return { ...persistentDisks.moved(disk, "adopt"), deployment, group, instanceId, orphanedAtMs: null };
 }
 
-/** The next step to make an instance have that disk, instead of the one it has, if any. */
+/** Returns the next step that gives an instance the disk in place of its current disk. */
 export function decideAdoption(
   disk: PersistentDisk,
   current: PersistentDisk | undefined,
@@ -175,7 +175,7 @@ export function decideAdoption(
   }
   if (disk.orphanedAtMs !== null) return "adopt";
   if (disk.state === "detaching") return "detach";
-  // Without a VM that runs, the next deploy does the rest.
+  // Without a running VM, the next deploy attaches the disk.
   if (vmState !== "running") return "nothing";
   if (disk.state === "attached") return "mount";
   return disk.state === "detached" || disk.state === "attaching" ? "attach" : "nothing";

@@ -10,7 +10,7 @@ export function intendSnapshot(
   return { ...intent, snapshotCid: "", deployment, group, instanceId, index, diskCid, az, cpi };
 }
 
-/** Returns the disk whose snapshot a task takes next; undefined when it has all. */
+/** Returns the disk whose snapshot the task takes next; undefined when all snapshots exist. */
 export function decideSnapshot(
   instances: readonly Instance[],
   diskOf: (instance: Instance) => PersistentDisk | undefined,

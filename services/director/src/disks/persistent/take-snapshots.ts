@@ -16,7 +16,7 @@ import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import { decideSnapshot, intendSnapshot } from "./snapshot.js";
 
-/** Takes a snapshot of the persistent disk of one instance, or of each of a deployment, one after the other. */
+/** Takes snapshots of the persistent disks of a deployment or of one instance, one by one. */
 export const takeSnapshots: Planner<"take_snapshots", DiskJobContext> = (context, job, tables, taskId) => {
   const { deployment } = job;
   const instances = subjects(tables, job);
@@ -66,7 +66,7 @@ async function take(
     const metadata = await metadataOf(context, instance);
     await context.tablet.transact((tx) => tx.snapshots.put(snapshot));
     const { token, deployment } = snapshot;
-    // The contract has no token for it: an earlier call whose outcome nobody knows may have taken one.
+    // The CPI contract has no token for snapshots, so an earlier call with an unknown outcome may have created one.
     const making = {
       ...({ token, kind: "snapshot", cpi, az, deployment, madeFor, findsByToken: false } as const),
       begunBefore: begun !== undefined,
