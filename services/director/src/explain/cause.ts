@@ -8,7 +8,7 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { Task } from "../store/task.js";
 import type { TaskEvent } from "../tasks/task-event.js";
 
-/** Registries know more about hosts and pools, and about the disks that they make. */
+/** An object whose causes can be explained. Registries know more about hosts, pools, and the disks that they make. */
 export type Subject = {
   readonly kind: "TASK" | "LOCK" | "VM" | "DISK" | "HOST" | "DEVICE" | "POOL";
   readonly name: string;
@@ -42,23 +42,23 @@ type Reason =
 export type Cause = CauseOf<Subject, Reason>;
 export type Found = Omit<Cause, "subject">;
 
-/** An instance, and what is known of its agent beside what is recorded. */
+/** An instance with unrecorded facts about its agent. */
 export interface KnownVm {
   readonly instance: Instance;
-  /** No agent can be heard now. */
+  /** True while this director has no connection to NATS. */
   readonly isNatsAway: boolean;
-  /** Its agent has said nothing for longer than it may; undefined: it is heard, or is not to be. */
+  /** Start of the agent's silence; undefined when the agent responds or is not monitored. */
   readonly silentSinceMs: number | undefined;
-  /** The director's own remedy, as a clause. */
+  /** The director's automatic remedy, as a clause. */
   readonly remedy: string;
-  /** NATS takes no certificate of its agent any more. */
+  /** True when NATS accepts none of the agent's certificates. */
   readonly isShutOut: boolean;
-  /** Removals of disks that were detached while the agent could not be told. */
+  /** Removals of disks that were detached while the agent was unreachable. */
   readonly owedRemovals: readonly OwedRemoval[];
   readonly disks: readonly (Disk | PersistentDisk)[];
-  /** The registry's hosts of the VM, by the CPI's id of it. */
+  /** Ids of the registry's hosts of the VM, looked up by VM CID. */
   readonly hostIds: readonly string[];
-  /** All disk-registries say that no host of theirs is the VM, which says nothing of VMs that are no hosts. */
+  /** True when all disk registries report that none of their hosts is the VM. Irrelevant for VMs that are not hosts. */
   readonly isNowhere: boolean;
 }
 
@@ -67,11 +67,11 @@ export interface Known {
   readonly locks: readonly ShownLock[];
   /** Returns the unfinished steps of a running task. */
   readonly openSteps: (taskId: number) => readonly TaskEvent[];
-  /** How many tasks of a queue have not ended. */
+  /** Returns the number of unended tasks of a queue. */
   readonly liveIn: (queue: Task["queue"]) => number;
-  /** Calls of CPIs that change something and that a task waits for now. */
+  /** Returns the changing CPI calls for which the task waits. */
   readonly callsOf: (taskId: number) => readonly CpiCall[];
-  /** Calls that nobody waits for, and that may be changing this: see CpiCall.things. */
+  /** Returns the abandoned calls that may be changing the object: see CpiCall.things. */
   readonly callsAt: (thing: string) => readonly CpiCall[];
   readonly nowMs: number;
   readonly vmOf: (name: string) => KnownVm | undefined;

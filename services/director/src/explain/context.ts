@@ -21,6 +21,6 @@ export interface ExplainContext {
   readonly agentHealths: AgentHealths;
   readonly registries: Registries;
   readonly callRecords: Pick<CallRecords, "awaited" | "isLeft">;
-  /** False while no agent can be heard. */
+  /** Returns false while no agent's messages can arrive. */
   readonly agentsAreHeard: () => boolean;
 }

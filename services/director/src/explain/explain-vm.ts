@@ -40,7 +40,7 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
   return found.filter((each) => each !== undefined);
 }
 
-/** Returns the recorded causes of a dynamic or persistent disk; the registry knows where it lies. */
+/** Returns the recorded causes of a dynamic or persistent disk. The registry knows the disk's location. */
 export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known): Found[] {
   if (disk === undefined) return [];
   const id = "name" in disk ? disk.name : disk.diskId;
@@ -55,7 +55,7 @@ export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known
   return [{ reason: "DISK_UNSETTLED", message, cures: again, becauseOf }, ...rest];
 }
 
-/** Returns the director's use of a registry's disk or host, and how a person ends that. */
+/** Returns the director's use of a registry's disk or host, and the command that ends the use. */
 export function useCauses({ kind, name }: Subject, { diskOf, vmOf }: Known): Found[] {
   if (kind === "VM") {
     const { instance } = vmOf(name) ?? {};
@@ -96,7 +96,7 @@ function locked(type: LockType, resource: string, what: string, { locks, taskOf 
   return { reason: "LOCKED", message, sinceMs, becauseOf: [owner], isEcho: true };
 }
 
-/** Its agent may have links for disks that are not its VM's any more. */
+/** Returns a cause when the agent may have links for disks that are detached from its VM. */
 function owes({ instance, owedRemovals, hostIds }: KnownVm): Found | undefined {
   const [first] = owedRemovals;
   if (first === undefined) return undefined;
@@ -112,7 +112,10 @@ function owes({ instance, owedRemovals, hostIds }: KnownVm): Found | undefined {
   };
 }
 
-/** A call that was given up may still run, and nothing else is done to the thing until that is known. */
+/**
+ * Returns a cause when an abandoned call about the object may still run. No other call about the object is made until
+ * the call has ended.
+ */
 function heldUp(thing: string, { callsAt, nowMs }: Known): Found | undefined {
   const [call] = callsAt(thing);
   return call && { reason: "HELD_UP", message: whyHeldUp(call, nowMs), sinceMs: call.sinceMs };
@@ -188,7 +191,7 @@ function cause(
 
 const recreate = (instance: Instance): Cure => way(instance, "have its VM made anew", "recreate");
 
-/** Returns a remedy by the bosh CLI; a check is of a whole deployment. */
+/** Returns a remedy that uses the bosh CLI. The command cloud-check applies to the whole deployment. */
 function way(instance: Instance, what: string, command: string, ...options: readonly string[]): Cure {
   const slug = command === "cloud-check" ? [] : [formatInstance(instance)];
   return [what, ["bosh", "-d", instance.deployment, command, ...slug, ...options].join(" ")];

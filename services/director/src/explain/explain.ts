@@ -7,7 +7,7 @@ import type { TaskEvent } from "../tasks/task-event.js";
 import type { Cause, Found, Known, Subject } from "./cause.js";
 import { diskCauses, vmCauses } from "./explain-vm.js";
 
-/** Why a task, a lock, a VM or a disk is as it is: what it waits for, since when, and how a person ends that. */
+/** Returns the causes of the state of a task, a lock, a VM or a disk, with their start times and remedies. */
 
 export function causesOf(subject: Subject, known: Known): Cause[] {
   return foundOf(subject, known).map((cause) => ({ subject, ...cause }));
@@ -30,7 +30,7 @@ function foundOf({ kind, name }: Subject, known: Known): Found[] {
   }
 }
 
-/** Steps that were begun and have not ended, in the order in which they began. */
+/** Returns the steps that have begun and not ended, in order of their begin. */
 export function openSteps(events: readonly TaskEvent[]): TaskEvent[] {
   const open = new Map<string, TaskEvent>();
   for (const event of events) {
@@ -100,7 +100,7 @@ function callUnderWay(call: CpiCall): Found {
   };
 }
 
-/** Why a task has failed, as far as a person can do something about it. */
+/** Returns the causes of a failed task, with the operator's remedies. */
 function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
   if (state !== "error") return [];
   const { reason = "", about = {} } = why ?? {};
@@ -127,7 +127,7 @@ function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
   return [{ ...failed, reason: "FAILED", cures: [["ask for the same again once that is put right", ""]] }];
 }
 
-/** Returns the subjects that a lock covers; nothing more is known of deployments and stemcells. */
+/** Returns the subjects that a lock covers; empty for deployments and stemcells, which have no causes. */
 function lockedBy({ type, resource }: LockName): Subject[] {
   if (type === "instance") return [{ kind: "VM", name: resource }];
   if (type === "disk") return [{ kind: "DISK", name: resource }];

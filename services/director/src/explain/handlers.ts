@@ -19,13 +19,16 @@ import { causesOf, openSteps } from "./explain.js";
 import { useCauses } from "./explain-vm.js";
 import { type LookedUp, recordedDisk, recordedInstance, whatIsKnown } from "./known.js";
 
-/** The last events of a task in which unfinished steps are looked for. */
+/** Number of latest events of a task that are searched for unfinished steps. */
 const EVENTS_SEEN = 1_000;
-/** More than anybody reads of. */
+/** Maximum number of tasks whose steps are read. */
 const MAX_LOOKED_UP = 50;
 const MAX_JOINED = 10;
 
-/** The director's own causes, then those that its disk registries know of the hosts and disks that these come to. */
+/**
+ * Returns the director's own causes, followed by the disk registries' causes of the hosts, pools and disks in the
+ * chain.
+ */
 export async function explain(context: ExplainContext, request: ExplainRequest, call: Asked): Promise<ExplainResponse> {
   const subject = subjectOf(request.subject);
   const own = await ownAnswer(context, subject, call);
@@ -35,7 +38,7 @@ export async function explain(context: ExplainContext, request: ExplainRequest, 
   return { summary: answer.summary, causes: [...answer.causes, ...silent, ...joined.flat()] };
 }
 
-/** Nobody is asked any more once the caller has gone. */
+/** The caller's signal, which ends all lookups. */
 type Asked = Pick<CallContext, "signal">;
 
 function subjectOf(subject: SubjectMessage | undefined): Subject {
@@ -60,7 +63,7 @@ function subjectOf(subject: SubjectMessage | undefined): Subject {
   }
 }
 
-/** Kinds that registries know most about, or alone. */
+/** Kinds that registries explain, alone or in addition to the director. */
 const REGISTRIES_KINDS = {
   [SubjectKind.DISK]: "DISK",
   [SubjectKind.HOST]: "HOST",
@@ -75,13 +78,13 @@ function bounded(name: string): string {
 
 interface OwnAnswer {
   readonly answer: ExplainResponse;
-  /** Subjects at the chain's end that registries know more about. */
+  /** Subjects at the end of the chain about which registries know more. */
   readonly elsewhere: readonly Subject[];
-  /** Causes for VMs whose hosts a registry could not name. */
+  /** Causes for VMs whose hosts a registry could not report. */
   readonly silent: readonly Cause[];
 }
 
-/** Undefined for what this director did not make. */
+/** Returns undefined for an object without a record at this director. */
 async function ownAnswer(context: ExplainContext, subject: Subject, call: Asked): Promise<OwnAnswer | undefined> {
   if (subject.kind === "HOST" || subject.kind === "DEVICE" || subject.kind === "POOL") return undefined;
   const task = subject.kind === "TASK" ? await context.tasks.get(Number(subject.name)) : undefined;
@@ -89,7 +92,7 @@ async function ownAnswer(context: ExplainContext, subject: Subject, call: Asked)
   if (summary === undefined) return undefined;
   const steps = new Map<number, readonly TaskEvent[]>();
   const hosts = new Map<string, Pick<KnownVm, "hostIds" | "isNowhere">>();
-  // Steps are in files and hosts with a registry: the chain says first of which tasks and VMs they are needed.
+  // Steps are in files and hosts are in a registry, so the first pass determines the tasks and VMs to look up.
   const first = await chainOf(context, subject, summary, { task, steps, hosts });
   for (const taskId of first.taskIds.slice(0, MAX_LOOKED_UP)) steps.set(taskId, await stepsOf(context, taskId));
   const silent = await Promise.all(
@@ -111,9 +114,9 @@ async function ownAnswer(context: ExplainContext, subject: Subject, call: Asked)
 
 interface Chain {
   readonly answer: ExplainResponse;
-  /** Tasks whose steps the chain asked for. */
+  /** Tasks whose unfinished steps the chain needs. */
   readonly taskIds: readonly number[];
-  /** The CPIs' ids of the VMs and disks in the chain, and the hosts. */
+  /** CIDs of the VMs in the chain. */
   readonly vmCids: readonly string[];
   readonly diskCids: readonly string[];
   readonly hostIds: readonly string[];
@@ -167,7 +170,7 @@ function summaryOfTask({ taskId, description, state, result }: Task): string {
   return `task ${taskId} (${description}) is ${state}${result === "" ? "" : `: ${result}`}`;
 }
 
-/** Undefined for a disk that is not this director's. */
+/** Returns undefined for a disk without a record at this director. */
 async function summaryOf(context: ExplainContext, { kind, name }: Subject): Promise<string | undefined> {
   if (kind === "LOCK") {
     if (context.locks.list().some((lock) => lockName(lock) === name)) return `lock ${name} is held`;
@@ -189,7 +192,7 @@ async function summaryOf(context: ExplainContext, { kind, name }: Subject): Prom
   });
 }
 
-/** A registry's answer, with what this director has made of the disks and hosts that it comes to. */
+/** Returns a registry's answer with this director's uses of the disks and VMs in the answer. */
 async function withUses(context: ExplainContext, answer: ExplainResponse): Promise<ExplainResponse> {
   const waitedFor = answer.causes.flatMap(({ becauseOf }) => becauseOf);
   const uses = await context.tablet.read((tables) => {

@@ -11,17 +11,17 @@ import type { ExplainContext } from "./context.js";
 
 /** Facts that are not in the tables. */
 export interface LookedUp {
-  /** One that is asked about, wherever it is by now. */
+  /** The requested task, which may be stored outside the tables. */
   readonly task: Task | undefined;
-  /** The unfinished steps by task. */
+  /** Unfinished steps by task id. */
   readonly steps: ReadonlyMap<number, readonly TaskEvent[]>;
-  /** Hosts by the CPI's id of a VM. */
+  /** Hosts by VM CID. */
   readonly hosts: ReadonlyMap<string, Pick<KnownVm, "hostIds" | "isNowhere">>;
 }
 
 export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
   const { callRecords } = context;
-  // The remedies of all VMs: computed for the first silent one, and used for the others.
+  // The remedies of all VMs, computed together at the first silent VM.
   let remedies: RemedyOf | undefined;
   const remedyOf: RemedyOf = (instance) => {
     remedies ??= remediesIn(context, tables);
@@ -44,7 +44,7 @@ export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { t
   };
 }
 
-/** Returns the instance with that id, that agent's or VM's id, or that "DEPLOYMENT/GROUP/INDEX-or-ID". */
+/** Returns the instance with the given instance id, agent id, VM CID, or "DEPLOYMENT/GROUP/INDEX-or-ID". */
 export function recordedInstance(tables: DirectorTables, name: string): Instance | undefined {
   const byId = tables.instances.get(name);
   if (byId !== undefined) return byId;
@@ -57,7 +57,7 @@ export function recordedInstance(tables: DirectorTables, name: string): Instance
   );
 }
 
-/** A dynamic disk by its name, any by what its CPI calls it. */
+/** Returns a dynamic disk by name, or any disk by id or CID. */
 export function recordedDisk(tables: DirectorTables, name: string): Disk | PersistentDisk | undefined {
   const byName = tables.disks.get(name) ?? tables.persistentDisks.get(name);
   if (byName !== undefined) return byName;
@@ -93,7 +93,7 @@ function knownVm(
 
 type RemedyOf = (instance: Instance) => string;
 
-/** Returns the resurrector's decision on each silent VM; it looks at all of them together. */
+/** Returns a function with the resurrector's decision for a VM. The decision for a VM depends on all silent VMs. */
 function remediesIn({ agentHealths, clock, limits, configs }: ExplainContext, tables: DirectorTables): RemedyOf {
   const { resurrection } = limits;
   const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;

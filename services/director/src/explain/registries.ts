@@ -31,20 +31,20 @@ export interface RegistryClients {
 
 interface HostsOfVm {
   readonly hostIds: readonly string[];
-  /** All registries say that no host of theirs is that VM. */
+  /** True when all registries report that none of their hosts is the VM. */
   readonly isNowhere: boolean;
-  /** The answers of registries that could not tell. */
+  /** Error messages of registries that did not answer. */
   readonly unanswered: readonly string[];
 }
 
 const PAGE_SIZE = 1_000;
 const MAX_EVENTS = 100;
 
-/** The disk registries that know the director's hosts, asked why things of theirs are as they are. */
+/** The disk registries of the director's hosts. */
 export class Registries {
   constructor(private readonly clients: readonly RegistryClients[]) {}
 
-  /** Each with a name for people. */
+  /** Returns the registries with display names. */
   named(): { readonly name: string; readonly clients: RegistryClients }[] {
     const isOne = this.clients.length === 1;
     return this.clients.map((clients, index) => ({
@@ -54,8 +54,8 @@ export class Registries {
   }
 
   /**
-   * Returns the answer of the first registry that knows the subject; undefined when none does. Throws when one that may
-   * know it cannot be asked.
+   * Returns the answer of the first registry that knows the subject; undefined when none does. Throws when a registry
+   * that may know the subject does not answer.
    */
   explain(
     subject: Parameters<RegistryClients["admin"]["explain"]>[0]["subject"],
@@ -67,7 +67,7 @@ export class Registries {
     });
   }
 
-  /** The hosts that are a VM, by what a fleet's CPI calls it, as far as registries answer, and why others do not. */
+  /** Returns the hosts of a VM by VM CID from all registries that answer, and the errors of the others. */
   async hostsOf(vmCid: string, { signal }: Pick<CallContext, "signal">): Promise<HostsOfVm> {
     const found = this.clients.map(async ({ registry }) => (await registry.listHosts({ vmCid }, { signal })).hosts);
     const settled = await Promise.allSettled(found);
@@ -78,7 +78,7 @@ export class Registries {
     };
   }
 
-  /** Ids of all hosts, in their order. Throws when a registry cannot be asked. */
+  /** Returns the ids of all hosts, sorted. Throws when a registry does not answer. */
   async hostIds({ signal }: Pick<CallContext, "signal">): Promise<string[]> {
     const found = this.clients.map(({ registry }) =>
       allPages(async (pageToken) => {
@@ -89,7 +89,7 @@ export class Registries {
     return [...new Set((await Promise.all(found)).flat())].sort();
   }
 
-  /** The first thousand devices of a host. */
+  /** Returns the devices of a host, at most 1,000 per registry. */
   async devicesOf(hostId: string): Promise<Device[]> {
     const found = this.clients.map(async ({ registry }) => registry.listDevices({ hostId, pageSize: PAGE_SIZE }));
     return (await Promise.all(found)).flatMap(({ devices }) => devices);
@@ -101,7 +101,9 @@ export class Registries {
     return (await Promise.all(found)).flatMap(({ events }) => events);
   }
 
-  /** `call` is whose it is: the registry's event of it has the same request id. */
+  /**
+   * Sets the state of a host at the registry that knows the host. The registry's event gets the request id of `call`.
+   */
   setHostState(
     request: Parameters<Registry["setHostState"]>[0],
     { requestId }: Pick<CallContext, "requestId">,
@@ -133,7 +135,7 @@ export class Registries {
     return this.#action(({ registry }) => registry.addHost(request, { requestId }));
   }
 
-  /** A registry that does not know the host says so in its answer. */
+  /** Converts the action code E_NOT_FOUND to NotFoundError, so that the next registry is asked. */
   #action(ask: (clients: RegistryClients) => Promise<{ readonly result?: ActionResult | undefined }>) {
     return this.#ofHost(async (clients) => {
       const { result } = await ask(clients);
@@ -149,7 +151,7 @@ export class Registries {
     return answer;
   }
 
-  /** Asks one registry after the other; returns the first answer that is not NOT_FOUND. */
+  /** Asks the registries one by one; returns the first answer that is not NOT_FOUND. */
   async #first<Answer>(ask: (clients: RegistryClients) => Promise<Answer>): Promise<Answer | undefined> {
     let failure: unknown;
     for (const clients of this.clients) {

@@ -3,13 +3,13 @@ import type { ConfigContext } from "../configs/context.js";
 import type { DeploymentJobContext } from "../deployments/context.js";
 import type { LockName } from "../locks/locks.js";
 
-/** Handlers of problems and resurrection. */
+/** Context of the handlers of problems and resurrection. */
 export interface HealthContext extends ConfigContext {
   readonly agentHealths: AgentHealths;
 }
 
-/** Jobs that find and resolve problems. */
+/** Context of jobs that find and resolve problems. */
 export interface HealthJobContext extends DeploymentJobContext {
-  /** The task that holds a lock; undefined for none. */
+  /** Returns the task that holds the lock; undefined for a free lock. */
   readonly lockOwner: (lock: LockName) => number | undefined;
 }

@@ -71,7 +71,7 @@ export async function listProblems(
 type Service = Handlers<typeof ProblemServiceDefinition>;
 type Name = "scanDeployment" | "resolveProblems";
 
-/** Each method that starts a task on a deployment's problems. */
+/** Methods that start a task on a deployment's problems. */
 export const problemTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
   scanDeployment: taskMethod("normal", (request) => {
     const deployment = parseName("deployment", request.deployment);

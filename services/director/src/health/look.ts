@@ -23,24 +23,24 @@ import {
   vmRecords,
 } from "./scan.js";
 
-/** A read-only inspection of VMs and disks. */
+/** The result of a read-only inspection of VMs and disks. */
 export interface Look {
   readonly findings: readonly Finding[];
   readonly sights: ReadonlyMap<string, VmSight>;
-  /** The existence of each disk, by its CPI's id; undefined where nobody could say. */
+  /** Existence of each disk by CID; undefined when the CPI did not report. */
   readonly diskExists: ReadonlyMap<string, boolean | undefined>;
   /** CPIs that listed their VMs. */
   readonly listed: ReadonlySet<string>;
-  /** The objects that nobody could report on, with the reasons. */
+  /** Objects that could not be inspected, with the reasons. */
   readonly unseen: ReadonlySet<string>;
 }
 
-/** Tries for a VM that other tasks work on. */
+/** Attempts for a VM that other tasks change. */
 const TRIES = 4;
 const BETWEEN_TRIES_MS = 250;
-/** Gives up on a CPI method after so many failures. */
+/** Failures after which a CPI method is not called again. */
 const CPI_FAILURES_MAX = 3;
-/** More than any VM has: who says more says nothing. */
+/** More disks than any VM has. A longer list is rejected as invalid. */
 const CIDS_MAX = 10_000;
 
 const UNSEEN: VmSight = {
@@ -93,7 +93,9 @@ class Looking {
     private readonly run: TaskRun,
   ) {}
 
-  /** The records are read before and after: while other tasks change them, nothing can be said. */
+  /**
+   * Inspects an instance. The records are read before and after; the result is discarded if another task changed them.
+   */
   async atInstance(instanceId: string): Promise<void> {
     const { context, run } = this;
     for (let tries = 1; ; tries++) {
@@ -124,7 +126,7 @@ class Looking {
     );
     this.diskExists.set(diskCid, answer?.exists);
     if (answer?.exists !== false) return;
-    // It may have been deleted meanwhile.
+    // The disk may have been deleted in the meantime.
     const now = await this.context.tablet.read((tables) => diskByCid(tables, diskCid));
     if (now !== undefined && !now.isLeaving && now.key === disk.key) this.missing.set(diskCid, missingDisk(now));
   }
@@ -186,7 +188,7 @@ class Looking {
     try {
       const said = await agents.call(agentId, method, [], options);
       if (Array.isArray(said) && said.length <= CIDS_MAX && said.every((cid) => typeof cid === "string")) return said;
-      // Whole fleets of agents do not know it.
+      // Agents without the method are summarized, because whole fleets may lack it.
       this.unseen.add(
         said === undefined ? `${method} of agents that lack it` : `${method} of agent ${agentId}: no list`,
       );
@@ -211,7 +213,7 @@ class Looking {
     } catch (error) {
       this.run.checkpoint();
       if (!(error instanceof CpiCallError)) throw error;
-      // Gone between two questions.
+      // The VM or disk was deleted after the previous call.
       if (error.isOf("VM_NOT_FOUND", "DISK_NOT_FOUND")) return undefined;
       this.#cpiFailures.set(key, error.isNotImplemented ? CPI_FAILURES_MAX : failures + 1);
       this.unseen.add(`${key}: ${messageOf(error)}`);

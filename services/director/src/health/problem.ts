@@ -1,7 +1,7 @@
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { type Answer, type Finding, PLANS, type Problem, type Resolution } from "../store/problem.js";
 
-/** Which of several can be told from the deployment's other findings. */
+/** Returns a key that is unique among the findings of a deployment. */
 export function findingKey({ type, instanceId, vmCid, diskCid }: Finding): string {
   return `${type} ${type === "unknown_vm" ? vmCid : instanceId} ${diskCid}`;
 }
@@ -10,7 +10,7 @@ export function planOf(resolution: Resolution): string {
   return PLANS[resolution];
 }
 
-/** In the order in which people are asked. */
+/** Returns the possible resolutions, in display order. */
 export function resolutionsOf({ type, vmCid, disk }: Finding): readonly Resolution[] {
   switch (type) {
     case "missing_vm":
@@ -30,7 +30,9 @@ export function resolutionsOf({ type, vmCid, disk }: Finding): readonly Resoluti
   }
 }
 
-/** BOSH's, where it has the type. Of ours, what loses nothing and can be done again. */
+/**
+ * Returns BOSH's default for BOSH's problem types. For other types: a resolution that loses no data and is repeatable.
+ */
 export function defaultResolution(finding: Finding): Resolution {
   const { type, disk } = finding;
   if (type === "missing_vm") return "recreate_vm";
@@ -38,7 +40,7 @@ export function defaultResolution(finding: Finding): Resolution {
   return type === "surplus_link" && disk !== null ? "remove_link" : "ignore";
 }
 
-/** Throws when a problem is not the deployment's, or has been dealt with, or has no such resolution. */
+/** Throws unless each answer names an open problem of the deployment and one of the problem's resolutions. */
 export function checkAnswers(
   deployment: string,
   answers: readonly Answer[],
@@ -58,7 +60,7 @@ export function checkAnswers(
   }
 }
 
-/** The next problem of a task that deals with them: none when it has dealt with all. */
+/** Returns the next problem for a task to resolve; undefined when all are handled. */
 export function nextToResolve(
   problems: readonly Problem[],
   { answers, auto }: { readonly answers: readonly Answer[]; readonly auto: boolean },
@@ -76,7 +78,7 @@ export function nextToResolve(
   return undefined;
 }
 
-/** Returns the problems of a scan's findings; a problem found again keeps its number. */
+/** Returns the problems of a scan's findings. A problem that is found again keeps its number. */
 export function recordFindings(
   recorded: readonly Problem[],
   findings: readonly Finding[],

@@ -23,8 +23,8 @@ import { deleteOutdatedVm, forgetVm } from "../vms/vm-steps.js";
 import type { HealthJobContext } from "./context.js";
 
 /**
- * Resolves a problem. Each act needs the locks of the problem's instance, of the instances that have its disk, and of
- * their dynamic disks. It converges when another director follows one that was killed in the middle of it.
+ * Resolves a problem. Needs the locks of the problem's instance, of the instances whose VMs have its disk, and of the
+ * dynamic disks of these instances. An act can be repeated after a crash of the director.
  */
 type Act = (context: HealthJobContext, run: TaskRun, problem: Problem) => Promise<void>;
 
@@ -62,7 +62,7 @@ async function recreateVm(context: HealthJobContext, run: TaskRun, problem: Prob
   await context.vmSlots(cpi).run(() => bringUp(context, run, problem), run.stopped);
 }
 
-/** Does whatever the instance needs to be as wanted. */
+/** Runs the steps that bring the instance into the wanted state. */
 async function bringUp(context: HealthJobContext, run: TaskRun, { deployment, instanceId }: Problem): Promise<void> {
   const { manifest = "" } = (await context.tablet.read((tables) => tables.deployments.get(deployment))) ?? {};
   using _held = await context.configs.manifests.hold(manifest, run.stopped);
@@ -93,7 +93,10 @@ async function rebootVm(context: HealthJobContext, run: TaskRun, problem: Proble
   });
 }
 
-/** A dynamic disk's record goes; an instance's disk becomes an orphan, and the next deploy makes another. */
+/**
+ * Removes the record of a missing disk. A dynamic disk becomes a possible orphan. A persistent disk becomes an orphan,
+ * and the next deploy creates a new disk.
+ */
 async function forgetDisk(context: HealthJobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { dynamic, persistent } = await disksOf(context, problem);
   if (dynamic !== undefined) {
@@ -125,14 +128,17 @@ async function reattachDisk(context: HealthJobContext, run: TaskRun, problem: Pr
     if (attached.hint !== null) await tellAgentOfDisk(context, run, attached, target.agentId);
   } else if (persistent !== undefined) {
     const instance = await instanceOf(context, problem);
-    // Its jobs may use what is mounted there; they are started again with the disk.
+    // Jobs may be using the mounted disk. They start again after the disk is attached.
     if (instance.vmState === "running") await stopJobs(context, run, instance, { intent: "restart", skipDrain: false });
     await detachFromVm(context, run, instance, { mustUnmount: true });
     await bringUp(context, run, problem);
   }
 }
 
-/** Detaches the disk from VMs that should not have it. An agent that cannot let go of it keeps it. */
+/**
+ * Detaches the disk from VMs that should not have it. The detach fails when an agent reports that it cannot release the
+ * disk.
+ */
 async function takeFromElsewhere(context: HealthJobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { deployment, diskCid, elsewhere } = problem;
   const holders = await context.tablet.read((tables) => holdersOf(tables, problem));
@@ -155,7 +161,7 @@ async function takeFromElsewhere(context: HealthJobContext, run: TaskRun, proble
   }
 }
 
-/** Instances of the deployment whose VMs have the problem's disk and should not. */
+/** Returns the instances of the deployment whose VMs wrongly have the problem's disk. */
 export function holdersOf(tables: DirectorTables, { deployment, elsewhere }: Finding): Instance[] {
   return [...tables.instances.by("byDeployment", deployment)].filter(({ vmCid }) => elsewhere.includes(vmCid));
 }

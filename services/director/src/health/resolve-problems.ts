@@ -15,7 +15,7 @@ import { findingKey, nextToResolve, planOf } from "./problem.js";
 import { holdersOf, RESOLUTIONS } from "./resolutions.js";
 import { diskByCid, showed } from "./scan.js";
 
-/** Deals with a deployment's problems, one after the other. One that fails does not keep it from the others. */
+/** Resolves a deployment's problems one by one. A failure does not prevent the resolution of other problems. */
 export const resolveProblems: Planner<"resolve_problems", HealthJobContext> = (context, job, tables, taskId) => {
   const { deployment } = job;
   requireDeployment(tables, deployment);
@@ -35,7 +35,7 @@ export const resolveProblems: Planner<"resolve_problems", HealthJobContext> = (c
   };
 };
 
-/** Returns the locks of the problem's VMs, of all their dynamic disks, and of its disk. */
+/** Returns the locks of the problem's instances, of all their dynamic disks, and of the problem's disk. */
 function locksOf(tables: DirectorTables, problem: Problem): LockName[] {
   const instanceIds = new Set(holdersOf(tables, problem).map(({ instanceId }) => instanceId));
   if (problem.instanceId !== "") instanceIds.add(problem.instanceId);
@@ -77,7 +77,9 @@ async function resolve(
 
 const GONE = "it is not so any more: nothing was done";
 
-/** Looks again, and records that it is acted on. Undefined when the problem is gone. */
+/**
+ * Inspects the problem again and records that the task acts on it. Returns undefined when the problem no longer exists.
+ */
 async function begin(
   context: HealthJobContext,
   run: TaskRun,
@@ -106,7 +108,7 @@ function refuseIgnored(tables: DirectorTables, problem: Problem): void {
     });
 }
 
-/** The VM that is there now goes, and whichever is there after a crash is the new one. */
+/** Marks the current VM as lost, so that a later attempt after a crash does not treat the new VM as faulty. */
 function loseVm(tx: DirectorTransaction, { instanceId, type }: Problem): void {
   const instance = tx.instances.get(instanceId);
   if (instance?.vmState !== "created" && instance?.vmState !== "running") return;
@@ -122,7 +124,7 @@ async function findAgain(context: HealthJobContext, run: TaskRun, problem: Probl
     const instanceIds = type === "missing_disk" || instanceId === "" ? holders : [instanceId, ...holders];
     return { instanceIds, disks: disk === undefined ? [] : [disk], cpis: [] };
   });
-  // The disk or instance is not recorded any more.
+  // The disk or instance is no longer recorded.
   if (subject.instanceIds.length + subject.disks.length === 0) return undefined;
   return findIn(context, run, problem, subject);
 }
@@ -154,7 +156,7 @@ async function end(
   });
 }
 
-/** Returns the result of each problem; throws when one was not dealt with. */
+/** Returns the outcome of each problem. Throws when a problem was not resolved. */
 function conclude(problems: readonly Problem[], taskId: number): string {
   const handled = problems.filter(({ handledByTaskId }) => handledByTaskId === taskId);
   const lines = handled.map(({ problemId, type, outcome }) => `${type} (${problemId}): ${outcome}`);

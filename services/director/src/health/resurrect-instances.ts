@@ -21,8 +21,9 @@ import { decideResurrections, watchedVms } from "./resurrection.js";
 const STAGE = "Resurrecting VMs";
 
 /**
- * Makes VMs anew whose agents are silent and that are gone, as many of a group at once as its update block says. Each is
- * looked at again first; its former VM is surely gone before another is made, since whatever is not known of it fails it.
+ * Recreates missing VMs with silent agents, within the concurrency limit of their group's update block. Each VM is
+ * inspected again first. A new VM is created only when the former VM is certainly gone; an unknown result fails the
+ * instance.
  */
 export const resurrectInstances: Planner<"resurrect_instances", HealthJobContext> = (
   context,
@@ -94,13 +95,13 @@ async function resurrect(context: HealthJobContext, run: TaskRun, vm: Resurrecte
 
 interface Silent {
   readonly instance: Instance;
-  /** It has been silent for so long that it counts as dead. */
+  /** True when the silence exceeds the limit after which a VM counts as dead. */
   readonly isDead: boolean;
-  /** A director that died in the middle of it had found it lost: its successor goes on. */
+  /** True when an attempt of this task before a crash already marked the VM as lost. The task continues. */
   readonly isBegun: boolean;
 }
 
-/** Returns the silent VM by the facts known once its lock is held, or the reason for doing nothing. */
+/** Returns the silent VM by the facts known under its lock, or the reason for doing nothing. */
 function stillSilent(
   context: HealthJobContext,
   tables: DirectorTables,
@@ -121,7 +122,7 @@ function stillSilent(
   return { instance, isDead: verdict.isDead, isBegun: false };
 }
 
-/** Records that the VM is lost, once that is sure; else says why nothing is to be done. */
+/** Marks the VM as lost once that is certain. Returns the reason otherwise. */
 async function findOut(
   context: HealthJobContext,
   run: TaskRun,
@@ -133,7 +134,7 @@ async function findOut(
   const asking = context.cpi.call("hasVm", recorded(instance), { vmCid }, run, { timeoutMs, repeatUnknown: false });
   const found = await tolerate(asking, (error) => error.isNotImplemented);
   const isGone = found?.exists === false;
-  // No agent of a VM that is gone answers, and waiting for it would be all that a resurrection takes.
+  // The agent of a missing VM cannot answer, and the wait would dominate the time of a resurrection.
   if (!isGone && (await answers(context, run, instance))) {
     await changeInstance(context, instanceId, (now) => (now.vmState === "lost" ? agentAnswered(now) : now));
     return `${name} answers again`;

@@ -2,12 +2,15 @@ import type { Instance } from "../store/instance.js";
 
 export const EVERYWHERE = "*";
 
-/** Names hold no spaces, and begin with a letter or digit. */
+/** Returns the key of a scope. A space separates the names because names contain no spaces. */
 export function scopeOf(deployment: string, group: string): string {
   return group === "" ? deployment : `${deployment} ${group}`;
 }
 
-/** Off for all is off for each; else what is said of the group counts, then of the deployment. */
+/**
+ * Returns true when resurrection is on for the group. The global switch must be on; after that the switch of the group
+ * takes precedence over the switch of the deployment.
+ */
 export function isSwitchedOn(
   isOnOf: (scope: string) => boolean | undefined,
   { deployment, group }: Pick<Instance, "deployment" | "group">,

@@ -9,30 +9,33 @@ import { hasEnded } from "../store/task.js";
 import { isSwitchedOn } from "./resurrection-switch.js";
 
 export interface ResurrectionLimits {
-  /** From then on its CPI is asked whether a silent agent's VM is gone. */
+  /** Silence after which the CPI is asked whether the VM exists. */
   readonly silentAfterMs: number;
-  /** From then on the VM counts as dead, even if its CPI has it. */
+  /** Silence after which the VM counts as dead, even if its CPI reports the VM. */
   readonly deadAfterMs: number;
 }
 
-/** A VM whose agent has been heard, or should have been. */
+/** A VM whose agent must send heartbeats. */
 export interface WatchedVm {
   readonly instance: Instance;
-  /** Time without a beat, in ms. */
+  /** Time without a heartbeat, in ms. */
   readonly silentMs: number;
   readonly isOn: boolean;
-  /** NATS takes no certificate of its agent any more: that it is silent says nothing of the VM. */
+  /** True when NATS accepts none of the agent's certificates. The silence then proves nothing about the VM. */
   readonly isShutOut: boolean;
-  /** Nobody knows what has become of an attach or detach of one of its disks. */
+  /** True when the outcome of an attach or detach of one of its disks is unknown. */
   readonly hasUnknownAttach: boolean;
 }
 
-/** The decision about a VM whose agent is silent. */
+/** The decision about a VM with a silent agent. */
 export type ResurrectionVerdict =
   | { readonly instance: Instance; readonly do: "make_anew"; readonly isDead: boolean }
   | { readonly instance: Instance; readonly do: "hold"; readonly because: string };
 
-/** So many tell a failure of theirs from one of what they have in common: a network, a rack, this director's own. */
+/**
+ * Minimum group size of the mass-outage guard. Smaller groups do not show whether VMs failed or a shared network, rack
+ * or director.
+ */
 const CROWD = 5;
 
 class Crowd {
@@ -49,25 +52,25 @@ class Crowd {
   }
 }
 
-/** Returns true when an instance has a VM whose agent must beat all the time. */
+/** Returns true when the instance has a VM whose agent must send heartbeats. */
 export function isWatched({ vmState, leaving, state }: Instance): boolean {
   return (vmState === "running" || vmState === "lost") && !leaving && state !== "detached";
 }
 
-/** Returns whether a task of the resurrector that has not ended makes the VM anew. */
+/** Returns true while an unended task of the resurrector recreates the VM. */
 export function isBeingMadeAnew(tables: DirectorTables, { vmState, changedByTaskId = 0 }: Instance): boolean {
   const task = tables.tasks.get(taskKey(changedByTaskId));
   return vmState === "lost" && task?.job?.type === "resurrect_instances" && !hasEnded(task);
 }
 
-/** Returns true when the outcome of the last call for a disk of the VM is unknown. */
+/** Returns true when the outcome of the last attach or detach of the disk is unknown. */
 export function isUnknownAttach({ state }: Pick<Disk | PersistentDisk, "state">): boolean {
   return state === "attaching" || state === "detaching";
 }
 
 /**
- * Returns the decision for each silent VM. Agents beat one after the other, so that of many that fall silent at once
- * the first is missed half a minute before the last: an agent silent for half of the time counts as silent with them.
+ * Returns the decision for each silent VM. Heartbeats are spread over half a minute, so agents that fail together are
+ * missed at different times. The mass-outage guard therefore counts an agent as silent after half of the limit.
  */
 export function decideResurrections(
   watched: readonly WatchedVm[],
@@ -93,7 +96,7 @@ export function decideResurrections(
     });
 }
 
-/** Returns the recorded facts about VMs whose agents must beat. */
+/** Returns the recorded facts about VMs whose agents must send heartbeats. */
 export function watchedVms(
   tables: DirectorTables,
   silentMsOf: (agentId: string) => number,
@@ -101,7 +104,7 @@ export function watchedVms(
   nowMs: number,
 ): WatchedVm[] {
   const isOnOf = (scope: string) => tables.resurrectionSwitches.get(scope)?.isOn;
-  // There may be a thousand rules, and thousands of VMs in few groups.
+  // Cached per group, because there may be a thousand rules and thousands of VMs in few groups.
   const allowed = new Map<string, boolean>();
   const isAllowed = ({ deployment, group }: Instance): boolean => {
     const key = JSON.stringify([deployment, group]);
@@ -118,7 +121,7 @@ export function watchedVms(
       silentMs: silentMsOf(instance.agentId),
       isOn: isOpen && isSwitchedOn(isOnOf, instance, isOnByDefault) && isAllowed(instance),
       isShutOut: isShutOut(instance.agentKeys, nowMs),
-      // The task that makes the VM anew detaches its disks, and knows what comes of it.
+      // The task that recreates the VM detaches its disks and knows the outcome.
       hasUnknownAttach: disks.some(isUnknownAttach) && !isBeingMadeAnew(tables, instance),
     };
   });

@@ -29,7 +29,7 @@ export interface ResurrectorOptions {
   readonly log: Logger;
 }
 
-/** A VM that a task failed to make anew. */
+/** A VM that a task failed to recreate. */
 interface Tried {
   readonly vmCid: string;
   readonly wasDead: boolean;
@@ -41,14 +41,14 @@ type ToMakeAnew = Extract<ResurrectionVerdict, { readonly do: "make_anew" }>;
 
 const BACKOFF: BackoffLimits = { minDelayMs: 30_000, maxDelayMs: 1_800_000 };
 
-/** Begins a task for each deployment in which VMs are to be made anew because their agents are silent. */
+/** Starts a task for each deployment with VMs that need a recreation because of silent agents. */
 export class Resurrector {
   readonly #options: ResurrectorOptions;
   readonly #closed = new AbortController();
   readonly #tried = new Map<string, Tried>();
-  /** The last task by deployment. */
+  /** The latest task by deployment. */
   readonly #tasks = new Map<string, number>();
-  /** Why instances are left alone, as it was last logged. */
+  /** The last logged reason for not recreating, by instance. */
   #held = new Map<string, string>();
   #working: Promise<void> = Promise.resolve();
 
@@ -56,7 +56,7 @@ export class Resurrector {
     this.#options = options;
   }
 
-  /** Only the one director that dispatchers obey may do so, once it hears agents. */
+  /** Starts the checks. Only the director that the dispatchers obey may call this, after heartbeats arrive. */
   start(): void {
     this.#working = this.#run();
   }
@@ -80,7 +80,7 @@ export class Resurrector {
 
   async #check(): Promise<void> {
     const { tablet, agents, agentHealths, limits, resurrectionConfigs, clock } = this.#options;
-    // Then nobody is heard.
+    // Without NATS no heartbeats arrive.
     if (!agents.isConnected) return;
     const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
     const verdicts = await tablet.read((tables) => {
@@ -106,7 +106,7 @@ export class Resurrector {
   #isDue({ instance: { instanceId, vmCid }, isDead }: ToMakeAnew): boolean {
     const tried = this.#tried.get(instanceId);
     if (tried?.vmCid !== vmCid) return true;
-    // The CPI's verdict does not count any more.
+    // A dead VM is recreated whatever the CPI reports, so the earlier attempt does not delay it.
     if (isDead && !tried.wasDead) return true;
     return this.#options.clock.monotonicMs() >= tried.nextAtMs;
   }

@@ -10,7 +10,7 @@ import { lookAt } from "./look.js";
 import { recordFindings } from "./problem.js";
 import { disksToFind } from "./scan.js";
 
-/** Finds what is not as recorded, and records that alone. */
+/** Finds differences between records and reality, and records them as problems without changing anything else. */
 export const scanDeployment: Planner<"scan_deployment", HealthJobContext> = (context, { deployment }, tables) => {
   requireDeployment(tables, deployment);
   const { cpis } = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, deployment));
@@ -44,9 +44,9 @@ async function scan(
   });
 }
 
-/** Problems that a scan records of one deployment. Each is a document of the tablet. */
+/** Problems recorded per deployment. Each problem is a document of the tablet. */
 const MAX_PROBLEMS_PER_DEPLOYMENT = 10_000;
-/** No CPI has a method that lists them. */
+/** No CPI method lists disks. */
 const NEVER_SEEN = "disks that are not recorded here";
 
 function countedProblems(count: number): string {

@@ -5,7 +5,7 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DiskKey, Finding } from "../store/problem.js";
 import type { DirectorTables } from "../store/schema.js";
 
-/** An inspection of an instance's VM. Undefined fields are those that nobody could report. */
+/** The inspection of an instance's VM. Undefined fields could not be determined. */
 export interface VmSight {
   /** The CPI's answer to has_vm. */
   readonly exists: boolean | undefined;
@@ -18,7 +18,7 @@ export interface VmSight {
   readonly linkedCids: readonly string[] | undefined;
 }
 
-/** A disk as far as a scan has to know it. */
+/** The properties of a disk that a scan needs. */
 export interface KnownDisk extends DiskKey {
   readonly shown: string;
   readonly deployment: string;
@@ -26,14 +26,14 @@ export interface KnownDisk extends DiskKey {
   readonly diskCid: string;
   readonly cpi: string;
   readonly az: string;
-  /** The instance whose VM the disk is, or may be, attached to; empty for none. */
+  /** The instance to whose VM the disk is or may be attached; empty for none. */
   readonly instanceId: string;
   readonly vmCid: string;
-  /** The certainty of that: `perhaps` after a call with an unknown outcome. */
+  /** The certainty of the attachment: `perhaps` after a call with an unknown outcome. */
   readonly isAt: "surely" | "perhaps" | "nowhere";
-  /** The agent has mounted it, or should have a link for it. */
+  /** True when the agent has mounted the disk or should have a link for the disk. */
   readonly agentHas: boolean;
-  /** Its record says that it may be gone. */
+  /** True when the record shows that the disk may already be deleted. */
   readonly isLeaving: boolean;
 }
 
@@ -41,11 +41,11 @@ export interface KnownDisk extends DiskKey {
 export interface VmRecords {
   readonly instance: Instance;
   readonly disks: readonly KnownDisk[];
-  /** Links that its agent is known to owe the removal of. */
+  /** CIDs of disks whose links the agent still has to remove. */
   readonly owedCids: ReadonlySet<string>;
 }
 
-/** The verdict on one VM: findings about it alone, and disks that are in the wrong place. */
+/** The verdict on one VM: findings about the VM alone, and misplaced disks. */
 export interface VmVerdict {
   readonly findings: readonly Finding[];
   readonly lacking: readonly KnownDisk[];
@@ -77,7 +77,7 @@ export function knownPersistent(disk: PersistentDisk): KnownDisk {
   return { kind: "persistent", key: diskId, shown, ...place, agentHas: state === "mounted", isLeaving: false };
 }
 
-/** The disk that is recorded under an id of a CPI. */
+/** Returns the recorded disk with the CID. */
 export function diskByCid(tables: DirectorTables, diskCid: string): KnownDisk | undefined {
   const [dynamic] = tables.disks.by("byCid", diskCid);
   if (dynamic !== undefined) return knownDynamic(dynamic, tables.instances.get(dynamic.instanceId)?.group ?? "");
@@ -85,7 +85,7 @@ export function diskByCid(tables: DirectorTables, diskCid: string): KnownDisk | 
   return persistent && knownPersistent(persistent);
 }
 
-/** Undefined when there is no such instance, it is ignored, or the manifest has no place for it any more. */
+/** Returns undefined for an unknown, ignored or leaving instance. */
 export function vmRecords(tables: DirectorTables, instanceId: string): VmRecords | undefined {
   const instance = tables.instances.get(instanceId);
   if (instance === undefined || instance.leaving || instance.ignore) return undefined;
@@ -96,7 +96,7 @@ export function vmRecords(tables: DirectorTables, instanceId: string): VmRecords
   return { instance, disks, owedCids: new Set(owed.map(({ diskCid }) => diskCid)) };
 }
 
-/** Disks of a deployment that should be there, but for those of ignored instances. */
+/** Returns the disks of a deployment that should exist, except disks of ignored instances. */
 export function disksToFind(tables: DirectorTables, deployment: string): KnownDisk[] {
   const dynamic = [...tables.disks.by("byDeployment", deployment)].map((disk) =>
     knownDynamic(disk, tables.instances.get(disk.instanceId)?.group ?? ""),
@@ -109,7 +109,7 @@ export function disksToFind(tables: DirectorTables, deployment: string): KnownDi
   return [...dynamic, ...persistent].filter(isMeant);
 }
 
-/** Returns true when CPI and agent can be asked about the VM: it is not being made or deleted. */
+/** Returns true when CPI and agent can report on the VM: the VM is neither being created nor deleted. */
 export function hasVmToLookAt({ vmState }: Instance): boolean {
   return vmState === "created" || vmState === "running" || vmState === "lost";
 }
@@ -139,7 +139,7 @@ export function judgeVm(
   const foreign = [...new Set([...(sight.attachedCids ?? []), ...(sight.mountedCids ?? [])])].filter(
     (diskCid) => !here.has(diskCid),
   );
-  // CPIs also list unknown disks, such as a VM's own.
+  // CPIs also list disks without records, such as a VM's own disks.
   const surplus = foreign.flatMap((diskCid) => knownByCid(diskCid) ?? []);
   for (const diskCid of sight.linkedCids ?? []) {
     if (here.has(diskCid) || owedCids.has(diskCid)) continue;
@@ -164,12 +164,12 @@ function isLacking(disk: KnownDisk, { attachedCids, mountedCids }: VmSight): boo
 
 function lacksLink(disk: KnownDisk, { attachedCids, linkedCids }: VmSight): boolean {
   if (disk.kind !== "dynamic" || !disk.agentHas || linkedCids === undefined) return false;
-  // One that is not attached can have no link; that is the problem then.
+  // A detached disk cannot have a link. The detachment is reported as its own finding.
   if (attachedCids !== undefined && !attachedCids.includes(disk.diskCid)) return false;
   return !linkedCids.includes(disk.diskCid);
 }
 
-/** Disks that are not where they should be, and those that are where they should not. */
+/** Returns findings for disks that are missing from their VM and disks that are attached to a wrong VM. */
 export function misplacedDisks(deployment: string, verdicts: readonly VmVerdict[]): Finding[] {
   const found = new Map<string, { readonly disk: KnownDisk; readonly elsewhere: string[] }>();
   for (const { lacking, surplus } of verdicts) {
@@ -220,10 +220,10 @@ function linkFinding(
   return { type, deployment, group, instanceId, vmCid, cpi, diskCid, disk: known, elsewhere: [], description };
 }
 
-/** All that is recorded of VMs, whichever deployment they are of. */
+/** All recorded VMs, of any deployment. */
 export interface KnownVms {
   readonly vmCids: ReadonlySet<string>;
-  /** Tokens of create calls, perhaps without an answer yet. */
+  /** Tokens of create calls, including calls without an answer yet. */
   readonly tokens: ReadonlySet<string>;
 }
 
@@ -236,7 +236,7 @@ export function knownVms(tables: DirectorTables): KnownVms {
   return { vmCids, tokens };
 }
 
-/** VMs of a CPI that no instance had, neither before they were listed nor after. */
+/** Returns the VMs of a CPI that belonged to no instance, neither before nor after the listing. */
 export function unknownVms(
   deployment: string,
   cpi: string,

@@ -12,8 +12,9 @@ import type { PackedFile } from "./packed.js";
 const METHOD = "fetch_logs_with_signed_url";
 
 /**
- * Has agents put their logs into one file. Those of instances that have a VM: whose agent does not answer is told in the
- * events, and missed only if no other's does. The result is the name of the file, by which clients ask for it.
+ * Has agents upload their logs and packs the logs into one file. Skips instances without a VM. A failed agent is
+ * reported in the task's events; the task fails only when all agents fail. The result is the file's name, with which
+ * clients download the file.
  */
 export const fetchLogs: Planner<"fetch_logs", LogJobContext> = (context, job, tables) => {
   requireDeployment(tables, job.deployment);

@@ -21,7 +21,7 @@ export async function* downloadLogs(
   for await (const piece of bytes) yield { piece: piece as Buffer };
 }
 
-/** Returns the file that a task fetched; its stream must be read or destroyed. */
+/** Returns the file that a task fetched. The caller must read or destroy the stream. */
 export async function logFileOf(
   context: LogContext,
   taskId: number,
@@ -65,7 +65,7 @@ function parseLogTypes(wanted: readonly WireLogType[]): readonly LogType[] {
   return [...new Set(types)];
 }
 
-/** Agents look for them below the folder of a type, and take no others to be meant. */
+/** Returns valid filters. Agents look for filters below the folder of a log type and accept no other paths. */
 function parseFilters(filters: readonly string[]): readonly string[] {
   const about = { about: { field: "filters" } };
   if (filters.length > MAX_FILTERS) throw new InvalidArgumentError(`at most ${MAX_FILTERS} filters`, about);

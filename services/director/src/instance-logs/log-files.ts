@@ -19,7 +19,7 @@ import { type PackedFile, packed } from "./packed.js";
 
 export interface LogFilesOptions {
   readonly folder: string;
-  /** The HTTPS API's address for agents; undefined where there is none. */
+  /** The HTTPS API's address for agents; undefined without an address. */
   readonly url: string | undefined;
   readonly maxBytesPerAgent: number;
   readonly maxKeptBytes: number;
@@ -28,20 +28,23 @@ export interface LogFilesOptions {
   readonly log: Logger;
 }
 
-/** The upload address of an agent's logs: told once, and to that agent alone. */
+/** The upload address of an agent's logs. Valid for one upload, and known only to the agent. */
 interface Destination {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Logs that an agent is to put here. */
+/** A pending upload of an agent's logs. */
 export interface LogUpload {
   readonly destination: Destination;
-  /** Returns the file once the agent reports that it was sent; `said` are its digests. Throws when they differ. */
+  /**
+   * Returns the file after the agent reported the upload. `said` holds the digests that the agent sent. Throws when the
+   * digests differ.
+   */
   taken(said: string): PackedFile;
-  /** Why it was not taken: an agent learns no more than a status. */
+  /** The reason of a refused upload. The agent itself receives only a status code. */
   readonly refusal: DomainError | undefined;
-  /** Takes no more of it. */
+  /** Stops the upload. */
   end(): Promise<void>;
 }
 
@@ -51,30 +54,30 @@ interface Expected {
   readonly aborted: AbortController;
   received?: { readonly sizeBytes: number; readonly digests: ReadonlyMap<string, string> };
   refusal?: DomainError;
-  /** Settles when nothing is written any more. */
+  /** Settles when nothing is being written. */
   writing: Promise<unknown>;
 }
 
 export const UPLOADS_PATH = "/agent-logs";
 const ALGORITHMS = ["sha1", "sha256", "sha512"] as const;
-/** `7.tgz` is the file of task 7, and `7.` with a random id the folder in which it is made. */
+/** Matches `7.tgz`, the file of task 7, and `7.` with a random UUID, the folder in which the file is built. */
 const OF_TASK = /^(\d+)\.(tgz|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 const SWEEP_INTERVAL_MS = 60_000;
 
 /**
- * Logs of instances: agents put them here by HTTPS, and whoever asked for them gets them as one file, which is kept for a
- * while on this machine alone. A task that another director finishes fetches them anew.
+ * Stores logs of instances. Agents upload over HTTPS, and the caller gets one file, which is kept for a limited time on
+ * this machine only. A task that another director resumes fetches the logs again.
  */
 export class LogFiles {
   readonly #options: LogFilesOptions;
   readonly #expected = new Map<string, Expected>();
-  /** Folders in which files are being made. */
+  /** Folders in which files are being built. */
   readonly #drafts = new Set<string>();
   readonly #sweeper: NodeJS.Timeout;
-  /** Bytes in the folder, and of files being written. */
+  /** Bytes in the folder, including files being written. */
   #sizeBytes = 0;
   #sweeping: Promise<void> = Promise.resolve();
-  /** Two that change the size at once would both be refused, or count the same old file twice. */
+  /** Serializes size changes. Concurrent changes could all be refused or count the same old file twice. */
   readonly #turns = pLimit(1);
 
   constructor(options: LogFilesOptions) {
@@ -83,7 +86,7 @@ export class LogFiles {
     this.#sweeper = setInterval(() => this.sweep(), SWEEP_INTERVAL_MS);
   }
 
-  /** Makes the file of a task of what `gather` has agents put into a folder; nothing else is left. */
+  /** Builds the file of a task from the files that `gather` collects in a folder. Deletes the folder afterwards. */
   async make(taskId: number, gather: (folder: string) => Promise<readonly PackedFile[]>): Promise<void> {
     const { folder } = this.#options;
     const draft = join(folder, `${taskId}.${randomUUID()}`);
@@ -92,7 +95,7 @@ export class LogFiles {
       await this.#forgetDrafts(taskId);
       await mkdir(draft, { recursive: true, mode: 0o700 });
       const files = await gather(draft);
-      // BOSH serves the logs of one instance as they come, and those of several in one archive.
+      // BOSH serves the logs of one instance unchanged and the logs of several instances in one archive.
       let whole = files.length === 1 ? files[0]?.path : undefined;
       if (whole === undefined) {
         whole = join(draft, "whole");
@@ -108,7 +111,7 @@ export class LogFiles {
     }
   }
 
-  /** Lets one agent put its logs into a file of the folder. */
+  /** Prepares an upload of one agent into the folder. */
   expect(folder: string, name: string): LogUpload {
     const { url } = this.#options;
     if (url === undefined)
@@ -134,7 +137,7 @@ export class LogFiles {
     };
   }
 
-  /** Takes what an agent sends, once. Throws UnauthenticatedError unless it was told to. */
+  /** Receives one upload. Throws UnauthenticatedError for an unknown upload or wrong credentials. */
   async receive(uploadId: string, authorization: string | undefined, bytes: Readable): Promise<void> {
     const expected = this.#expected.get(uploadId);
     if (expected === undefined || !isSame(authorization ?? "", expected.authorization))
@@ -156,7 +159,7 @@ export class LogFiles {
     }
   }
 
-  /** The file of a task; its stream must be read or destroyed. */
+  /** Returns the file of a task. The caller must read or destroy the stream. */
   async read(taskId: number): Promise<{ readonly sizeBytes: number; readonly bytes: Readable }> {
     const file = await open(this.#fileOf(taskId)).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
@@ -168,7 +171,7 @@ export class LogFiles {
     return { sizeBytes, bytes: file.createReadStream() };
   }
 
-  /** Deletes what is too old, or what a director that died has left. */
+  /** Deletes expired files and the folders of a killed director. */
   sweep(): void {
     this.#sweeping = this.#turns(() => this.#sweep()).catch((error: unknown) =>
       this.#options.log.warn({ error: messageOf(error) }, "cannot delete old logs"),
@@ -181,7 +184,7 @@ export class LogFiles {
     await this.#sweeping;
   }
 
-  /** Removes files that a killed director left of the task. */
+  /** Removes folders that a killed director left for the task. */
   async #forgetDrafts(taskId: number): Promise<void> {
     const { folder } = this.#options;
     const drafts = (await namesIn(folder)).filter((name) => OF_TASK.exec(name)?.[1] === String(taskId));
@@ -204,7 +207,7 @@ export class LogFiles {
     const { folder } = this.#options;
     const entries: { path: string; sizeBytes: number; changedAtMs: number }[] = [];
     for (const name of await namesIn(folder)) {
-      // Only what was surely made here: the folder may hold other things.
+      // The folder may hold other files, so only names made by this class count.
       if (!OF_TASK.test(name)) continue;
       const path = join(folder, name);
       const found = await stat(path).catch(() => undefined);
@@ -216,7 +219,7 @@ export class LogFiles {
     return entries.sort((a, b) => a.changedAtMs - b.changedAtMs);
   }
 
-  /** Whole and on disk when it resolves, with how long it is. */
+  /** Writes and syncs the file; resolves with its size. */
   async #write(path: string, bytes: AsyncIterable<Buffer>): Promise<number> {
     const file = await open(path, "wx", 0o600);
     let sizeBytes = 0;
@@ -233,7 +236,7 @@ export class LogFiles {
     }
   }
 
-  /** The oldest files give way. */
+  /** Deletes the oldest files when space is needed. Throws ResourceExhaustedError when deleting is not enough. */
   async #makeRoom(neededBytes: number): Promise<void> {
     const { maxKeptBytes } = this.#options;
     this.#sizeBytes += neededBytes;
@@ -288,7 +291,9 @@ function isSame(given: string, expected: string): boolean {
   return timingSafeEqual(digestOf(given), digestOf(expected));
 }
 
-/** The size of what came, if it is what the agent sent: `<sha1>;sha512:<hex>`, in whichever of these forms. */
+/**
+ * Returns the size of the received file if its digests match. `said` is a digest list such as `<sha1>;sha512:<hex>`.
+ */
 function checked({ received }: Expected, said: string, url: string): number {
   if (received === undefined)
     throw new InvalidStateError(`the agent says that it has sent its logs, but none came to ${url} (agents.logs.url)`);

@@ -9,10 +9,10 @@ export interface PackedFile {
   readonly sizeBytes: number;
 }
 
-/** The content is compressed already. */
+/** The content is already compressed. */
 const LITTLE_EFFORT = { level: 1 };
 
-/** A tgz of these files, made as it is read. */
+/** Yields a tgz of the files, packed on the fly. */
 export async function* packed(files: readonly PackedFile[], nowMs: number): AsyncGenerator<Buffer> {
   const tar = pack();
   const tgz = createGzip(LITTLE_EFFORT);
