@@ -8,25 +8,28 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** The kinds of objects that can be asked about. */
+/** Kinds of objects that Explain accepts. The comments say how Subject.name identifies the object. */
 export const SubjectKind = {
-  /** UNSPECIFIED - Not said; refused. */
+  /** UNSPECIFIED - INVALID_ARGUMENT: a kind is required. */
   UNSPECIFIED: "SUBJECT_KIND_UNSPECIFIED",
-  /** HOST - A host of the disk-registry, by host_id. */
+  /** HOST - A host of the disk-registry, identified by host_id. */
   HOST: "SUBJECT_KIND_HOST",
-  /** DEVICE - A device of the disk-registry, by device_id. */
+  /** DEVICE - A device of the disk-registry, identified by device_id. */
   DEVICE: "SUBJECT_KIND_DEVICE",
-  /** DISK - A disk: of the disk-registry by disk_id, of the director by its name or by what its CPI calls it. */
+  /** DISK - A disk. In the disk-registry identified by disk_id; in the director by its name or disk_cid. */
   DISK: "SUBJECT_KIND_DISK",
-  /** TASK - A task of the director, by task_id. */
+  /** TASK - A task of the director, identified by task_id. */
   TASK: "SUBJECT_KIND_TASK",
-  /** LOCK - A lock of the director, by "TYPE:RESOURCE" as ListLocks has them. */
+  /** LOCK - A lock of the director, identified by "TYPE:RESOURCE" as in ListLocks. */
   LOCK: "SUBJECT_KIND_LOCK",
-  /** VM - An instance of the director and its VM: by instance_id, agent_id, vm_cid, or "DEPLOYMENT/GROUP/INDEX-or-ID". */
+  /**
+   * VM - An instance of the director and its VM, identified by instance_id, agent_id, vm_cid, or
+   * "DEPLOYMENT/GROUP/INDEX-or-ID".
+   */
   VM: "SUBJECT_KIND_VM",
-  /** SERVICE - The process that is asked, whether it leads or not, by the name of its service, such as "disk-registry". */
+  /** SERVICE - The process that receives the call, leading or not, identified by its service name, for example "disk-registry". */
   SERVICE: "SUBJECT_KIND_SERVICE",
-  /** POOL - A pool of the disk-registry, by its name: whether there is room for new disks. */
+  /** POOL - A pool of the disk-registry, identified by name. Explains whether the pool has space for new disks. */
   POOL: "SUBJECT_KIND_POOL",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -108,69 +111,69 @@ export function subjectKindToNumber(object: SubjectKind): number {
   }
 }
 
-/** There is nothing to choose: a backup has everything. */
+/** Has no parameters: a backup contains the whole state. */
 export interface CreateBackupRequest {
 }
 
-/** A piece of the file. */
+/** A piece of the backup file. */
 export interface CreateBackupResponse {
   /** The next bytes of the file. */
   piece: Buffer;
 }
 
-/** One thing. */
+/** Reference to an object. */
 export interface Subject {
-  /** Its kind. */
+  /** Kind of the object. */
   kind: SubjectKind;
-  /** Its name among those of its kind. */
+  /** Name of the object. See SubjectKind for its form. */
   name: string;
 }
 
-/** The question. */
+/** The object to explain. */
 export interface ExplainRequest {
   /** The object to explain. */
   subject: Subject | undefined;
 }
 
-/** A remedy of a cause, for a person to apply. */
+/** A remedy for a cause, applied by a person. */
 export interface Cure {
-  /** When, or what for. */
+  /** Purpose or condition of the remedy. */
   what: string;
-  /** A command line to copy; empty where the cure is none, such as a drive to be replaced. */
+  /** Command line to copy. Empty when no command helps, for example when a drive must be replaced. */
   command: string;
 }
 
-/** Why a thing is not as it should be, or not yet. */
+/** A reason why an object is not in its desired state. */
 export interface Cause {
-  /** The object with this cause. */
+  /** The object that has this cause. */
   subject:
     | Subject
     | undefined;
-  /** A word of capitals for programs, such as AGENT_SILENT; new ones may come. */
+  /** Machine-readable code in capitals, for example AGENT_SILENT. Later versions may add codes. */
   reason: string;
-  /** The same as a sentence. */
+  /** The cause as a sentence. */
   message: string;
-  /** Since when; absent where that is not known. */
+  /** Time when the cause began. Absent when unknown. */
   since:
     | Date
     | undefined;
-  /** When the service tries by itself again; absent when nothing is planned. */
+  /** Time of the service's next automatic attempt. Absent when none is planned. */
   nextTryAt:
     | Date
     | undefined;
-  /** The ways out, the mildest first; none where it ends by itself. */
+  /** Remedies, the least invasive first. Empty when the cause ends on its own. */
   cures: Cure[];
-  /** The objects that it waits for: their causes follow in the list, if they have any. */
+  /** Objects that the subject waits for. Their own causes, if any, follow later in the list. */
   becauseOf: Subject[];
 }
 
-/** The answer. */
+/** The explanation. */
 export interface ExplainResponse {
-  /** The present state of the subject, in a sentence. */
+  /** Present state of the object, as a sentence. */
   summary: string;
   /**
-   * The subject's causes, then those of what these wait for, and so on: each thing once. None: nothing keeps it from being
-   * what it should be.
+   * Causes of the object, then causes of the objects that it waits for, and so on. Each object appears once. Empty:
+   * nothing keeps the object from its desired state.
    */
   causes: Cause[];
 }
@@ -668,16 +671,19 @@ export const ExplainResponse: MessageFns<ExplainResponse> = {
   },
 };
 
-/** Operators' calls to every service that keeps a state of its own: the director and the disk-registry. */
+/**
+ * Operators' calls to every stateful service: the director and the disk-registry. PERMISSION_DENIED: the caller does
+ * not have the role operator. UNAVAILABLE: the process does not lead.
+ */
 export type AdminServiceDefinition = typeof AdminServiceDefinition;
 export const AdminServiceDefinition = {
   name: "AdminService",
   fullName: "diskmesh.common.v1.AdminService",
   methods: {
     /**
-     * A backup of the service's whole state at one moment, while it goes on. The pieces, one after the other, are one file;
-     * its last line has the checksum of all before it, so that a backup that was cut off is not taken for a whole one.
-     * Role operator only. UNAVAILABLE from a process that does not lead.
+     * Streams a consistent backup of the service's whole state, while the service continues to work. The concatenated
+     * pieces form one file. The file's last line contains a checksum of everything before it, which reveals a truncated
+     * backup.
      */
     createBackup: {
       name: "CreateBackup",
@@ -688,9 +694,9 @@ export const AdminServiceDefinition = {
       options: {},
     },
     /**
-     * Why a thing is as it is: what it waits for, since when, and how a person ends that. Changes nothing. Role operator only.
-     * NOT_FOUND for what the service does not know, NOT_IMPLEMENTED for a kind that is not its own, UNAVAILABLE from a process
-     * that does not lead, unless it is asked about itself.
+     * Explains the state of an object: what blocks it, since when, and how to resolve that. Changes nothing. NOT_FOUND:
+     * the service does not know the object. UNIMPLEMENTED (NOT_IMPLEMENTED): the service has no objects of this kind. A
+     * process that does not lead answers only questions about itself (SUBJECT_KIND_SERVICE).
      */
     explain: {
       name: "Explain",

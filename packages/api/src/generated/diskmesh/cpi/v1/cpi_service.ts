@@ -8,566 +8,586 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 
-/** The caller of a CPI, and the CPI that is meant. */
+/** The caller of a CPI, and the selection of the CPI. */
 export interface CallContext {
   /**
-   * The CPI recorded with the VM, disk, snapshot or stemcell; it wins over the az. Empty when none is recorded, or the
-   * default CPI made it.
+   * Name of the CPI recorded with the VM, disk, snapshot or stemcell. Takes precedence over az_cpi. Empty: no CPI is
+   * recorded, or the default CPI created the object.
    */
   cpi: string;
-  /** Identifies the director to the CPI (BOSH's director_uuid). */
+  /** ID of the director, passed to the CPI as BOSH's director_uuid. */
   directorId: string;
-  /** Generation of the director's tablet, for fencing. */
+  /**
+   * Generation of the director's tablet: a fencing token. The dispatcher refuses calls below the highest generation
+   * fenced.
+   */
   directorGeneration: number;
-  /** Ties log lines of director, dispatcher and CPI together. */
+  /** ID that links the log lines of director, dispatcher and CPI. EndCalls selects calls by this ID. */
   requestId: string;
-  /** api_version of the VM's stemcell; 0 when it has none, which counts as 2: no CPI shall look for a bosh-registry. */
+  /** api_version of the VM's stemcell. 0: the VM has no stemcell; treated as 2, so that no CPI uses the bosh-registry. */
   stemcellApiVersion: number;
-  /** Which SetCpiConfig the call relies on; empty when there is no cpi-config: then the dispatcher's own CPIs serve. */
+  /**
+   * Version of the cpi-config that the call uses, as given to SetCpiConfig. Empty: the director has no cpi-config, and
+   * the dispatcher's own CPIs serve the call.
+   */
   cpiConfigVersion: string;
-  /** The az the call is about, for messages; empty for none. */
+  /** Availability zone of the call, used in messages only. Empty: none. */
   az: string;
-  /** The name of the az's CPI in the cloud config; empty when it names none. */
+  /** Name of the CPI that the cloud config assigns to the availability zone. Empty: the zone has no CPI. */
   azCpi: string;
-  /** True when nothing is known of the id in the call: deletes and has-checks then try all CPIs (seed 003). */
+  /** True: the director has no record of the ID in the call. Delete and has-methods then try all CPIs (seed 003). */
   unknownId: boolean;
-  /** The director's preferred version of the contract; 0 for the highest that the dispatcher speaks. */
+  /** Highest CPI contract version that the director wants. 0: the highest that the dispatcher speaks. */
   preferredApiVersion: number;
-  /** Lines that the CPI writes to stderr are answered by WatchCpiLog under this id as they come; empty for none. */
+  /** ID under which WatchCpiLog streams the CPI's stderr lines of this call. Empty: the lines are not streamed. */
   logId: string;
-  /** Names this one call, and no repetition of it, for EndCalls; empty for a call that nobody ends alone. */
+  /** ID of this one call, for EndCalls. A repeated call has a new ID. Empty: the call cannot be ended alone. */
   callId: string;
 }
 
-/** One CPI of a cpi-config. */
+/** Configuration of one CPI in a cpi-config. */
 export interface CpiConfig {
-  /** Unique, also among the former names. */
+  /** Name of the CPI. Unique among the names and former names of all CPIs. */
   name: string;
-  /** With exec_path absent, the executable is <type>_cpi's; "fleet" for the built-in one. */
+  /** Type of the CPI. "fleet" is the built-in CPI. Without exec_path, the executable is the one of `<type>_cpi`. */
   type: string;
-  /** The executable. */
+  /** Path of the CPI's executable. Empty: derived from `type`. */
   execPath: string;
-  /** Former names: what they made belongs to this CPI. An empty name adopts what the default CPI made. */
+  /**
+   * Former names of this CPI. Objects created under these names belong to this CPI. An empty name adopts the objects of
+   * the default CPI.
+   */
   migratedFrom: string[];
-  /** Credentials and settings, merged into each request's context. Never logged. */
+  /** Credentials and settings, merged into the context of each CPI request. Never logged. */
   properties:
     | { [key: string]: any }
     | undefined;
   /**
-   * Azs for which the cloud config names it, by whatever name. For ListCpis alone: they may be told anew with the same
-   * version.
+   * Availability zones that the cloud config assigns to this CPI, under its name or a former name. Used by ListCpis
+   * only. May change without a new cpi_config_version.
    */
   azs: string[];
 }
 
-/** The CPIs that a director offers. */
+/** The CPIs of a director. */
 export interface SetCpiConfigRequest {
-  /** Identifies the director. */
+  /** ID of the director. */
   directorId: string;
-  /** Its tablet's generation; a lower one than seen before is refused with reason OUTDATED. */
+  /** Generation of the director's tablet. FAILED_PRECONDITION (OUTDATED): a higher generation was seen before. */
   directorGeneration: number;
-  /** Names this set, e.g. a hash of it; empty, with no CPIs, when there is no cpi-config any more. */
+  /**
+   * Version of this config, for example a hash. ALREADY_EXISTS: this version was set before with other CPIs. Empty,
+   * with no CPIs: the director has no cpi-config any more.
+   */
   cpiConfigVersion: string;
-  /** All of them. */
+  /** All CPIs of the config. */
   cpis: CpiConfig[];
 }
 
-/** They are known. */
+/** The config is set. */
 export interface SetCpiConfigResponse {
 }
 
-/** Asks a CPI about itself. */
+/** Selects the CPI. */
 export interface InfoRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context: CallContext | undefined;
 }
 
 /** The CPI's info. */
 export interface InfoResponse {
   /**
-   * The version of the contract that is spoken with it: the highest that it, the dispatcher and the context's
-   * preferred_api_version allow.
+   * Contract version used with this CPI: the highest that the CPI, the dispatcher and the context's
+   * preferred_api_version all allow.
    */
   apiVersion: number;
-  /** Stemcell formats that it takes; empty when it takes any or none. */
+  /** Stemcell formats that the CPI accepts. Empty: the CPI accepts any format, or none. */
   stemcellFormats: string[];
   /**
-   * create_vm and create_disk, called again with the same agent_id or token, find what an earlier call made. False for CPIs
-   * that would make another: with these a call whose outcome is not known may have left something that nobody knows of.
+   * True: repeating create_vm or create_disk with the same agent_id or token returns the object that the first call
+   * created. False: a repeated call creates another object, so that a call whose outcome is unknown may leave an
+   * orphaned one.
    */
   findsByToken: boolean;
   /**
-   * create_vm needs a stemcell, a VM type and networks. False for CPIs whose VMs are there already, as the fleet CPI's hosts
-   * are, and for executables whose info says `"needs_vm_spec": false`.
+   * True: create_vm needs a stemcell, a VM type and networks. False for the fleet CPI, whose hosts exist already, and
+   * for executables whose info contains `"needs_vm_spec": false`.
    */
   needsVmSpec: boolean;
 }
 
-/** The VM to make. */
+/** The VM to create. */
 export interface CreateVmRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** Chosen by the caller for this VM. CPIs that can, use it as a token: the same agent_id again finds the same VM. */
+  /** ID chosen by the caller for this VM. CPIs with finds_by_token return the same VM for the same agent_id. */
   agentId: string;
-  /** The stemcell to make it of; empty with the fleet CPI. */
+  /** The CPI's ID of the stemcell. Empty with the fleet CPI. */
   stemcellCid: string;
-  /** The cloud properties of az, VM type and VM extensions, merged. */
+  /** Merged cloud properties of the availability zone, VM type and VM extensions. */
   cloudProperties:
     | { [key: string]: any }
     | undefined;
-  /** The networks by name, in the form of BOSH's contract. */
+  /** Networks by name, in the format of BOSH's contract. */
   networks:
     | { [key: string]: any }
     | undefined;
-  /** Disks that the VM will use; a hint for placement only. */
+  /** Disks that the VM will use. Only a hint for placement. */
   diskCids: string[];
-  /** Settings for the VM's agent. */
+  /** Settings for the VM's agent (BOSH's `env`). */
   env:
     | { [key: string]: any }
     | undefined;
-  /** Availability zone; the fleet CPI chooses a host of it. */
+  /** Availability zone. The fleet CPI chooses a host in this zone. */
   az: string;
 }
 
-/** The VM. */
+/** The created VM. */
 export interface CreateVmResponse {
-  /** Its id. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
-  /** Its networks, by name, as the CPI settled them. */
+  /** Networks by name, as the CPI assigned them. */
   networks:
     | { [key: string]: any }
     | undefined;
-  /** The id under which the VM's agent is reached by mbus: the request's, or the host's own with the fleet CPI. */
+  /** mbus ID of the VM's agent: the agent_id of the request or, with the fleet CPI, the host's own agent_id. */
   agentId: string;
-  /** The CPI that made it, to be recorded. */
+  /** Name of the CPI that created the VM. The director records the name with the VM. */
   cpi: string;
-  /** True when the agent reads its settings from the bosh-registry HTTP API: the CPI or the stemcell is of version 1. */
+  /**
+   * True: the agent reads its settings from the bosh-registry HTTP API, because the CPI or the stemcell has API version
+   * 1.
+   */
   usesRegistry: boolean;
-  /** The version of the contract that was spoken. */
+  /** Contract version used for the call. */
   apiVersion: number;
 }
 
-/** Names the VM. */
+/** The VM to delete. */
 export interface DeleteVmRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The VM. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
 }
 
-/** The VM is gone. */
+/** The VM is deleted. */
 export interface DeleteVmResponse {
 }
 
-/** Names the VM. */
+/** The VM to look up. */
 export interface HasVmRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The VM. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
 }
 
-/** The answer. */
+/** Result of HasVm. */
 export interface HasVmResponse {
-  /** True when it exists. */
+  /** True when the VM exists. */
   exists: boolean;
 }
 
-/** The disk to make. */
+/** The disk to create. */
 export interface CreateDiskRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
   /** Size in MiB, BOSH's unit. */
   sizeMib: number;
-  /** The cloud properties of the disk type. The fleet CPI reads `pool` and `spread_racks`. */
+  /** Cloud properties of the disk type. The fleet CPI reads `pool` and `spread_racks`. */
   cloudProperties:
     | { [key: string]: any }
     | undefined;
-  /** VM near which to place it; may be empty. */
+  /** VM near which the CPI places the disk. May be empty. */
   vmCid: string;
-  /** Availability zone; used by the fleet CPI when vm_cid is empty. */
+  /** Availability zone. The fleet CPI uses this field when vm_cid is empty. */
   az: string;
-  /** The caller's recorded intent. CPIs that can, use it as a token: the same token again finds the same disk. */
+  /** Idempotency token chosen by the caller. CPIs with finds_by_token return the same disk for the same token. */
   token: string;
 }
 
-/** The disk. */
+/** The created disk. */
 export interface CreateDiskResponse {
-  /** Its id. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
-  /** The CPI that made it, to be recorded. */
+  /** Name of the CPI that created the disk. The director records the name with the disk. */
   cpi: string;
 }
 
-/** Names the disk. */
+/** The disk to delete. */
 export interface DeleteDiskRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
 }
 
-/** The disk is gone. */
+/** The disk is deleted. */
 export interface DeleteDiskResponse {
 }
 
-/** Names the disk. */
+/** The disk to look up. */
 export interface HasDiskRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
 }
 
-/** The answer. */
+/** Result of HasDisk. */
 export interface HasDiskResponse {
-  /** True when it exists. */
+  /** True when the disk exists. */
   exists: boolean;
 }
 
-/** Which disk goes to which VM. */
+/** The disk to attach, and the VM to attach it to. */
 export interface AttachDiskRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The VM. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
 }
 
 /** The disk is attached. */
 export interface AttachDiskResponse {
   /**
-   * Where the VM's agent finds it: a string, or an object whose values are strings. For the agent, unread by others.
-   * Absent when the CPI or the stemcell is of version 1: then the bosh-registry tells the agent.
+   * Location of the disk for the VM's agent: a string, or an object whose values are strings. Opaque to everything but
+   * the agent. Absent when the CPI or the stemcell has API version 1: the agent then gets the location from the
+   * bosh-registry.
    */
   diskHint: any | undefined;
 }
 
-/** Which disk leaves which VM. */
+/** The disk to detach, and the VM to detach it from. */
 export interface DetachDiskRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The VM. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
 }
 
-/** The disk is not attached to the VM. */
+/** The disk is detached from the VM. */
 export interface DetachDiskResponse {
 }
 
-/** Asks for all VMs. */
+/** Selects the CPI. */
 export interface ListVmsRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context: CallContext | undefined;
 }
 
-/** A VM that is there. */
+/** One existing VM. */
 export interface ListedVm {
-  /** Its id. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
-  /** The agent_id that create_vm was given; empty where the CPI does not know. */
+  /** agent_id given to create_vm. Empty: the CPI does not know the agent_id. */
   agentId: string;
 }
 
-/** All VMs. */
+/** All VMs of the CPI. */
 export interface ListVmsResponse {
-  /** In no order. */
+  /** VMs in no particular order. */
   vms: ListedVm[];
 }
 
-/** Names the VM. */
+/** The VM whose disks to return. */
 export interface GetDisksRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The VM. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
 }
 
 /** The attached disks. */
 export interface GetDisksResponse {
-  /** The disks. */
+  /** The CPI's IDs of the attached disks. */
   diskCids: string[];
 }
 
 /** The metadata to store with a disk. */
 export interface SetDiskMetadataRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
-  /** Names and values. */
+  /** Metadata as names and values. */
   metadata: { [key: string]: any } | undefined;
 }
 
-/** It is remembered. */
+/** The metadata is stored. */
 export interface SetDiskMetadataResponse {
 }
 
-/** Asks for all CPIs. */
+/** Selects the CPIs to list. */
 export interface ListCpisRequest {
   /**
-   * Which SetCpiConfig is meant; with no version in it, the dispatcher's own CPIs. Operators may leave it out, and see
-   * all: the dispatcher's own CPIs, and those that each director told last.
+   * Selects a cpi-config by cpi_config_version; an empty version selects the dispatcher's own CPIs. Operators may omit
+   * the context: the response then contains the dispatcher's own CPIs and those of each director's latest config.
    */
   context: CallContext | undefined;
 }
 
-/** One CPI. */
+/** One CPI that the dispatcher serves. */
 export interface Cpi {
-  /** Its name. */
+  /** Name of the CPI. */
   name: string;
-  /** "fleet" for the built-in one. */
+  /** Type of the CPI. "fleet" is the built-in CPI. */
   type: string;
-  /** Highest version of the contract that it speaks. */
+  /** Highest contract version that the CPI speaks. */
   apiVersion: number;
-  /** Stemcell formats that it takes. */
+  /** Stemcell formats that the CPI accepts. */
   stemcellFormats: string[];
-  /** The error of its last call; empty after a success. */
+  /** Error of the last call. Empty after a success. */
   lastError: string;
-  /** Azs whose cloud config names it, as its director said last. */
+  /** Availability zones that the cloud config assigns to this CPI, as the director last reported them. */
   azs: string[];
-  /** The director whose cpi-config has it; empty for the dispatcher's own. */
+  /** ID of the director whose cpi-config contains this CPI. Empty: one of the dispatcher's own CPIs. */
   directorId: string;
 }
 
-/** All CPIs. */
+/** The selected CPIs. */
 export interface ListCpisResponse {
-  /** In order of director and name. */
+  /** CPIs ordered by director_id, then name. */
   cpis: Cpi[];
 }
 
-/** The generation that leads. */
+/** The director generation that leads. */
 export interface FenceRequest {
-  /** Identifies the director. */
+  /** ID of the director. */
   directorId: string;
-  /** Its tablet's generation. */
+  /** Generation of the director's tablet. */
   directorGeneration: number;
 }
 
-/** No call of a lower generation runs, nor will. */
+/** No call of a lower generation runs, and none will run. */
 export interface FenceResponse {
 }
 
-/** Calls to end. */
+/** The calls to end. */
 export interface EndCallsRequest {
-  /** Identifies the director that made them. */
+  /** ID of the director that made the calls. */
   directorId: string;
-  /** Its tablet's generation. */
+  /** Generation of the director's tablet. */
   directorGeneration: number;
-  /** The request_id in the calls' context. */
+  /** request_id in the context of the calls to end. */
   requestId: string;
-  /** Only the call whose context has this call_id, which is refused as ABORTED if it comes later; empty for all of them. */
+  /**
+   * Ends only the call with this call_id in its context. If that call arrives later, it fails with ABORTED. Empty: ends
+   * all calls with the request_id.
+   */
   callId: string;
 }
 
-/** None of them runs. Others may have come under the same request id meanwhile. */
+/** None of the calls runs any more. New calls with the same request_id may have arrived meanwhile. */
 export interface EndCallsResponse {
-  /** How many there were. */
+  /** Number of calls that were running. */
   calls: number;
 }
 
-/** How large the disk shall be. */
+/** The disk to enlarge, and its new size. */
 export interface ResizeDiskRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
-  /** Size in MiB, BOSH's unit; not below the present one. */
+  /** New size in MiB, BOSH's unit. Must not be below the present size. */
   sizeMib: number;
 }
 
-/** It is that large. */
+/** The disk has the new size. */
 export interface ResizeDiskResponse {
 }
 
 /** The wanted size and properties of a disk. */
 export interface UpdateDiskRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
-  /** Size in MiB, BOSH's unit. */
+  /** New size in MiB, BOSH's unit. */
   sizeMib: number;
-  /** The cloud properties of the disk type. */
+  /** New cloud properties of the disk type. */
   cloudProperties: { [key: string]: any } | undefined;
 }
 
-/** It is so. */
+/** The disk is updated. */
 export interface UpdateDiskResponse {
-  /** Its id from now on. */
+  /** The CPI's ID of the disk from now on. May differ from the ID in the request. */
   diskCid: string;
 }
 
 /** The disk to take a snapshot of. */
 export interface SnapshotDiskRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
   /** The metadata to store with the snapshot. */
   metadata: { [key: string]: any } | undefined;
 }
 
-/** The snapshot. */
+/** The created snapshot. */
 export interface SnapshotDiskResponse {
-  /** Its id. */
+  /** The CPI's ID of the snapshot. */
   snapshotCid: string;
 }
 
-/** Names the snapshot. */
+/** The snapshot to delete. */
 export interface DeleteSnapshotRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The snapshot. */
+  /** The CPI's ID of the snapshot. */
   snapshotCid: string;
 }
 
-/** The snapshot is gone. */
+/** The snapshot is deleted. */
 export interface DeleteSnapshotResponse {
 }
 
-/** Names the VM. */
+/** The VM to restart. */
 export interface RebootVmRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The VM. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
 }
 
-/** It restarts. */
+/** The VM restarts. */
 export interface RebootVmResponse {
 }
 
 /** The metadata to store with a VM. */
 export interface SetVmMetadataRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The VM. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
-  /** Names and values. */
+  /** Metadata as names and values. */
   metadata: { [key: string]: any } | undefined;
 }
 
-/** It is remembered. */
+/** The metadata is stored. */
 export interface SetVmMetadataResponse {
 }
 
 /** The wanted resources of a VM. */
 export interface CalculateVmCloudPropertiesRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** `ram`, `cpu` and `ephemeral_disk_size`. */
+  /** Wanted resources in BOSH's format: `ram`, `cpu` and `ephemeral_disk_size`. */
   desired: { [key: string]: any } | undefined;
 }
 
-/** How the CPI says that. */
+/** The cloud properties that give a VM the wanted resources. */
 export interface CalculateVmCloudPropertiesResponse {
-  /** The cloud properties for create_vm. */
+  /** Cloud properties to pass to create_vm. */
   cloudProperties: { [key: string]: any } | undefined;
 }
 
-/** The stemcell to make. */
+/** The stemcell to create. */
 export interface CreateStemcellRequest {
-  /** Which CPI; empty for every one that takes the formats. */
+  /** The caller, and the CPI to call. With an empty CPI name: every CPI that accepts one of the formats. */
   context:
     | CallContext
     | undefined;
-  /** The image, a file that director and dispatcher both can read. */
+  /** Path of the image file. Both the director and the dispatcher must be able to read the file. */
   imagePath: string;
-  /** The cloud properties in the stemcell's manifest. */
+  /** Cloud properties from the stemcell's manifest. */
   cloudProperties:
     | { [key: string]: any }
     | undefined;
-  /** Formats of the stemcell; empty when not known: every CPI is then supposed to take it. */
+  /** Formats of the stemcell. Empty: the formats are unknown, and every CPI is called. */
   stemcellFormats: string[];
-  /** Tags, for CPIs of version 3 and later. */
+  /** Tags for the stemcell. Passed only to CPIs of API version 3 and later. */
   tags:
     | { [key: string]: any }
     | undefined;
-  /** CPIs that have it already. */
+  /** Names of CPIs that have the stemcell already and are not called. */
   exceptCpis: string[];
 }
 
-/** A stemcell with one CPI. */
+/** Result of creating the stemcell with one CPI. */
 export interface CreatedStemcell {
-  /** The CPI. */
+  /** Name of the CPI. */
   cpi: string;
-  /** The stemcell's id there; empty with a CPI that makes none, and whose VMs are made without. */
+  /** The CPI's ID of the stemcell. Empty with a CPI whose VMs need no stemcell, or when the CPI failed. */
   stemcellCid: string;
-  /** Empty, or why the CPI failed to make it. */
+  /** Error of the CPI. Empty on success. */
   error: string;
 }
 
-/** The created stemcell. */
+/** Results of all CPIs that were called. */
 export interface CreateStemcellResponse {
-  /** One for each CPI that was asked. */
+  /** One result per CPI that was called. */
   stemcells: CreatedStemcell[];
 }
 
-/** Names the stemcell. */
+/** The stemcell to delete. */
 export interface DeleteStemcellRequest {
-  /** Which CPI. */
+  /** The caller, and the CPI to call. */
   context:
     | CallContext
     | undefined;
-  /** The stemcell. */
+  /** The CPI's ID of the stemcell. */
   stemcellCid: string;
 }
 
-/** The stemcell is gone. */
+/** The stemcell is deleted. */
 export interface DeleteStemcellResponse {
 }
 
-/** Which calls to listen to. Either field is set, not both. */
+/** Selects the calls to watch. Exactly one field is set. */
 export interface WatchCpiLogRequest {
-  /** The log id in the calls' contexts. */
+  /** Watches the calls with this log_id in their context. */
   logId: string;
-  /** The director id in the calls' contexts: all calls of that director which have a log id. */
+  /** Watches all calls of this director that have a log_id. */
   directorId: string;
 }
 
-/** Something that a CPI said. */
+/** One stderr line of a CPI. */
 export interface WatchCpiLogResponse {
-  /** One line, without its end, secrets redacted. */
+  /** The line without its line break. Secrets are redacted. */
   line: string;
-  /** The log id of the call that it belongs to. */
+  /** log_id of the call that produced the line. */
   logId: string;
 }
 
@@ -4656,11 +4676,17 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
 };
 
 /**
- * Calls of CPIs, for directors alone. Errors keep the meaning of the CPI's error type: NOT_FOUND with reason
- * VM_NOT_FOUND or DISK_NOT_FOUND, FAILED_PRECONDITION with DISK_NOT_ATTACHED, RESOURCE_EXHAUSTED with NO_DISK_SPACE,
- * UNIMPLEMENTED. FAILED_PRECONDITION with CPI_UNUSABLE: the CPI was not asked, because there is none of that name, or
- * its description is wrong, or its executable cannot be run, or its info crashed or had an unreadable answer. A call of
- * a director generation below the highest one fenced is refused with reason OUTDATED.
+ * Calls CPI methods. Directors may call all RPCs. Operators may call Info, HasVm, HasDisk, GetDisks, ListVms and
+ * ListCpis.
+ *
+ * The CPI's error type decides the status code and the reason. NOT_FOUND (VM_NOT_FOUND or DISK_NOT_FOUND): the VM or
+ * disk does not exist. FAILED_PRECONDITION (DISK_NOT_ATTACHED): the disk is not attached to the VM. RESOURCE_EXHAUSTED
+ * (NO_DISK_SPACE): no storage is left. UNIMPLEMENTED: the CPI lacks the method.
+ *
+ * FAILED_PRECONDITION (CPI_UNUSABLE): the CPI was not called. Either no CPI has that name, its configuration is wrong,
+ * its executable cannot be run, or its `info` method crashed or returned unreadable output.
+ *
+ * FAILED_PRECONDITION (OUTDATED): the director generation is lower than the highest generation fenced.
  */
 export type CpiServiceDefinition = typeof CpiServiceDefinition;
 export const CpiServiceDefinition = {
@@ -4676,7 +4702,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Makes a VM. */
+    /** Creates a VM. */
     createVm: {
       name: "CreateVm",
       requestType: CreateVmRequest as typeof CreateVmRequest,
@@ -4685,7 +4711,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Deletes a VM. NOT_FOUND (VM_NOT_FOUND) when there is none. */
+    /** Deletes a VM. NOT_FOUND (VM_NOT_FOUND): the VM does not exist. */
     deleteVm: {
       name: "DeleteVm",
       requestType: DeleteVmRequest as typeof DeleteVmRequest,
@@ -4703,7 +4729,10 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** All VMs that the CPI has, whoever had it make them. BOSH's contract has no such method: UNIMPLEMENTED with executables. */
+    /**
+     * Returns all VMs of the CPI, including VMs that other directors created. UNIMPLEMENTED: the CPI is an executable;
+     * BOSH's contract has no such method.
+     */
     listVms: {
       name: "ListVms",
       requestType: ListVmsRequest as typeof ListVmsRequest,
@@ -4712,7 +4741,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Makes a disk. */
+    /** Creates a disk. */
     createDisk: {
       name: "CreateDisk",
       requestType: CreateDiskRequest as typeof CreateDiskRequest,
@@ -4721,7 +4750,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Deletes a disk. NOT_FOUND (DISK_NOT_FOUND) when there is none. */
+    /** Deletes a disk. NOT_FOUND (DISK_NOT_FOUND): the disk does not exist. */
     deleteDisk: {
       name: "DeleteDisk",
       requestType: DeleteDiskRequest as typeof DeleteDiskRequest,
@@ -4739,7 +4768,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Attaches a disk to a VM and says where the VM's agent finds it. */
+    /** Attaches a disk to a VM and returns the hint by which the VM's agent finds the disk. */
     attachDisk: {
       name: "AttachDisk",
       requestType: AttachDiskRequest as typeof AttachDiskRequest,
@@ -4748,7 +4777,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Detaches a disk from a VM. FAILED_PRECONDITION (DISK_NOT_ATTACHED) when it is not attached to it. */
+    /** Detaches a disk from a VM. FAILED_PRECONDITION (DISK_NOT_ATTACHED): the disk is not attached to this VM. */
     detachDisk: {
       name: "DetachDisk",
       requestType: DetachDiskRequest as typeof DetachDiskRequest,
@@ -4757,7 +4786,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** The disks attached to a VM. */
+    /** Returns the disks attached to a VM. */
     getDisks: {
       name: "GetDisks",
       requestType: GetDisksRequest as typeof GetDisksRequest,
@@ -4766,7 +4795,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Replaces what the infrastructure remembers of a disk. */
+    /** Replaces the metadata that the infrastructure stores with a disk. */
     setDiskMetadata: {
       name: "SetDiskMetadata",
       requestType: SetDiskMetadataRequest as typeof SetDiskMetadataRequest,
@@ -4775,7 +4804,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Makes a disk larger. UNIMPLEMENTED where the CPI cannot. */
+    /** Enlarges a disk. UNIMPLEMENTED: the CPI cannot resize disks. */
     resizeDisk: {
       name: "ResizeDisk",
       requestType: ResizeDiskRequest as typeof ResizeDiskRequest,
@@ -4784,7 +4813,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Makes a disk larger or of other properties; it may get another id. */
+    /** Changes the size and cloud properties of a disk. The disk's ID may change. */
     updateDisk: {
       name: "UpdateDisk",
       requestType: UpdateDiskRequest as typeof UpdateDiskRequest,
@@ -4820,7 +4849,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Replaces what the infrastructure remembers of a VM. */
+    /** Replaces the metadata that the infrastructure stores with a VM. */
     setVmMetadata: {
       name: "SetVmMetadata",
       requestType: SetVmMetadataRequest as typeof SetVmMetadataRequest,
@@ -4829,7 +4858,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Translates wishes for a VM into cloud properties of a CPI. */
+    /** Translates wanted VM resources into the CPI's cloud properties. */
     calculateVmCloudProperties: {
       name: "CalculateVmCloudProperties",
       requestType: CalculateVmCloudPropertiesRequest as typeof CalculateVmCloudPropertiesRequest,
@@ -4838,7 +4867,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Makes a stemcell with every CPI that takes its formats, or with the one that the context names. */
+    /** Creates a stemcell with every CPI that accepts one of its formats, or only with the CPI named in the context. */
     createStemcell: {
       name: "CreateStemcell",
       requestType: CreateStemcellRequest as typeof CreateStemcellRequest,
@@ -4847,7 +4876,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Deletes a stemcell with the CPI that made it. */
+    /** Deletes a stemcell with the CPI that created it. */
     deleteStemcell: {
       name: "DeleteStemcell",
       requestType: DeleteStemcellRequest as typeof DeleteStemcellRequest,
@@ -4856,7 +4885,10 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Lines that CPIs write to stderr for calls with this log id, or of this director, as they come. Opened before the call. */
+    /**
+     * Streams the lines that CPIs write to stderr during calls with this log ID, or during all calls of this director.
+     * Open the stream before the call: earlier lines are not sent.
+     */
     watchCpiLog: {
       name: "WatchCpiLog",
       requestType: WatchCpiLogRequest as typeof WatchCpiLogRequest,
@@ -4866,8 +4898,9 @@ export const CpiServiceDefinition = {
       options: {},
     },
     /**
-     * Tells which CPIs there are, for calls that name this version of the config. Kept in memory alone: a call that names
-     * a version unknown here fails as FAILED_PRECONDITION with reason CPI_CONFIG_UNKNOWN, and the director tells again.
+     * Sets the CPIs for calls that name this version of the cpi-config. The dispatcher keeps the config in memory only. A
+     * call that names a version unknown to the dispatcher fails with FAILED_PRECONDITION (CPI_CONFIG_UNKNOWN); the
+     * director then sets the config again.
      */
     setCpiConfig: {
       name: "SetCpiConfig",
@@ -4877,7 +4910,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Every CPI that the dispatcher offers. */
+    /** Returns the CPIs that the dispatcher serves. */
     listCpis: {
       name: "ListCpis",
       requestType: ListCpisRequest as typeof ListCpisRequest,
@@ -4886,7 +4919,10 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** A new director leads: calls of lower generations are refused from now on; answers once those under way have ended. */
+    /**
+     * Announces that a new director leads. The dispatcher refuses calls of lower generations from now on, and aborts
+     * those that run. Returns once all of them have ended.
+     */
     fence: {
       name: "Fence",
       requestType: FenceRequest as typeof FenceRequest,
@@ -4896,10 +4932,14 @@ export const CpiServiceDefinition = {
       options: {},
     },
     /**
-     * Ends the calls that a director has under way under a request id, or one of them, and answers once nothing of them runs.
-     * A process gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result
-     * if the CPI had one by then, else CANCELLED, and what it has done is not known. A director that lost a call asks for this
-     * before it repeats that, here or at another dispatcher; one that was started anew answers once what it found has ended.
+     * Ends the running calls of a director that have this request ID, or one call of them. Returns once none of them
+     * runs.
+     *
+     * A CPI process gets SIGTERM, and SIGKILL after executables.endGraceMs. Each ended call returns its result if the CPI
+     * had produced one; otherwise it fails with CANCELLED, and its effect is unknown.
+     *
+     * A director that lost the answer to a call calls EndCalls before it repeats the call, on this dispatcher or on
+     * another. A dispatcher that restarted returns once the CPI processes that it found at its start have ended.
      */
     endCalls: {
       name: "EndCalls",

@@ -8,13 +8,13 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** The change of a line. */
+/** Change of a line. */
 export const LineChange = {
-  /** UNSPECIFIED - It stays. */
+  /** UNSPECIFIED - The line is unchanged. */
   UNSPECIFIED: "LINE_CHANGE_UNSPECIFIED",
-  /** ADDED - It is new. */
+  /** ADDED - The line is added. */
   ADDED: "LINE_CHANGE_ADDED",
-  /** REMOVED - It goes. */
+  /** REMOVED - The line is removed. */
   REMOVED: "LINE_CHANGE_REMOVED",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -60,129 +60,130 @@ export function lineChangeToNumber(object: LineChange): number {
   }
 }
 
-/** One version of a config. */
+/** A version of a config. */
 export interface Config {
-  /** Counts up over all configs, from 1. */
+  /** ID of the version, counting up from 1 over all configs. */
   configId: number;
-  /** "cloud", "cpi", "resurrection", or one that is not heeded. */
+  /** Type: "cloud", "cpi", "resurrection", or a type that the director stores but does not use. */
   type: string;
-  /** Several configs of one type are told apart by name; "default" when there is one. */
+  /** Name, to distinguish configs of one type. "default" unless named otherwise. */
   name: string;
   /** YAML in BOSH's format. */
   content: string;
-  /** When it was stored. */
+  /** Time when the version was stored. */
   createdAt: Date | undefined;
 }
 
-/** The config wanted. */
+/** The config to store. */
 export interface UpdateConfigRequest {
   /**
-   * "cloud": `azs`, `vm_types`, `vm_extensions`, `disk_types` and `networks` in BOSH's format; `disk_types` are what seed
-   * 002 calls disk pools. "cpi": `cpis` in BOSH's format. "resurrection": `rules` in BOSH's format; VMs that one
-   * switches off are not made anew, whatever ResurrectionService says. Of any other name: a mapping that is kept, and not
-   * heeded; "deploy" and "runtime" are refused, because a director of BOSH would heed them.
+   * Type of the config. "cloud": `azs`, `vm_types`, `vm_extensions`, `disk_types` and `networks` in BOSH's format;
+   * `disk_types` are the disk pools of seed 002. "cpi": `cpis` in BOSH's format. "resurrection": `rules` in BOSH's
+   * format; VMs that a rule excludes are not resurrected, whatever ResurrectionService says. Any other type: a YAML
+   * mapping that the director stores but does not use. "deploy" and "runtime" are refused, because a BOSH director
+   * would use them.
    */
   type: string;
-  /** Empty for "default". */
+  /** Name of the config. Empty: "default". */
   name: string;
-  /** YAML. */
+  /** Content as YAML. */
   content: string;
   /**
-   * The config_id that must be the latest of that type and name, 0 for none; ABORTED when another one is. Absent to
-   * store the content whatever is there.
+   * config_id that must be the latest of this type and name; 0: the config must not exist. ABORTED: another version is
+   * the latest. Absent: stores the content unconditionally.
    */
   expectedLatestId?: number | undefined;
 }
 
-/** The version stored or found. */
+/** The stored version, or the latest version if its content is the same. */
 export interface UpdateConfigResponse {
   /** The version. */
   config:
     | Config
     | undefined;
-  /** A sentence for each AZ and CPI that something recorded is in, and that no config has any more. */
+  /** A sentence for each availability zone and CPI that recorded objects use and no config defines any more. */
   warnings: string[];
 }
 
-/** Names a config. */
+/** The config to return. */
 export interface GetConfigRequest {
-  /** Its type. */
+  /** Type of the config. */
   type: string;
-  /** Empty for "default". */
+  /** Name of the config. Empty: "default". */
   name: string;
-  /** This version of it, which may be an old one; absent for the latest. */
+  /** ID of the version, latest or old. Absent: the latest version. */
   configId?: number | undefined;
 }
 
-/** The version asked for. */
+/** The requested version. */
 export interface GetConfigResponse {
   /** The version. */
   config: Config | undefined;
 }
 
-/** Which configs to list. */
+/** Filters of the list. */
 export interface ListConfigsRequest {
-  /** Only configs of this type; empty for all. */
+  /** Filter: only configs of this type. Empty: no filter. */
   type: string;
-  /** Only configs of this name. */
+  /** Filter: only configs of this name. Absent: no filter. */
   name?:
     | string
     | undefined;
-  /** Old versions, too. */
+  /** True: also returns old versions. Default: false. */
   allVersions?: boolean | undefined;
 }
 
-/** The versions. */
+/** The configs. */
 export interface ListConfigsResponse {
-  /** In order of type and name, then newest first. */
+  /** Versions ordered by type and name, then newest first. */
   configs: Config[];
 }
 
-/** Names a config. */
+/** The config or version to delete. */
 export interface DeleteConfigRequest {
-  /** Its type. */
+  /** Type of the config. */
   type: string;
-  /** Empty for "default". */
+  /** Name of the config. Empty: "default". */
   name: string;
-  /** This version alone: when it is the latest, the one before it holds again. Absent for all. */
+  /** ID of the version to delete. If it is the latest, the previous version takes effect again. Absent: all versions. */
   configId?: number | undefined;
 }
 
-/** It is gone. */
+/** The config or version is deleted. */
 export interface DeleteConfigResponse {
 }
 
 /** The contents to compare. */
 export interface DiffConfigRequest {
-  /** The config's type. */
+  /** Type of the config. */
   type: string;
-  /** Empty for "default". */
+  /** Name of the config. Empty: "default". */
   name: string;
-  /** The new content; unused with to_config_id. */
+  /** New content as YAML. Ignored when to_config_id is set. */
   content: string;
-  /** The version to start from; absent for the latest one, and nothing when there is none. */
+  /** ID of the old version. Absent: the latest version, or empty content when there is none. */
   fromConfigId?:
     | number
     | undefined;
-  /** The version to compare with. */
+  /** ID of the new version. Absent: compares with `content`. */
   toConfigId?: number | undefined;
 }
 
-/** One line of YAML. */
+/** A line of YAML. */
 export interface DiffLine {
-  /** With its leading spaces. */
+  /** Text of the line, including leading spaces. */
   text: string;
-  /** The change of the line. */
+  /** Change of the line. */
   change: LineChange;
 }
 
-/** The difference. */
+/** The differences. */
 export interface DiffConfigResponse {
-  /** The version it starts from, for expected_latest_id; 0 for none. */
+  /** ID of the old version, to pass as expected_latest_id. 0: none. */
   fromConfigId: number;
-  /** All lines of both, in order; no lines when nothing changes. */
+  /** All lines of both versions, in order. Empty: nothing changes. */
   lines: DiffLine[];
-  /** The warnings that UpdateConfig would give. */
+  /** Warnings that UpdateConfig would return. */
   warnings: string[];
 }
 
@@ -1090,15 +1091,15 @@ export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
   },
 };
 
-/** The director's YAML configs, in versions. */
+/** The director's versioned YAML configs. */
 export type ConfigServiceDefinition = typeof ConfigServiceDefinition;
 export const ConfigServiceDefinition = {
   name: "ConfigService",
   fullName: "diskmesh.director.v1.ConfigService",
   methods: {
     /**
-     * Stores a new version. The same content as the latest version's answers that one. INVALID_ARGUMENT with the place
-     * when the content is not valid for its type.
+     * Stores a new version of a config. Returns the latest version if its content is the same. INVALID_ARGUMENT: the
+     * content is not valid for its type; the message names the place.
      */
     updateConfig: {
       name: "UpdateConfig",
@@ -1108,7 +1109,7 @@ export const ConfigServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** The latest version, or the one asked for. NOT_FOUND when there is none. */
+    /** Returns the latest version of a config, or the requested version. NOT_FOUND: the config or version does not exist. */
     getConfig: {
       name: "GetConfig",
       requestType: GetConfigRequest as typeof GetConfigRequest,
@@ -1118,8 +1119,8 @@ export const ConfigServiceDefinition = {
       options: {},
     },
     /**
-     * The latest version of every config, by type and name. The content of cpi configs, which holds credentials, is left
-     * out: GetConfig answers it.
+     * Returns the latest version of every config, ordered by type and name. The content of cpi configs is left out
+     * because it contains credentials; GetConfig returns it.
      */
     listConfigs: {
       name: "ListConfigs",
@@ -1130,8 +1131,9 @@ export const ConfigServiceDefinition = {
       options: {},
     },
     /**
-     * Deletes a config with all its versions. NOT_FOUND when there is none. FAILED_PRECONDITION when what is left would
-     * not be valid.
+     * Deletes all versions of a config, or one version. NOT_FOUND: the config or version does not exist.
+     * FAILED_PRECONDITION: the remaining configs would not be valid. ABORTED (CONFIG_CHANGED): the config was changed at
+     * the same time; start over.
      */
     deleteConfig: {
       name: "DeleteConfig",
@@ -1141,7 +1143,10 @@ export const ConfigServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns the changes that a new content, or another version, would make. Properties of CPIs are redacted. */
+    /**
+     * Returns the line changes between two versions of a config, or between a version and new content. CPI properties are
+     * redacted.
+     */
     diffConfig: {
       name: "DiffConfig",
       requestType: DiffConfigRequest as typeof DiffConfigRequest,

@@ -11,21 +11,21 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { InstanceUpdateOptions } from "./lifecycle_service.js";
 import { Task } from "./task_service.js";
 
-/** The last known state of an instance's VM. */
+/** Last known state of an instance's VM. */
 export const VmState = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "VM_STATE_UNSPECIFIED",
-  /** NONE - There is no VM. */
+  /** NONE - The instance has no VM. */
   NONE: "VM_STATE_NONE",
-  /** CREATING - The CPI is making it, or may have made it. */
+  /** CREATING - The CPI is creating the VM, or may have created it. */
   CREATING: "VM_STATE_CREATING",
-  /** CREATED - Its agent has not answered yet. */
+  /** CREATED - The VM is created, and its agent has not responded yet. */
   CREATED: "VM_STATE_CREATED",
-  /** RUNNING - Its agent has answered. */
+  /** RUNNING - The VM's agent has responded. */
   RUNNING: "VM_STATE_RUNNING",
-  /** LOST - It is gone, or its agent did not answer when a deploy asked; the next step of a deploy makes another. */
+  /** LOST - The VM is gone, or its agent did not respond to a deploy. The deploy's next step recreates the VM. */
   LOST: "VM_STATE_LOST",
-  /** DELETING - The CPI is deleting it, or may have deleted it. */
+  /** DELETING - The CPI is deleting the VM, or may have deleted it. */
   DELETING: "VM_STATE_DELETING",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -95,15 +95,15 @@ export function vmStateToNumber(object: VmState): number {
   }
 }
 
-/** The wanted state of an instance. */
+/** Desired state of an instance. */
 export const InstanceState = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "INSTANCE_STATE_UNSPECIFIED",
-  /** STARTED - It has a VM, whose jobs run. */
+  /** STARTED - The instance has a VM, and its jobs run. */
   STARTED: "INSTANCE_STATE_STARTED",
-  /** STOPPED - Its VM is kept, its jobs do not run. */
+  /** STOPPED - The instance keeps its VM, and its jobs do not run. */
   STOPPED: "INSTANCE_STATE_STOPPED",
-  /** DETACHED - It has no VM. */
+  /** DETACHED - The instance has no VM. */
   DETACHED: "INSTANCE_STATE_DETACHED",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -155,15 +155,15 @@ export function instanceStateToNumber(object: InstanceState): number {
   }
 }
 
-/** The last order to an instance's agent about its jobs. */
+/** State of an instance's jobs, according to the last order that the director sent to its agent. */
 export const JobsState = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "JOBS_STATE_UNSPECIFIED",
   /** STARTED - The jobs run. */
   STARTED: "JOBS_STATE_STARTED",
-  /** STOPPING - The jobs may run or not. */
+  /** STOPPING - The director is stopping the jobs. They may still run. */
   STOPPING: "JOBS_STATE_STOPPING",
-  /** STOPPED - The jobs do not run, or have never been started. */
+  /** STOPPED - The jobs do not run, or were never started. */
   STOPPED: "JOBS_STATE_STOPPED",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -217,19 +217,19 @@ export function jobsStateToNumber(object: JobsState): number {
 
 /** The state of a persistent disk. */
 export const PersistentDiskState = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "PERSISTENT_DISK_STATE_UNSPECIFIED",
-  /** CREATING - The CPI is making it, or may have made it. */
+  /** CREATING - The CPI is creating the disk, or may have created it. */
   CREATING: "PERSISTENT_DISK_STATE_CREATING",
-  /** DETACHED - It is attached to no VM. */
+  /** DETACHED - The disk is attached to no VM. */
   DETACHED: "PERSISTENT_DISK_STATE_DETACHED",
-  /** ATTACHING - The CPI is attaching it, or may have attached it. */
+  /** ATTACHING - The CPI is attaching the disk, or may have attached it. */
   ATTACHING: "PERSISTENT_DISK_STATE_ATTACHING",
-  /** ATTACHED - It is attached to a VM, whose agent has not mounted it. */
+  /** ATTACHED - The disk is attached to a VM, and the VM's agent has not mounted it. */
   ATTACHED: "PERSISTENT_DISK_STATE_ATTACHED",
-  /** MOUNTED - The VM's agent has mounted it. */
+  /** MOUNTED - The VM's agent has mounted the disk. */
   MOUNTED: "PERSISTENT_DISK_STATE_MOUNTED",
-  /** DETACHING - The CPI is detaching it, or may have detached it. */
+  /** DETACHING - The CPI is detaching the disk, or may have detached it. */
   DETACHING: "PERSISTENT_DISK_STATE_DETACHING",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -299,9 +299,9 @@ export function persistentDiskStateToNumber(object: PersistentDiskState): number
   }
 }
 
-/** The kind of thing that a CPI may have made. */
+/** Kind of a possible orphan. */
 export const OrphanKind = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "ORPHAN_KIND_UNSPECIFIED",
   /** VM - A VM. */
   VM: "ORPHAN_KIND_VM",
@@ -361,288 +361,332 @@ export function orphanKindToNumber(object: OrphanKind): number {
 
 /** A named set of instances. */
 export interface Deployment {
-  /** Unique. */
+  /** Name. Unique in the director. */
   name: string;
-  /** The last manifest deployed, as YAML. */
+  /** The last deployed manifest, as YAML. */
   manifest: string;
-  /** Teams whose members may change it, by the scopes of their logins over HTTPS; empty when it is only of administrators. */
+  /**
+   * Teams whose members may change the deployment, according to the scopes of their HTTPS logins. Empty: only
+   * administrators may.
+   */
   teams: string[];
 }
 
 /** One member of an instance group. */
 export interface Instance {
-  /** A UUID that stays the same over VMs. */
+  /** UUID. Stays the same when the VM is recreated. */
   instanceId: string;
-  /** Its deployment. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Its instance group. */
+  /** Name of the instance group. */
   group: string;
-  /** Its number in the group, from 0. */
+  /** Index in the instance group, from 0. */
   index: number;
-  /** Availability zone; empty for none. */
+  /** Availability zone. Empty: none. */
   az: string;
-  /** Its VM; empty when it has none. */
+  /** The CPI's ID of the VM. Empty: the instance has no VM. */
   vmCid: string;
-  /** The id under which its VM's agent is reached by mbus. */
+  /** mbus ID of the VM's agent. */
   agentId: string;
-  /** The CPI that made its VM. */
+  /** Name of the CPI that created the VM. Empty: the default CPI, or no VM. */
   cpi: string;
-  /** Name and version of the stemcell of its VM, e.g. "ubuntu/1.2"; empty for none. */
+  /** Name and version of the VM's stemcell, for example "ubuntu/1.2". Empty: none. */
   stemcell: string;
-  /** api_version of that stemcell; 0 for none. */
+  /** api_version of the VM's stemcell. 0: none. */
   stemcellApiVersion: number;
-  /** The version of the CPI contract that made the VM; 0 when not known. */
+  /** CPI contract version with which the VM was created. 0: unknown. */
   cpiApiVersion: number;
-  /** Its VM's agent reads its settings from the bosh-registry HTTP API. */
+  /** True: the VM's agent reads its settings from the bosh-registry HTTP API. */
   usesRegistry: boolean;
-  /** Its VM's networks, by name, as the CPI settled them. */
+  /** Networks of the VM by name, as the CPI assigned them. */
   networks:
     | { [key: string]: any }
     | undefined;
-  /** The last known state of its VM. */
+  /** Last known state of the VM. */
   vmState: VmState;
-  /** The wanted state. */
+  /** Desired state. */
   state: InstanceState;
-  /** The agent's last order about its jobs. */
+  /** State of the jobs, according to the director's last order to the agent. */
   jobsState: JobsState;
-  /** Nobody touches it, see LifecycleService.Ignore. */
+  /** True: tasks do not touch the instance. See LifecycleService.Ignore. */
   ignore: boolean;
-  /** The last report of its VM's agent; absent while it has no VM, and unless it was asked for. */
+  /**
+   * Last heartbeat of the VM's agent. Absent when the instance has no VM, or when ListInstancesRequest.agent_health is
+   * false.
+   */
   agentHealth:
     | AgentHealth
     | undefined;
-  /** Its addresses, one for each network: the one in use, else the one that is reserved for it. */
+  /** IP addresses, one per network: the address in use, or else the reserved address. */
   ips: string[];
 }
 
 /** The last heartbeat of a VM's agent. */
 export interface AgentHealth {
-  /** E.g. "running"; "unresponsive agent" when it has been silent for 90 s; empty before it was heard. */
+  /**
+   * State of the jobs, for example "running". "unresponsive agent": no heartbeat for 90 s. Empty: no heartbeat received
+   * yet.
+   */
   jobState: string;
-  /** When it was last heard; a director that has just begun to lead knows it as of a few minutes before. Absent for never. */
+  /** Time of the last heartbeat. Absent: none received. After a change of leader, the time may lag by a few minutes. */
   lastHeardAt:
     | Date
     | undefined;
-  /** Load, memory, disks and uptime of the VM, as the agent tells them. */
+  /** Load, memory, disks and uptime of the VM, as reported by the agent. */
   vitals: { [key: string]: any } | undefined;
 }
 
-/** A disk that belongs to an instance. */
+/** A persistent disk of an instance, or an orphaned one. */
 export interface PersistentDisk {
-  /** Chosen by the director. */
+  /** ID chosen by the director. */
   persistentDiskId: string;
-  /** The CPI's id for it; empty until it is made. */
+  /** The CPI's ID of the disk. Empty until the disk is created. */
   diskCid: string;
-  /** The deployment it is, or was, part of. */
+  /** Name of the deployment that the disk belongs or belonged to. */
   deployment: string;
-  /** The group of its instance. */
+  /** Instance group that the disk belongs or belonged to. */
   group: string;
-  /** The instance it belongs, or belonged, to. */
+  /** ID of the instance that the disk belongs or belonged to. */
   instanceId: string;
-  /** The VM it is attached to; empty when detached. */
+  /** VM that the disk is attached to. Empty: detached. */
   vmCid: string;
-  /** Availability zone; empty for none. */
+  /** Availability zone. Empty: none. */
   az: string;
-  /** Its size. */
+  /** Size in bytes. */
   sizeBytes: number;
-  /** The CPI that made it. */
+  /** Name of the CPI that created the disk. Empty: the default CPI. */
   cpi: string;
-  /** Where the VM's agent finds it; absent when detached, and with CPIs or stemcells of version 1. */
+  /**
+   * Location of the disk for the VM's agent. Absent when the disk is detached, and with CPIs or stemcells of API
+   * version 1.
+   */
   diskHint:
     | any
     | undefined;
-  /** When it was left over; absent while it belongs to an instance. */
+  /** Time when the disk became orphaned. Absent while the disk belongs to an instance. */
   orphanedAt:
     | Date
     | undefined;
-  /** Its state. */
+  /** State of the disk. */
   state: PersistentDiskState;
 }
 
-/** The deployment wanted. */
+/** The manifest to deploy. */
 export interface DeployRequest {
   /**
-   * A BOSH manifest as YAML: name; stemcells; tags; update; and instance_groups with name and instances, and perhaps
-   * update, azs, vm_type, vm_extensions, stemcell, networks, env, migrated_from, and persistent_disk or persistent_disk_type. Whatever else it asks for is refused with the line.
+   * A BOSH manifest as YAML. Accepted keys: name, stemcells, tags, update, instance_groups. Keys of an instance group:
+   * name, instances, and optionally update, azs, vm_type, vm_extensions, stemcell, networks, env, migrated_from, and
+   * either persistent_disk or persistent_disk_type. INVALID_ARGUMENT: the manifest has another key; the message names
+   * the line.
    */
   manifest: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
-  /** How instances are updated, beside what the manifest says. */
+  /** Overrides of the manifest's update settings. */
   options:
     | InstanceUpdateOptions
     | undefined;
-  /** Makes all VMs anew, even those that are as they shall be. */
+  /** True: recreates all VMs, even unchanged ones. */
   recreate: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface DeployResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Names the deployment to delete. */
+/** The deployment to delete. */
 export interface DeleteDeploymentRequest {
-  /** Its name. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
-  /** Leave behind what cannot be deleted. */
+  /** True: leaves behind the VMs and disks that cannot be deleted. Default: false, the task fails. */
   force: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface DeleteDeploymentResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Asks for the deployments. */
+/** Page of the list. */
 export interface ListDeploymentsRequest {
-  /** Most deployments to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of deployments per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of deployments. */
 export interface ListDeploymentsResponse {
-  /** In order of name. */
+  /** Deployments ordered by name. */
   deployments: Deployment[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Which instances to list. */
+/** The instances to list. */
 export interface ListInstancesRequest {
-  /** The deployment. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Also what agents say of themselves, which changes all the time. */
+  /** True: sets Instance.agent_health, which changes frequently. */
   agentHealth: boolean;
 }
 
 /** The deployment's instances. */
 export interface ListInstancesResponse {
-  /** In order of group and index. */
+  /** Instances ordered by group and index. */
   instances: Instance[];
 }
 
-/** Which disks to list. */
+/** Filters and page of the list. */
 export interface ListPersistentDisksRequest {
-  /** Only disks of this deployment; empty for all. */
+  /** Filter: only disks of this deployment. Empty: no filter. */
   deployment: string;
-  /** Only those that were left over. */
+  /** True: only orphaned disks. Default: false, all disks. */
   orphaned: boolean;
-  /** Most disks to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of disks per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of disks. */
 export interface ListPersistentDisksResponse {
-  /** In order of persistent_disk_id. */
+  /** Disks ordered by persistent_disk_id. */
   disks: PersistentDisk[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Names the disk, and whose it is to be. */
+/** The orphaned disk, and the instance that gets it. */
 export interface AttachOrphanedDiskRequest {
-  /** The CPI's id for it. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
-  /** The instance. */
+  /** ID of the instance. */
   instanceId: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface AttachOrphanedDiskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Names the disk to leave over. */
+/** The persistent disk to orphan. */
 export interface OrphanPersistentDiskRequest {
-  /** The CPI's id for it. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface OrphanPersistentDiskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Names the disk to delete. */
+/** The orphaned disk to delete. */
 export interface DeleteOrphanedDiskRequest {
-  /** The CPI's id for it. One that nobody knows is deleted with whatever CPI has it; none having it is a success. */
+  /**
+   * The CPI's ID of the disk. A disk unknown to the director is deleted with whichever CPI has it. If no CPI has it,
+   * the task succeeds.
+   */
   diskCid: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
-  /** Forget the disk even if no CPI deletes it: it is listed as a possible orphan then. Default: false, the task fails. */
+  /**
+   * True: forgets the disk even if no CPI deletes it, and lists it as a possible orphan. Default: false, the task
+   * fails.
+   */
   force: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface DeleteOrphanedDiskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Something that may exist in an infrastructure without being known here. */
+/** A VM, disk or snapshot that may exist in the infrastructure without being recorded by the director. */
 export interface PossibleOrphan {
-  /** The token that the CPI got with the call, and may have used as a name or tag: for a VM its agent_id. */
+  /** Token passed to the CPI's create call. The CPI may have used it as a name or tag. For a VM: its agent_id. */
   token: string;
-  /** Its kind. */
+  /** Kind of the object. */
   kind: OrphanKind;
-  /** The CPI that may have made it; empty for the default one. */
+  /** Name of the CPI that may have created the object. Empty: the default CPI. */
   cpi: string;
-  /** Availability zone; empty for none. */
+  /** Availability zone. Empty: none. */
   az: string;
-  /** The deployment it was made for. */
+  /** Name of the deployment that needed the object. */
   deployment: string;
-  /** The instance as group/instance_id, or the dynamic disk by name, that it was made for. */
+  /** Instance as group/instance_id, or name of the dynamic disk, that needed the object. */
   madeFor: string;
-  /** The task that was making it; GetTaskOutput may say more. */
+  /** ID of the task that created the object. GetTaskOutput may tell more. */
   taskId: number;
-  /** The answer to the call, or why there was none. */
+  /** Response of the CPI call, or the reason why there was none. */
   reason: string;
-  /** When that was. */
+  /** Time when the create call ended without a known result, or when the object was left behind. */
   since:
     | Date
     | undefined;
-  /** The CPI's id for it, of what was there and was left behind by force; empty where nobody knows one. */
+  /** The CPI's ID of an object that was left behind by `force`. Empty: unknown. */
   cid: string;
 }
 
-/** Asks for what may have been left over. */
+/** Page of the list. */
 export interface ListPossibleOrphansRequest {
-  /** Most to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of entries per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
-/** A page of what may have been left over. */
+/** A page of possible orphans. */
 export interface ListPossibleOrphansResponse {
-  /** In order of token. */
+  /** Possible orphans ordered by token. */
   possibleOrphans: PossibleOrphan[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Names what to forget. */
+/** The entry to remove. */
 export interface ForgetPossibleOrphanRequest {
-  /** Its token. */
+  /** Token of the entry. */
   token: string;
 }
 
-/** It is on the list no more. */
+/** The entry is not on the list any more. */
 export interface ForgetPossibleOrphanResponse {
 }
 
@@ -2789,17 +2833,19 @@ export const ForgetPossibleOrphanResponse: MessageFns<ForgetPossibleOrphanRespon
   },
 };
 
-/** Instances and their VMs, from BOSH manifests. */
+/** Deployments from BOSH manifests: instances, their VMs and their persistent disks. */
 export type DeploymentServiceDefinition = typeof DeploymentServiceDefinition;
 export const DeploymentServiceDefinition = {
   name: "DeploymentService",
   fullName: "diskmesh.director.v1.DeploymentService",
   methods: {
     /**
-     * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
-     * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
-     * manifest and the configs say now, is deleted and made anew, as the update block says; its persistent disk moves along,
-     * its dynamic disks are detached and stay so until they are asked for again.
+     * Starts a task that brings a deployment to the state of its manifest: missing instances get VMs, and surplus
+     * instances lose their VMs.
+     *
+     * A VM is recreated, as the manifest's `update` block says, if the VM is gone, its agent does not respond, or its
+     * stemcell, cloud properties, networks or env differ from the manifest and the configs. The persistent disk moves to
+     * the new VM. Dynamic disks are detached and stay detached until requested again.
      */
     deploy: {
       name: "Deploy",
@@ -2810,9 +2856,9 @@ export const DeploymentServiceDefinition = {
       options: {},
     },
     /**
-     * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
-     * success of the task. By force it goes even where something of it cannot be deleted: that is left behind, named in the
-     * task's result and by ListPossibleOrphans.
+     * Starts a task that deletes a deployment, its VMs and its dynamic disks. Persistent disks become orphaned. The task
+     * succeeds for an unknown deployment. With `force`, the deployment is deleted even if some of its VMs or disks cannot
+     * be deleted; these are left behind, and listed in the task's result and by ListPossibleOrphans.
      */
     deleteDeployment: {
       name: "DeleteDeployment",
@@ -2822,7 +2868,10 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Deployments by name, a page at a time: of one moment, or ABORTED when it must be begun again. */
+    /**
+     * Returns deployments ordered by name, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list
+     * again from the first page.
+     */
     listDeployments: {
       name: "ListDeployments",
       requestType: ListDeploymentsRequest as typeof ListDeploymentsRequest,
@@ -2831,7 +2880,7 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Instances of a deployment. NOT_FOUND when there is no such deployment. */
+    /** Returns the instances of a deployment. NOT_FOUND: the deployment does not exist. */
     listInstances: {
       name: "ListInstances",
       requestType: ListInstancesRequest as typeof ListInstancesRequest,
@@ -2841,8 +2890,8 @@ export const DeploymentServiceDefinition = {
       options: {},
     },
     /**
-     * Persistent disks of instances, and those that were left over, a page at a time: of one moment, or ABORTED when it
-     * must be begun again.
+     * Returns the persistent disks of instances and the orphaned ones, in pages. All pages show one snapshot. ABORTED:
+     * the snapshot is gone; list again from the first page.
      */
     listPersistentDisks: {
       name: "ListPersistentDisks",
@@ -2853,9 +2902,9 @@ export const DeploymentServiceDefinition = {
       options: {},
     },
     /**
-     * Gives a persistent disk that was left over to an instance that is stopped, in place of the one that it has, which is
-     * left over then. It must be of the instance's az and of the CPI of its VM. An agent that cannot let go of the present
-     * one keeps it.
+     * Starts a task that gives an orphaned disk to a stopped instance. The instance's present disk, if any, becomes
+     * orphaned. The disk must be in the instance's availability zone and belong to the CPI of its VM. If the agent cannot
+     * release the present disk, the instance keeps it.
      */
     attachOrphanedDisk: {
       name: "AttachOrphanedDisk",
@@ -2865,7 +2914,7 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
+    /** Starts a task that deletes an orphaned disk. FAILED_PRECONDITION: the disk belongs to an instance. */
     deleteOrphanedDisk: {
       name: "DeleteOrphanedDisk",
       requestType: DeleteOrphanedDiskRequest as typeof DeleteOrphanedDiskRequest,
@@ -2875,9 +2924,9 @@ export const DeploymentServiceDefinition = {
       options: {},
     },
     /**
-     * Takes an instance's persistent disk from it: the disk is left over then, with its data. FAILED_PRECONDITION unless the
-     * instance is stopped. When it is started again or deployed it gets a new, empty one, if the manifest wants it to have
-     * one. A disk that was left over already, or that nobody knows, is a success.
+     * Starts a task that takes the persistent disk from an instance. The disk becomes orphaned and keeps its data. The
+     * instance gets a new, empty disk at its next start or deploy, if its manifest declares one. An unknown or already
+     * orphaned disk is a success. FAILED_PRECONDITION: the instance is not stopped.
      */
     orphanPersistentDisk: {
       name: "OrphanPersistentDisk",
@@ -2888,9 +2937,10 @@ export const DeploymentServiceDefinition = {
       options: {},
     },
     /**
-     * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
-     * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
-     * again instead, and leave nothing here. A page at a time: of one moment, or ABORTED when it must be begun again.
+     * Returns possible orphans: VMs, disks and snapshots that a CPI may have created without the director knowing their
+     * IDs. They arise when a create call ends without a response, or its director is killed, and the CPI cannot find what
+     * it created by a token (InfoResponse.finds_by_token). Objects left behind by `force` are included. Returned in pages
+     * that all show one snapshot. ABORTED: the snapshot is gone; list again from the first page.
      */
     listPossibleOrphans: {
       name: "ListPossibleOrphans",
@@ -2900,7 +2950,10 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Takes one off the list, after an operator has looked and deleted what was there. One that is not on it is a success. */
+    /**
+     * Removes an entry from the list of possible orphans. Call it after looking for the object in the infrastructure and
+     * deleting it there. An unknown entry is a success.
+     */
     forgetPossibleOrphan: {
       name: "ForgetPossibleOrphan",
       requestType: ForgetPossibleOrphanRequest as typeof ForgetPossibleOrphanRequest,

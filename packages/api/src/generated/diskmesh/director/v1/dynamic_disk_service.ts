@@ -10,113 +10,122 @@ import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
-/** A disk that orchestrators ask for by name. */
+/** A disk that an orchestrator requests by name. */
 export interface DynamicDisk {
-  /** Unique among all deployments. */
+  /** Name. Unique among all deployments. */
   diskName: string;
-  /** The CPI's id for it; empty until it is made. */
+  /** The CPI's ID of the disk. Empty until the disk is created. */
   diskCid: string;
-  /** The deployment it belongs to. */
+  /** Name of the deployment that the disk belongs to. */
   deployment: string;
-  /** Id of the instance whose VM it is attached to; empty when detached. */
+  /** ID of the instance whose VM the disk is attached to. Empty: detached. */
   instanceId: string;
-  /** The VM it is attached to; empty when detached. */
+  /** VM that the disk is attached to. Empty: detached. */
   vmCid: string;
   /** Availability zone. */
   az: string;
-  /** The requested size in bytes. */
+  /** Requested size in bytes. */
   sizeBytes: number;
-  /** The disk type of the cloud config it was made with. */
+  /** Disk type of the cloud config with which the disk was created. */
   diskPoolName: string;
-  /** The CPI that made it. */
+  /** Name of the CPI that created the disk. Empty: the default CPI. */
   cpi: string;
-  /** The metadata that was last given for it. The infrastructure is told the director and the deployment besides. */
+  /** Metadata as last requested. The infrastructure also stores the director and the deployment. */
   metadata:
     | { [key: string]: any }
     | undefined;
-  /** Where the VM's agent finds the disk; absent when detached. */
+  /** Location of the disk for the VM's agent. Absent: detached. */
   diskHint:
     | any
     | undefined;
-  /** Opaque, and new each time that the disk is given to a VM, also to the same one again; empty when detached. */
+  /** Opaque ID of the present attachment. New for each attachment, even to the same VM. Empty: detached. */
   attachmentId: string;
 }
 
-/** The wanted disk, and the instance that it is for. */
+/** The disk, and the instance that needs it. */
 export interface ProvideDiskRequest {
-  /** Unique among all deployments. */
+  /** Name. Unique among all deployments. */
   diskName: string;
-  /** The instance whose VM gets it. */
+  /** ID of the instance whose VM gets the disk. */
   instanceId: string;
-  /** A disk type of the cloud config. */
+  /** Name of a disk type of the cloud config. */
   diskPoolName: string;
-  /** At least this many bytes; rounded up to whole MiB. */
+  /** Minimum size in bytes. Rounded up to whole MiB. */
   sizeBytes: number;
-  /** The metadata that the infrastructure stores with it; absent to leave that unchanged. */
+  /** Metadata that the infrastructure stores with the disk. Absent: unchanged. */
   metadata:
     | { [key: string]: any }
     | undefined;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task, and the disk as it is now. */
+/** The started task, and the disk as of the response. */
 export interface ProvideDiskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task:
     | Task
     | undefined;
-  /** The disk; absent while there is none. */
+  /** The disk. Absent: not created yet. */
   disk: DynamicDisk | undefined;
 }
 
-/** The disk to make. */
+/** The disk to create. */
 export interface CreateDiskRequest {
-  /** Unique among all deployments. */
+  /** Name. Unique among all deployments. */
   diskName: string;
-  /** The deployment it belongs to. */
+  /** Name of the deployment that the disk belongs to. */
   deployment: string;
-  /** Where to make it. */
+  /** Availability zone of the disk. */
   az: string;
-  /** A disk type of the cloud config. */
+  /** Name of a disk type of the cloud config. */
   diskPoolName: string;
-  /** At least this many bytes; rounded up to whole MiB. */
+  /** Minimum size in bytes. Rounded up to whole MiB. */
   sizeBytes: number;
-  /** The metadata that the infrastructure stores with it; absent to leave that unchanged. */
+  /** Metadata that the infrastructure stores with the disk. Absent: unchanged. */
   metadata:
     | { [key: string]: any }
     | undefined;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task, and the disk as it is now. */
+/** The started task, and the disk as of the response. */
 export interface CreateDiskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task:
     | Task
     | undefined;
-  /** The disk; absent while there is none. */
+  /** The disk. Absent: not created yet. */
   disk: DynamicDisk | undefined;
 }
 
-/** Which disk goes where. */
+/** The disk, and the instance to attach it to. */
 export interface AttachDiskRequest {
-  /** The disk. */
+  /** Name of the disk. */
   diskName: string;
-  /** The instance whose VM gets it. */
+  /** ID of the instance whose VM gets the disk. */
   instanceId: string;
-  /** The metadata that the infrastructure stores with it; absent to leave that unchanged. */
+  /** Metadata that the infrastructure stores with the disk. Absent: unchanged. */
   metadata:
     | { [key: string]: any }
     | undefined;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task, and the disk as it is now. */
+/** The started task, and the disk as of the response. */
 export interface AttachDiskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task:
     | Task
     | undefined;
@@ -124,107 +133,119 @@ export interface AttachDiskResponse {
   disk: DynamicDisk | undefined;
 }
 
-/** Names the disk to detach. */
+/** The disk to detach. */
 export interface DetachDiskRequest {
-  /** The disk. */
+  /** Name of the disk. */
   diskName: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
-  /** The instance that it shall be detached from; empty for whichever has it. */
+  /** ID of the instance to detach the disk from. Empty: whichever instance has the disk. */
   instanceId: string;
-  /** The attachment that shall end; empty for the present one, whichever that is. */
+  /** DynamicDisk.attachment_id of the attachment to end. Empty: the present attachment. */
   attachmentId: string;
 }
 
-/** The task, and the disk as it is now. */
+/** The started task, and the disk as of the response. */
 export interface DetachDiskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task:
     | Task
     | undefined;
-  /** The disk; absent when there is none. Attached still where the request named another attachment. */
+  /** The disk. Absent: the disk does not exist. Still attached when the request named another attachment. */
   disk: DynamicDisk | undefined;
 }
 
-/** Names the disk to delete. */
+/** The disk to delete. */
 export interface DeleteDiskRequest {
-  /** The disk. */
+  /** Name of the disk. */
   diskName: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
-  /** The instance that has had it; empty for any. Not compared once the disk is detached. */
+  /** ID of the instance that the disk is attached to. Empty: any. Ignored once the disk is detached. */
   instanceId: string;
-  /** The attachment that it has, or had last; empty for any. */
+  /** DynamicDisk.attachment_id of the present or last attachment. Empty: any. */
   attachmentId: string;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface DeleteDiskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Names a disk. */
+/** The disk to return. */
 export interface GetDiskRequest {
-  /** The disk. */
+  /** Name of the disk. */
   diskName: string;
 }
 
-/** The disk asked for. */
+/** The requested disk. */
 export interface GetDiskResponse {
   /** The disk. */
   disk: DynamicDisk | undefined;
 }
 
-/** Which disks to list. */
+/** Filter and page of the list. */
 export interface ListDisksRequest {
-  /** Only disks of this deployment; empty for all. */
+  /** Filter: only disks of this deployment. Empty: no filter. */
   deployment: string;
-  /** Most disks to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of disks per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of disks. */
 export interface ListDisksResponse {
-  /** In order of disk_name. */
+  /** Disks ordered by disk_name. */
   disks: DynamicDisk[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** A disk that an agent may still have a link for, although it was taken from its VM. */
+/** A pending detach notification: an agent may still have a link to a disk that was detached from its VM. */
 export interface OwedRemoval {
-  /** The agent that has yet to forget the disk. */
+  /** mbus ID of the agent to notify. */
   agentId: string;
-  /** The attachment that ended. */
+  /** ID of the ended attachment. */
   attachmentId: string;
-  /** The disk, which may be attached elsewhere or deleted by now. */
+  /** Name of the disk. The disk may be attached elsewhere or deleted by now. */
   diskName: string;
-  /** The CPI's id for it, by which the agent names its link. */
+  /** The CPI's ID of the disk. The agent's link is named by it. */
   diskCid: string;
-  /** The agent's instance. */
+  /** ID of the agent's instance. */
   instanceId: string;
-  /** The agent's VM. */
+  /** The CPI's ID of the agent's VM. */
   vmCid: string;
-  /** When the disk was detached. */
+  /** Time when the disk was detached. */
   since: Date | undefined;
 }
 
-/** Asks for what agents have yet to be told. */
+/** Page of the list. */
 export interface ListOwedRemovalsRequest {
-  /** Most to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of entries per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
-/** A page of what agents have yet to be told. */
+/** A page of pending detach notifications. */
 export interface ListOwedRemovalsResponse {
-  /** In order of agent_id. */
+  /** Notifications ordered by agent_id. */
   owedRemovals: OwedRemoval[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
@@ -1793,15 +1814,19 @@ export const ListOwedRemovalsResponse: MessageFns<ListOwedRemovalsResponse> = {
   },
 };
 
-/** Disks at run time (seed 002). All changes are idempotent tasks in the dynamic_disks queue. */
+/**
+ * Dynamic disks: disks that orchestrators attach and detach at run time (seed 002). All changes are idempotent tasks in
+ * the queue TASK_QUEUE_DYNAMIC_DISKS.
+ */
 export type DynamicDiskServiceDefinition = typeof DynamicDiskServiceDefinition;
 export const DynamicDiskServiceDefinition = {
   name: "DynamicDiskService",
   fullName: "diskmesh.director.v1.DynamicDiskService",
   methods: {
     /**
-     * Makes the disk if there is none, and attaches it to the instance's VM. Attached there already is a success;
-     * attached to another VM, or asked for with another size or pool than at first, is an error of the task.
+     * Starts a task that creates the disk if it does not exist, and attaches it to the instance's VM. A disk that is
+     * already attached there is a success. The task fails if the disk is attached to another VM, or exists with another
+     * size or pool.
      */
     provideDisk: {
       name: "ProvideDisk",
@@ -1812,8 +1837,8 @@ export const DynamicDiskServiceDefinition = {
       options: {},
     },
     /**
-     * Makes a disk and attaches it to nothing. A CPI other than the fleet CPI is told an active VM of the deployment in that
-     * az; where there is none, that is an error of the task.
+     * Starts a task that creates a disk without attaching it. CPIs other than the fleet CPI need an active VM of the
+     * deployment in the availability zone; the task fails if there is none.
      */
     createDisk: {
       name: "CreateDisk",
@@ -1823,7 +1848,7 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Attaches an existing disk to the instance's VM. */
+    /** Starts a task that attaches an existing disk to the instance's VM. */
     attachDisk: {
       name: "AttachDisk",
       requestType: AttachDiskRequest as typeof AttachDiskRequest,
@@ -1833,9 +1858,11 @@ export const DynamicDiskServiceDefinition = {
       options: {},
     },
     /**
-     * Detaches a disk; detached already is a success, unknown is an error of the task. It may name the attachment that it
-     * means: when that is not the present one it has ended already, so nothing is changed, the task is done, and its result
-     * says so. A late duplicate thus takes the disk from nobody who got it since.
+     * Starts a task that detaches a disk. A detached disk is a success. The task fails if the disk does not exist.
+     *
+     * With attachment_id or instance_id, the task detaches the disk only if the present attachment matches. Otherwise it
+     * changes nothing and succeeds, and its result says so. A late duplicate of the request therefore never detaches the
+     * disk from its next user.
      */
     detachDisk: {
       name: "DetachDisk",
@@ -1846,8 +1873,10 @@ export const DynamicDiskServiceDefinition = {
       options: {},
     },
     /**
-     * Deletes a disk; unknown is a success. An error of the task while it is attached. It may name an attachment, as
-     * DetachDisk may: a disk that has had a later one, or had none, is left alone, the task is done, and its result says so.
+     * Starts a task that deletes a disk. An unknown disk is a success. The task fails while the disk is attached.
+     *
+     * With attachment_id or instance_id, the task deletes the disk only if its present or last attachment matches.
+     * Otherwise it changes nothing and succeeds, and its result says so.
      */
     deleteDisk: {
       name: "DeleteDisk",
@@ -1857,7 +1886,7 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** One disk. NOT_FOUND when there is none. */
+    /** Returns one disk. NOT_FOUND: the disk does not exist. */
     getDisk: {
       name: "GetDisk",
       requestType: GetDiskRequest as typeof GetDiskRequest,
@@ -1866,7 +1895,10 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Disks by name, a page at a time: of one moment, or ABORTED when it must be begun again. */
+    /**
+     * Returns disks ordered by disk_name, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list
+     * again from the first page.
+     */
     listDisks: {
       name: "ListDisks",
       requestType: ListDisksRequest as typeof ListDisksRequest,
@@ -1876,9 +1908,10 @@ export const DynamicDiskServiceDefinition = {
       options: {},
     },
     /**
-     * Agents that have yet to forget disks: these were detached while their agents could not be told. Each is told as soon
-     * as it is heard of, by a task, and until then its VM is given no other disk. Deleting the VM ends it, too. A page at a
-     * time: of one moment, or ABORTED when it must be begun again.
+     * Returns pending detach notifications: agents that must still be notified of detached disks, because they did not
+     * respond when the disks were detached. A task notifies an agent as soon as it is heard again. Until then, its VM
+     * gets no other disk. Deleting the VM also removes the entry. Returned in pages that all show one snapshot. ABORTED:
+     * the snapshot is gone; list again from the first page.
      */
     listOwedRemovals: {
       name: "ListOwedRemovals",

@@ -8,49 +8,52 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** Something that was begun, or its end. The last of them are kept, by number (`events` in the config). */
+/** The begin or the end of an action. The director keeps a limited number of events (`events` in its config). */
 export interface Event {
-  /** Counts up from 1. */
+  /** ID, counting up from 1. */
   eventId: number;
   /**
-   * The parent of the event. An end event has its begin event; a begin event has the event that it is a part of, e.g.
-   * that of its task. 0 for none.
+   * ID of the parent event. The parent of an end event is its begin event. The parent of a begin event is the event of
+   * the enclosing action, for example of the task. 0: none.
    */
   parentId: number;
-  /** When it was. */
+  /** Time of the event. */
   time:
     | Date
     | undefined;
-  /** The caller, in the form of Task.user. */
+  /** Caller, in the format of Task.user. */
   user: string;
-  /** The action, e.g. "create", "attach", "update" or "provide". */
+  /** Action, for example "create", "attach", "update" or "provide". */
   action: string;
-  /** To what: "deployment", "vm", "disk", "dynamic_disk", "snapshot", "stemcell", "config/cloud", "task" and the like. */
+  /**
+   * Type of the object acted on, for example "deployment", "vm", "disk", "dynamic_disk", "snapshot", "stemcell",
+   * "config/cloud" or "task".
+   */
   objectType: string;
-  /** Which one: its cid or name; empty while it has none. */
+  /** CID or name of the object. Empty: not known yet. */
   objectName: string;
-  /** The task it was done in; 0 for none. */
+  /** ID of the task that acted. 0: none. */
   taskId: number;
-  /** The deployment it was done in; empty for none. */
+  /** Name of the deployment acted in. Empty: none. */
   deployment: string;
-  /** The instance it was done to, as group/instance_id; empty for none. */
+  /** Instance acted on, as group/instance_id. Empty: none. */
   instance: string;
-  /** Further facts, e.g. disk_name, vm_cid. */
+  /** More facts, for example disk_name and vm_cid. */
   context: { [key: string]: string };
-  /** The error of an end event; empty for success. */
+  /** Error message of an end event. Empty: success. */
   error: string;
   /**
-   * The answer of an end event, and of a call: "OK", the reason of an error, e.g. "NOT_FOUND", or how a task ended,
-   * e.g. "CANCELLED". Empty for a begin event.
+   * Outcome of an end event or a call: "OK", the reason of an error, for example "NOT_FOUND", or the final state of a
+   * task, for example "CANCELLED". Empty for a begin event.
    */
   answer: string;
-  /** The call that asked for it, as log lines have it; empty of what the director did by itself. */
+  /** request_id of the call that caused the event, as in log lines. Empty for the director's own actions. */
   requestId: string;
-  /** The trace that the call is a part of; empty where nobody traced it. */
+  /** ID of the trace that the call belongs to. Empty when the call was not traced. */
   traceId: string;
   /**
-   * How the caller showed who it is: "certificate", "password", "token" or, at the page, "session"; empty of what the
-   * director did by itself.
+   * Authentication of the caller: "certificate", "password", "token", or "session" (web page). Empty for the director's
+   * own actions.
    */
   authentication: string;
 }
@@ -60,55 +63,52 @@ export interface Event_ContextEntry {
   value: string;
 }
 
-/** Which events to list; filters combine. */
+/** Filters and page of the list. Filters combine. */
 export interface ListEventsRequest {
-  /** Only events below this id; 0 for all. */
+  /** Filter: only events with a lower event_id. 0: no filter. */
   beforeId: number;
-  /** Only what happened earlier than that. */
+  /** Filter: only events before this time. Absent: no filter. */
   beforeTime:
     | Date
     | undefined;
-  /** Only what happened then or later. */
+  /** Filter: only events at or after this time. Absent: no filter. */
   afterTime:
     | Date
     | undefined;
-  /** Only what was done in this deployment; empty for all. */
+  /** Filter: only events of this deployment. Empty: no filter. */
   deployment: string;
-  /** Only what was done in this task; 0 for all. */
+  /** Filter: only events of this task. 0: no filter. */
   taskId: number;
-  /** Only what was done to this instance, given as group/instance_id; empty for all. */
+  /** Filter: only events of this instance, given as group/instance_id. Empty: no filter. */
   instance: string;
-  /** Only what this user asked for; empty for all. */
+  /** Filter: only events with this Event.user. Empty: no filter. */
   user: string;
-  /** Only this action; empty for all. */
+  /** Filter: only events with this Event.action. Empty: no filter. */
   action: string;
-  /** Only what was done to things of this type; empty for all. */
+  /** Filter: only events with this Event.object_type. Empty: no filter. */
   objectType: string;
-  /** Only what was done to the thing of this name; empty for all. */
+  /** Filter: only events with this Event.object_name. Empty: no filter. */
   objectName: string;
   /**
-   * Most events to answer; 0 for the server's default, which is also lowered to its limit. A page may be short, or empty,
-   * and have a next one.
+   * Maximum number of events per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit. A page can be short or even empty and still have a next page.
    */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
-  /**
-   * Only what was done to, or in, what has this name: an object, deployment, instance or value of Event.context; empty for
-   * all.
-   */
+  /** Filter: only events that name this object, deployment, instance or Event.context value. Empty: no filter. */
   thing: string;
-  /** Only what ended so, as Event.answer has it; empty for all. */
+  /** Filter: only events with this Event.answer. Empty: no filter. */
   answer: string;
-  /** Only what this call asked for; empty for all. */
+  /** Filter: only events caused by the call with this request_id. Empty: no filter. */
   requestId: string;
 }
 
 /** A page of events. */
 export interface ListEventsResponse {
-  /** Newest first. */
+  /** Events, newest first. */
   events: Event[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
@@ -748,13 +748,13 @@ export const ListEventsResponse: MessageFns<ListEventsResponse> = {
   },
 };
 
-/** The audit events: every change, and its caller. */
+/** Audit events: every change, with its caller. */
 export type EventServiceDefinition = typeof EventServiceDefinition;
 export const EventServiceDefinition = {
   name: "EventService",
   fullName: "diskmesh.director.v1.EventService",
   methods: {
-    /** Events, newest first, a page at a time; filters combine. */
+    /** Returns events, newest first, in pages. Filters combine. */
     listEvents: {
       name: "ListEvents",
       requestType: ListEventsRequest as typeof ListEventsRequest,

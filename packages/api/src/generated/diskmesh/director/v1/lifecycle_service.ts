@@ -8,138 +8,156 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Task } from "./task_service.js";
 
-/** Which instances are meant: all of a deployment, those of a group, or one. */
+/** Selects instances: all of a deployment, all of a group, or one. */
 export interface InstanceSelection {
-  /** The deployment. */
+  /** Name of the deployment. */
   deployment: string;
-  /** The instance group; empty for all. */
+  /** Name of the instance group. Empty: all groups. */
   group: string;
-  /** Its index in the group or its instance id; empty for all. */
+  /** Index in the group, or instance ID. Empty: all instances. */
   instance: string;
 }
 
-/** How the instances are updated. */
+/** Overrides of the update settings. */
 export interface InstanceUpdateOptions {
-  /** Jobs run neither pre-stop nor drain before they are stopped. */
+  /** True: skips pre-stop and drain before jobs are stopped. */
   skipDrain: boolean;
-  /** So many go first, instead of what the update block says: a number, or a share such as "20%"; empty for the block's. */
+  /**
+   * Number of instances updated first, as a number or as a percentage such as "20%". Empty: the value in the update
+   * block.
+   */
   canaries: string;
-  /** So many at once, in the same forms. */
+  /**
+   * Number of instances updated in parallel, as a number or as a percentage such as "20%". Empty: the value in the
+   * update block.
+   */
   maxInFlight: string;
-  /** Skips drain like skip_drain, for the instances of these groups alone. */
+  /** Names of instance groups for which skip_drain applies. */
   skipDrainGroups: string[];
   /**
-   * Changes nothing: the task's events tell what would be done first to each instance, as far as that is known without
-   * asking agents and CPIs.
+   * Dry run: changes nothing. The task's events report the first step for each instance, as far as it is known without
+   * calling agents and CPIs.
    */
   dryRun: boolean;
 }
 
 /** The instances to stop. */
 export interface StopRequest {
-  /** Which instances. */
+  /** The instances. */
   selection:
     | InstanceSelection
     | undefined;
-  /** How. */
+  /** Overrides of the update settings. */
   options:
     | InstanceUpdateOptions
     | undefined;
-  /** VMs whose agents do not answer are made anew, and stay stopped; else these instances fail. */
+  /** True: recreates VMs whose agents do not respond, with their jobs stopped. Default: false, these instances fail. */
   fix: boolean;
-  /** Deletes the VMs: the instances are detached. */
+  /** True: also deletes the VMs. The instances become DETACHED. */
   hard: boolean;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface StopResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
 /** The instances to start. */
 export interface StartRequest {
-  /** Which instances. */
+  /** The instances. */
   selection:
     | InstanceSelection
     | undefined;
-  /** How. */
+  /** Overrides of the update settings. */
   options:
     | InstanceUpdateOptions
     | undefined;
-  /** VMs whose agents do not answer are made anew; else these instances fail. */
+  /** True: recreates VMs whose agents do not respond. Default: false, these instances fail. */
   fix: boolean;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface StartResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
 /** The instances to restart. */
 export interface RestartRequest {
-  /** Which instances. */
+  /** The instances. */
   selection:
     | InstanceSelection
     | undefined;
-  /** How. */
+  /** Overrides of the update settings. */
   options:
     | InstanceUpdateOptions
     | undefined;
-  /** VMs whose agents do not answer are made anew; else these instances fail. */
+  /** True: recreates VMs whose agents do not respond. Default: false, these instances fail. */
   fix: boolean;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface RestartResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** The instances whose VMs are made anew. */
+/** The instances whose VMs to recreate. */
 export interface RecreateRequest {
-  /** Which instances. VMs whose agents do not answer are made anew in any case. */
+  /** The instances. VMs whose agents do not respond are recreated, too. */
   selection:
     | InstanceSelection
     | undefined;
-  /** How. */
+  /** Overrides of the update settings. */
   options:
     | InstanceUpdateOptions
     | undefined;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface RecreateResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** The instance to leave alone. */
+/** The instances to ignore. */
 export interface IgnoreRequest {
-  /** Which instances. */
+  /** The instances. */
   selection: InstanceSelection | undefined;
 }
 
-/** It is so. */
+/** The instances are ignored. */
 export interface IgnoreResponse {
 }
 
-/** The instance to leave alone no longer. */
+/** The instances not to ignore any more. */
 export interface UnignoreRequest {
-  /** Which instances. */
+  /** The instances. */
   selection: InstanceSelection | undefined;
 }
 
-/** It is so. */
+/** The instances are not ignored any more. */
 export interface UnignoreResponse {
 }
 
@@ -1126,9 +1144,11 @@ export const UnignoreResponse: MessageFns<UnignoreResponse> = {
 };
 
 /**
- * Operators' actions on deployed instances, in BOSH's words. Each but Ignore and Unignore starts a task that updates
- * the instances as the update blocks of the last manifest say, and leaves all others alone. The task holds each
- * instance's lock from the first step to the last, so that a request for a disk meanwhile waits.
+ * Operators' actions on deployed instances, named as in BOSH. Each RPC except Ignore and Unignore starts a task that
+ * updates the selected instances, according to the update blocks of the last manifest, and touches no others. The task
+ * holds each instance's lock throughout the update, so that requests for the instance's disks wait.
+ *
+ * NOT_FOUND: the deployment, group or instance does not exist.
  */
 export type LifecycleServiceDefinition = typeof LifecycleServiceDefinition;
 export const LifecycleServiceDefinition = {
@@ -1136,9 +1156,9 @@ export const LifecycleServiceDefinition = {
   fullName: "diskmesh.director.v1.LifecycleService",
   methods: {
     /**
-     * Stops jobs: pre-stop, drain, stop and post-stop, as far as the agents know these; and with `hard` deletes the VMs, too.
-     * Addresses and persistent disks are kept, dynamic disks are detached when their VM goes. What is stopped stays stopped
-     * over deploys, until it is started. NOT_FOUND when there is no such deployment, group or instance.
+     * Starts a task that stops jobs: pre-stop, drain, stop and post-stop, as far as the agents support them. With `hard`,
+     * the task also deletes the VMs. IP addresses and persistent disks are kept. Dynamic disks are detached when their VM
+     * is deleted. Stopped instances stay stopped across deploys, until Start.
      */
     stop: {
       name: "Stop",
@@ -1148,7 +1168,7 @@ export const LifecycleServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Starts jobs, and waits until they run; makes the VMs of instances that have none. Errors as those of Stop. */
+    /** Starts a task that starts jobs and waits until they run. The task creates VMs for instances that have none. */
     start: {
       name: "Start",
       requestType: StartRequest as typeof StartRequest,
@@ -1157,7 +1177,7 @@ export const LifecycleServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Stops jobs and starts them again. Errors as those of Stop. */
+    /** Starts a task that stops jobs and starts them again. */
     restart: {
       name: "Restart",
       requestType: RestartRequest as typeof RestartRequest,
@@ -1167,8 +1187,8 @@ export const LifecycleServiceDefinition = {
       options: {},
     },
     /**
-     * Deletes VMs and makes them anew, by the last manifest and the configs of now; persistent disks move along. Errors as
-     * those of Stop.
+     * Starts a task that deletes VMs and creates new ones from the last manifest and the current configs. Persistent
+     * disks move to the new VMs.
      */
     recreate: {
       name: "Recreate",
@@ -1179,9 +1199,9 @@ export const LifecycleServiceDefinition = {
       options: {},
     },
     /**
-     * From now on no task touches these instances: deploys and changes of state pass over them. A deploy that would have to
-     * delete one or to take its address is refused, and so is a change of state of one that is named by itself, and the
-     * deletion of its deployment. FAILED_PRECONDITION while a task is at work on one.
+     * Excludes instances from all tasks: deploys and lifecycle actions skip them. Refused meanwhile: a deploy that must
+     * delete an ignored instance or take its IP address, a lifecycle action that selects exactly an ignored instance, and
+     * deletion of the deployment. FAILED_PRECONDITION: a task is working on one of the instances.
      */
     ignore: {
       name: "Ignore",
@@ -1191,7 +1211,7 @@ export const LifecycleServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Takes that back. Errors as those of Ignore. */
+    /** Reverts Ignore. Same errors. */
     unignore: {
       name: "Unignore",
       requestType: UnignoreRequest as typeof UnignoreRequest,

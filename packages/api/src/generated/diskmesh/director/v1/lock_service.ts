@@ -8,19 +8,19 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** The kind of thing that a lock is on. */
+/** Kind of resource that a lock protects. */
 export const LockType = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "LOCK_TYPE_UNSPECIFIED",
-  /** DEPLOYMENT - A deployment, by name. */
+  /** DEPLOYMENT - A deployment, identified by name. */
   DEPLOYMENT: "LOCK_TYPE_DEPLOYMENT",
-  /** STEMCELL - A stemcell, by name and version. */
+  /** STEMCELL - A stemcell, identified by name and version. */
   STEMCELL: "LOCK_TYPE_STEMCELL",
-  /** INSTANCE - An instance, by id. */
+  /** INSTANCE - An instance, identified by ID. */
   INSTANCE: "LOCK_TYPE_INSTANCE",
-  /** DISK - A dynamic disk by name, or a persistent disk by id. */
+  /** DISK - A disk: a dynamic disk identified by name, or a persistent disk identified by ID. */
   DISK: "LOCK_TYPE_DISK",
-  /** NODE - A host, by id. */
+  /** NODE - A host, identified by ID. */
   NODE: "LOCK_TYPE_NODE",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -84,29 +84,29 @@ export function lockTypeToNumber(object: LockType): number {
   }
 }
 
-/** One lock. */
+/** A held lock. */
 export interface Lock {
-  /** The kind of its resource. */
+  /** Kind of the resource. */
   type: LockType;
-  /** The name of the deployment or disk, name and version of the stemcell, or the id of the instance, persistent disk or host. */
+  /** Identifier of the resource. See LockType for its form. */
   resource: string;
-  /** The task that holds it; 0 for the call of a vendor's method that is no task. */
+  /** ID of the task that holds the lock. 0: a vendor method call that is not a task. */
   taskId: number;
-  /** When its owner is cancelled, unless it gives a sign of life before, which puts the deadline off. */
+  /** Time when the holder is cancelled. Each sign of progress by the holder extends the deadline. */
   deadline:
     | Date
     | undefined;
-  /** Tasks that wait for it, first in first served; 0 for each call that is no task. */
+  /** IDs of the waiting tasks, in the order in which they will get the lock. 0: a call that is not a task. */
   waitingTaskIds: number[];
 }
 
-/** Asks for all locks. */
+/** Has no parameters. */
 export interface ListLocksRequest {
 }
 
-/** All locks. */
+/** All held locks. */
 export interface ListLocksResponse {
-  /** In order of type and resource. */
+  /** Locks ordered by type and resource. */
   locks: Lock[];
 }
 
@@ -325,13 +325,13 @@ export const ListLocksResponse: MessageFns<ListLocksResponse> = {
   },
 };
 
-/** Which task holds what. */
+/** Locks that tasks hold and wait for. */
 export type LockServiceDefinition = typeof LockServiceDefinition;
 export const LockServiceDefinition = {
   name: "LockService",
   fullName: "diskmesh.director.v1.LockService",
   methods: {
-    /** All locks held, and who waits for them. */
+    /** Returns all held locks and the tasks that wait for them. */
     listLocks: {
       name: "ListLocks",
       requestType: ListLocksRequest as typeof ListLocksRequest,

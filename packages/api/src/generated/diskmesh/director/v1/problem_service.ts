@@ -9,108 +9,117 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
-/** Names the deployment to look at. */
+/** The deployment to scan. */
 export interface ScanDeploymentRequest {
-  /** Its name. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface ScanDeploymentResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** One thing that can be done about a problem. */
+/** A possible resolution of a problem. */
 export interface ProblemResolution {
   /**
-   * "ignore", "recreate_vm", "reboot_vm", "delete_vm", "delete_vm_reference", "delete_disk_reference", "reattach_disk",
-   * "detach_disk", "add_link" or "remove_link".
+   * Name: "ignore", "recreate_vm", "reboot_vm", "delete_vm", "delete_vm_reference", "delete_disk_reference",
+   * "reattach_disk", "detach_disk", "add_link" or "remove_link".
    */
   name: string;
-  /** The effect of the resolution, for people. */
+  /** Effect of the resolution, for people. */
   plan: string;
 }
 
-/** Something that is not as recorded. */
+/** A difference between the deployment and the director's records. */
 export interface Problem {
-  /** Counts up over all deployments; a problem that a later scan finds again keeps it. */
+  /** ID, counting up over all deployments. A problem found again by a later scan keeps its ID. */
   problemId: number;
-  /** The deployment. */
+  /** Name of the deployment. */
   deployment: string;
   /**
-   * "missing_vm": there is no VM. "unresponsive_agent": the VM is there, its agent does not answer. "missing_disk": the CPI
-   * has no such disk. "mount_info_mismatch": the disk is not where it should be, or is attached elsewhere. "missing_link":
-   * the VM's agent has no link for a dynamic disk that is attached. "surplus_link": it has one for a disk that the VM
-   * should not have. "unknown_vm": a CPI of the deployment has a VM that is no instance's, of this deployment or another;
-   * CPIs other than the fleet's cannot say.
+   * Type of the problem. "missing_vm": the VM does not exist. "unresponsive_agent": the VM exists, and its agent does
+   * not respond. "missing_disk": the CPI has no such disk. "mount_info_mismatch": the disk is not attached where it
+   * should be, or is attached elsewhere. "missing_link": the VM's agent has no link for an attached dynamic disk.
+   * "surplus_link": the VM's agent has a link for a disk that the VM should not have. "unknown_vm": a CPI of the
+   * deployment has a VM that belongs to no instance of any deployment; only the fleet CPI can report this type.
    */
   type: string;
-  /** The finding, for people. */
+  /** Description, for people. */
   description: string;
-  /** The group of its instance; empty when it is no instance's. */
+  /** Instance group. Empty: the problem concerns no instance. */
   instanceGroup: string;
-  /** The instance; empty when it is no instance's. */
+  /** ID of the instance. Empty: the problem concerns no instance. */
   instanceId: string;
-  /** The VM, as recorded when it was found; empty for none. Of an unknown VM its own. */
+  /** VM as recorded at the scan. Empty: none. For "unknown_vm": the unknown VM. */
   vmCid: string;
-  /** The disk; empty when it is about none. */
+  /** The CPI's ID of the disk. Empty: the problem concerns no disk. */
   diskCid: string;
-  /** The possible resolutions. */
+  /** Possible resolutions. */
   resolutions: ProblemResolution[];
-  /** The name of the resolution that is taken when none is chosen. */
+  /** Name of the resolution applied when none is chosen. */
   defaultResolution: string;
-  /** When it was first found. */
+  /** Time when the problem was first found. */
   foundAt:
     | Date
     | undefined;
-  /** Why the last try to resolve it failed; empty when nobody has tried. */
+  /** Error of the last attempt to resolve the problem. Empty: not attempted. */
   lastError: string;
 }
 
-/** The deployment whose problems to list. */
+/** Deployment and page of the list. */
 export interface ListProblemsRequest {
-  /** The deployment. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Most problems to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of problems per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of problems. */
 export interface ListProblemsResponse {
-  /** In order of problem_id. */
+  /** Problems ordered by problem_id. */
   problems: Problem[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** The chosen resolution of one problem. */
+/** The resolution chosen for one problem. */
 export interface ProblemAnswer {
-  /** The problem. */
+  /** ID of the problem. */
   problemId: number;
-  /** The name of one of its resolutions; empty for its default. */
+  /** Name of one of the problem's resolutions. Empty: the default. */
   resolution: string;
 }
 
-/** The chosen resolutions of a deployment's problems. */
+/** The chosen resolutions. */
 export interface ResolveProblemsRequest {
-  /** The deployment. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Each problem at most once. */
+  /** Chosen resolutions. Each problem appears at most once. */
   answers: ProblemAnswer[];
-  /** Deal with all problems on the list that `answers` does not name, too, each by its default. */
+  /** True: also applies the default resolution to all listed problems that `answers` does not name. */
   auto: boolean;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface ResolveProblemsResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
@@ -862,16 +871,16 @@ export const ResolveProblemsResponse: MessageFns<ResolveProblemsResponse> = {
   },
 };
 
-/** Where a deployment differs from what is recorded of it, and what can be done about that. */
+/** Finds and resolves differences between a deployment and the director's records (BOSH's cloud check). */
 export type ProblemServiceDefinition = typeof ProblemServiceDefinition;
 export const ProblemServiceDefinition = {
   name: "ProblemService",
   fullName: "diskmesh.director.v1.ProblemService",
   methods: {
     /**
-     * Looks at all VMs and disks of a deployment, by its CPIs and agents, and records what differs from what the director
-     * knows, in the place of what an earlier scan had found. It changes nothing else. The task's result and events say what
-     * could not be seen, and by whom. NOT_FOUND when there is no such deployment.
+     * Starts a task that compares all VMs and disks of a deployment, as its CPIs and agents report them, with the
+     * director's records. The task replaces the problems of the previous scan, and changes nothing else. Its result and
+     * events name what could not be inspected, and who failed to answer. NOT_FOUND: the deployment does not exist.
      */
     scanDeployment: {
       name: "ScanDeployment",
@@ -882,8 +891,8 @@ export const ProblemServiceDefinition = {
       options: {},
     },
     /**
-     * Returns the unresolved problems of a deployment's last scan, a page at a time: of one moment, or ABORTED when it
-     * must be begun again. NOT_FOUND when there is no such deployment.
+     * Returns the unresolved problems of a deployment's last scan, in pages. All pages show one snapshot. NOT_FOUND: the
+     * deployment does not exist. ABORTED: the snapshot is gone; list again from the first page.
      */
     listProblems: {
       name: "ListProblems",
@@ -894,10 +903,10 @@ export const ProblemServiceDefinition = {
       options: {},
     },
     /**
-     * Deals with problems as chosen, one after the other. Each is looked at again first, with its VM and disks locked: one
-     * that is gone is left alone. The task's events and result tell what became of each; it fails when one could not be
-     * dealt with, which stays on the list. NOT_FOUND when a problem named is not on it, INVALID_ARGUMENT when it has no such
-     * resolution.
+     * Starts a task that applies the chosen resolutions, one after the other. The task first checks each problem again,
+     * with its VM and disks locked, and skips a problem that is gone. The task's events and result report each problem.
+     * The task fails if a problem could not be resolved; that problem stays listed. NOT_FOUND: a named problem is not
+     * listed. INVALID_ARGUMENT: the problem has no such resolution.
      */
     resolveProblems: {
       name: "ResolveProblems",

@@ -8,55 +8,58 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** The switch of a deployment or group. */
+/** The resurrection switch of all deployments, one deployment or one group. */
 export interface ResurrectionSwitch {
-  /** A deployment; empty for all. */
+  /** Name of the deployment. Empty: all deployments. */
   deployment: string;
-  /** One of its groups; empty for all of its groups. */
+  /** Name of the instance group. Empty: all groups of the deployment. */
   group: string;
-  /** True when dead VMs there are made anew. */
+  /** True: dead VMs are recreated. */
   enabled: boolean;
 }
 
 /** A VM whose agent is silent. */
 export interface SilentVm {
-  /** Its deployment. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Its instance group. */
+  /** Instance group. */
   group: string;
-  /** Its instance. */
+  /** ID of the instance. */
   instanceId: string;
-  /** The VM. */
+  /** The CPI's ID of the VM. */
   vmCid: string;
-  /** Since when this director, while it listened, has not heard the agent. */
+  /** Time of the agent's last heartbeat, or time when this director began to listen, whichever is later. */
   silentSince:
     | Date
     | undefined;
-  /** Why it is not made anew; empty when it will be, once its CPI says that it is gone or it has been silent for longer. */
+  /**
+   * Reason why the VM is not recreated. Empty: it will be, once its CPI reports that it is gone or the silence lasts
+   * long enough.
+   */
   heldBecause: string;
 }
 
 /** The switch to set. */
 export interface UpdateResurrectionRequest {
-  /** The switch, as it shall be. */
+  /** The switch to store. */
   wanted: ResurrectionSwitch | undefined;
 }
 
-/** It is switched. */
+/** The switch is stored. */
 export interface UpdateResurrectionResponse {
 }
 
-/** Asks how it is switched. */
+/** Has no parameters. */
 export interface GetResurrectionRequest {
 }
 
-/** How it is switched. */
+/** The switches and silent VMs. */
 export interface GetResurrectionResponse {
-  /** The switch for all deployments. */
+  /** The switch of all deployments. */
   enabled: boolean;
-  /** The switches of deployments and groups. */
+  /** The switches of single deployments and groups. */
   switches: ResurrectionSwitch[];
-  /** VMs where it is switched on whose agents are silent. */
+  /** VMs with silent agents, where resurrection is enabled. */
   silentVms: SilentVm[];
 }
 
@@ -477,9 +480,10 @@ export const GetResurrectionResponse: MessageFns<GetResurrectionResponse> = {
 };
 
 /**
- * VMs that are gone are made anew without being asked for, where that is switched on: a VM whose agent is silent and
- * that its CPI does not know any more, or whose agent is silent for much longer. Never while more than half of five or
- * more agents of a deployment, or of all, are silent, and never while it is not known whether a disk is attached to it.
+ * Resurrection: automatic recreation of dead VMs, where enabled. A VM is dead when its agent is silent and its CPI does
+ * not know the VM any more, or when its agent is silent for much longer. No VM is resurrected while more than half of
+ * the agents of its deployment, or of all deployments, are silent (counted from five agents), or while it is unknown
+ * whether a disk is attached to the VM.
  */
 export type ResurrectionServiceDefinition = typeof ResurrectionServiceDefinition;
 export const ResurrectionServiceDefinition = {
@@ -487,8 +491,9 @@ export const ResurrectionServiceDefinition = {
   fullName: "diskmesh.director.v1.ResurrectionService",
   methods: {
     /**
-     * Switches it on or off, for good. Off for all is off for each deployment and group; of the other switches that of the
-     * group counts, then that of the deployment. Errors: NOT_FOUND when the deployment is not there.
+     * Enables or disables resurrection durably, for all deployments, one deployment or one group. Disabling it for all
+     * overrides the other switches. Otherwise the group's switch takes precedence over the deployment's. NOT_FOUND: the
+     * deployment does not exist.
      */
     updateResurrection: {
       name: "UpdateResurrection",
@@ -498,7 +503,7 @@ export const ResurrectionServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** How it is switched, and which VMs with a silent agent are left alone, and why. */
+    /** Returns the switches, and the VMs with silent agents with the reasons why they are not resurrected. */
     getResurrection: {
       name: "GetResurrection",
       requestType: GetResurrectionRequest as typeof GetResurrectionRequest,

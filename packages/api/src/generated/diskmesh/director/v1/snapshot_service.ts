@@ -9,73 +9,82 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
-/** The content of a persistent disk at one moment. */
+/** A snapshot of a persistent disk. */
 export interface Snapshot {
-  /** The CPI's id for it. */
+  /** The CPI's ID of the snapshot. */
   snapshotCid: string;
-  /** The deployment it was taken in. */
+  /** Name of the disk's deployment at the time of the snapshot. */
   deployment: string;
-  /** The group of the instance that had the disk. */
+  /** Instance group of the disk's instance. */
   group: string;
-  /** The instance that had the disk. */
+  /** ID of the disk's instance. */
   instanceId: string;
-  /** The instance's number in the group. */
+  /** Index of the instance in its group. */
   index: number;
-  /** The disk. */
+  /** The CPI's ID of the disk. */
   diskCid: string;
-  /** The CPI that took it. */
+  /** Name of the CPI that took the snapshot. */
   cpi: string;
-  /** When it was taken. */
+  /** Time when the snapshot was taken. */
   createdAt: Date | undefined;
 }
 
 /** The disks to take snapshots of. */
 export interface TakeSnapshotsRequest {
-  /** The deployment. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Only of this instance; empty for all. */
+  /** ID of an instance. Empty: all instances of the deployment. */
   instanceId: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface TakeSnapshotsResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Which snapshots to list. */
+/** Filter and page of the list. */
 export interface ListSnapshotsRequest {
-  /** Only those of this deployment; empty for all. */
+  /** Filter: only those of this deployment. Empty: no filter. */
   deployment: string;
-  /** Most snapshots to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of snapshots per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of snapshots. */
 export interface ListSnapshotsResponse {
-  /** In no order that means anything. */
+  /** Snapshots in no particular order. */
   snapshots: Snapshot[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Which snapshots to delete. */
+/** The snapshots to delete. */
 export interface DeleteSnapshotsRequest {
-  /** The deployment. */
+  /** Name of the deployment. */
   deployment: string;
-  /** Only this one; empty for all. */
+  /** The CPI's ID of one snapshot. Empty: all snapshots of the deployment. */
   snapshotCid: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface DeleteSnapshotsResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
@@ -641,16 +650,16 @@ export const DeleteSnapshotsResponse: MessageFns<DeleteSnapshotsResponse> = {
   },
 };
 
-/** Snapshots of persistent disks, where the CPI takes them; else the task ends as one that is not implemented. */
+/** Snapshots of persistent disks. UNIMPLEMENTED as the task's error: the CPI cannot take snapshots. */
 export type SnapshotServiceDefinition = typeof SnapshotServiceDefinition;
 export const SnapshotServiceDefinition = {
   name: "SnapshotService",
   fullName: "diskmesh.director.v1.SnapshotService",
   methods: {
     /**
-     * Takes a snapshot of the persistent disk of an instance, or of each instance of a deployment that has one. Asked for
-     * again by the same caller before its task has ended, it answers that task; afterwards it takes another snapshot. Who
-     * missed the answer finds in ListSnapshots what was taken.
+     * Starts a task that takes a snapshot of an instance's persistent disk, or of all persistent disks of a deployment's
+     * instances. While the task runs, repeating the call as the same caller returns the same task. After the task has
+     * ended, a repeated call takes new snapshots; a client that lost the response should first look in ListSnapshots.
      */
     takeSnapshots: {
       name: "TakeSnapshots",
@@ -661,8 +670,8 @@ export const SnapshotServiceDefinition = {
       options: {},
     },
     /**
-     * Snapshots, a page at a time: of one moment, or ABORTED when it must be begun again. They outlive their disks and
-     * deployments.
+     * Returns snapshots, in pages. Snapshots outlive their disks and deployments. All pages show one snapshot of the
+     * list. ABORTED: that snapshot is gone; list again from the first page.
      */
     listSnapshots: {
       name: "ListSnapshots",
@@ -672,7 +681,7 @@ export const SnapshotServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Deletes one snapshot, or all of a deployment. */
+    /** Starts a task that deletes one snapshot, or all snapshots of a deployment. */
     deleteSnapshots: {
       name: "DeleteSnapshots",
       requestType: DeleteSnapshotsRequest as typeof DeleteSnapshotsRequest,

@@ -9,50 +9,53 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
-/** A stemcell with one CPI. */
+/** A stemcell on one CPI. */
 export interface Stemcell {
-  /** The name in its manifest. */
+  /** Name from the stemcell's manifest. */
   name: string;
-  /** The version in its manifest. */
+  /** Version from the stemcell's manifest. */
   version: string;
-  /** The operating system, e.g. "ubuntu-noble". */
+  /** Operating system, for example "ubuntu-noble". */
   operatingSystem: string;
-  /** The API version of its agent; 1 when the manifest says none. */
+  /** API version of the stemcell's agent. 1 when the manifest contains none. */
   apiVersion: number;
-  /** The CPI that has it; empty for the default one. */
+  /** Name of the CPI that has the stemcell. Empty: the default CPI. */
   cpi: string;
-  /** The CPI's id for it; empty with a CPI whose VMs need no stemcell, such as one whose VMs are hosts. */
+  /** The CPI's ID of the stemcell. Empty with a CPI whose VMs need no stemcell, such as the fleet CPI. */
   stemcellCid: string;
-  /** Deployments with VMs made of it. */
+  /** Names of the deployments whose VMs use the stemcell. */
   deployments: string[];
-  /** When the CPI made it. */
+  /** Time when the CPI created the stemcell. */
   createdAt: Date | undefined;
 }
 
-/** The first message of an upload, before the bytes. */
+/** First message of an upload. */
 export interface StemcellHeader {
   /**
-   * Hex SHA-1, or "sha256:" with a hex SHA-256, of the whole tgz; empty to check only the image's digest, which the
-   * stemcell's manifest gives.
+   * Digest of the whole tgz: SHA-1 in hex, or "sha256:" and SHA-256 in hex. Empty: only the image is checked, against
+   * the digest in the stemcell's manifest.
    */
   digest: string;
-  /** Make it again with every CPI, and replace what they have. */
+  /** True: creates the stemcell again with every CPI and replaces the existing one. */
   fix: boolean;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
   /**
-   * The http or https address of the tgz: the task gets it from there, and no bytes follow. Private addresses are refused
-   * unless the config allows them.
+   * HTTP or HTTPS URL of the tgz. The task downloads the tgz from there; the client sends no bytes. The task fails with
+   * PERMISSION_DENIED when the URL leads to a private address and the director's config does not allow these.
    */
   location: string;
 }
 
-/** First the header, then the bytes. */
+/** The header, or a piece of the tgz. */
 export interface UploadStemcellRequest {
-  /** The header, or the next bytes. */
+  /** The header in the first message, bytes of the tgz in all others. */
   part:
     | //
-    /** Once, first. */
+    /** Header. First message only. */
     { $case: "header"; value: StemcellHeader }
     | //
     /** The next bytes of the tgz. */
@@ -60,43 +63,49 @@ export interface UploadStemcellRequest {
     | undefined;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface UploadStemcellResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Which stemcells to list. */
+/** Page of the list. */
 export interface ListStemcellsRequest {
-  /** Most stemcells to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of stemcells per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of stemcells. */
 export interface ListStemcellsResponse {
-  /** In order of name, version and CPI. */
+  /** Stemcells ordered by name, version and CPI. */
   stemcells: Stemcell[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Names the stemcell to delete. */
+/** The stemcell to delete. */
 export interface DeleteStemcellRequest {
-  /** Its name. */
+  /** Name of the stemcell. */
   name: string;
-  /** Its version. */
+  /** Version of the stemcell. */
   version: string;
-  /** Forget it even if VMs are made of it, or a CPI fails to delete it. */
+  /** True: deletes the director's record even if VMs use the stemcell, or a CPI fails to delete it. Default: false. */
   force: boolean;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface DeleteStemcellResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
@@ -755,15 +764,16 @@ export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
   },
 };
 
-/** Images that VMs are made of, in BOSH's format. */
+/** Stemcells: VM images in BOSH's format. */
 export type StemcellServiceDefinition = typeof StemcellServiceDefinition;
 export const StemcellServiceDefinition = {
   name: "StemcellService",
   fullName: "diskmesh.director.v1.StemcellService",
   methods: {
     /**
-     * Stores a stemcell (a tgz with stemcell.MF and image) and starts a task that makes it with every CPI that takes its
-     * formats and does not have it yet. INVALID_ARGUMENT when it is not what it claims to be.
+     * Stores a stemcell (a tgz with stemcell.MF and image) and starts a task that creates it with every CPI that accepts
+     * its formats and does not have it yet. INVALID_ARGUMENT: the tgz is not a valid stemcell, or a digest does not
+     * match.
      */
     uploadStemcell: {
       name: "UploadStemcell",
@@ -773,7 +783,10 @@ export const StemcellServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Stemcells, one for each CPI that has it, a page at a time: of one moment, or ABORTED when it must be begun again. */
+    /**
+     * Returns stemcells, one entry per CPI that has the stemcell, in pages. All pages show one snapshot. ABORTED: the
+     * snapshot is gone; list again from the first page.
+     */
     listStemcells: {
       name: "ListStemcells",
       requestType: ListStemcellsRequest as typeof ListStemcellsRequest,
@@ -783,8 +796,8 @@ export const StemcellServiceDefinition = {
       options: {},
     },
     /**
-     * Deletes a stemcell from all CPIs. NOT_FOUND when there is none; an error of the task while a VM is made of it,
-     * unless forced.
+     * Starts a task that deletes a stemcell from all CPIs. NOT_FOUND: the stemcell does not exist. The task fails while a
+     * VM uses the stemcell, unless `force` is set.
      */
     deleteStemcell: {
       name: "DeleteStemcell",

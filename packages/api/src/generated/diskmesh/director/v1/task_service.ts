@@ -9,27 +9,27 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Status } from "../../../google/rpc/status.js";
 
-/** Where a task is in its life. */
+/** Stage in a task's life. */
 export const TaskState = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "TASK_STATE_UNSPECIFIED",
-  /** QUEUED - Waits for a worker, a lock or the next director. */
+  /** QUEUED - The task waits for a worker, for a lock, or for the next leading director. */
   QUEUED: "TASK_STATE_QUEUED",
-  /** PROCESSING - A worker runs it. */
+  /** PROCESSING - A worker runs the task. */
   PROCESSING: "TASK_STATE_PROCESSING",
-  /** CANCELLING - It was asked to stop and has not stopped yet. */
+  /** CANCELLING - CancelTask was called, and the task has not stopped yet. */
   CANCELLING: "TASK_STATE_CANCELLING",
-  /** DONE - It succeeded. */
+  /** DONE - The task succeeded. */
   DONE: "TASK_STATE_DONE",
-  /** ERROR - It failed. */
+  /** ERROR - The task failed. */
   ERROR: "TASK_STATE_ERROR",
-  /** CANCELLED - It stopped because it was asked to. */
+  /** CANCELLED - The task stopped because of CancelTask. */
   CANCELLED: "TASK_STATE_CANCELLED",
-  /** TIMEOUT - It was stopped because it took longer than it may. */
+  /** TIMEOUT - The director stopped the task because it exceeded a time limit. */
   TIMEOUT: "TASK_STATE_TIMEOUT",
   /**
-   * HELD - It had not ended when the backup was made that the director was restored from. What has been done of it since is not
-   * known: it waits for ResumeTask or CancelTask.
+   * HELD - The director was restored from a backup that contains this task unfinished. Work done after the backup is unknown,
+   * so the task waits for ResumeTask or CancelTask.
    */
   HELD: "TASK_STATE_HELD",
   UNRECOGNIZED: "UNRECOGNIZED",
@@ -112,17 +112,17 @@ export function taskStateToNumber(object: TaskState): number {
   }
 }
 
-/** Which workers serve a task; a long deploy never delays a disk. */
+/** Queue of a task. Each queue has its own workers, so that a long deploy never delays a disk. */
 export const TaskQueue = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "TASK_QUEUE_UNSPECIFIED",
-  /** URGENT - Short questions of operators. */
+  /** URGENT - Short queries by operators. */
   URGENT: "TASK_QUEUE_URGENT",
   /** NORMAL - Deployments. */
   NORMAL: "TASK_QUEUE_NORMAL",
-  /** DYNAMIC_DISKS - Dynamic disks. */
+  /** DYNAMIC_DISKS - Dynamic disk operations. */
   DYNAMIC_DISKS: "TASK_QUEUE_DYNAMIC_DISKS",
-  /** VENDOR_METHODS - Methods of vendors' drivers. */
+  /** VENDOR_METHODS - Calls of vendor driver methods. */
   VENDOR_METHODS: "TASK_QUEUE_VENDOR_METHODS",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -182,13 +182,13 @@ export function taskQueueToNumber(object: TaskQueue): number {
 
 /** The state of a step of a task. */
 export const StepState = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "STEP_STATE_UNSPECIFIED",
-  /** STARTED - It has begun. */
+  /** STARTED - The step has begun. */
   STARTED: "STEP_STATE_STARTED",
-  /** FINISHED - It succeeded. */
+  /** FINISHED - The step succeeded. */
   FINISHED: "STEP_STATE_FINISHED",
-  /** FAILED - It failed. */
+  /** FAILED - The step failed. */
   FAILED: "STEP_STATE_FAILED",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -240,17 +240,17 @@ export function stepStateToNumber(object: StepState): number {
   }
 }
 
-/** The outputs of a task. */
+/** Outputs of a task. */
 export const TaskOutputType = {
-  /** UNSPECIFIED - INVALID_ARGUMENT. */
+  /** UNSPECIFIED - INVALID_ARGUMENT: an output is required. */
   UNSPECIFIED: "TASK_OUTPUT_TYPE_UNSPECIFIED",
-  /** EVENT - The events of WatchTask, as BOSH's JSON lines. */
+  /** EVENT - The events of WatchTask, as JSON lines in BOSH's format. */
   EVENT: "TASK_OUTPUT_TYPE_EVENT",
-  /** RESULT - The task's result, or the lines that it was to find out. */
+  /** RESULT - Result of the task, or the lines that a query task collected. */
   RESULT: "TASK_OUTPUT_TYPE_RESULT",
-  /** DEBUG - Its CPI calls. */
+  /** DEBUG - CPI calls made by the task. */
   DEBUG: "TASK_OUTPUT_TYPE_DEBUG",
-  /** CPI - The stderr of its CPIs. */
+  /** CPI - Lines that CPIs wrote to stderr during the task's calls. */
   CPI: "TASK_OUTPUT_TYPE_CPI",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -310,168 +310,177 @@ export function taskOutputTypeToNumber(object: TaskOutputType): number {
 
 /** A durable unit of work. */
 export interface Task {
-  /** Counts up from 1. */
+  /** ID, counting up from 1. */
   taskId: number;
-  /** The kind of job, e.g. "provide_dynamic_disk". */
+  /** Type of the job, for example "provide_dynamic_disk". */
   type: string;
-  /** The description, for people. */
+  /** Description, for people. */
   description: string;
-  /** Where it is in its life. */
+  /** Stage in the task's life. */
   state: TaskState;
-  /** Which workers serve it. */
+  /** Queue that the task runs in. */
   queue: TaskQueue;
-  /** The job's result, or the error's text. */
+  /** Result of the job, or the error message. */
   result: string;
-  /** The caller who started it, by the role and name in the certificate. */
+  /** Caller who started the task: role and name from the certificate. */
   user: string;
-  /** The deployment it is about; empty when about none. */
+  /** Name of the deployment that the task works on. Empty: none. */
   deployment: string;
-  /** When it was asked for. */
+  /** Time when the task was requested. */
   createdAt:
     | Date
     | undefined;
-  /** When a worker first took it. */
+  /** Time when a worker first started the task. Absent: not started. */
   startedAt:
     | Date
     | undefined;
-  /** When it ended. */
+  /** Time when the task ended. Absent: not ended. */
   endedAt:
     | Date
     | undefined;
-  /** How often a worker has taken it: more than 1 after a director died at it. */
+  /** Number of times that a worker started the task. More than 1 after a director died while the task ran. */
   attempts: number;
-  /** The client's name for the chain of requests that it is a part of; empty for none. */
+  /** ID given by the client to link related requests. Empty: none. */
   contextId: string;
-  /** Teams that its deployment was of when it was asked for. */
+  /** Teams of the task's deployment at the time of the request. */
   teams: string[];
   /**
-   * The failure of the task; set in the states ERROR, CANCELLED and TIMEOUT. An RPC that failed for the same reason would
-   * answer this code and this google.rpc.ErrorInfo. INTERNAL without ErrorInfo: a bug of the director. The message is
-   * `result`.
+   * Failure of the task. Set in the states ERROR, CANCELLED and TIMEOUT. Code and google.rpc.ErrorInfo equal those of
+   * an RPC that fails for the same reason; the message equals `result`. INTERNAL without ErrorInfo: a bug in the
+   * director.
    */
   error: Status | undefined;
 }
 
 /** One line of a task's event log. */
 export interface TaskEvent {
-  /** Counts up from 0 in each task. */
+  /** Number of the event within its task, counting up from 0. */
   index: number;
-  /** When it happened. */
+  /** Time of the event. */
   time:
     | Date
     | undefined;
-  /** The step's group, e.g. "Attaching disk". Of the whole task: "Warning", or "Error" for how it failed. */
+  /**
+   * Group of steps that this step belongs to, for example "Attaching disk". Events of the whole task have "Warning", or
+   * "Error" for the task's failure.
+   */
   stage: string;
-  /** The step, e.g. the disk's name. */
+  /** Name of the step, for example the disk's name. */
   task: string;
-  /** The state of the step. */
+  /** State of the step. */
   state: StepState;
-  /** The reason, of a step that failed; else a note. */
+  /** Reason of a failed step. Otherwise a note. */
   message: string;
-  /** The subject of the step's stage, e.g. the instance group. */
+  /** Subject of the stage, for example the instance group. */
   tags: string[];
-  /** Steps that the stage is to have; 0 when nobody knows. */
+  /** Number of steps in the stage. 0: unknown. */
   total: number;
-  /** The number of the step within its stage, from 1; it begins anew when another director continues the task. */
+  /** Number of the step within its stage, from 1. Starts again at 1 when another director continues the task. */
   stageIndex: number;
 }
 
-/** Names a task. */
+/** The task to return. */
 export interface GetTaskRequest {
-  /** Its id. */
+  /** ID of the task. */
   taskId: number;
 }
 
-/** The task asked for. */
+/** The requested task. */
 export interface GetTaskResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Which tasks to list; filters combine. */
+/** Filters and page of the list. Filters combine. */
 export interface ListTasksRequest {
-  /** Only tasks in these states; empty for all. */
+  /** Filter: only tasks in these states. Empty: no filter. */
   states: TaskState[];
-  /** Only tasks about this deployment; empty for all. */
+  /** Filter: only tasks about this deployment. Empty: no filter. */
   deployment: string;
-  /** Most tasks to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of tasks per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of tasks. */
 export interface ListTasksResponse {
-  /** Newest first. */
+  /** Tasks, newest first. */
   tasks: Task[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Names the task to stop. */
+/** The task to cancel. */
 export interface CancelTaskRequest {
-  /** Its id. */
+  /** ID of the task. */
   taskId: number;
 }
 
-/** Names the task to run after a restore. */
+/** The held task to resume. */
 export interface ResumeTaskRequest {
-  /** Its id. */
+  /** ID of the task. */
   taskId: number;
 }
 
-/** It is queued. */
+/** The task is queued. */
 export interface ResumeTaskResponse {
-  /** The task now. */
+  /** The task after the call. */
   task: Task | undefined;
 }
 
-/** It was asked to stop. */
+/** The task's stop is requested. */
 export interface CancelTaskResponse {
-  /** The task now. */
+  /** The task after the call. */
   task: Task | undefined;
 }
 
-/** Names the task to watch. */
+/** The task to watch. */
 export interface WatchTaskRequest {
-  /** Its id. */
+  /** ID of the task. */
   taskId: number;
-  /** Index of the first event wanted. */
+  /** Index of the first event to return. Default: 0, all events. */
   fromIndex: number;
 }
 
-/** An event, or the end. */
+/** An event, or the ended task. */
 export interface WatchTaskResponse {
-  /** The task's new state, or an event of it. */
+  /** An event, or the ended task. */
   update:
     | //
-    /** One more event. */
+    /** An event of the task. */
     { $case: "event"; value: TaskEvent }
     | //
-    /** The task has ended; nothing follows. */
+    /** The ended task. Last message of the stream. */
     { $case: "ended"; value: Task }
     | undefined;
 }
 
-/** Which lines of which output. */
+/** The lines to return. */
 export interface GetTaskOutputRequest {
-  /** The task. */
+  /** ID of the task. */
   taskId: number;
   /** The output to read. */
   type: TaskOutputType;
-  /** Index of the first line wanted. */
+  /** Index of the first line to return, from 0. */
   fromLine: number;
-  /** Most lines to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of lines to return. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   maxLines: number;
 }
 
-/** Some lines. */
+/** Lines of the output. */
 export interface GetTaskOutputResponse {
-  /** Without their ends. */
+  /** Lines without line breaks. */
   lines: string[];
-  /** Where to read on. */
+  /** Value of from_line for the next call. */
   nextLine: number;
-  /** Nothing follows: the task has ended and these are its last lines. */
+  /** True: the task has ended and no more lines follow. */
   complete: boolean;
 }
 
@@ -1697,13 +1706,16 @@ export const GetTaskOutputResponse: MessageFns<GetTaskOutputResponse> = {
   },
 };
 
-/** Durable units of work. Methods that start one return it at once, or with `wait` when it has ended. */
+/**
+ * Tasks: durable units of work. An RPC that starts a task returns the task at once or, with `wait`, when the task has
+ * ended.
+ */
 export type TaskServiceDefinition = typeof TaskServiceDefinition;
 export const TaskServiceDefinition = {
   name: "TaskService",
   fullName: "diskmesh.director.v1.TaskService",
   methods: {
-    /** One task. NOT_FOUND when there is none, or it is past retention. */
+    /** Returns one task. NOT_FOUND: the task does not exist, or was deleted after its retention period. */
     getTask: {
       name: "GetTask",
       requestType: GetTaskRequest as typeof GetTaskRequest,
@@ -1713,8 +1725,8 @@ export const TaskServiceDefinition = {
       options: {},
     },
     /**
-     * Tasks, newest first, a page at a time. Each page tells its tasks as they are when it is asked for; one that is there
-     * all along is told once.
+     * Returns tasks, newest first, in pages. Each page shows its tasks as of the page's call. A task that exists
+     * throughout appears exactly once.
      */
     listTasks: {
       name: "ListTasks",
@@ -1725,8 +1737,9 @@ export const TaskServiceDefinition = {
       options: {},
     },
     /**
-     * Asks a task to stop. The CPI calls that it waits for are ended within seconds, with their processes; where nobody
-     * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
+     * Requests that a task stops. CPI calls that the task waits for are ended within seconds, together with their
+     * processes. If the effect of such a call is unknown, the task's result says so. FAILED_PRECONDITION: the task has
+     * ended.
      */
     cancelTask: {
       name: "CancelTask",
@@ -1736,7 +1749,10 @@ export const TaskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Lets a task run that is TASK_STATE_HELD. FAILED_PRECONDITION when it is not. CancelTask drops it instead. */
+    /**
+     * Queues a task that is TASK_STATE_HELD; to drop such a task, call CancelTask instead. FAILED_PRECONDITION: the task
+     * is not held.
+     */
     resumeTask: {
       name: "ResumeTask",
       requestType: ResumeTaskRequest as typeof ResumeTaskRequest,
@@ -1745,7 +1761,7 @@ export const TaskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** A task's events from the first on, as they come, until the task has ended; then its last state. */
+    /** Streams a task's events, then the ended task. The stream waits for new events until the task ends. */
     watchTask: {
       name: "WatchTask",
       requestType: WatchTaskRequest as typeof WatchTaskRequest,
@@ -1754,7 +1770,7 @@ export const TaskServiceDefinition = {
       responseStream: true,
       options: {},
     },
-    /** Returns the output of a task so far, a page of lines at a time. A returned line never changes. */
+    /** Returns the lines of a task's output so far, in pages. Lines never change once returned. */
     getTaskOutput: {
       name: "GetTaskOutput",
       requestType: GetTaskOutputRequest as typeof GetTaskOutputRequest,

@@ -10,15 +10,18 @@ import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
-/** The scope of a method, as the director's policy grants it to logins. Operators may call all. */
+/**
+ * Scope that a caller needs for a method. The director's policy grants scopes to logins. Operators may call all
+ * methods.
+ */
 export const MethodScope = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "METHOD_SCOPE_UNSPECIFIED",
-  /** READ - Callers who may read. */
+  /** READ - Granted to callers with read permission. */
   READ: "METHOD_SCOPE_READ",
-  /** CALL - Callers who may call methods. */
+  /** CALL - Granted to callers with permission to call methods. */
   CALL: "METHOD_SCOPE_CALL",
-  /** ADMIN - Administrators. */
+  /** ADMIN - Granted to administrators. */
   ADMIN: "METHOD_SCOPE_ADMIN",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -70,15 +73,15 @@ export function methodScopeToNumber(object: MethodScope): number {
   }
 }
 
-/** The state of a driver. */
+/** State of a driver. */
 export const DriverState = {
-  /** UNSPECIFIED - One that this director does not know. */
+  /** UNSPECIFIED - A state that this version of the director does not know. */
   UNSPECIFIED: "DRIVER_STATE_UNSPECIFIED",
-  /** STARTING - It is being loaded. */
+  /** STARTING - The driver is being loaded. */
   STARTING: "DRIVER_STATE_STARTING",
-  /** RUNNING - Its methods can be called. */
+  /** RUNNING - The driver's methods can be called. */
   RUNNING: "DRIVER_STATE_RUNNING",
-  /** FAILED - It could not be loaded, or has ended; `problem` says why. */
+  /** FAILED - The driver could not be loaded, or has exited. `problem` names the reason. */
   FAILED: "DRIVER_STATE_FAILED",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -130,139 +133,139 @@ export function driverStateToNumber(object: DriverState): number {
   }
 }
 
-/** The node or driver whose methods are meant. */
+/** A node or a driver whose methods are used. */
 export interface MethodTarget {
-  /** One of the two. */
+  /** Exactly one is set. */
   target:
     | //
-    /** The host's id, as its agent has it. */
+    /** ID of the host, as configured for its agent. */
     { $case: "nodeId"; value: string }
     | //
-    /** The driver's name. */
+    /** Name of the driver. */
     { $case: "driver"; value: string }
     | undefined;
 }
 
-/** One method. */
+/** A method of a driver. */
 export interface PublishedMethod {
-  /** The name to call it by. */
+  /** Name of the method. */
   name: string;
-  /** The driver that publishes it. */
+  /** Name of the driver that offers the method. */
   driver: string;
-  /** In capitals. */
+  /** Accepted HTTP methods, in capitals. */
   httpMethods: string[];
-  /** True: it is a task. */
+  /** True: a call runs as a task. */
   async: boolean;
-  /** One line. */
+  /** Description in one line. */
   description: string;
-  /** The scope that a caller needs. */
+  /** Scope that a caller needs. */
   scope: MethodScope;
-  /** True when it needs the node's lock. */
+  /** True: the method needs the node's lock. */
   exclusiveLock: boolean;
-  /** JSON schema of its arguments; "writeOnly" marks what is secret. */
+  /** JSON schema of the arguments. "writeOnly" marks secrets. */
   argsSchema: { [key: string]: any } | undefined;
 }
 
-/** Names the target. */
+/** The node or driver whose methods to list. */
 export interface ListMethodsRequest {
-  /** A node or a driver. */
+  /** The node or driver. */
   target: MethodTarget | undefined;
 }
 
-/** Its methods. */
+/** The methods of the target. */
 export interface ListMethodsResponse {
-  /** The methods in the order of their names. */
+  /** Methods ordered by name. */
   methods: PublishedMethod[];
 }
 
-/** Names a method, and what to call it with. */
+/** The method to call, and its arguments. */
 export interface CallMethodRequest {
-  /** A node or a driver. */
+  /** The node or driver. */
   target:
     | MethodTarget
     | undefined;
-  /** The method's name in the list. */
+  /** Name of the method. */
   method: string;
-  /** The verb; "POST" when it is empty. */
+  /** HTTP method. Empty: "POST". */
   httpMethod: string;
-  /** Its arguments. */
+  /** Arguments of the method. */
   args:
     | { [key: string]: any }
     | undefined;
   /**
-   * Queue for the node's lock, first in first served, instead of ABORTED; of an asynchronous one return when the task has
-   * ended or the deadline is near.
+   * True: waits for the node's lock, first come, first served, instead of failing with ABORTED. For an asynchronous
+   * method, also waits until the task has ended, or until shortly before the call's deadline. Default: false.
    */
   wait: boolean;
   /**
-   * The driver whose method is meant, where several drivers of the node have a method of that name; empty for any. Of a
-   * driver as target: empty, or its name.
+   * Name of the driver whose method to call, for a node on which several drivers have a method of that name. Empty: any
+   * driver. With a driver as target: empty, or the driver's name.
    */
   driver: string;
 }
 
-/** The outcome of a call. */
+/** Outcome of a call. */
 export interface CallMethodResponse {
-  /** The outcome, by the kind of method. */
+  /** Outcome, depending on the kind of method. */
   outcome:
     | //
-    /** The answer of a synchronous method. */
+    /** Result of a synchronous method. */
     { $case: "value"; value: any | undefined }
     | //
-    /** The task that an asynchronous one is. */
+    /** Task that runs an asynchronous method. */
     { $case: "task"; value: Task }
     | undefined;
 }
 
-/** Names the node. */
+/** The node to return. */
 export interface GetNodeRequest {
-  /** The host's id. */
+  /** ID of the host. */
   nodeId: string;
 }
 
-/** How it is. */
+/** State of the node. */
 export interface GetNodeResponse {
-  /** The host's id. */
+  /** ID of the host. */
   nodeId: string;
-  /** The holder of the node's lock; absent when the lock is free. */
+  /** Holder of the node's lock. Absent: the lock is free. */
   holder:
     | NodeLockHolder
     | undefined;
-  /** How the last asynchronous call failed; empty once another one was begun. */
+  /** Error of the last asynchronous call. Empty after a success, and once another asynchronous call has begun. */
   lastError: string;
 }
 
-/** The holder of a lock. */
+/** Holder of a node's lock. */
 export interface NodeLockHolder {
-  /** The task; 0 for a call that somebody waits for. */
+  /** ID of the task. 0: a synchronous call. */
   taskId: number;
-  /** The holder's purpose and caller. */
+  /** Purpose and caller, for people. */
   what: string;
-  /** When it got it. */
+  /** Time when the holder got the lock. */
   since: Date | undefined;
 }
 
-/** Names the node, if any. */
+/** The node whose drivers to list, if any. */
 export interface ListDriversRequest {
-  /** The host's id; empty for the director's own drivers. */
+  /** ID of the host. Empty: the director's own drivers. */
   nodeId: string;
 }
 
-/** One driver. */
+/** A driver. */
 export interface PublishedDriver {
-  /** Its name; empty while it has never been loaded. */
+  /** Name of the driver. Empty: the driver was never loaded. */
   name: string;
-  /** The package that the config names. */
+  /** Package named in the config. */
   package: string;
-  /** Its state. */
+  /** State of the driver. */
   state: DriverState;
-  /** Why it failed last; empty while it runs. */
+  /** Last failure. Empty while the driver runs. */
   problem: string;
 }
 
-/** The drivers. */
+/** The drivers of the director or node. */
 export interface ListDriversResponse {
-  /** In the order of the config. */
+  /** Drivers in the order of the config. */
   drivers: PublishedDriver[];
 }
 
@@ -1221,13 +1224,13 @@ export const ListDriversResponse: MessageFns<ListDriversResponse> = {
   },
 };
 
-/** Methods that vendors' drivers publish: of a node, which is a host with an agent, or of a driver itself. */
+/** Methods that vendor drivers offer, for nodes (hosts with an agent) or for a driver as a whole. */
 export type VendorPassthruServiceDefinition = typeof VendorPassthruServiceDefinition;
 export const VendorPassthruServiceDefinition = {
   name: "VendorPassthruService",
   fullName: "diskmesh.director.v1.VendorPassthruService",
   methods: {
-    /** The methods of a node, or of a driver. */
+    /** Returns the methods of a node or of a driver. */
     listMethods: {
       name: "ListMethods",
       requestType: ListMethodsRequest as typeof ListMethodsRequest,
@@ -1237,8 +1240,9 @@ export const VendorPassthruServiceDefinition = {
       options: {},
     },
     /**
-     * Call one. INVALID_ARGUMENT when there is no such method, or not with that verb, or the arguments are wrong; ABORTED
-     * with RetryInfo when it needs the node's lock and somebody holds it; INTERNAL (reason DRIVER) when it failed.
+     * Calls a method. INVALID_ARGUMENT: the method does not exist, does not accept this HTTP method, or the arguments are
+     * invalid. ABORTED with RetryInfo: the method needs the node's lock, and the lock is held. INTERNAL (DRIVER): the
+     * method failed.
      */
     callMethod: {
       name: "CallMethod",
@@ -1248,7 +1252,7 @@ export const VendorPassthruServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns the holder of a node's lock, and the failure of its last asynchronous call. */
+    /** Returns the holder of a node's lock, and the error of the node's last asynchronous call. */
     getNode: {
       name: "GetNode",
       requestType: GetNodeRequest as typeof GetNodeRequest,
@@ -1257,7 +1261,7 @@ export const VendorPassthruServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** The drivers of this director, or of a node, and how they are. */
+    /** Returns the drivers of this director, or of a node, with their states. */
     listDrivers: {
       name: "ListDrivers",
       requestType: ListDriversRequest as typeof ListDriversRequest,

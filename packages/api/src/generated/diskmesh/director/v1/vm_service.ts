@@ -10,13 +10,13 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { InstanceSelection } from "./lifecycle_service.js";
 import { Task } from "./task_service.js";
 
-/** Logs that agents tell apart. */
+/** Kinds of logs. */
 export const LogType = {
-  /** UNSPECIFIED - Not used. */
+  /** UNSPECIFIED - Unset; not valid. */
   UNSPECIFIED: "LOG_TYPE_UNSPECIFIED",
   /** JOB - Logs of the VM's jobs. */
   JOB: "LOG_TYPE_JOB",
-  /** AGENT - The agent's own. */
+  /** AGENT - Logs of the agent. */
   AGENT: "LOG_TYPE_AGENT",
   /** SYSTEM - Logs of the operating system. */
   SYSTEM: "LOG_TYPE_SYSTEM",
@@ -72,21 +72,21 @@ export function logTypeToNumber(object: LogType): number {
 
 /** The state of an agent's certificate. */
 export const AgentCertificateState = {
-  /** UNSPECIFIED - Not used. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "AGENT_CERTIFICATE_STATE_UNSPECIFIED",
-  /** VALID - It lasts. */
+  /** VALID - The certificate is valid. */
   VALID: "AGENT_CERTIFICATE_STATE_VALID",
   /**
-   * DUE - The agent gets another one when it is heard next: a third of its life is over, another authority signs, or it is not
-   * known which of several the agent uses.
+   * DUE - The agent gets a new certificate at its next heartbeat: a third of the certificate's lifetime is over, the CA has
+   * changed, or the director does not know which of several certificates the agent uses.
    */
   DUE: "AGENT_CERTIFICATE_STATE_DUE",
   /**
-   * ENDED - It has ended before the agent got another one. NATS does not let the agent in, so that nobody knows whether it runs;
-   * its VM is made anew when that is asked for (LifecycleService/Recreate).
+   * ENDED - The certificate expired before the agent got a new one. NATS refuses the agent's connections, so that the director
+   * cannot tell whether the agent runs. LifecycleService.Recreate creates a new VM.
    */
   ENDED: "AGENT_CERTIFICATE_STATE_ENDED",
-  /** LEFT_BEHIND - Its authority was forgotten. As ENDED. */
+  /** LEFT_BEHIND - The issuing CA was removed. Treat as ENDED. */
   LEFT_BEHIND: "AGENT_CERTIFICATE_STATE_LEFT_BEHIND",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -144,133 +144,145 @@ export function agentCertificateStateToNumber(object: AgentCertificateState): nu
   }
 }
 
-/** Names the VM to delete. */
+/** The VM to delete. */
 export interface DeleteVmRequest {
-  /** The CPI's id for it. None having it is a success of the task. */
+  /** The CPI's ID of the VM. If no CPI has the VM, the task succeeds. */
   vmCid: string;
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface DeleteVmResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Names the logs to fetch. */
+/** The logs to fetch. */
 export interface FetchLogsRequest {
-  /** Which instances. */
+  /** The instances. */
   selection:
     | InstanceSelection
     | undefined;
-  /** Which logs; none for those of jobs. */
+  /** Kinds of logs. Empty: job logs. */
   logTypes: LogType[];
-  /** Only files that one of these globs matches, such as `web/*.log` or `** /error.log`; none for all. */
+  /** Globs such as `web/*.log` or `** /error.log`: only matching files are fetched. Empty: all files. */
   filters: string[];
-  /** Return when the task has ended or the deadline is near. */
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
   wait: boolean;
 }
 
-/** The task. */
+/** The started task, as of the response. */
 export interface FetchLogsResponse {
-  /** The task. */
+  /** The started task, as of the response. */
   task: Task | undefined;
 }
 
-/** Names the logs to download. */
+/** The logs to download. */
 export interface DownloadLogsRequest {
-  /** The task that has fetched them. */
+  /** ID of the FetchLogs task. */
   taskId: number;
 }
 
-/** A piece of the file. */
+/** A piece of the tgz. */
 export interface DownloadLogsResponse {
-  /** The next bytes. */
+  /** The next bytes of the file. */
   piece: Buffer;
 }
 
 /** The certificate with which an agent connects to NATS. */
 export interface AgentCertificate {
-  /** The agent. */
+  /** mbus ID of the agent. */
   agentId: string;
-  /** Its instance. */
+  /** ID of the agent's instance. */
   instanceId: string;
-  /** The instance's group. */
+  /** Instance group. */
   group: string;
-  /** The instance's deployment. */
+  /** Name of the instance's deployment. */
   deployment: string;
-  /** Its VM; empty while that is being made. */
+  /** The CPI's ID of the VM. Empty while the VM is being created. */
   vmCid: string;
-  /** The state of the certificate. */
+  /** State of the certificate. */
   state: AgentCertificateState;
-  /** When it ends, of several the last; absent for AGENT_CERTIFICATE_STATE_LEFT_BEHIND. */
+  /**
+   * Time of expiry; with several certificates, of the one that expires last. Absent for
+   * AGENT_CERTIFICATE_STATE_LEFT_BEHIND.
+   */
   endsAt:
     | Date
     | undefined;
   /** Days until expiry; zero or negative once expired. */
   daysLeft: number;
-  /** Ids of the authorities that signed: several when it is not known which certificate the agent uses. */
+  /** IDs of the issuing CAs. Several when the director does not know which certificate the agent uses. */
   authorityIds: string[];
 }
 
-/** Asks for the certificates of agents. */
+/** Filter and page of the list. */
 export interface ListAgentCertificatesRequest {
-  /** Most to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of entries per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
-  /** Only those of this deployment; empty for all. */
+  /** Filter: only those of this deployment. Empty: no filter. */
   deployment: string;
 }
 
 /** A page of certificates. */
 export interface ListAgentCertificatesResponse {
-  /** In order of instance_id. */
+  /** Certificates ordered by instance_id. */
   certificates: AgentCertificate[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Signs, or has signed, certificates of agents. */
+/** A CA that signs or has signed agents' certificates. */
 export interface AgentAuthority {
-  /** SHA-256 of its certificate, in hex. */
+  /** SHA-256 of the CA certificate, in hex. */
   authorityId: string;
-  /** New certificates are signed by it. */
+  /** True: the current CA, which signs new certificates. */
   signs: boolean;
-  /** How many agents have a certificate of it, also beside one of another. */
+  /** Number of agents with a certificate of this CA, including agents that also have one of another CA. */
   agents: number;
-  /** When this director first signed by it. */
+  /** Time when this director first signed with the CA. */
   since:
     | Date
     | undefined;
-  /** When it ends, and all that it signed with it. */
+  /** Time when the CA certificate expires, and with it all certificates that it signed. */
   endsAt:
     | Date
     | undefined;
-  /** Its certificate, as PEM: nats-servers that are not told by the director must trust it. */
+  /** CA certificate as PEM. nats-servers that the director does not configure must trust this certificate. */
   certificatePem: string;
 }
 
-/** Asks for the authorities. */
+/** Has no parameters. */
 export interface ListAgentAuthoritiesRequest {
 }
 
-/** All of them. */
+/** All CAs of agents' certificates. */
 export interface ListAgentAuthoritiesResponse {
-  /** The oldest first; none when agents get no certificates of their own. */
+  /** CAs, the oldest first. Empty: the director does not issue certificates to agents. */
   authorities: AgentAuthority[];
 }
 
-/** Names the authority to forget. */
+/** The CA to remove. */
 export interface ForgetAgentAuthorityRequest {
-  /** Not the one that signs. */
+  /** ID of a former CA. The current CA cannot be removed. */
   authorityId: string;
-  /** Ids of all agents that have no other certificate: from now on NATS does not let them in. */
+  /** IDs of all agents that have no certificate of another CA. NATS refuses their connections from now on. */
   leftBehind: string[];
 }
 
-/** Nothing to say. */
+/** The CA is removed. */
 export interface ForgetAgentAuthorityResponse {
 }
 
@@ -1298,15 +1310,15 @@ export const ForgetAgentAuthorityResponse: MessageFns<ForgetAgentAuthorityRespon
   },
 };
 
-/** Single VMs. */
+/** Single VMs, their logs, and their agents' certificates. */
 export type VmServiceDefinition = typeof VmServiceDefinition;
 export const VmServiceDefinition = {
   name: "VmService",
   fullName: "diskmesh.director.v1.VmService",
   methods: {
     /**
-     * Deletes a VM, after its disks were detached. Its instance stays, with its persistent disk, and gets another one by the
-     * next deploy. A VM that nobody knows is deleted with whatever CPI has it.
+     * Starts a task that detaches a VM's disks and deletes the VM. The instance and its persistent disk remain; the next
+     * deploy creates a new VM. A VM unknown to the director is deleted with whichever CPI has it.
      */
     deleteVm: {
       name: "DeleteVm",
@@ -1317,9 +1329,9 @@ export const VmServiceDefinition = {
       options: {},
     },
     /**
-     * Starts a task that has agents pack their logs and send them to this director. An instance whose agent does not do so is
-     * told in the task's events, and lacks; the task fails when all do. FAILED_PRECONDITION when none has a VM, NOT_FOUND when
-     * there is no such deployment, group or instance.
+     * Starts a task in which agents pack their logs and send them to this director. Instances whose agents fail to do so
+     * are named in the task's events and missing in the logs; the task fails only if all agents fail. NOT_FOUND: the
+     * deployment, group or instance does not exist. FAILED_PRECONDITION: no selected instance has a VM.
      */
     fetchLogs: {
       name: "FetchLogs",
@@ -1330,9 +1342,10 @@ export const VmServiceDefinition = {
       options: {},
     },
     /**
-     * Returns the logs that a FetchLogs task has fetched, as a tgz: for one instance its files, for several a tgz of
-     * each, named by its group and its id. The director that fetched it keeps it for a while (agents.logs in the
-     * director's config). NOT_FOUND when it is no longer kept, or the task fetched no logs, or has not succeeded.
+     * Streams the logs fetched by a FetchLogs task, as a tgz. For one instance, the tgz contains its log files; for
+     * several instances, one tgz each, named by group and ID. Only the director that fetched the logs has them, for a
+     * limited time (`agents.logs` in its config). NOT_FOUND: the logs are no longer kept, or the task fetched no logs or
+     * has not succeeded.
      */
     downloadLogs: {
       name: "DownloadLogs",
@@ -1343,8 +1356,9 @@ export const VmServiceDefinition = {
       options: {},
     },
     /**
-     * The certificates by which VMs' agents come to NATS, and how long they last. Agents that bring one of somebody else are
-     * not among them. A page at a time: of one moment, or ABORTED when it must be begun again.
+     * Returns the certificates with which VM agents connect to NATS, and their expiry, in pages. Certificates issued by
+     * others are not included. All pages show one snapshot. ABORTED: the snapshot is gone; list again from the first
+     * page.
      */
     listAgentCertificates: {
       name: "ListAgentCertificates",
@@ -1355,8 +1369,8 @@ export const VmServiceDefinition = {
       options: {},
     },
     /**
-     * The authorities whose certificates agents may have: the one that signs, and former ones until every agent has another
-     * certificate.
+     * Returns the CAs (certificate authorities) of agents' certificates: the current CA, and former CAs until every agent
+     * has a certificate of the current one.
      */
     listAgentAuthorities: {
       name: "ListAgentAuthorities",
@@ -1367,9 +1381,9 @@ export const VmServiceDefinition = {
       options: {},
     },
     /**
-     * Gives a former authority up before every agent has another certificate. INVALID_ARGUMENT, and nothing is
-     * changed, when it signs or when agents would be left behind that are not named. NOT_FOUND when it is not known, as after
-     * it was forgotten.
+     * Removes a former CA before every agent has a new certificate. INVALID_ARGUMENT: the CA is the current one, or
+     * `left_behind` does not name all agents that would lose access; nothing changes. NOT_FOUND: the CA is unknown, or
+     * was removed before.
      */
     forgetAgentAuthority: {
       name: "ForgetAgentAuthority",

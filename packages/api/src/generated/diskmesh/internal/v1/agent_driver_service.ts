@@ -8,131 +8,131 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 
-/** One method. */
+/** A method of a driver. */
 export interface VendorMethod {
-  /** The method's name, unique within its driver. */
+  /** Name of the method. Unique in its driver. */
   name: string;
-  /** In capitals. */
+  /** Accepted HTTP methods, in capitals. */
   httpMethods: string[];
-  /** True when a call is a task of the director. */
+  /** True: a call runs as a task of the director. */
   async: boolean;
-  /** One line. */
+  /** Description in one line. */
   description: string;
-  /** "read", "call" or "admin": who may call it. */
+  /** Scope that a caller needs: "read", "call" or "admin". */
   scope: string;
-  /** True when no other work that needs the node's lock may run meanwhile. */
+  /** True: the method needs the node's lock, and other work that needs the lock waits. */
   exclusiveLock: boolean;
-  /** JSON schema of its arguments; "writeOnly" marks what is secret. */
+  /** JSON schema of the arguments. "writeOnly" marks secrets. */
   argsSchema: { [key: string]: any } | undefined;
 }
 
-/** One driver. */
+/** A driver. */
 export interface VendorDriver {
-  /** Its name; empty while it has never been loaded. */
+  /** Name of the driver. Empty: the driver was never loaded. */
   name: string;
-  /** The package that the config names. */
+  /** Package named in the config. */
   package: string;
-  /** "starting", "running" or "failed". */
+  /** State: "starting", "running" or "failed". */
   state: string;
-  /** Why it failed last; empty while it runs. */
+  /** Last failure. Empty while the driver runs. */
   problem: string;
-  /** The driver's methods on nodes. */
+  /** Methods that the driver offers for nodes. */
   methods: VendorMethod[];
-  /** It has one function of former times, which takes every other method by POST. */
+  /** True: the driver has a legacy catch-all function, which receives POST calls of all methods not listed. */
   catchAll: boolean;
 }
 
-/** Asks for the drivers of the host. */
+/** Has no parameters. */
 export interface ListMethodsRequest {
 }
 
-/** All of them. */
+/** All drivers of the host. */
 export interface ListMethodsResponse {
-  /** The id of this start of the agent. */
+  /** ID of this start of the agent. */
   bootId: string;
-  /** Changes with the methods. */
+  /** Version of the set of methods. Changes when the methods change. */
   revision: string;
-  /** In the order of the config. */
+  /** Drivers in the order of the config. */
   drivers: VendorDriver[];
 }
 
-/** Names a method, and what to call it with. */
+/** The method to call, and its arguments. */
 export interface CallMethodRequest {
-  /** The boot_id that ListMethods returned. */
+  /** boot_id from ListMethods. */
   bootId: string;
-  /** The revision that ListMethods returned; empty for any. */
+  /** revision from ListMethods. Empty: any. */
   revision: string;
-  /** Empty for a call that ends with this one; else unique for ever. */
+  /** ID of the call, never reused. Empty: the method ends with this RPC. */
   callId: string;
   /** Name of the driver. */
   driver: string;
   /** Name of the method. */
   method: string;
-  /** In capitals. */
+  /** HTTP method, in capitals. */
   httpMethod: string;
-  /** Its arguments. */
+  /** Arguments of the method. */
   args:
     | { [key: string]: any }
     | undefined;
-  /** Only look at the arguments: INVALID_ARGUMENT, or an answer of null. */
+  /** True: only validates the arguments. Returns null, or INVALID_ARGUMENT: the arguments are invalid. */
   validateOnly: boolean;
 }
 
-/** How a method failed. */
+/** Failure of a method. */
 export interface MethodFailure {
-  /** The reason of the error, e.g. "DRIVER" or "INVALID_ARGUMENT". */
+  /** Reason of the error, for example "DRIVER" or "INVALID_ARGUMENT". */
   reason: string;
-  /** In the driver's words. */
+  /** Error message of the driver. */
   message: string;
 }
 
-/** The outcome of a call. */
+/** Outcome of a call. */
 export interface CallMethodResponse {
-  /** The outcome; a call without an id fails by its status. */
+  /** Outcome. A call without call_id reports a failure by its gRPC status instead. */
   outcome:
     | //
-    /** The method's answer; for a call with an id the first 4,000 characters of its JSON, as a text. */
+    /** Result of the method. For a call with call_id: the first 4,000 characters of the result's JSON, as a string. */
     { $case: "value"; value: any | undefined }
     | //
-    /** It has not ended: ask again. */
+    /** True: the method has not ended. Repeat the call. */
     { $case: "pending"; value: boolean }
     | //
-    /** It failed; only of a call with an id. */
+    /** Failure of the method. Set only for a call with call_id. */
     { $case: "failure"; value: MethodFailure }
     | undefined;
 }
 
-/** Names a call. */
+/** The call to wait for. */
 export interface JoinMethodRequest {
-  /** The boot_id of the start that it was called on. */
+  /** boot_id of the agent start on which the call was started. */
   bootId: string;
-  /** The call_id of the call. */
+  /** ID of the call. */
   callId: string;
 }
 
-/** The outcome of a call. */
+/** Outcome of a call. */
 export interface JoinMethodResponse {
-  /** The outcome. */
+  /** Outcome. */
   outcome:
     | //
-    /** The method's answer: the first 4,000 characters of its JSON. */
+    /** The first 4,000 characters of the result's JSON. */
     { $case: "value"; value: string }
     | //
-    /** It has not ended: ask again. */
+    /** True: the method has not ended. Repeat the call. */
     { $case: "pending"; value: boolean }
     | //
-    /** It failed. */
+    /** Failure of the method. */
     { $case: "failure"; value: MethodFailure }
     | undefined;
 }
 
-/** Names a call. */
+/** The call to cancel. */
 export interface CancelMethodRequest {
-  /** The call_id of the call. */
+  /** ID of the call. */
   callId: string;
 }
 
-/** It was told to end. */
+/** The call is being cancelled. */
 export interface CancelMethodResponse {
 }
 
@@ -1085,15 +1085,15 @@ export const CancelMethodResponse: MessageFns<CancelMethodResponse> = {
 };
 
 /**
- * Calls of the vendors' drivers of one host. Only a director may call: it knows the caller, and the holder of the
- * node's lock.
+ * Calls vendor drivers on one host. Only directors may call; the director authorizes the original caller and enforces
+ * the node's lock.
  */
 export type AgentDriverServiceDefinition = typeof AgentDriverServiceDefinition;
 export const AgentDriverServiceDefinition = {
   name: "AgentDriverService",
   fullName: "diskmesh.internal.v1.AgentDriverService",
   methods: {
-    /** The drivers of the host, and their methods. */
+    /** Returns the host's drivers and their methods. */
     listMethods: {
       name: "ListMethods",
       requestType: ListMethodsRequest as typeof ListMethodsRequest,
@@ -1103,10 +1103,14 @@ export const AgentDriverServiceDefinition = {
       options: {},
     },
     /**
-     * Run a method of a driver. Without a call id it is answered when the method has ended, and cancelled with the call. With
-     * one it goes on by itself: asked again with the same id, the call is joined, or its outcome told, and never begun anew.
-     * ABORTED when the methods are not those that the caller knows, FAILED_PRECONDITION (reason OUTDATED) when the boot id is
-     * not this start's: then nothing was begun now. INTERNAL (reason DRIVER) when the method failed.
+     * Calls a driver method.
+     *
+     * Without call_id, the call returns when the method has ended, and cancelling the call cancels the method. With
+     * call_id, the method runs independently of the call. Repeating the call with the same call_id waits for the running
+     * method or returns its outcome; it never starts the method again.
+     *
+     * ABORTED: the methods have changed since `revision`. FAILED_PRECONDITION (OUTDATED): the agent has restarted since
+     * `boot_id`. In both cases this call started nothing. INTERNAL (DRIVER): the method failed.
      */
     callMethod: {
       name: "CallMethod",
@@ -1117,8 +1121,8 @@ export const AgentDriverServiceDefinition = {
       options: {},
     },
     /**
-     * Wait for a call with an id that was begun before; none is begun. NOT_FOUND when there is no such call, FAILED_PRECONDITION
-     * (reason OUTDATED) when the boot id is not this start's.
+     * Waits for a call that CallMethod started with a call_id. Never starts a method. NOT_FOUND: no such call.
+     * FAILED_PRECONDITION (OUTDATED): the agent has restarted since `boot_id`.
      */
     joinMethod: {
       name: "JoinMethod",
@@ -1128,7 +1132,10 @@ export const AgentDriverServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Have a call with an id end soon. What came of it is told by CallMethod. Nothing happens when it has ended. */
+    /**
+     * Cancels a call that has a call_id, and returns without waiting for its end. CallMethod returns the outcome. Has no
+     * effect on a call that has ended.
+     */
     cancelMethod: {
       name: "CancelMethod",
       requestType: CancelMethodRequest as typeof CancelMethodRequest,

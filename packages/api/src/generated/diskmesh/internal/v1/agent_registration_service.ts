@@ -11,149 +11,155 @@ import { Stamp } from "./stamp.js";
 
 /** A device as its agent found it. */
 export interface ReportedDevice {
-  /** Unique in the fleet; from the agent's configuration. */
+  /** ID from the agent's configuration. Unique in the fleet. */
   deviceId: string;
-  /** The device file. */
+  /** Path of the device file. */
   path: string;
-  /** Where the device starts in the file. */
+  /** Offset of the device within the file, in bytes. */
   offsetBytes: number;
-  /** Its length. */
+  /** Size of the device in bytes. */
   sizeBytes: number;
-  /** The unit of I/O. */
+  /** Block size in bytes: offset and length of each I/O are multiples of it. */
   blockSizeBytes: number;
-  /** The serial number that the kernel reports; empty when it reports none, or the same for two drives of the machine. */
+  /**
+   * Serial number reported by the kernel. Empty when the kernel reports none, or the same number for two drives of the
+   * machine.
+   */
   serialNumber: string;
-  /** The kind of device; empty for "default". */
+  /** Pool of the device. Empty: "default". */
   pool: string;
-  /** The health of the device, as the agent sees it. */
+  /** Health of the device, as the agent sees it. */
   health: Health;
-  /** Why not. */
+  /** Reason why `health` is not HEALTH_ONLINE. */
   healthMessage: string;
-  /** True when the agent holds the device's file open now. */
+  /** True when the agent has the device's file open. */
   attached: boolean;
-  /** The stamp that it last obeyed for the device; absent when none. */
+  /** Stamp of the last order that the agent obeyed for the device. Absent: none. */
   stamp:
     | Stamp
     | undefined;
-  /** The highest session number that the agent remembers for the device, granted or not; 0 when none. */
+  /** Highest session number that the agent remembers for the device, granted or not. 0: none. */
   sessionNumber: number;
-  /** The disk of that session; empty for an erase, and for a session that was ended before anybody opened it. */
+  /** ID of that session's disk. Empty for an erase, and for a session that was closed before it was opened. */
   sessionDiskId: string;
   /**
-   * Which file or drive its path names now, as the operating system tells them apart: equal for the same one, and
-   * comparable only when the part before the first space is equal. Empty when it cannot be told.
+   * Operating-system-specific identity of the file or drive that the path names now. Equal identities mean the same
+   * file or drive. Two identities are comparable only if their parts before the first space are equal. Empty: unknown.
    */
   fileIdentity: string;
-  /** The hardware error since the last report to the registry; empty for none. */
+  /** Hardware error since the agent's last report to the registry. Empty: none. */
   hardwareError: string;
-  /** With hardware_error: as age_ms of DeviceHardwareError. */
+  /** Set with hardware_error: age of the error in milliseconds; see DeviceHardwareError.age_ms. */
   hardwareErrorAgeMs: number;
 }
 
 /** An export that the agent serves. */
 export interface ReportedExport {
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** The session under which it is served. */
+  /** Number of the session under which the export is served. */
   sessionNumber: number;
 }
 
-/** All that an agent has. */
+/** The complete state of an agent. */
 export interface RegisterAgentRequest {
-  /** The host id in the agent's certificate. */
+  /** ID of the host, as in the agent's certificate. */
   hostId: string;
-  /** Where the agent serves gRPC, as "address:port". */
+  /** Address of the agent's gRPC server, as "address:port". */
   address: string;
   /** Availability zone. */
   az: string;
-  /** Rack; may be empty. */
+  /** Rack, used to spread disks. May be empty. */
   rack: string;
-  /** Made anew at each start of the agent. */
+  /** ID of this start of the agent, new at each start. */
   bootId: string;
-  /** Every device of its configuration, attached or not. */
+  /** All devices in the agent's configuration, attached or not. */
   devices: ReportedDevice[];
-  /** Every export it serves. */
+  /** All exports that the agent serves. */
   exports: ReportedExport[];
-  /** The tablet whose orders it obeys; empty when it never obeyed one. */
+  /** ID of the tablet whose orders the agent obeys. Empty: the agent has never obeyed one. */
   tabletId: string;
-  /** The highest tablet generation it has seen from that tablet; 0 when none. */
+  /** Highest generation of that tablet that the agent has seen. 0: none. */
   highestTabletGeneration: number;
-  /** The incarnation of that tablet; empty when the agent never heard of one. */
+  /** Incarnation of that tablet. Empty: the agent never received one. */
   incarnation: string;
-  /** The highest device generation of the orders that the agent remembers; 0 when none. */
+  /** Highest device generation among the orders that the agent remembers. 0: none. */
   highestDeviceGeneration: number;
-  /** The highest session number that it remembers, of devices and exports; 0 when none. */
+  /** Highest session number that the agent remembers, of devices and exports. 0: none. */
   highestSessionNumber: number;
   /**
-   * Goes up with each registration of one start, from 1: an older one that arrives after a newer one is ABORTED. 0 from
-   * agents that do not count; theirs are taken as they come.
+   * Number of the registration since the agent's start, counting up from 1. ABORTED: a registration with a higher
+   * number arrived before. 0: the agent does not count; its registrations are accepted in order of arrival.
    */
   registrationNumber: number;
-  /** Why nothing new is to be placed on the host, for people; empty when nothing is wrong with it. */
+  /** Reason why nothing new should be placed on the host, for people. Empty: no warning. */
   warning: string;
 }
 
-/** A device and the stamp of the order about it. */
+/** A device and the stamp of its order. */
 export interface StampedDevice {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** The order's stamp. */
+  /** Stamp of the order. */
   stamp:
     | Stamp
     | undefined;
-  /** With unknown devices: why it is not allowed. */
+  /** Set in unknown_devices: reason why the agent may not open the device. */
   reason: string;
-  /** With allowed devices: what the registry recorded of the device, as ExpectedDevice of AttachDevices. */
+  /**
+   * Set in allowed_devices: the device's identity as recorded by the registry. Used like ExpectedDevice of
+   * AttachDevices.
+   */
   expected: DeviceIdentity | undefined;
 }
 
-/** The devices that the agent is to hold. */
+/** The devices that the agent must open, and those that it must close. */
 export interface RegisterAgentResponse {
-  /** The registry's tablet: orders of others are refused from now on. */
+  /** ID of the registry's tablet. From now on, the agent refuses orders of other tablets. */
   tabletId: string;
   /** Generation of the registry's leader. */
   tabletGeneration: number;
-  /** To be attached. */
+  /** Devices to attach. */
   allowedDevices: StampedDevice[];
-  /** To be detached. */
+  /** Devices to detach. */
   unknownDevices: StampedDevice[];
-  /** How often to send heartbeats. */
+  /** Interval between heartbeats, in milliseconds. */
   heartbeatIntervalMs: number;
-  /** The incarnation of the registry's tablet: orders of others are refused from now on. */
+  /** Incarnation of the registry's tablet. From now on, the agent refuses orders of other incarnations. */
   incarnation: string;
   /**
-   * The predecessors whose agents this registry takes over: the incarnations that its tablet was restored from, and
-   * those that an operator had it adopt. An agent that obeys none of them, and another incarnation or tablet, refuses
-   * the answer.
+   * Predecessors whose agents this registry takes over: the incarnations that its tablet was restored from, and the
+   * incarnations adopted by an operator. An agent that obeys another tablet or incarnation, not listed here, rejects
+   * the response.
    */
   predecessors: Predecessor[];
 }
 
-/** A life of a tablet that has ended. */
+/** A former incarnation of a tablet. */
 export interface Predecessor {
-  /** The tablet. */
+  /** ID of the tablet. */
   tabletId: string;
-  /** Its incarnation. */
+  /** Incarnation of the tablet. */
   incarnation: string;
 }
 
-/** A device whose health changed since the last heartbeat that was answered. */
+/** A device whose health changed since the last successful heartbeat. */
 export interface DeviceHealth {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** The health that the agent reports now. */
+  /** Present health, as the agent sees it. */
   health: Health;
-  /** Why it is not HEALTH_ONLINE. */
+  /** Reason why `health` is not HEALTH_ONLINE. */
   healthMessage: string;
 }
 
-/** A sign of life. */
+/** A heartbeat. */
 export interface HeartbeatRequest {
-  /** The host id in the agent's certificate. */
+  /** ID of the host, as in the agent's certificate. */
   hostId: string;
-  /** The registered boot id; ABORTED when another start of the agent has registered since. */
+  /** boot_id of the agent's registration. ABORTED: another start of the agent has registered since. */
   bootId: string;
-  /** The devices whose health changed. */
+  /** Devices whose health changed since the last successful heartbeat. */
   changed: DeviceHealth[];
   /** Same as in RegisterAgentRequest. */
   tabletId: string;
@@ -165,7 +171,10 @@ export interface HeartbeatRequest {
   highestDeviceGeneration: number;
   /** Same as in RegisterAgentRequest. */
   highestSessionNumber: number;
-  /** Errors of the hardware that the registry was not told yet. Once this is answered, it alone remembers them. */
+  /**
+   * Hardware errors not yet reported. After a successful response, the agent forgets them, and only the registry
+   * remembers them.
+   */
   hardwareErrors: DeviceHardwareError[];
   /** Same as in RegisterAgentRequest. */
   warning: string;
@@ -173,23 +182,23 @@ export interface HeartbeatRequest {
 
 /** A hardware error of a device. */
 export interface DeviceHardwareError {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
   /** The failed operation and its error. */
   message: string;
   /**
-   * How long ago, at least, its agent met the last such error when it sent this: one from before SetDeviceState said
-   * HEALTH_ONLINE does not count. 0, just now, from agents that do not tell. Below 0 or above 30 days it is not believed,
-   * and taken for 0.
+   * Minimum age in milliseconds of the device's latest hardware error, as of sending. The registry ignores errors older
+   * than the last SetDeviceState with HEALTH_ONLINE. 0: just now; also sent by agents that do not measure the age.
+   * Values below 0 or above 30 days are treated as 0.
    */
   ageMs: number;
 }
 
-/** The registry heard it. */
+/** Acknowledges a heartbeat. */
 export interface HeartbeatResponse {
   /** Generation of the registry's leader. */
   tabletGeneration: number;
-  /** Its incarnation: an agent that never heard of one registers anew. */
+  /** Incarnation of the registry's tablet. An agent that never received an incarnation must register again. */
   incarnation: string;
 }
 
@@ -1433,8 +1442,8 @@ export const HeartbeatResponse: MessageFns<HeartbeatResponse> = {
 };
 
 /**
- * Registration and heartbeats of disk agents, for them alone. The host_id of each request must be the one in the
- * caller's certificate.
+ * Registration and heartbeats of disk agents. Only disk agents may call. The host_id of each request must be the
+ * host_id in the caller's certificate.
  */
 export type AgentRegistrationServiceDefinition = typeof AgentRegistrationServiceDefinition;
 export const AgentRegistrationServiceDefinition = {
@@ -1442,9 +1451,10 @@ export const AgentRegistrationServiceDefinition = {
   fullName: "diskmesh.internal.v1.AgentRegistrationService",
   methods: {
     /**
-     * An agent has started, or has found new devices, or was told to register again. The answer is applied only when it
-     * came as a success, both lists or neither (seed 004). A malformed device is refused by itself: one that is known is in
-     * HEALTH_ERROR, another one is among the unknown devices. INVALID_ARGUMENT when anything else is malformed.
+     * Registers an agent that has started, found new devices, or was told to register again. The agent applies a
+     * successful response as a whole: both lists or neither (seed 004). INVALID_ARGUMENT: the request is malformed. A
+     * malformed device alone does not fail the call: a known device gets HEALTH_ERROR, and an unknown one is returned in
+     * unknown_devices.
      */
     registerAgent: {
       name: "RegisterAgent",
@@ -1455,8 +1465,8 @@ export const AgentRegistrationServiceDefinition = {
       options: {},
     },
     /**
-     * Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. FAILED_PRECONDITION when the agent remembers what this
-     * registry cannot have given, and an operator must say whose it is.
+     * Keeps a host ONLINE. NOT_FOUND or ABORTED: the agent must register again. FAILED_PRECONDITION: the agent remembers
+     * numbers that this registry cannot have issued; an operator must decide (FleetService).
      */
     heartbeat: {
       name: "Heartbeat",

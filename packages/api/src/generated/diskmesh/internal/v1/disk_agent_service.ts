@@ -16,28 +16,28 @@ import {
 } from "../../registry/v1/types.js";
 import { Stamp } from "./stamp.js";
 
-/** The outcome of an order for one device. */
+/** Outcome of an order for one device. */
 export const OrderOutcome = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "ORDER_OUTCOME_UNSPECIFIED",
-  /** DONE - Done now. */
+  /** DONE - The order is executed. */
   DONE: "ORDER_OUTCOME_DONE",
-  /** ALREADY - It was so already. */
+  /** ALREADY - The ordered state existed already. */
   ALREADY: "ORDER_OUTCOME_ALREADY",
-  /** PENDING - Under way: ask again. */
+  /** PENDING - The order is in progress. Repeat the call. */
   PENDING: "ORDER_OUTCOME_PENDING",
-  /** OUTDATED - A newer order, or an equal one of the other kind, was obeyed before. Nothing changed. */
+  /** OUTDATED - The agent has obeyed a newer order, or one of the opposite kind with the same stamp. Nothing changed. */
   OUTDATED: "ORDER_OUTCOME_OUTDATED",
   /** UNKNOWN_DEVICE - The agent has no such device. */
   UNKNOWN_DEVICE: "ORDER_OUTCOME_UNKNOWN_DEVICE",
   /**
-   * DEVICE_CHANGED - Offset, block size, serial number or file is not what was registered, the file has shrunk, or nothing shows that it is
-   * the same file or drive.
+   * DEVICE_CHANGED - The device is not the expected one: its offset, block size, serial number or file differs, the file has shrunk, or
+   * nothing proves that it is the same file or drive.
    */
   DEVICE_CHANGED: "ORDER_OUTCOME_DEVICE_CHANGED",
-  /** IO_ERROR - The operating system refused. */
+  /** IO_ERROR - The operating system returned an error. */
   IO_ERROR: "ORDER_OUTCOME_IO_ERROR",
-  /** NOT_ATTACHED - The device is not attached, so it can neither open a session nor be erased. */
+  /** NOT_ATTACHED - The device is not attached, so that it can neither open a session nor be erased. */
   NOT_ATTACHED: "ORDER_OUTCOME_NOT_ATTACHED",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -119,362 +119,372 @@ export function orderOutcomeToNumber(object: OrderOutcome): number {
   }
 }
 
-/** The identity that the registry recorded, compared through the open descriptor. */
+/** Identity of a device as recorded by the registry. The agent compares it with the opened file. */
 export interface ExpectedDevice {
-  /** The device file, as it was registered. Not compared: drives are found in another order after a boot. */
+  /** Path of the device file at registration. Not compared, because drives can get other paths at a reboot. */
   path: string;
-  /** Where the device starts in the file. */
+  /** Offset of the device within the file, in bytes. */
   offsetBytes: number;
-  /** Its length. */
+  /** Size of the device in bytes. */
   sizeBytes: number;
-  /** The unit of I/O. */
+  /** Block size in bytes: offset and length of each I/O are multiples of it. */
   blockSizeBytes: number;
-  /** Empty when the hardware reports none. */
+  /** Serial number. Empty when the hardware reports none. */
   serialNumber: string;
-  /** The identity that the agent reported; empty when it is not known. */
+  /** Identity of the file or drive, as the agent reported it. Empty: unknown. */
   fileIdentity: string;
 }
 
-/** One device of an attach or detach order. */
+/** An attach or detach order for one device. */
 export interface DeviceOrder {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** Orders this order among all others for the device. */
+  /** Fencing token of the order. The agent obeys only the newest order for a device. */
   stamp:
     | Stamp
     | undefined;
-  /** The device that the order expects; attach only. */
+  /** Expected identity of the device. Set for attach only. */
   expected: ExpectedDevice | undefined;
 }
 
-/** The outcome of an order for one device. */
+/** Outcome of an order for one device. */
 export interface DeviceOutcome {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** The outcome. */
+  /** Outcome. */
   outcome: OrderOutcome;
-  /** The error's text, both stamps of an outdated order, and the like. */
+  /** Details, for example the error message, or both stamps of an outdated order. */
   message: string;
-  /** The stamp of the order answered here, so that an answer is never taken for another order's. */
+  /** Stamp of the order that this outcome belongs to. */
   stamp:
     | Stamp
     | undefined;
-  /** With PENDING: for how many ms the oldest of what is waited for has run. */
+  /** Set with PENDING: age in milliseconds of the oldest operation waited for. */
   pendingMs: number;
-  /** With PENDING: how many reads, writes and flushes are waited for that the operating system has not answered. */
+  /** Set with PENDING: number of reads, writes and flushes waited for, which the operating system has not completed. */
   inFlightOperations: number;
 }
 
-/** Devices to hold open. */
+/** The devices to open. */
 export interface AttachDevicesRequest {
-  /** The start of the agent that the order is for. */
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
   bootId: string;
-  /** The devices. */
+  /** One order per device. */
   devices: DeviceOrder[];
 }
 
-/** The outcomes of an attach. */
+/** Outcomes of the attach orders. */
 export interface AttachDevicesResponse {
-  /** One for each device of the request. */
+  /** One outcome per device of the request. */
   outcomes: DeviceOutcome[];
 }
 
-/** Devices to let go of. */
+/** The devices to close. */
 export interface DetachDevicesRequest {
-  /** The start of the agent that the order is for. */
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
   bootId: string;
-  /** The devices. */
+  /** One order per device. */
   devices: DeviceOrder[];
 }
 
-/** The outcomes of a detach. */
+/** Outcomes of the detach orders. */
 export interface DetachDevicesResponse {
-  /** One for each device of the request. */
+  /** One outcome per device of the request. */
   outcomes: DeviceOutcome[];
 }
 
-/** Asks for everything. */
+/** Has no parameters. */
 export interface ListDevicesRequest {
 }
 
 /** A device as the agent sees it. */
 export interface AgentDevice {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** The device file. */
+  /** Path of the device file. */
   path: string;
-  /** Where the device starts in the file. */
+  /** Offset of the device within the file, in bytes. */
   offsetBytes: number;
-  /** Its length. */
+  /** Size of the device in bytes. */
   sizeBytes: number;
-  /** True when the agent holds the device's file open. */
+  /** True when the agent has the device's file open. */
   attached: boolean;
-  /** The last stamp obeyed; absent when none. */
+  /** Stamp of the last order obeyed. Absent: none. */
   stamp:
     | Stamp
     | undefined;
-  /** The highest session granted; 0 when none. */
+  /** Highest session granted. 0: none. */
   sessionNumber: number;
-  /** The health of the device. */
+  /** Health of the device. */
   health: Health;
-  /** Why not. */
+  /** Reason why `health` is not HEALTH_ONLINE. */
   healthMessage: string;
-  /** The unit of I/O. */
+  /** Block size in bytes: offset and length of each I/O are multiples of it. */
   blockSizeBytes: number;
-  /** The serial number that the kernel reports; empty when it reports none, or the same for two drives of the machine. */
+  /**
+   * Serial number reported by the kernel. Empty when the kernel reports none, or the same number for two drives of the
+   * machine.
+   */
   serialNumber: string;
-  /** The kind of device. */
+  /** Pool of the device. */
   pool: string;
-  /** Which file or drive the path names now; empty when it cannot be told. */
+  /** Identity of the file or drive that the path names now. Empty: unknown. */
   fileIdentity: string;
-  /** The phase of the file's descriptor: closed, opening, open, draining or closing. */
+  /** Phase of the file descriptor: closed, opening, open, draining or closing. */
   filePhase: string;
-  /** Reads, writes and flushes that the operating system has not answered yet. */
+  /** Number of reads, writes and flushes that the operating system has not completed. */
   inFlightOperations: number;
-  /** How it is known to be the same after the machine has booted. */
+  /** How the agent recognizes the device after its machine reboots. */
   identifiedBy: IdentifiedBy;
 }
 
-/** Asks for a look at all device files. */
+/** Has no parameters. */
 export interface RescanDevicesRequest {
 }
 
-/** The devices that the scan found. */
+/** Result of the scan. */
 export interface RescanDevicesResponse {
-  /** The start of the agent. */
+  /** ID of this start of the agent. */
   bootId: string;
-  /** Devices that are new, or whose file is another one, or has another size, than before. */
+  /** IDs of the devices that are new, or whose file or size has changed. */
   changedDeviceIds: string[];
-  /** Paths that were found but make no device, and globs that find nothing, and why. */
+  /** Files that were found but do not become devices, and globs without matches. */
   skippedPaths: SkippedPath[];
-  /** Paths that had not answered in time; they are looked at again. */
+  /** Paths of the files that did not respond in time. The agent scans them again. */
   pendingPaths: string[];
 }
 
-/** A file that a discovery rule found, but that makes no device; or a rule that found no file. */
+/** A file that a discovery rule found but that does not become a device, or a rule that found no file. */
 export interface SkippedPath {
-  /** The file, or the rule's glob. */
+  /** Path of the file, or the rule's glob. */
   path: string;
-  /** Why not. */
+  /** Reason why the path was skipped. */
   reason: string;
 }
 
-/** All devices of the agent. */
+/** All devices of the agent, and the numbers that the agent remembers. */
 export interface ListDevicesResponse {
-  /** The start of the agent. */
+  /** ID of this start of the agent. */
   bootId: string;
-  /** In order of device_id. */
+  /** Devices ordered by device_id. */
   devices: AgentDevice[];
-  /** The tablet whose orders the agent obeys; empty when it never obeyed one. */
+  /** ID of the tablet whose orders the agent obeys. Empty: the agent has never obeyed one. */
   tabletId: string;
-  /** The incarnation of that tablet; empty when the agent never heard of one. */
+  /** Incarnation of that tablet. Empty: the agent never received one. */
   incarnation: string;
-  /** The highest generation that it has seen of that incarnation; 0 when none. */
+  /** Highest generation of that incarnation that the agent has seen. 0: none. */
   highestTabletGeneration: number;
-  /** The highest device generation of the orders that it remembers; 0 when none. */
+  /** Highest device generation among the orders that the agent remembers. 0: none. */
   highestDeviceGeneration: number;
-  /** The highest session number that it remembers, of devices and exports; 0 when none. */
+  /** Highest session number that the agent remembers, of devices and exports. 0: none. */
   highestSessionNumber: number;
 }
 
-/** Devices to give to a session. */
+/** The session to open. */
 export interface OpenSessionRequest {
-  /** The start of the agent that the order is for. */
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
   bootId: string;
-  /** The registry's tablet and its leader's generation; device_generation is 0. */
+  /** Fencing token of the registry's leader. device_generation is 0. */
   stamp:
     | Stamp
     | undefined;
-  /** From the registry's counter; each device obeys only its highest. */
+  /** Session number from the registry's counter. Each device accepts I/O only of its highest session. */
   sessionNumber: number;
-  /** The disk that the devices make. */
+  /** ID of the disk that the devices belong to. */
   diskId: string;
-  /** The host whose agent may do I/O in the session; empty fences all hosts off. */
+  /** ID of the host whose agent may do I/O in the session. Empty: no host may, so that the session fences off all hosts. */
   holderHostId: string;
-  /** The devices. */
+  /** IDs of the devices. */
   deviceIds: string[];
 }
 
-/** The outcome for each device. */
+/** Outcomes of the order. */
 export interface OpenSessionResponse {
-  /** DONE and ALREADY: granted. PENDING: I/O of a lower session still runs. */
+  /** One outcome per device. DONE or ALREADY: the session is granted. PENDING: I/O of a lower session still runs. */
   outcomes: DeviceOutcome[];
 }
 
-/** The session to end. */
+/** The session to close. */
 export interface CloseSessionRequest {
-  /** The start of the agent that the order is for. */
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
   bootId: string;
-  /** The registry's tablet and its leader's generation; device_generation is 0. */
+  /** Fencing token of the registry's leader. device_generation is 0. */
   stamp:
     | Stamp
     | undefined;
-  /** The session. */
+  /** Number of the session. */
   sessionNumber: number;
-  /** The devices. */
+  /** IDs of the devices. */
   deviceIds: string[];
 }
 
-/** The outcome for each device. */
+/** Outcomes of the order. */
 export interface CloseSessionResponse {
-  /** One for each device of the request. */
+  /** One outcome per device of the request. */
   outcomes: DeviceOutcome[];
 }
 
 /** The device to erase. */
 export interface EraseDeviceRequest {
-  /** The start of the agent that the order is for. */
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
   bootId: string;
-  /** The registry's tablet and its leader's generation; device_generation is 0. */
+  /** Fencing token of the registry's leader. device_generation is 0. */
   stamp:
     | Stamp
     | undefined;
-  /** The erase's own session: it fences off every earlier writer first. */
+  /** Session number of the erase. The erase first fences off all lower sessions. */
   sessionNumber: number;
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
 }
 
-/** How far the erase is. */
+/** Progress of the erase. */
 export interface EraseDeviceResponse {
-  /** DONE: every byte is zero on the device. PENDING: ask again. */
+  /** Outcome. DONE: every byte of the device is zero. PENDING: the erase is in progress; repeat the call. */
   outcome:
     | DeviceOutcome
     | undefined;
-  /** Bytes overwritten so far. */
+  /** Number of bytes overwritten so far. */
   erasedBytes: number;
 }
 
-/** One device's place in a disk. */
+/** A device as a part of a disk. */
 export interface Extent {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** Its host. */
+  /** ID of the device's host. */
   hostId: string;
-  /** Where that host's agent serves BlockIo, as "address:port". */
+  /** Address of that host's agent, which serves BlockIo, as "address:port". */
   address: string;
-  /** Its length; extents follow each other without gaps. */
+  /** Size of the device in bytes. The extents of a disk follow each other without gaps. */
   sizeBytes: number;
 }
 
 /** The disk to serve. */
 export interface ExportDiskRequest {
-  /** The start of the agent that the order is for. */
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
   bootId: string;
-  /** The registry's tablet and its leader's generation; device_generation is 0. */
+  /** Fencing token of the registry's leader. device_generation is 0. */
   stamp:
     | Stamp
     | undefined;
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** The session in which its devices are touched. A lower one than seen before is refused as outdated. */
+  /**
+   * Number of the session under which the agent accesses the devices. FAILED_PRECONDITION (OUTDATED): the agent has
+   * seen a higher session of the disk.
+   */
   sessionNumber: number;
-  /** The unit of I/O. */
+  /** Block size of the disk in bytes. */
   blockSizeBytes: number;
-  /** The disk's devices in order. */
+  /** Devices of the disk, in order. */
   extents: Extent[];
   /**
-   * Devices of this host that the session is opened on first, with this host as its holder, as by OpenSession. Nothing is
-   * served unless each grants it at once. An agent that does not know this field opens nothing.
+   * Devices of this host on which the agent first opens the session, with this host as holder, like OpenSession. The
+   * disk is served only if each of these devices grants the session at once. Agents that do not know this field ignore
+   * it.
    */
   openDeviceIds: string[];
 }
 
-/** The disk is served, unless a device did not grant the session. */
+/** The export, or the devices that did not grant the session. */
 export interface ExportDiskResponse {
-  /** The Unix socket; empty when nothing is served. */
+  /** Path of the Unix socket. Empty: the disk is not served. */
   exportPath: string;
-  /** The outcome for each of open_device_ids. */
+  /** One outcome per device of open_device_ids. */
   outcomes: DeviceOutcome[];
 }
 
 /** The export to end. */
 export interface UnexportDiskRequest {
-  /** The start of the agent that the order is for. */
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
   bootId: string;
-  /** The registry's tablet and its leader's generation; device_generation is 0. */
+  /** Fencing token of the registry's leader. device_generation is 0. */
   stamp:
     | Stamp
     | undefined;
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** Ends exports of this and lower sessions, and refuses them from now on. */
+  /** Highest session to end. The agent ends exports of this session and lower ones, and refuses them from now on. */
   sessionNumber: number;
   /**
-   * Devices of this host that the session is opened on once nothing is served, with no holder, as by OpenSession. An agent
-   * that does not know this field opens nothing.
+   * Devices of this host on which the agent opens the session without a holder, like OpenSession, once the export has
+   * ended. Agents that do not know this field ignore it.
    */
   openDeviceIds: string[];
 }
 
-/** No export of that session or a lower one is served. */
+/** No export of this session or a lower one is served. */
 export interface UnexportDiskResponse {
-  /** The outcome for each of open_device_ids. PENDING: it was not granted at once. */
+  /** One outcome per device of open_device_ids. PENDING: the session was not granted at once. */
   outcomes: DeviceOutcome[];
 }
 
-/** The device and session that a stream is for. */
+/** The device and session of the stream. */
 export interface BlockIoOpen {
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** The session; its holder must be the host in the caller's certificate. */
+  /** Number of the session. Its holder must be the host in the caller's certificate. */
   sessionNumber: number;
 }
 
-/** Bytes to read. */
+/** A read. */
 export interface BlockRead {
-  /** From the device's start. */
+  /** Offset from the start of the device, in bytes. */
   offsetBytes: number;
-  /** How many. */
+  /** Length in bytes. */
   lengthBytes: number;
 }
 
-/** Bytes to write. */
+/** A write. */
 export interface BlockWrite {
-  /** From the device's start. */
+  /** Offset from the start of the device, in bytes. */
   offsetBytes: number;
   /** The bytes to write. */
   data: Buffer;
-  /** Answer only once it is on the device. */
+  /** True (force unit access): the response is sent only once the data is durable on the device. */
   fua: boolean;
 }
 
-/** Put everything answered so far onto the device. */
+/** A flush: makes all writes that were answered before durable on the device. */
 export interface BlockFlush {
 }
 
-/** One operation, or the opening. */
+/** Opens the stream, or requests an operation. */
 export interface BlockIoRequest {
-  /** Chosen by the caller, unique among the stream's operations under way; the answer carries it. 0 for the opening. */
+  /**
+   * ID chosen by the caller, unique among the stream's pending operations. The response contains the same ID. 0 for the
+   * opening message.
+   */
   operationId: number;
   /** The operation. */
   operation:
     | //
-    /** First message only. */
+    /** Opens the stream. First message only. */
     { $case: "open"; value: BlockIoOpen }
     | //
-    /** Read. */
+    /** Reads bytes. */
     { $case: "read"; value: BlockRead }
     | //
-    /** Write. */
+    /** Writes bytes. */
     { $case: "write"; value: BlockWrite }
     | //
-    /** Flush. */
+    /** Flushes the device. */
     { $case: "flush"; value: BlockFlush }
     | undefined;
 }
 
-/** The answer to one operation; answers come in any order. */
+/** Result of one operation. Responses arrive in any order. */
 export interface BlockIoResponse {
-  /** Which operation. */
+  /** operation_id of the request. */
   operationId: number;
-  /** Empty when it succeeded; else an errno name: EIO, EINVAL, ENOSPC, ESTALE (the session was superseded). */
+  /** Name of the errno: EIO, EINVAL, ENOSPC, or ESTALE (the session was superseded). Empty on success. */
   errno: string;
-  /** The error's text. */
+  /** Error message. */
   message: string;
-  /** The bytes read. */
+  /** Bytes read. Empty for other operations. */
   data: Buffer;
 }
 
@@ -3085,18 +3095,17 @@ export const BlockIoResponse: MessageFns<BlockIoResponse> = {
 };
 
 /**
- * Orders come from the disk registry alone, BlockIo from other disk agents alone. Every order answers within a bounded
- * time with an outcome for each thing it names; one hung device never delays the others.
+ * Orders to a disk agent, and block I/O. Only the disk registry may send orders, and only other disk agents may call
+ * BlockIo. Each order returns within a bounded time, with an outcome for each named object; a device that hangs does
+ * not delay the others. FAILED_PRECONDITION (OUTDATED): the agent has restarted since boot_id, or has seen a higher
+ * tablet generation; the order had no effect.
  */
 export type DiskAgentServiceDefinition = typeof DiskAgentServiceDefinition;
 export const DiskAgentServiceDefinition = {
   name: "DiskAgentService",
   fullName: "diskmesh.internal.v1.DiskAgentService",
   methods: {
-    /**
-     * Open the files of the devices named. FAILED_PRECONDITION (reason OUTDATED) when the boot id is not this start's, or
-     * the tablet generation is lower than one seen before: then nothing was looked at.
-     */
+    /** Opens the files of the named devices. */
     attachDevices: {
       name: "AttachDevices",
       requestType: AttachDevicesRequest as typeof AttachDevicesRequest,
@@ -3105,7 +3114,7 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Let go of the devices named. */
+    /** Closes the files of the named devices. */
     detachDevices: {
       name: "DetachDevices",
       requestType: DetachDevicesRequest as typeof DetachDevicesRequest,
@@ -3114,7 +3123,7 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Everything the agent knows of its devices. */
+    /** Returns the agent's complete knowledge of its devices. */
     listDevices: {
       name: "ListDevices",
       requestType: ListDevicesRequest as typeof ListDevicesRequest,
@@ -3124,8 +3133,8 @@ export const DiskAgentServiceDefinition = {
       options: {},
     },
     /**
-     * Look now for new device files and for files that were replaced, as the agent does by itself from time to time. What
-     * changed is told to the registry at once. Answers within a bounded time, also when a device file hangs.
+     * Looks for new and replaced device files at once, as the agent also does periodically, and reports changes to the
+     * registry. Returns within a bounded time even if a device file hangs.
      */
     rescanDevices: {
       name: "RescanDevices",
@@ -3135,7 +3144,10 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Give a disk's devices to a new session; granted once all I/O submitted under lower ones has ended. */
+    /**
+     * Opens a new session on devices of a disk. A device grants the session once all I/O submitted under lower sessions
+     * has ended.
+     */
     openSession: {
       name: "OpenSession",
       requestType: OpenSessionRequest as typeof OpenSessionRequest,
@@ -3144,7 +3156,7 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** End a session: the devices obey nobody until a higher session is opened. */
+    /** Closes a session. The devices refuse all I/O until a higher session is opened. */
     closeSession: {
       name: "CloseSession",
       requestType: CloseSessionRequest as typeof CloseSessionRequest,
@@ -3153,7 +3165,7 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Overwrite a device with zeros, under a session number of its own. Asking again joins the erase under way. */
+    /** Overwrites a device with zeros, under a session number of its own. Repeating the call joins the erase in progress. */
     eraseDevice: {
       name: "EraseDevice",
       requestType: EraseDeviceRequest as typeof EraseDeviceRequest,
@@ -3162,7 +3174,7 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Serve a disk on this host as NBD on a Unix socket. */
+    /** Serves a disk on this host as NBD on a Unix socket. */
     exportDisk: {
       name: "ExportDisk",
       requestType: ExportDiskRequest as typeof ExportDiskRequest,
@@ -3171,7 +3183,7 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Stop serving it. */
+    /** Stops serving a disk. */
     unexportDisk: {
       name: "UnexportDisk",
       requestType: UnexportDiskRequest as typeof UnexportDiskRequest,
@@ -3180,7 +3192,10 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Reads, writes and flushes of one device within a session. The first message opens, each later one is an operation. */
+    /**
+     * Reads, writes and flushes one device within a session. The first message opens the stream; each later message is an
+     * operation.
+     */
     blockIo: {
       name: "BlockIo",
       requestType: BlockIoRequest as typeof BlockIoRequest,

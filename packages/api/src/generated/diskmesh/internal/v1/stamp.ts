@@ -8,19 +8,20 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /**
- * Orders attach and detach requests (seed 004). Stamps of one incarnation of a tablet compare by tablet_generation, then
- * by device_generation; a stamp of another tablet, or of another incarnation, is never obeyed.
+ * A fencing token that orders attach and detach requests (seed 004). Within one incarnation of a tablet, stamps are
+ * compared by tablet_generation, then by device_generation. An agent never obeys a stamp of another tablet or
+ * incarnation.
  */
 export interface Stamp {
-  /** The tablet that gave the stamp, so that a foreign registry is never obeyed. */
+  /** ID of the tablet that issued the stamp. Keeps agents from obeying an unknown registry. */
   tabletId: string;
-  /** The generation of the registry's leader when it sent the order. At least 1. */
+  /** Generation of the registry's leader when the order was sent. At least 1. */
   tabletGeneration: number;
-  /** The registry's counter at the CMS action that caused the order. At least 1, never reused. */
+  /** Value of the registry's counter at the CMS action that caused the order. At least 1 and never reused. */
   deviceGeneration: number;
   /**
-   * Which life of the tablet gave it: random, made with the tablet and anew by each restore of a backup. An agent changes
-   * to another one by a registration alone, and never back.
+   * Incarnation of the tablet: a random ID, created with the tablet and renewed by each restore of a backup. An agent
+   * changes to another incarnation only by registering, and never changes back.
    */
   incarnation: string;
 }

@@ -28,480 +28,500 @@ import {
   onHostSilenceToNumber,
 } from "./types.js";
 
-/** Names the host to add. */
+/** The host to add. */
 export interface AddHostRequest {
-  /** A host that has registered. */
+  /** ID of a registered host. */
   hostId: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
 }
 
 /** The result of AddHost. */
 export interface AddHostResponse {
-  /** The outcome. */
+  /** Outcome. */
   result: ActionResult | undefined;
 }
 
-/** Names the host to remove. */
+/** The host to remove. */
 export interface RemoveHostRequest {
-  /** A host that has registered. */
+  /** ID of a registered host. */
   hostId: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
   /**
-   * Take devices out as they are, not erased. Part of the wish to remove, and the last call counts; an erase under way
-   * stops when its device is closed. The S_OK names them.
+   * Removes the devices without an erase. The last RemoveHost or RemoveDevice decides; an erase in progress stops when
+   * its device is closed. The S_OK result lists the devices in unerased_device_ids.
    */
   keepData: boolean;
 }
 
 /** The result of RemoveHost. */
 export interface RemoveHostResponse {
-  /** The outcome. */
+  /** Outcome. */
   result: ActionResult | undefined;
 }
 
-/** Names the host to forget. */
+/** The host to purge. */
 export interface PurgeHostRequest {
-  /** A host that has registered. */
+  /** ID of a registered host. */
   hostId: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
-  /** Forget it although disks lose devices by it, or its director goes on believing in its VM. */
+  /** Purges the host even if disks lose devices, or the host is a VM that its director still has on record. */
   force: boolean;
 }
 
 /** The result of PurgeHost. */
 export interface PurgeHostResponse {
-  /** The outcome. */
+  /** Outcome. */
   result: ActionResult | undefined;
 }
 
-/** Names the host to fence. */
+/** The host to fence. */
 export interface FenceHostRequest {
-  /** A host that has registered. */
+  /** ID of a registered host. */
   hostId: string;
-  /** Why, for people; may be empty. */
+  /** Reason, for people. May be empty. */
   reason: string;
-  /** Answer which disks would be taken away, change nothing. */
+  /** Dry run: returns the disks that the fence would revoke from the host, and changes nothing. */
   dryRun: boolean;
 }
 
-/** The fate of the disks that the host held. */
+/** The disks taken from the host. */
 export interface FenceHostResponse {
-  /** In order of disk_id. */
+  /** Disks ordered by disk_id. */
   disks: FencedDisk[];
 }
 
-/** How far the fence of a disk is. */
+/** Progress of the fence of one disk. */
 export interface FencedDisk {
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** Every device refuses the host: the disk can be published elsewhere. */
+  /** True: all devices refuse the host, and the disk can be published elsewhere. */
   complete: boolean;
-  /** How many devices have not been asked, have not answered or do not grant it. */
+  /** Number of devices that do not refuse the host yet: the order was not sent, not answered, or not granted. */
   unaskedDeviceCount: number;
-  /** These devices; the first 1,000 of the whole answer. */
+  /** The devices counted in unasked_device_count. Limited to the first 1,000 devices of the whole response. */
   unaskedDevices: UnaskedDevice[];
 }
 
-/** A device that may still obey the fenced host. */
+/** A device that may still accept I/O from the fenced host. */
 export interface UnaskedDevice {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** Its host. */
+  /** ID of the host that has the device. */
   hostId: string;
-  /** Why it could not be asked, or what its agent said. */
+  /** Reason why the agent was not reached, or the agent's answer. */
   reason: string;
 }
 
 /** An operator override of hosts' states. */
 export interface SetHostStateRequest {
-  /** Hosts that have registered; 1 to 1,000. */
+  /** IDs of 1 to 1,000 registered hosts. */
   hostIds: string[];
-  /** HOST_STATE_DEAD, or HOST_STATE_ONLINE to take that back: the host is then UNAVAILABLE until its agent registers. */
+  /** HOST_STATE_DEAD, or HOST_STATE_ONLINE to revoke it. A revoked host is UNAVAILABLE until its agent registers. */
   state: HostState;
-  /** Why, for people. Required with HOST_STATE_DEAD. */
+  /** Reason, for people. Required with HOST_STATE_DEAD. */
   reason: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
   /**
-   * With HOST_STATE_DEAD: publications to these hosts with ON_HOST_SILENCE_FENCE are fenced at once. Otherwise nothing is:
-   * FenceHost does it, for all that a host holds.
+   * Used with HOST_STATE_DEAD. True: also fences the disks published to these hosts with ON_HOST_SILENCE_FENCE.
+   * Default: false, fences nothing. FenceHost fences all disks of a host.
    */
   fence: boolean;
 }
 
-/** The effect of the operator override. Hosts that have the state already do not count. */
+/** The effect of the operator override. Hosts already in the requested state are not counted. */
 export interface SetHostStateResponse {
-  /** The hosts whose state it changes. */
+  /** IDs of the hosts whose state changes. */
   changedHostIds: string[];
-  /** How many devices they have. */
+  /** Number of devices of these hosts. */
   devices: number;
-  /** How many disks have one of these devices, and cannot be published while their host is DEAD. */
+  /** Number of disks with at least one of these devices. They cannot be published while the host is DEAD. */
   disksOnDevices: number;
-  /** How many disks are published to these hosts. */
+  /** Number of disks published to these hosts. */
   publications: number;
-  /** How many of these hosts are VMs. */
+  /** Number of these hosts that serve as VMs. */
   vms: number;
-  /** How many publications it fences. */
+  /** Number of publications that are fenced. */
   fences: number;
 }
 
 /** An operator override of devices' health. */
 export interface SetDeviceStateRequest {
-  /** Devices that agents reported; 1 to 1,000. */
+  /** IDs of 1 to 1,000 devices that agents reported. */
   deviceIds: string[];
   /**
-   * HEALTH_WARNING: nothing new is placed there. HEALTH_ERROR: nothing is erased or published there, either. HEALTH_ONLINE
-   * takes that back, and each error that the hardware failed with until now, also one that the agent has still to tell.
+   * HEALTH_WARNING: nothing new is placed on the devices. HEALTH_ERROR: in addition, the devices are not erased or
+   * published. HEALTH_ONLINE: revokes the override and clears all hardware errors up to now, including those that the
+   * agent has yet to report.
    */
   health: Health;
-  /** Why, for people. Required unless health is HEALTH_ONLINE. */
+  /** Reason, for people. Required unless health is HEALTH_ONLINE. */
   reason: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
 }
 
-/** The effect of the operator override. Devices that it does not change do not count. */
+/** The effect of the operator override. Devices that do not change are not included. */
 export interface SetDeviceStateResponse {
-  /** The devices. */
+  /** IDs of the devices that change. */
   changedDeviceIds: string[];
-  /** The disks on them. */
+  /** IDs of the disks on these devices. */
   diskIds: string[];
 }
 
-/** Names the devices to add: by device_id, or by path (then all devices on it), never both. */
+/** The devices to add. Exactly one of device_id and path is set; path selects all devices on it. */
 export interface AddDeviceRequest {
-  /** Their host. */
+  /** ID of the devices' host. */
   hostId: string;
-  /** One device of the host. */
+  /** ID of one device of the host. */
   deviceId: string;
-  /** A device file of the host. */
+  /** Path of a device file of the host. */
   path: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
-  /** Take in also what nothing identifies: after each boot of its machine it waits for ConfirmDevice. */
+  /**
+   * Also adds devices that nothing identifies (IDENTIFIED_BY_NONE). Such a device waits for ConfirmDevice after each
+   * boot of its machine.
+   */
   acceptUnidentified: boolean;
 }
 
 /** The result of AddDevice. */
 export interface AddDeviceResponse {
-  /** The outcome. */
+  /** Outcome. */
   result: ActionResult | undefined;
 }
 
-/** Names the devices to confirm: by device_id, or by path (then all devices on it), never both. */
+/** The devices to confirm. Exactly one of device_id and path is set; path selects all devices on it. */
 export interface ConfirmDeviceRequest {
-  /** Their host. */
+  /** ID of the devices' host. */
   hostId: string;
-  /** One device of the host. */
+  /** ID of one device of the host. */
   deviceId: string;
-  /** A device file of the host, as it was recorded. */
+  /** Path of a device file of the host, as recorded in the registry. */
   path: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
 }
 
 /** The result of ConfirmDevice. */
 export interface ConfirmDeviceResponse {
-  /** The outcome. */
+  /** Outcome. */
   result: ActionResult | undefined;
 }
 
-/** Names the devices to remove: by device_id, or by path (then all devices on it), never both. */
+/** The devices to remove. Exactly one of device_id and path is set; path selects all devices on it. */
 export interface RemoveDeviceRequest {
-  /** Their host. */
+  /** ID of the devices' host. */
   hostId: string;
-  /** One device of the host. */
+  /** ID of one device of the host. */
   deviceId: string;
-  /** A device file of the host. */
+  /** Path of a device file of the host. */
   path: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
   /**
-   * Take devices out as they are, not erased. Part of the wish to remove, and the last call counts; an erase under way
-   * stops when its device is closed. The S_OK names them.
+   * Removes the devices without an erase. The last RemoveHost or RemoveDevice decides; an erase in progress stops when
+   * its device is closed. The S_OK result lists the devices in unerased_device_ids.
    */
   keepData: boolean;
 }
 
 /** The result of RemoveDevice. */
 export interface RemoveDeviceResponse {
-  /** The outcome. */
+  /** Outcome. */
   result: ActionResult | undefined;
 }
 
-/** Names the devices to forget: by device_id, or by path (then all devices on it), never both. */
+/** The devices to purge. Exactly one of device_id and path is set; path selects all devices on it. */
 export interface PurgeDeviceRequest {
-  /** Their host. */
+  /** ID of the devices' host. */
   hostId: string;
-  /** One device of the host. */
+  /** ID of one device of the host. */
   deviceId: string;
-  /** A device file of the host. */
+  /** Path of a device file of the host. */
   path: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
-  /** Forget it although a disk loses a device by it. */
+  /** Purges the devices even if a disk loses a device. */
   force: boolean;
 }
 
 /** The result of PurgeDevice. */
 export interface PurgeDeviceResponse {
-  /** The outcome. */
+  /** Outcome. */
   result: ActionResult | undefined;
 }
 
-/** Names a host. */
+/** The host to return. */
 export interface GetHostRequest {
-  /** Its id. */
+  /** ID of the host. */
   hostId: string;
 }
 
-/** The host asked for. */
+/** The requested host. */
 export interface GetHostResponse {
   /** The host. */
   host: Host | undefined;
 }
 
-/** Which hosts to list. */
+/** Filters and page of the list. Filters combine. */
 export interface ListHostsRequest {
-  /** Only hosts of this az; empty for all. */
+  /** Filter: only hosts of this az. Empty: no filter. */
   az: string;
-  /** Only the host that serves as this VM; empty for all. */
+  /** Filter: only the host that serves as this VM. Empty: no filter. */
   vmCid: string;
-  /** Only hosts in this state; unspecified for all. */
+  /** Filter: only hosts in this state. Unspecified: no filter. */
   state: HostState;
-  /** Most hosts to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of hosts per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of hosts. */
 export interface ListHostsResponse {
-  /** In order of host_id. */
+  /** Hosts ordered by host_id. */
   hosts: Host[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
-  /** With every page while more than half of all hosts are silent at once; absent otherwise. */
+  /** Set on every page during a mass outage. Absent otherwise. */
   massSilence: MassSilence | undefined;
 }
 
-/** Which hosts to watch; filters combine. */
+/** The hosts to watch. Filters combine. */
 export interface WatchHostsRequest {
-  /** Only hosts of this az; empty for all. */
+  /** Filter: only hosts of this az. Empty: no filter. */
   az: string;
-  /** Only hosts in this state; unspecified for all. */
+  /** Filter: only hosts in this state. Unspecified: no filter. */
   state: HostState;
-  /** A token of an earlier WatchHosts, with the meaning of WatchDevicesRequest's. */
+  /** resume_token of an earlier WatchHosts response. Works as in WatchDevicesRequest. */
   resumeToken: string;
 }
 
-/** One step of what a watcher sees. */
+/** One message of the stream. */
 export interface WatchHostsResponse {
-  /** The change, or a part of the snapshot. */
+  /** A change, or a part of the snapshot. */
   update:
     | //
-    /** Same as in WatchDevicesResponse. */
+    /** Start of a snapshot: discard all hosts received before. */
     { $case: "snapshotBegin"; value: SnapshotBegin }
     | //
-    /** The host as it is now. */
+    /** The latest state of a host. */
     { $case: "host"; value: Host }
     | //
-    /** The host is forgotten, or does not match the filter any more. */
+    /** ID of a host that was purged, or no longer matches the filters. */
     { $case: "removedHostId"; value: string }
     | //
-    /** Same as in WatchDevicesResponse. */
+    /** End of the snapshot: changes follow. */
     { $case: "snapshotEnd"; value: SnapshotEnd }
     | undefined;
-  /** A token for a later watch; empty within a snapshot. */
+  /** Token to resume the watch after this message. Empty within a snapshot. */
   resumeToken: string;
 }
 
-/** Names a device. */
+/** The device to return. */
 export interface GetDeviceRequest {
-  /** Its id. */
+  /** ID of the device. */
   deviceId: string;
 }
 
-/** The device asked for. */
+/** The requested device. */
 export interface GetDeviceResponse {
   /** The device. */
   device: Device | undefined;
 }
 
-/** Which devices to list; filters combine. */
+/** Filters and page of the list. Filters combine. */
 export interface ListDevicesRequest {
-  /** Only devices of this host; empty for all. */
+  /** Filter: only devices of this host. Empty: no filter. */
   hostId: string;
-  /** Only devices in this state; unspecified for all. */
+  /** Filter: only devices in this state. Unspecified: no filter. */
   attachState: AttachState;
-  /** Only devices of this pool; empty for all. */
+  /** Filter: only devices of this pool. Empty: no filter. */
   pool: string;
-  /** Most devices to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of devices per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of devices. */
 export interface ListDevicesResponse {
-  /** In order of device_id. */
+  /** Devices ordered by device_id. */
   devices: Device[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Which devices to watch; filters combine. */
+/** The devices to watch. Filters combine. */
 export interface WatchDevicesRequest {
-  /** Only devices of this host; empty for all. */
+  /** Filter: only devices of this host. Empty: no filter. */
   hostId: string;
-  /** Only devices in this state; unspecified for all. */
+  /** Filter: only devices in this state. Unspecified: no filter. */
   attachState: AttachState;
-  /** Only devices of this pool; empty for all. */
+  /** Filter: only devices of this pool. Empty: no filter. */
   pool: string;
   /**
-   * Goes on after the message that carried it; empty for a snapshot first. When too much has changed since, or another
-   * leader serves, there is a snapshot all the same.
+   * resume_token of an earlier response: the stream continues after that response. Empty: the stream begins with a
+   * snapshot. The stream also begins with a snapshot when too much has changed since the token, or another leader
+   * serves the call.
    */
   resumeToken: string;
 }
 
-/** One step of what a watcher sees. */
+/** One message of the stream. */
 export interface WatchDevicesResponse {
-  /** The change, or a part of the snapshot. */
+  /** A change, or a part of the snapshot. */
   update:
     | //
-    /** A snapshot follows: forget what was sent before. Comes again in the middle when the watcher was too slow. */
+    /**
+     * Start of a snapshot: discard all devices received before. Also sent later in the stream, when the client read too
+     * slowly.
+     */
     { $case: "snapshotBegin"; value: SnapshotBegin }
     | //
-    /** The device as it is now. */
+    /** The latest state of a device. */
     { $case: "device"; value: Device }
     | //
-    /** The device is forgotten, or does not match the filter any more. */
+    /** ID of a device that was purged, or no longer matches the filters. */
     { $case: "removedDeviceId"; value: string }
     | //
-    /** The snapshot is complete: what follows are changes. */
+    /** End of the snapshot: changes follow. */
     { $case: "snapshotEnd"; value: SnapshotEnd }
     | undefined;
-  /** A token for a later watch; empty within a snapshot. */
+  /** Token to resume the watch after this message. Empty within a snapshot. */
   resumeToken: string;
 }
 
-/** All that matches follows. */
+/** Start of a snapshot: all matching objects follow. */
 export interface SnapshotBegin {
 }
 
-/** All that matched when the snapshot began was sent. */
+/** End of a snapshot: all objects that matched at its start were sent. */
 export interface SnapshotEnd {
 }
 
-/** The wanted disk. */
+/** The disk to create. */
 export interface CreateDiskRequest {
-  /** Chosen by the caller, so that a retry after a lost answer finds it. */
+  /** ID chosen by the caller, so that a retry after a lost response returns the same disk. */
   diskId: string;
-  /** At least this many bytes; whole devices are taken, so the disk may be larger. */
+  /** Minimum size in bytes. The disk consists of whole devices and may be larger. */
   sizeBytes: number;
-  /** Availability zone of its devices. Either this or host_id, or both. */
+  /** Availability zone of the devices. At least one of az and host_id is required. */
   az: string;
-  /** Only devices of this host; empty for any host of the az. */
+  /** ID of the host whose devices to use. Empty: any host of the availability zone. */
   hostId: string;
-  /** Pool of its devices; empty for "default". */
+  /** Pool of the devices. Empty: "default". */
   pool: string;
-  /** Prefer devices of different racks to devices of few hosts. */
+  /** True: prefers devices of different racks. Default: false, prefers devices of few hosts. */
   spreadRacks: boolean;
-  /** The labels to store with it. */
+  /** Labels to store with the disk. */
   labels: Label[];
   /**
-   * Prefer devices of this host where they serve as well as others: a disk whose devices its reader's host has itself
-   * needs fewer orders, no network, and no second host. It is no part of what a repeated request has to ask for again.
+   * ID of the host that will read the disk. Among equally good devices, those of this host are preferred, because local
+   * devices need no network and fewer orders. A repeated request may have another value. Empty: no preference.
    */
   nearHostId: string;
 }
 
-/** The disk, new or found. */
+/** The created disk, or the existing disk of an earlier identical request. */
 export interface CreateDiskResponse {
   /** The disk. */
   disk: Disk | undefined;
 }
 
-/** Names the disk to delete. */
+/** The disk to delete. */
 export interface DeleteDiskRequest {
-  /** Its id. */
+  /** ID of the disk. */
   diskId: string;
 }
 
-/** The disk is gone. */
+/** The disk is deleted. */
 export interface DeleteDiskResponse {
 }
 
-/** Names a disk. */
+/** The disk to return. */
 export interface GetDiskRequest {
-  /** Its id. */
+  /** ID of the disk. */
   diskId: string;
 }
 
-/** The disk asked for. */
+/** The requested disk. */
 export interface GetDiskResponse {
   /** The disk. */
   disk: Disk | undefined;
 }
 
-/** Which disks to list; filters combine. */
+/** Filters and page of the list. Filters combine. */
 export interface ListDisksRequest {
-  /** Only disks published, or being published, to this host; empty for all. */
+  /** Filter: only disks published, or being published, to this host. Empty: no filter. */
   hostId: string;
-  /** Most disks to answer; 0 for the server's default, which is also lowered to its limit. */
+  /**
+   * Maximum number of disks per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of disks. */
 export interface ListDisksResponse {
-  /** In order of disk_id. */
+  /** Disks ordered by disk_id. */
   disks: Disk[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Which disks to watch. */
+/** The disks to watch. */
 export interface WatchDisksRequest {
-  /** Only disks published, or being published, to this host; empty for all. */
+  /** Filter: only disks published, or being published, to this host. Empty: no filter. */
   hostId: string;
-  /** A token of an earlier WatchDisks, with the meaning of WatchDevicesRequest's. */
+  /** resume_token of an earlier WatchDisks response. Works as in WatchDevicesRequest. */
   resumeToken: string;
 }
 
-/** One step of what a watcher sees. */
+/** One message of the stream. */
 export interface WatchDisksResponse {
-  /** The change, or a part of the snapshot. */
+  /** A change, or a part of the snapshot. */
   update:
     | //
-    /** Same as in WatchDevicesResponse. */
+    /** Start of a snapshot: discard all disks received before. */
     { $case: "snapshotBegin"; value: SnapshotBegin }
     | //
-    /** The disk as it is now. */
+    /** The latest state of a disk. */
     { $case: "disk"; value: Disk }
     | //
-    /** The disk is deleted, or does not match the filter any more. */
+    /** ID of a disk that was deleted, or no longer matches the filters. */
     { $case: "removedDiskId"; value: string }
     | //
-    /** Same as in WatchDevicesResponse. */
+    /** End of the snapshot: changes follow. */
     { $case: "snapshotEnd"; value: SnapshotEnd }
     | undefined;
-  /** A token for a later watch; empty within a snapshot. */
+  /** Token to resume the watch after this message. Empty within a snapshot. */
   resumeToken: string;
 }
 
-/** The labels a disk shall have. */
+/** The new labels of a disk. */
 export interface SetDiskLabelsRequest {
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** All its labels from now on. */
+  /** Complete list of labels. Replaces the present list. */
   labels: Label[];
-  /** The disk's `labels_etag` as it was read: the labels are replaced only if they are still those. Empty replaces any. */
+  /**
+   * labels_etag of the disk as read. The labels are replaced only if they have not changed since. Empty: replaces them
+   * unconditionally.
+   */
   labelsEtag: string;
 }
 
@@ -511,161 +531,180 @@ export interface SetDiskLabelsResponse {
   disk: Disk | undefined;
 }
 
-/** How large the disk shall be. */
+/** The disk to enlarge, and its new size. */
 export interface ResizeDiskRequest {
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** At least this many bytes; not below what it was first asked for with. */
+  /** Minimum size in bytes. Must not be below the disk's requested_size_bytes. */
   sizeBytes: number;
 }
 
-/** The disk, at least that large. */
+/** The disk with at least the requested size. */
 export interface ResizeDiskResponse {
-  /** It. */
+  /** The disk. */
   disk: Disk | undefined;
 }
 
-/** Which disk goes to which host. */
+/** The disk to publish, and the host or VM to publish it to. */
 export interface PublishDiskRequest {
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** The host whose users read and write it. Either this or vm_cid is set. */
+  /** ID of the host whose users read and write the disk. Exactly one of host_id and vm_cid is set. */
   hostId: string;
-  /** The fate of the publication when the host is UNAVAILABLE; the last request decides it. */
+  /** Policy for the case that the host becomes UNAVAILABLE. The last request decides. */
   onHostSilence: OnHostSilence;
-  /** Instead of host_id: the VM whose host it is. Without such a VM: NOT_FOUND with vm_cid in its metadata. */
+  /**
+   * VM whose host to publish to, instead of host_id. NOT_FOUND with vm_cid in the error's metadata: no host serves as
+   * this VM.
+   */
   vmCid: string;
 }
 
 /** The disk is readable and writable on the host. */
 export interface PublishDiskResponse {
-  /** The disk, PUBLISHED, with the export's path. */
+  /** The disk, in PUBLICATION_STATE_PUBLISHED, with export_path set. */
   disk: Disk | undefined;
 }
 
-/** Names the disk to take away. */
+/** The disk to unpublish. */
 export interface UnpublishDiskRequest {
-  /** The disk. */
+  /** ID of the disk. */
   diskId: string;
-  /** When given, only if the disk is published to this host; published elsewhere is then a success. */
+  /**
+   * Unpublishes only if the disk is published to this host. A disk that is published elsewhere stays published, and the
+   * call succeeds. Empty: any host.
+   */
   hostId: string;
   /**
-   * Instead of host_id: only if the disk is published to the host of this VM; else FAILED_PRECONDITION with vm_cid in its
-   * metadata. Without such a VM: NOT_FOUND with vm_cid in its metadata.
+   * Unpublishes only if the disk is published to this VM's host, instead of host_id. FAILED_PRECONDITION with vm_cid in
+   * the error's metadata: the disk is not published to that host. NOT_FOUND with vm_cid in the error's metadata: no
+   * host serves as this VM.
    */
   vmCid: string;
 }
 
-/** The disk is published nowhere. */
+/** The disk after the call. */
 export interface UnpublishDiskResponse {
   /** The disk. */
   disk: Disk | undefined;
 }
 
-/** The wanted host for a VM. */
+/** The VM that needs a host. */
 export interface AssignHostRequest {
-  /** The VM's id, chosen by the caller, so that a retry after a lost answer finds it. */
+  /** ID of the VM, chosen by the caller, so that a retry after a lost response returns the same host. */
   vmCid: string;
-  /** Availability zone; empty for any. */
+  /** Availability zone of the host. Empty: any. */
   az: string;
-  /** Disks that the VM will use: hosts that hold their devices are preferred. */
+  /** IDs of the disks that the VM will use. Hosts that have devices of these disks are preferred. */
   diskIds: string[];
 }
 
 /** The host that serves as the VM. */
 export interface AssignHostResponse {
-  /** The host, with its assignment. */
+  /** The host, with `assignment` set. */
   host: Host | undefined;
 }
 
-/** Names the VM whose host is given back. */
+/** The VM whose host to release. */
 export interface UnassignHostRequest {
-  /** The VM's id. */
+  /** ID of the VM. */
   vmCid: string;
 }
 
-/** No host serves as that VM. */
+/** No host serves as the VM. */
 export interface UnassignHostResponse {
 }
 
-/** Which events to list; filters combine. */
+/** Filters and page of the list. Filters combine. */
 export interface ListEventsRequest {
-  /** Only what changed this host, or a device or publication there; empty for all. */
+  /** Filter: only events of this host, its devices and its publications. Empty: no filter. */
   hostId: string;
-  /** Only what changed this device; empty for all. */
+  /** Filter: only events of this device. Empty: no filter. */
   deviceId: string;
-  /** Only what changed this disk; empty for all. */
+  /** Filter: only events of this disk. Empty: no filter. */
   diskId: string;
-  /** Only what this user did, as Event.user has it; empty for all. */
+  /** Filter: only events with this Event.user. Empty: no filter. */
   user: string;
-  /** Only this action, as Event.action has it; empty for all. */
+  /** Filter: only events with this Event.action. Empty: no filter. */
   action: string;
-  /** Only what happened then or later. */
+  /** Filter: only events at or after this time. Absent: no filter. */
   afterTime:
     | Date
     | undefined;
-  /** Only what happened earlier than that. */
+  /** Filter: only events before this time. Absent: no filter. */
   beforeTime:
     | Date
     | undefined;
   /**
-   * Most events to answer; 0 for the server's default, which is also lowered to its limit. A page may be short, or empty,
-   * and have a next one.
+   * Maximum number of events per page. 0: the server's default, 100. Values above the server's limit, 1,000, are
+   * lowered to the limit. A page can be short or even empty and still have a next page.
    */
   pageSize: number;
-  /** From the previous page's next_page_token; empty for the first page. */
+  /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
-  /** Only what changed the host, device or disk of this id; empty for all. */
+  /** Filter: only events of the host, device or disk with this ID. Empty: no filter. */
   thing: string;
-  /** Only what was answered so, as Event.answer has it; empty for all. */
+  /** Filter: only events with this Event.answer. Empty: no filter. */
   answer: string;
-  /** Only what was done for this call, or for the task whose calls have that id; empty for all. */
+  /** Filter: only events of the call with this request_id, or of the director task "task-N". Empty: no filter. */
   requestId: string;
 }
 
 /** A page of events. */
 export interface ListEventsResponse {
-  /** Newest first. */
+  /** Events, newest first. */
   events: Event[];
-  /** Empty on the last page. */
+  /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
 
-/** Something that was done, or refused. The last of them are kept, by number and age (`events` in the config). */
+/**
+ * An action that was done or refused. The registry keeps the latest events, limited by number and age (`events` in its
+ * config).
+ */
 export interface Event {
-  /** Counts up from 1 while nothing is lost; after a restore the numbers since the backup are given again. */
+  /** Number of the event, counting up from 1. After a restore, the numbers used since the backup are used again. */
   eventId: number;
-  /** When. */
+  /** Time of the action. */
   time:
     | Date
     | undefined;
-  /** The caller: the role and name in the client's certificate, e.g. "operator alice", or "disk-registry". */
+  /**
+   * Caller: role and name from the client's certificate, for example "operator alice". "disk-registry" for the
+   * registry's own actions.
+   */
   user: string;
-  /** The RPC, e.g. "AddHost", or what this registry did by itself, e.g. "HostUnavailable". */
+  /** Name of the RPC, for example "AddHost", or of the registry's own action, for example "HostUnavailable". */
   action: string;
-  /** The hosts that it changed, or where devices or publications changed; the first 64. */
+  /** IDs of the first 64 hosts that changed, or whose devices or publications changed. */
   hostIds: string[];
-  /** The devices that it changed; the first 64. */
+  /** IDs of the first 64 devices that changed. */
   deviceIds: string[];
-  /** The disks that it changed; the first 64. */
+  /** IDs of the first 64 disks that changed. */
   diskIds: string[];
-  /** It changed more than these. Filters show it to whoever asks for a thing of the kind that it does not name all of. */
+  /**
+   * True: more objects changed than the event lists. The ID filters then match the event for every ID of a kind whose
+   * list is incomplete.
+   */
   more: boolean;
   /**
-   * "OK", the code of an ActionResult, e.g. "E_TRY_AGAIN", or the reason of an error, e.g. "INVALID_STATE". Empty for what
-   * this registry did by itself.
+   * Outcome: "OK", the code of an ActionResult, for example "E_TRY_AGAIN", or an error's reason, for example
+   * "INVALID_STATE". Empty for the registry's own actions.
    */
   answer: string;
-  /** The answer's message, or an operator's reason. The first 1,000 characters. */
+  /** Message of the result or error, or the operator's reason. Limited to 1,000 characters. */
   message: string;
-  /** It happens all the time (what a dispatcher does, an erase) or was refused: counted apart from the rest. */
+  /**
+   * True for frequent actions (those of dispatchers, and erases) and for refused requests. The registry limits their
+   * number separately from other events.
+   */
   routine: boolean;
   /**
-   * Which call it was, as log lines have it; "task-7" where a director's task 7 had it called. Empty for what this registry
-   * did by itself.
+   * request_id of the call, as in log lines. "task-7" for calls of a director's task 7. Empty for the registry's own
+   * actions.
    */
   requestId: string;
-  /** The trace that the call is a part of; empty where nobody traced it. */
+  /** ID of the trace that the call belongs to. Empty when the call was not traced. */
   traceId: string;
 }
 
@@ -5450,14 +5489,14 @@ export const Event: MessageFns<Event> = {
 };
 
 /**
- * Which device may be used, for infrastructure automation (Add*, Remove*, Purge*), operators (Get*, List*) and
- * orchestrators (disks). Malformed requests fail with INVALID_ARGUMENT; CMS actions answer everything else in their
- * ActionResult.
+ * Hosts, devices and disks of the fleet. Callers are infrastructure automation (Add*, Remove*, Purge*), operators
+ * (Get*, List*) and orchestrators (disks). INVALID_ARGUMENT: the request is malformed. CMS actions (Add*,
+ * ConfirmDevice, Remove*, Purge*) report all other outcomes in their ActionResult.
  *
- * A list is of one moment, that of its first page, however many pages it takes and whatever changes meanwhile; what lives
- * in memory only or is worked out (last_heartbeat_at, suspected, next_attempt_at, a disk's health) is of the moment of the
- * page. ABORTED when the list is not kept any more, because too much has changed since it began,
- * many others were begun, or another process leads: begin it again, without page_token. Each page has the same filters.
+ * Lists: all pages show one snapshot, taken at the first page. Fields that are computed or kept in memory only
+ * (last_heartbeat_at, suspected, next_attempt_at, a disk's health) are as of the page. ABORTED: the snapshot is gone,
+ * because too much changed since, too many other lists were begun, or another process leads; list again from the first
+ * page. All pages of a list must have the same filters.
  */
 export type DiskRegistryServiceDefinition = typeof DiskRegistryServiceDefinition;
 export const DiskRegistryServiceDefinition = {
@@ -5465,9 +5504,10 @@ export const DiskRegistryServiceDefinition = {
   fullName: "diskmesh.registry.v1.DiskRegistryService",
   methods: {
     /**
-     * Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). E_TRY_AGAIN when
-     * it is noted, and the host is UNAVAILABLE; E_INVALID_STATE when the host is DEAD, or none of its devices can be used,
-     * or some are refused, as those that nothing identifies: the message says why, and what to do. Devices in error that are taken in are attached once that is mended.
+     * Takes a host and all its devices into operation. S_OK: the host is in operation; attaching continues in the
+     * background (seed 004). E_TRY_AGAIN: the request is recorded, but the host is UNAVAILABLE. E_INVALID_STATE: the host
+     * is DEAD, none of its devices can be used, or some devices are refused, for example because nothing identifies them;
+     * the message names the reason and the remedy. Devices in error are accepted, and attached once the error is gone.
      */
     addHost: {
       name: "AddHost",
@@ -5478,8 +5518,8 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM,
-     * while dirty devices are erased, or until its agent has let go of all. Meanwhile it gets nothing new.
+     * Takes a host out of operation. Nothing new is placed on the host meanwhile. E_TRY_AGAIN: disks are on its devices
+     * or published to it, it serves as a VM, dirty devices are being erased, or its agent has not closed all devices yet.
      */
     removeHost: {
       name: "RemoveHost",
@@ -5489,7 +5529,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Forgets a host for good. E_INVALID_STATE while it holds or serves disks or is a VM, unless `force`. */
+    /** Removes all records of a host. E_INVALID_STATE: the host holds or serves disks, or is a VM, and `force` is not set. */
     purgeHost: {
       name: "PurgeHost",
       requestType: PurgeHostRequest as typeof PurgeHostRequest,
@@ -5499,11 +5539,13 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Takes every disk from a host that it holds, without asking it, whatever its state: each device whose agent answers
-     * refuses the host's sessions from then on, and a disk all of whose devices did can be published elsewhere. Names the
-     * devices that could not be asked; the work on them goes on, and the same call again says how far it is. Ends the
-     * publications for good: a host that returns is told to stop serving, and serves nothing again by itself. NOT_FOUND when
-     * the host is not known.
+     * Takes all disks that are published to a host away from the host, without the host's cooperation and in any host
+     * state. Each device whose agent answers refuses the host's sessions from then on. A disk can be published elsewhere
+     * once all its devices refuse the host.
+     *
+     * Returns the devices that could not be reached; the registry keeps trying, and repeating the call returns the
+     * progress. The publications end for good: a host that returns is ordered to stop serving the disks. NOT_FOUND: the
+     * host is not registered.
      */
     fenceHost: {
       name: "FenceHost",
@@ -5514,10 +5556,11 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * An operator's word that hosts are dead, or that they are not, after all; on all of them or on none. A DEAD host gets
-     * nothing new, is UNAVAILABLE at once, and its removal waits for nobody. It is no grant: a disk with a device there
-     * cannot be published. Heard again it stays DEAD, and what it serves is taken from it when it registers. Also the only
-     * end of a mass silence while more than half of the hosts are silent. NOT_FOUND when one of the hosts is not known.
+     * Declares hosts dead, or revokes that, for all named hosts or for none. Nothing new is placed on a DEAD host. The
+     * host counts as UNAVAILABLE at once, and its removal does not wait for its agent. A disk with a device on a DEAD
+     * host still cannot be published. A DEAD host stays DEAD when its heartbeats return, and must stop serving its disks
+     * when it registers. While more than half of the hosts are silent, only this RPC ends a mass outage (MassSilence).
+     * NOT_FOUND: a named host is not registered.
      */
     setHostState: {
       name: "SetHostState",
@@ -5528,8 +5571,8 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * An operator's word on devices' hardware; on all of them or on none. ONLINE clears what was said before and the errors of
-     * the hardware that were remembered: then what the agent says counts alone. NOT_FOUND when one of them is not known.
+     * Overrides the health of devices, for all named devices or for none. HEALTH_ONLINE clears the override and all
+     * recorded hardware errors, so that only the agents' reports count again. NOT_FOUND: a named device is unknown.
      */
     setDeviceState: {
       name: "SetDeviceState",
@@ -5540,9 +5583,10 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Takes one device, or all devices on a path, into operation: as AddHost, and E_INVALID_STATE when a device is in error,
-     * when other hardware is in its place and a disk is on it, when nothing identifies it and accept_unidentified is not set, or
-     * when its host is to be removed. The answer names devices whose former hardware was not erased.
+     * Takes one device, or all devices on a path, into operation. The response lists devices whose former hardware was
+     * not erased. Outcomes as AddHost's; also E_INVALID_STATE: a device is in error, other hardware is in the place of a
+     * device that belongs to a disk, nothing identifies a device and accept_unidentified is not set, or the host's
+     * removal is requested.
      */
     addDevice: {
       name: "AddDevice",
@@ -5553,9 +5597,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * An operator's word that what was found in a device's place, and what nothing identifies, is the device, with all that is
-     * on it. For one device, or all devices on a path. S_ALREADY when none waits for that; E_INVALID_STATE, and nothing is
-     * changed, when what was found is shown to be something else, or lies on the bytes of another device.
+     * Declares that the hardware found in a device's place is the same device with the same data. Needed for devices that
+     * nothing identifies. Acts on one device, or on all devices on a path. S_ALREADY: no device waits for confirmation.
+     * E_INVALID_STATE: the hardware is provably another device, or overlaps another device; nothing changes.
      */
     confirmDevice: {
       name: "ConfirmDevice",
@@ -5565,7 +5609,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Takes one device, or all devices on a path, out of operation: E_TRY_AGAIN as for RemoveHost. */
+    /** Takes one device, or all devices on a path, out of operation. E_TRY_AGAIN: as RemoveHost's. */
     removeDevice: {
       name: "RemoveDevice",
       requestType: RemoveDeviceRequest as typeof RemoveDeviceRequest,
@@ -5574,7 +5618,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Forgets one device, or all devices on a path. Refused while it holds a disk unless `force`. */
+    /**
+     * Removes all records of one device, or of all devices on a path. E_INVALID_STATE: a device belongs to a disk, and
+     * `force` is not set.
+     */
     purgeDevice: {
       name: "PurgeDevice",
       requestType: PurgeDeviceRequest as typeof PurgeDeviceRequest,
@@ -5583,7 +5630,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** One host. NOT_FOUND when it never registered. */
+    /** Returns one host. NOT_FOUND: the host never registered, or was purged. */
     getHost: {
       name: "GetHost",
       requestType: GetHostRequest as typeof GetHostRequest,
@@ -5592,7 +5639,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Hosts by id, a page at a time; ABORTED: begin again. */
+    /**
+     * Returns hosts ordered by host_id, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list again
+     * from the first page.
+     */
     listHosts: {
       name: "ListHosts",
       requestType: ListHostsRequest as typeof ListHostsRequest,
@@ -5602,8 +5652,8 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Hosts as they are, then as they change, as WatchDevices; also when one is suspected, and no more. last_heartbeat_at is
-     * told with the next change, not by itself.
+     * Streams the current hosts, then their changes; works as WatchDevices. A change of `suspected` is also sent. A
+     * change of last_heartbeat_at alone is not sent.
      */
     watchHosts: {
       name: "WatchHosts",
@@ -5613,7 +5663,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: true,
       options: {},
     },
-    /** One device. NOT_FOUND when no agent reported it. */
+    /** Returns one device. NOT_FOUND: no agent reported the device. */
     getDevice: {
       name: "GetDevice",
       requestType: GetDeviceRequest as typeof GetDeviceRequest,
@@ -5622,7 +5672,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Devices by id, a page at a time; ABORTED: begin again. */
+    /**
+     * Returns devices ordered by device_id, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list
+     * again from the first page.
+     */
     listDevices: {
       name: "ListDevices",
       requestType: ListDevicesRequest as typeof ListDevicesRequest,
@@ -5632,8 +5685,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Devices as they are, then as they change, until the caller ends it. A device comes as it is now, not through every
-     * state it passed. UNAVAILABLE when the registry stops: watch again, with the last resume_token.
+     * Streams the current devices, then their changes, until the caller ends the stream. Each message contains the latest
+     * state of a device; intermediate states may be skipped. UNAVAILABLE: the registry stops; watch again with the last
+     * resume_token.
      */
     watchDevices: {
       name: "WatchDevices",
@@ -5644,9 +5698,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
-     * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit,
-     * UNAVAILABLE, to be tried again, while those of hosts that have not registered with this registry yet may.
+     * Creates a disk from free ATTACHED devices. Repeating the same request returns the same disk. ALREADY_EXISTS: the
+     * disk_id belongs to a disk that was requested with other parameters. RESOURCE_EXHAUSTED: no devices fit.
+     * UNAVAILABLE: no devices fit now, but devices of hosts that have not registered with this leader yet may; retry.
      */
     createDisk: {
       name: "CreateDisk",
@@ -5656,7 +5710,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Frees a disk's devices, dirty. An unknown disk is a success. FAILED_PRECONDITION while it is published. */
+    /**
+     * Deletes a disk. Its devices become free and dirty. Deleting an unknown disk succeeds. FAILED_PRECONDITION: the disk
+     * is published.
+     */
     deleteDisk: {
       name: "DeleteDisk",
       requestType: DeleteDiskRequest as typeof DeleteDiskRequest,
@@ -5665,7 +5722,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** One disk. NOT_FOUND when there is none. */
+    /** Returns one disk. NOT_FOUND: the disk does not exist. */
     getDisk: {
       name: "GetDisk",
       requestType: GetDiskRequest as typeof GetDiskRequest,
@@ -5674,7 +5731,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Disks by id, a page at a time; ABORTED: begin again. */
+    /**
+     * Returns disks ordered by disk_id, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list again
+     * from the first page.
+     */
     listDisks: {
       name: "ListDisks",
       requestType: ListDisksRequest as typeof ListDisksRequest,
@@ -5683,7 +5743,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Disks as they are, then as they change, as WatchDevices; also when the health of a device or host changes theirs. */
+    /**
+     * Streams the current disks, then their changes; works as WatchDevices. A disk is also sent when the health of a
+     * device or host changes the disk's health.
+     */
     watchDisks: {
       name: "WatchDisks",
       requestType: WatchDisksRequest as typeof WatchDisksRequest,
@@ -5692,7 +5755,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: true,
       options: {},
     },
-    /** Replaces a disk's labels. ABORTED: `labels_etag` is stale; read the disk again and start over. */
+    /** Replaces a disk's labels. ABORTED: labels_etag is stale; read the disk again and start over. */
     setDiskLabels: {
       name: "SetDiskLabels",
       requestType: SetDiskLabelsRequest as typeof SetDiskLabelsRequest,
@@ -5702,9 +5765,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
-     * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED and
-     * UNAVAILABLE as of CreateDisk.
+     * Enlarges a disk by appending whole devices of its pool and availability zone (or host). The existing data stays. A
+     * disk that is large enough stays unchanged. FAILED_PRECONDITION: the disk is published. RESOURCE_EXHAUSTED,
+     * UNAVAILABLE: as CreateDisk's.
      */
     resizeDisk: {
       name: "ResizeDisk",
@@ -5715,10 +5778,11 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
-     * already is a success. FAILED_PRECONDITION when it is published to another host, or the host or a device is to be removed;
-     * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
-     * the call fails as retryable.
+     * Makes a disk readable and writable on one host, as an NBD socket. Returns once the disk is PUBLISHED. A disk that
+     * is already published to this host is a success. FAILED_PRECONDITION: the disk is published to another host, or the
+     * removal of the host or of a device of the disk is requested. UNAVAILABLE: the host, or a host with a device of the
+     * disk, is unavailable. When the call's deadline passes first, the call fails with a retryable error, and the work
+     * continues.
      */
     publishDisk: {
       name: "PublishDisk",
@@ -5729,8 +5793,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Takes a disk away from its host: when this returns, not a byte of it changes any more through earlier sessions,
-     * even if that host is dead or cut off. Not published is a success.
+     * Takes a disk away from its host. After this call returns, no earlier session can change the disk's data, even if
+     * the host is dead or cut off. Without vm_cid, a disk that is not published is a success. NOT_FOUND: the disk does
+     * not exist.
      */
     unpublishDisk: {
       name: "UnpublishDisk",
@@ -5741,8 +5806,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Takes a free ONLINE host of an az for a VM. The same vm_cid again answers the same host; RESOURCE_EXHAUSTED when
-     * none is free, UNAVAILABLE when a free one is but missed for the moment, as while its agent starts anew.
+     * Assigns a free ONLINE host of an availability zone to a VM. Repeating the call with the same vm_cid returns the
+     * same host. RESOURCE_EXHAUSTED: no host is free. UNAVAILABLE: a free host exists but misses heartbeats at the
+     * moment, for example while its agent restarts; retry.
      */
     assignHost: {
       name: "AssignHost",
@@ -5752,7 +5818,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Gives the VM's host back. An unknown vm_cid is a success. FAILED_PRECONDITION while disks are published there. */
+    /** Releases the VM's host. An unknown vm_cid is a success. FAILED_PRECONDITION: disks are published to the host. */
     unassignHost: {
       name: "UnassignHost",
       requestType: UnassignHostRequest as typeof UnassignHostRequest,
@@ -5762,12 +5828,14 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Returns the changes of hosts, devices and disks with their callers, newest first, a page at a time; ABORTED: begin
-     * again. The event of a change becomes durable with it, so that no change lacks one; refused requests of operators
-     * are listed, too, as far as they could be recorded. The registry's own changes are listed where an operator would
-     * ask for them: HostRegistered, HostUnavailable, HostBack, DeviceError, DeviceHealed, DeviceErased,
-     * DetachUnconfirmed, DiskFenced, UnknownDiskFound, NumbersRaised, LeaderStarted, OtherFleetHeard. Dry runs, and
-     * answers that changed nothing, are no events.
+     * Returns the audit events of hosts, devices and disks, newest first, in pages. ABORTED: the list is gone; list again
+     * from the first page.
+     *
+     * The registry stores each change together with its event, so no change lacks an event. Refused requests of operators
+     * are listed, too, as far as they could be recorded. Events of the registry's own actions: HostRegistered,
+     * HostUnavailable, HostBack, DeviceError, DeviceHealed, DeviceErased, DetachUnconfirmed, DiskFenced,
+     * UnknownDiskFound, NumbersRaised, LeaderStarted, OtherFleetHeard. Dry runs and calls that changed nothing have no
+     * events.
      */
     listEvents: {
       name: "ListEvents",

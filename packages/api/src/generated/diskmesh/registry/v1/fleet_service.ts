@@ -8,15 +8,15 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** The decision about the bytes on a device. */
+/** Decision about the data on a device with held_by_unknown_disk. */
 export const UnknownDiskVerdict = {
-  /** UNSPECIFIED - Not said: refused. */
+  /** UNSPECIFIED - INVALID_ARGUMENT: a decision is required. */
   UNSPECIFIED: "UNKNOWN_DISK_VERDICT_UNSPECIFIED",
-  /** REGISTRY - This registry: the disk that it knows there is published again, and a device without one is erased and used. */
+  /** REGISTRY - The registry is right. Its disk on the device can be published again; a device without a disk is erased and used. */
   REGISTRY: "UNKNOWN_DISK_VERDICT_REGISTRY",
   /**
-   * AGENT - The agent: the disk that this registry knew there loses the device, as if it were purged. The device stays marked,
-   * and as it is, until the other verdict.
+   * AGENT - The agent is right. The registry's disk loses the device, as with PurgeDevice and `force`. The device keeps its
+   * data and its mark until UNKNOWN_DISK_VERDICT_REGISTRY is given.
    */
   AGENT: "UNKNOWN_DISK_VERDICT_AGENT",
   UNRECOGNIZED: "UNRECOGNIZED",
@@ -63,117 +63,117 @@ export function unknownDiskVerdictToNumber(object: UnknownDiskVerdict): number {
   }
 }
 
-/** There is nothing to choose. */
+/** Has no parameters. */
 export interface GetFleetRequest {
 }
 
-/** The identity of this registry, and the others that agents remember. */
+/** This registry's identity and the other registries that agents remember. */
 export interface GetFleetResponse {
-  /** Its tablet. */
+  /** ID of the registry's tablet. */
   tabletId: string;
-  /** Which life of that tablet it is. */
+  /** Incarnation of the tablet: a random ID, renewed by each restore of a backup. */
   incarnation: string;
-  /** The incarnations that it was restored from, the nearest first. */
+  /** Incarnations that the tablet was restored from, the latest first. */
   parentIncarnations: string[];
-  /** Generation of its leader. */
+  /** Generation of the registry's current leader. */
   tabletGeneration: number;
-  /** The last device generation given. */
+  /** Last device generation that the registry issued. */
   deviceGeneration: number;
-  /** The last session number given. */
+  /** Last session number that the registry issued. */
   sessionNumber: number;
-  /** Why it gives no orders and changes nothing; empty when it does. */
+  /** Reason why the registry sends no orders and makes no changes. Empty during normal operation. */
   standsStill: string;
-  /** Other incarnations that agents obey or obeyed, and what became of them. */
+  /** Other incarnations that agents obey or obeyed. */
   others: OtherFleet[];
-  /** Hosts whose agents remember more than is believed without an operator's word, as they said last. */
+  /** Hosts whose agents remember numbers so high that only an operator can accept them (RaiseNumbers), as last reported. */
   refused: RefusedNumbers[];
-  /** How many devices are held by an unknown disk. */
+  /** Number of devices with held_by_unknown_disk. */
   unknownDiskDevices: number;
 }
 
 /** An incarnation that is not this registry's. */
 export interface OtherFleet {
-  /** The tablet. */
+  /** ID of the other tablet. */
   tabletId: string;
-  /** Its incarnation. */
+  /** Incarnation of that tablet. */
   incarnation: string;
-  /** The host whose agent was the first to tell of it; empty when an operator was. */
+  /** ID of the host whose agent first reported this incarnation. Empty: an operator named it. */
   hostId: string;
-  /** When. */
+  /** Time of that first report. */
   heardAt:
     | Date
     | undefined;
-  /** When an operator had it adopted; absent when nobody has. */
+  /** Time when an operator adopted this incarnation. Absent: not adopted. */
   adoptedAt: Date | undefined;
 }
 
-/** The numbers that an agent remembers. */
+/** Numbers remembered by an agent that the registry does not accept. */
 export interface RefusedNumbers {
-  /** Its host. */
+  /** ID of the agent's host. */
   hostId: string;
-  /** The highest tablet generation. */
+  /** Highest tablet generation that the agent remembers. */
   tabletGeneration: number;
-  /** The highest device generation. */
+  /** Highest device generation that the agent remembers. */
   deviceGeneration: number;
-  /** The highest session number. */
+  /** Highest session number that the agent remembers. */
   sessionNumber: number;
-  /** When it last said so. */
+  /** Time of the agent's last report. */
   heardAt: Date | undefined;
 }
 
-/** Which fleet is to be adopted. */
+/** The incarnation to adopt. */
 export interface AdoptFleetRequest {
-  /** The tablet that its agents obey. */
+  /** ID of the tablet that the agents obey. */
   tabletId: string;
-  /** The incarnation that they obey; empty for agents that never heard of one. */
+  /** Incarnation that the agents obey. Empty: for agents that never received an incarnation. */
   incarnation: string;
-  /** Up to which session number its agents are believed; 0 for no more than any agent. */
+  /** Highest session number accepted from these agents. 0: the same limit as for all agents. */
   sessionNumber: number;
 }
 
-/** It is adopted. */
+/** The incarnation is adopted. */
 export interface AdoptFleetResponse {
 }
 
-/** The agents whose numbers are to be believed. */
+/** The numbers to accept. */
 export interface RaiseNumbersRequest {
-  /** The host whose agent remembers them. */
+  /** ID of the host whose agent remembers the numbers. */
   hostId: string;
-  /** The highest tablet generation that was truly given; 0 when that is not in question. */
+  /** Highest genuine tablet generation. 0: not affected. */
   tabletGeneration: number;
-  /** The highest device generation that was truly given; 0 when that is not in question. */
+  /** Highest genuine device generation. 0: not affected. */
   deviceGeneration: number;
-  /** The highest session number that was truly given; 0 when that is not in question. */
+  /** Highest genuine session number. 0: not affected. */
   sessionNumber: number;
 }
 
-/** Where the registry goes on. */
+/** The numbers from which the registry continues. */
 export interface RaiseNumbersResponse {
-  /** Generation of its leader. */
+  /** Generation of the registry's leader. */
   tabletGeneration: number;
-  /** The last device generation that counts as given. */
+  /** Device generation that now counts as the last issued. */
   deviceGeneration: number;
-  /** The last session number that counts as given. */
+  /** Session number that now counts as the last issued. */
   sessionNumber: number;
 }
 
-/** Which devices are decided on: those named, or all of a host. */
+/** The decision, and the devices that it applies to. Exactly one of device_ids and host_id is set. */
 export interface DecideUnknownDisksRequest {
   /** The decision. */
   verdict: UnknownDiskVerdict;
-  /** Devices by id. Either these or host_id. */
+  /** IDs of the devices to decide on. */
   deviceIds: string[];
-  /** All devices of this host that are held by an unknown disk. */
+  /** ID of a host: decides on all its devices with held_by_unknown_disk. */
   hostId: string;
-  /** Answer what would happen, change nothing. */
+  /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
 }
 
-/** The devices that were decided on. */
+/** The effect of the decision. */
 export interface DecideUnknownDisksResponse {
-  /** The devices whose mark is gone, or whose disk lost them. */
+  /** IDs of the devices that are no longer marked, or that the registry's disk lost. */
   deviceIds: string[];
-  /** The disks that may be published again, or have lost a device. */
+  /** IDs of the disks that can be published again, or that lost a device. */
   diskIds: string[];
 }
 
@@ -1051,15 +1051,15 @@ export const DecideUnknownDisksResponse: MessageFns<DecideUnknownDisksResponse> 
 };
 
 /**
- * The identity of the fleet, for operators: agents may remember a registry that this one does not know, as after a
- * store was copied back, or lost.
+ * Recovery of the fleet's identity, for operators. Needed when agents remember orders that this registry has no record
+ * of, for example after its store was lost or restored from an old copy.
  */
 export type FleetServiceDefinition = typeof FleetServiceDefinition;
 export const FleetServiceDefinition = {
   name: "FleetService",
   fullName: "diskmesh.registry.v1.FleetService",
   methods: {
-    /** Returns the identity of this registry, and the others that agents remember. */
+    /** Returns this registry's identity and the other registries that agents remember. */
     getFleet: {
       name: "GetFleet",
       requestType: GetFleetRequest as typeof GetFleetRequest,
@@ -1069,9 +1069,10 @@ export const FleetServiceDefinition = {
       options: {},
     },
     /**
-     * Says that another incarnation, of this tablet or of another one, is gone for good, and that its agents are this
-     * registry's from now on. They register by themselves; devices that hold what this registry does not know are marked.
-     * Also ends that the registry stands still because it heard of that incarnation. Again is a success.
+     * Declares that another incarnation, of this tablet or of another tablet, is gone for good, and that this registry
+     * takes over its agents. The agents then register on their own. Devices that hold data unknown to this registry are
+     * marked held_by_unknown_disk. If the registry stopped because it received that incarnation
+     * (GetFleetResponse.stands_still), it resumes. Repeating the call succeeds.
      */
     adoptFleet: {
       name: "AdoptFleet",
@@ -1082,8 +1083,9 @@ export const FleetServiceDefinition = {
       options: {},
     },
     /**
-     * Says that what a host's agent remembers was truly given, however high it is: the registry goes on above it, and every
-     * host registers anew. Below what it has given is a success and changes nothing.
+     * Declares that the numbers remembered by a host's agent are genuine, however high. The registry continues above
+     * these numbers, and all hosts register again. Numbers that the registry has already passed change nothing, and the
+     * call succeeds.
      */
     raiseNumbers: {
       name: "RaiseNumbers",
@@ -1093,7 +1095,10 @@ export const FleetServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Says who is right about devices that are held by an unknown disk. Devices that are not are a success. */
+    /**
+     * Decides whether the registry or the agent is right about devices with held_by_unknown_disk. Other devices are
+     * skipped, and the call succeeds.
+     */
     decideUnknownDisks: {
       name: "DecideUnknownDisks",
       requestType: DecideUnknownDisksRequest as typeof DecideUnknownDisksRequest,

@@ -8,17 +8,23 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
-/** The state of a host, by the beats of its agent. */
+/** State of a host, derived from its agent's heartbeats and from operator overrides. */
 export const HostState = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "HOST_STATE_UNSPECIFIED",
-  /** ONLINE - Heartbeats arrive. */
+  /** ONLINE - Heartbeats arrive on time. */
   ONLINE: "HOST_STATE_ONLINE",
-  /** WARNING - The host works but an operator or its agent warns of it; nothing new is placed on it. */
+  /**
+   * WARNING - The host works, but nothing new is placed on it: its agent reports a warning, or the host is on probation after
+   * HOST_STATE_UNAVAILABLE.
+   */
   WARNING: "HOST_STATE_WARNING",
-  /** UNAVAILABLE - Silent for longer than the registry's heartbeat timeout. */
+  /** UNAVAILABLE - No heartbeat has arrived within the registry's heartbeat timeout. */
   UNAVAILABLE: "HOST_STATE_UNAVAILABLE",
-  /** DEAD - Dead by an operator override: treated as UNAVAILABLE, whether it beats or not, until SetHostState revokes that. */
+  /**
+   * DEAD - An operator declared the host dead with SetHostState. Treated as UNAVAILABLE, even while heartbeats arrive, until
+   * SetHostState revokes the override.
+   */
   DEAD: "HOST_STATE_DEAD",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -76,15 +82,18 @@ export function hostStateToNumber(object: HostState): number {
   }
 }
 
-/** The health of a device's hardware, by its agent and by operators. It does not say whether the device may be used. */
+/**
+ * Health of a device's hardware, as reported by its agent and overridden by operators. The health does not say whether
+ * the device is in operation; see AttachState.
+ */
 export const Health = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset. Returned only in Device.said_health: no override. */
   UNSPECIFIED: "HEALTH_UNSPECIFIED",
-  /** ONLINE - No fault known. */
+  /** ONLINE - No fault is known. */
   ONLINE: "HEALTH_ONLINE",
-  /** WARNING - It works but is suspected; nothing new is placed on it. */
+  /** WARNING - The device works but may be failing. Nothing new is placed on it. */
   WARNING: "HEALTH_WARNING",
-  /** ERROR - It cannot be opened, or fails I/O. `health_message` says how. */
+  /** ERROR - The device cannot be opened, or its I/O fails. `health_message` describes the error. */
   ERROR: "HEALTH_ERROR",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -136,19 +145,25 @@ export function healthToNumber(object: Health): number {
   }
 }
 
-/** How far a device is from being usable (seed 004). Each state says what the registry knows of the agent. */
+/** Progress of a device towards being usable (seed 004), as far as the agent has confirmed it to the registry. */
 export const AttachState = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "ATTACH_STATE_UNSPECIFIED",
-  /** UNKNOWN - An agent reported the device, but nobody added it: the agent is ordered not to hold it. */
+  /** UNKNOWN - An agent reported the device, but nobody added it. The agent is ordered not to open it. */
   UNKNOWN: "ATTACH_STATE_UNKNOWN",
-  /** ATTACHING - The agent is to hold it open, and has not confirmed the current generation. No disk is placed on it. */
+  /**
+   * ATTACHING - The agent is ordered to open the device and has not confirmed the current generation. No disk is placed on the
+   * device.
+   */
   ATTACHING: "ATTACH_STATE_ATTACHING",
-  /** ATTACHED - The agent confirmed that it holds it open. Disks may be placed on it. */
+  /** ATTACHED - The agent confirmed that the device is open. Disks may be placed on the device. */
   ATTACHED: "ATTACH_STATE_ATTACHED",
-  /** CLOSING - The agent is to let go of it, and has not confirmed. No disk is placed on it. */
+  /** CLOSING - The agent is ordered to close the device and has not confirmed. No disk is placed on the device. */
   CLOSING: "ATTACH_STATE_CLOSING",
-  /** DETACHED - The agent confirmed that it holds it no more, or `detach_confirmed` is false. */
+  /**
+   * DETACHED - The agent confirmed that the device is closed. With detach_confirmed = false, the registry stopped waiting for the
+   * agent.
+   */
   DETACHED: "ATTACH_STATE_DETACHED",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -212,15 +227,18 @@ export function attachStateToNumber(object: AttachState): number {
   }
 }
 
-/** How a device is known to be the same after its machine has booted. */
+/** How the agent recognizes a device after its machine reboots. */
 export const IdentifiedBy = {
-  /** UNSPECIFIED - Its agent could not look at it yet. */
+  /** UNSPECIFIED - Unknown: the agent could not inspect the device yet. */
   UNSPECIFIED: "IDENTIFIED_BY_UNSPECIFIED",
-  /** SERIAL - The serial number that the kernel reports for this drive alone, or the UUID of a volume of LVM, LUKS or md. */
+  /**
+   * SERIAL - Serial number, which the kernel reports for no other drive of the machine, or the UUID of an LVM, LUKS or md
+   * volume.
+   */
   SERIAL: "IDENTIFIED_BY_SERIAL",
   /** INODE - Inode and birth time of a regular file. */
   INODE: "IDENTIFIED_BY_INODE",
-  /** NONE - Nothing: the device waits for ConfirmDevice after each boot. */
+  /** NONE - Nothing identifies the device. ConfirmDevice is needed after each boot. */
   NONE: "IDENTIFIED_BY_NONE",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -272,15 +290,15 @@ export function identifiedByToNumber(object: IdentifiedBy): number {
   }
 }
 
-/** Where a disk is on its way between unpublished and published. */
+/** Progress of a disk's publication to a host. */
 export const PublicationState = {
-  /** UNSPECIFIED - Not published. */
+  /** UNSPECIFIED - The disk is not published. */
   UNSPECIFIED: "PUBLICATION_STATE_UNSPECIFIED",
-  /** PUBLISHING - Sessions are being opened on its devices, then the export is made. */
+  /** PUBLISHING - The registry opens sessions on the disk's devices, then has the host export the disk. */
   PUBLISHING: "PUBLICATION_STATE_PUBLISHING",
-  /** PUBLISHED - The host serves it; older sessions can change nothing any more. */
+  /** PUBLISHED - The host serves the disk. Earlier sessions can no longer change any data. */
   PUBLISHED: "PUBLICATION_STATE_PUBLISHED",
-  /** UNPUBLISHING - It is being fenced off from its host. */
+  /** UNPUBLISHING - The registry is fencing the disk off from its host. */
   UNPUBLISHING: "PUBLICATION_STATE_UNPUBLISHING",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -332,13 +350,16 @@ export function publicationStateToNumber(object: PublicationState): number {
   }
 }
 
-/** The fate of a publication when its host is UNAVAILABLE. */
+/** Policy for a publication whose host becomes UNAVAILABLE. */
 export const OnHostSilence = {
-  /** UNSPECIFIED - Not said: KEEP for a new publication, and as it is for one that is there. */
+  /** UNSPECIFIED - Default: KEEP for a new publication; unchanged for an existing publication. */
   UNSPECIFIED: "ON_HOST_SILENCE_UNSPECIFIED",
-  /** KEEP - Nothing: the host may be well and only cut off. It keeps the disk until somebody takes it away. */
+  /** KEEP - The host keeps the disk until somebody unpublishes or fences it, because the host may work and only be cut off. */
   KEEP: "ON_HOST_SILENCE_KEEP",
-  /** FENCE - It is fenced, as by FenceHost, as soon as the host becomes UNAVAILABLE by itself; not by the end of a mass silence. */
+  /**
+   * FENCE - The registry fences the publication, as FenceHost does, as soon as the host becomes UNAVAILABLE on its own. The end
+   * of a mass outage (MassSilence) does not fence.
+   */
   FENCE: "ON_HOST_SILENCE_FENCE",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -384,21 +405,21 @@ export function onHostSilenceToNumber(object: OnHostSilence): number {
   }
 }
 
-/** The outcome of a CMS action (seed 004). */
+/** Outcome of a CMS action (seed 004). */
 export const ActionCode = {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "ACTION_CODE_UNSPECIFIED",
-  /** S_OK - Done. For Add*: attaching goes on behind it. */
+  /** S_OK - The action is done. For Add*, attaching continues in the background. */
   S_OK: "ACTION_CODE_S_OK",
-  /** S_ALREADY - It was so already. */
+  /** S_ALREADY - The wanted state existed already. */
   S_ALREADY: "ACTION_CODE_S_ALREADY",
-  /** E_TRY_AGAIN - Under way or waiting; ask again after `retry_after_ms`. */
+  /** E_TRY_AGAIN - The action is in progress or waits. Repeat the call after retry_after_ms. */
   E_TRY_AGAIN: "ACTION_CODE_E_TRY_AGAIN",
-  /** E_NOT_FOUND - No such host or device. */
+  /** E_NOT_FOUND - The host or device does not exist. */
   E_NOT_FOUND: "ACTION_CODE_E_NOT_FOUND",
-  /** E_INVALID_STATE - Its state forbids it until somebody acts. */
+  /** E_INVALID_STATE - The state of the host or device forbids the action until a person intervenes. */
   E_INVALID_STATE: "ACTION_CODE_E_INVALID_STATE",
-  /** E_ARGUMENT - The request contradicts what is known, e.g. names a device of another host. */
+  /** E_ARGUMENT - The request contradicts recorded facts, for example by naming a device of another host. */
   E_ARGUMENT: "ACTION_CODE_E_ARGUMENT",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -469,385 +490,413 @@ export function actionCodeToNumber(object: ActionCode): number {
 }
 
 /**
- * Trouble of a host, device or disk: the first cause that AdminService.Explain names, without those that nobody
- * needs to act on. These are a step under way that has met no error, a device that nobody has added, and a host that is
- * out of operation because RemoveHost asked for that. A watch sends it again when it changes, not because time passes;
- * SAME_BYTES alone comes and goes with the next change of the device itself.
+ * The current trouble of a host, device or disk: the first cause that AdminService.Explain returns and that needs
+ * action. The following causes need none and are left out: a step in progress without an error, a device that nobody
+ * has added, and a host that RemoveHost took out of operation.
+ *
+ * Watches send the object again when its trouble changes, but not when only time passes. Code SAME_BYTES is an
+ * exception: its appearance and disappearance are sent with the next change of the device itself.
  */
 export interface Trouble {
-  /** `Cause.reason`, such as AGENT_SILENT; new ones may come. */
+  /** `Cause.reason` of AdminService.Explain, for example AGENT_SILENT. Later versions may add codes. */
   code: string;
-  /** `Cause.message`: the same as a sentence. */
+  /** `Cause.message` of AdminService.Explain: the trouble as a sentence. */
   sentence: string;
-  /** When it began; absent where the registry does not know. */
+  /** Time when the trouble began. Absent when the registry does not know. */
   since: Date | undefined;
 }
 
-/** One machine with a disk agent. Each host is also one VM of the fleet CPI. */
+/** A machine with a disk agent. Each host can also serve as one VM of the fleet CPI. */
 export interface Host {
-  /** Chosen by whoever set up the host; its agent's certificate carries the same id. */
+  /** ID from the certificate of the host's agent, chosen when the host was set up. */
   hostId: string;
-  /** Where its agent serves gRPC, as "address:port". */
+  /** Address of the agent's gRPC server, as "address:port". */
   address: string;
   /** Availability zone. */
   az: string;
-  /** Rack, for spreading disks; may be empty. */
+  /** Rack, used to spread disks. May be empty. */
   rack: string;
-  /** The state of the host, by the beats of its agent. */
+  /** State of the host. */
   state: HostState;
-  /** Why it is in that state, for people. */
+  /** Reason for the state, for people. */
   stateMessage: string;
-  /** Made anew at each start of its agent; orders to an earlier start are refused. */
+  /**
+   * boot_id from the agent's registration, new at each start of the agent. An agent that has restarted since refuses
+   * orders with an earlier boot_id.
+   */
   bootId: string;
-  /** An operator wants it out of operation; durable, cleared by AddHost. */
+  /** True: RemoveHost was called. Durable; AddHost clears it. */
   removalRequested: boolean;
-  /** When the last heartbeat arrived. Kept in memory only: empty after a restart of the registry. */
+  /** Time of the last heartbeat. Kept in memory only: absent after the registry restarts, until the next heartbeat. */
   lastHeartbeatAt:
     | Date
     | undefined;
-  /** The VM that the fleet CPI made of this host, if any. */
+  /** VM that the fleet CPI assigned to this host. Absent when the host is free. */
   assignment:
     | VmAssignment
     | undefined;
-  /** When the first registration was stored. */
+  /** Time of the first registration. */
   createdAt:
     | Date
     | undefined;
-  /** When `state` last changed. */
+  /** Time when `state` last changed. */
   stateChangedAt:
     | Date
     | undefined;
-  /** With HOST_STATE_WARNING after it was UNAVAILABLE: when it becomes ONLINE if it is heard until then. */
+  /**
+   * Set in HOST_STATE_WARNING after HOST_STATE_UNAVAILABLE: time when the host becomes ONLINE if its heartbeats
+   * continue until then.
+   */
   probationEndsAt:
     | Date
     | undefined;
   /**
-   * With HOST_STATE_UNAVAILABLE: when its closing devices count as detached without its agent's word. Past with
-   * HOST_STATE_DEAD.
+   * Set in HOST_STATE_UNAVAILABLE: time when the registry stops waiting for the agent and treats the host's CLOSING
+   * devices as detached. In the past for HOST_STATE_DEAD.
    */
   removalTimesOutAt:
     | Date
     | undefined;
-  /** With HOST_STATE_DEAD: who said so, when, and why. */
+  /** Set in HOST_STATE_DEAD: the operator override, with its author, time and reason. */
   saidDead:
     | OperatorsWord
     | undefined;
-  /** So many heartbeats in a row are missing now (by default two) that nothing new goes there: no disk, VM or publication. */
+  /**
+   * True: too many heartbeats in a row are missing (by default two). No new disk, VM or publication is placed on the
+   * host.
+   */
   suspected: boolean;
   /**
-   * Devices that its agent reported at its last registration under ids that other hosts' devices have, and that were
-   * refused; the first 64. Give them other ids, or purge them there.
+   * Devices that the agent reported at its last registration and the registry refused, because another host has a
+   * device with the same ID. At most 64. To resolve: change the IDs in the agent's configuration, or purge the devices
+   * of the other host.
    */
   foreignDevices: ForeignDevice[];
-  /** Its trouble; absent when nothing is wrong. */
+  /** Current trouble. Absent when nothing is wrong. */
   trouble: Trouble | undefined;
 }
 
 /**
- * More than half of the hosts fell silent at once: a fault of the network is believed in, and none of them is made
- * HOST_STATE_UNAVAILABLE until fewer are silent, or an operator says which are dead.
+ * A mass outage: more than half of the hosts became silent at once. The registry assumes a network fault, and makes no
+ * host HOST_STATE_UNAVAILABLE until fewer are silent or an operator declares which hosts are dead.
  */
 export interface MassSilence {
-  /** When it was noticed. Absent if a registry noticed it that did not note when. */
+  /** Time when the registry noticed the outage. Absent when an earlier version noticed it and did not record the time. */
   since:
     | Date
     | undefined;
-  /** How many hosts are suspected now. */
+  /** Number of hosts that are `suspected` now. */
   silentHosts: number;
-  /** The number of hosts that count: all but those that are HOST_STATE_DEAD. */
+  /** Number of all hosts except those in HOST_STATE_DEAD. */
   hosts: number;
 }
 
-/** A device's id that a host may not use. */
+/** A device ID that a host reported although it belongs to a device of another host. */
 export interface ForeignDevice {
-  /** The id. */
+  /** The conflicting device ID. */
   deviceId: string;
-  /** The host whose device has it. */
+  /** ID of the host that owns the device ID. */
   hostId: string;
 }
 
 /** An operator override. */
 export interface OperatorsWord {
-  /** The role and name in the operator's certificate. */
+  /** Author of the override: role and name from the operator's certificate. */
   by: string;
-  /** When. */
+  /** Time of the override. */
   saidAt:
     | Date
     | undefined;
-  /** Why, for people. */
+  /** Reason, for people. */
   reason: string;
 }
 
-/** A host that serves as a VM. */
+/** Assignment of a host to a VM. */
 export interface VmAssignment {
-  /** The VM's id in the CPI contract. */
+  /** The fleet CPI's ID of the VM. */
   vmCid: string;
-  /** When it was assigned. */
+  /** Time of the assignment. */
   assignedAt: Date | undefined;
 }
 
-/** The facts by which a device is recognised. */
+/** Properties by which a device is recognized. */
 export interface DeviceIdentity {
-  /** The device file. */
+  /** Path of the device file. */
   path: string;
-  /** Where the device starts in the file. */
+  /** Offset of the device within the file, in bytes. */
   offsetBytes: number;
-  /** Its length. */
+  /** Size of the device in bytes. */
   sizeBytes: number;
-  /** The unit of I/O. */
+  /** Block size in bytes: offset and length of each I/O are multiples of it. */
   blockSizeBytes: number;
-  /** The serial number that the hardware reports; may be empty. */
+  /** Serial number reported by the hardware. May be empty. */
   serialNumber: string;
-  /** Which file or drive it is, as the agent's operating system tells them apart; may be empty. */
+  /** The agent's operating-system-specific identity of the file or drive. May be empty. */
   fileIdentity: string;
 }
 
 /** A device file of a host, or a range of one. */
 export interface Device {
-  /** Unique in the whole fleet; chosen in the agent's configuration. */
+  /** ID from the agent's configuration. Unique in the fleet. */
   deviceId: string;
-  /** The host whose agent reports it. */
+  /** ID of the host whose agent reports the device. */
   hostId: string;
-  /** The device file. Several devices may share one. */
+  /** Path of the device file. Several devices may share a file. */
   path: string;
-  /** Where the device starts in the file. */
+  /** Offset of the device within the file, in bytes. */
   offsetBytes: number;
-  /** Its length. */
+  /** Size of the device in bytes. */
   sizeBytes: number;
-  /** The unit of I/O. */
+  /** Block size in bytes: offset and length of each I/O are multiples of it. */
   blockSizeBytes: number;
-  /** The serial number that the hardware reports; may be empty. */
+  /** Serial number reported by the hardware. May be empty. */
   serialNumber: string;
-  /** The kind of device, for choosing among kinds; "default" where the agent names none. */
+  /** Pool of the device. A disk consists of devices of one pool. "default" when the agent's configuration names none. */
   pool: string;
-  /** The health of the hardware, by its agent and by operators. */
+  /** Health of the hardware, as reported by the agent and overridden by operators. */
   health: Health;
-  /** Why it is not HEALTH_ONLINE. */
+  /** Reason why `health` is not HEALTH_ONLINE. */
   healthMessage: string;
-  /** How far it is from being usable. */
+  /** Progress towards being usable. */
   attachState: AttachState;
-  /** The counter's value at the CMS action that caused its last order. */
+  /** Device generation of the device's last order: the registry's counter at the CMS action that caused the order. */
   deviceGeneration: number;
-  /** Generation of the registry's leader now: with device_generation it makes the stamp of the next order. */
+  /**
+   * Generation of the registry's current leader. Forms the stamp (fencing token) of the next order, together with
+   * device_generation.
+   */
   tabletGeneration: number;
-  /** Failed or unanswered tries of the current order. */
+  /** Number of failed or unanswered attempts of the current order. */
   attempts: number;
-  /** The error of the last try; empty after a success. */
+  /** Error of the last attempt. Empty after a success. */
   lastError: string;
-  /** Holds data of a former disk, or nobody knows what: erased before it is used. */
+  /** True: the device holds data of a former disk, or unknown data. The registry erases it before the next use. */
   dirty: boolean;
-  /** An operator wants it out of operation; durable, cleared by AddDevice and AddHost. It is erased first. */
+  /**
+   * True: RemoveDevice or RemoveHost was called. Durable; AddDevice and AddHost clear it. The registry erases a dirty
+   * device first, unless keep_data is set.
+   */
   removalRequested: boolean;
-  /** False when it became DETACHED without its agent's word: the host may still hold it. */
+  /** False: the device became DETACHED without the agent's confirmation, so the host may still hold it open. */
   detachConfirmed: boolean;
-  /** The disk it belongs to; empty when free. */
+  /** ID of the disk on this device. Empty when the device is free. */
   diskId: string;
-  /** When attach_state last changed. */
+  /** Time when attach_state last changed. */
   stateChangedAt:
     | Date
     | undefined;
-  /** While it awaits an order or an erase that failed before: when it is tried again. Absent while a try is under way. */
+  /** Time of the next attempt of a failed order or erase. Absent while an attempt runs. */
   nextAttemptAt:
     | Date
     | undefined;
-  /** With ATTACH_STATE_CLOSING on an UNAVAILABLE host: when it counts as detached without the agent's word. */
+  /**
+   * Set in ATTACH_STATE_CLOSING on an UNAVAILABLE host: time when the registry stops waiting for the agent and treats
+   * the device as detached.
+   */
   removalTimesOutAt:
     | Date
     | undefined;
-  /** The session under which it is being erased; 0 when none was taken. */
+  /** Session number of the erase in progress. 0: no erase has a session. */
   eraseSessionNumber: number;
-  /** How far that erase was when its agent was last asked. */
+  /** Bytes erased so far, as of the agent's last response. */
   erasedBytes: number;
-  /** Which file or drive it is, as the agent's operating system tells them apart; empty when never told. */
+  /** The agent's operating-system-specific identity of the file or drive. Empty when the agent never reported one. */
   fileIdentity: string;
   /**
-   * The hardware that its agent found in its place, until AddDevice accepts it or ConfirmDevice says that it is the device; absent when
-   * it is what it was.
+   * Other hardware that the agent found in the device's place. Absent when the hardware is unchanged. AddDevice accepts
+   * the new hardware; ConfirmDevice declares it to be the same device.
    */
   replacement:
     | DeviceIdentity
     | undefined;
-  /** With removal_requested: it is taken out as it is, not erased. The last RemoveHost or RemoveDevice counts. */
+  /** Set with removal_requested: the device is removed without an erase. The last RemoveHost or RemoveDevice decides. */
   keepData: boolean;
   /**
-   * Its agent remembers a session that this registry never gave, for another disk or an erase: whose data is on it is
-   * unknown. It is not allocated, erased or published, nor is disk_id, until DecideUnknownDisks.
+   * True: the agent remembers a session for another disk or an erase that this registry never opened, so the owner of
+   * the device's data is unknown. The device is not allocated, erased or published, and neither is the disk disk_id,
+   * until DecideUnknownDisks is called.
    */
   heldByUnknownDisk: boolean;
-  /** That session; absent when there is none. */
+  /** Set with held_by_unknown_disk: the session that the agent remembers. */
   unknownSession:
     | UnknownSession
     | undefined;
-  /** With removal_requested: since when; absent when that was not recorded. */
+  /** Set with removal_requested: time of the request. Absent when the time was not recorded. */
   removalRequestedAt:
     | Date
     | undefined;
   /**
-   * The condition that its agent waits for before the current order, or the erase, is done; absent when its last answer
-   * did not wait.
+   * Condition that the agent waits for before it completes the current order or erase. Absent when the last response
+   * reported no wait.
    */
   pending:
     | Pending
     | undefined;
   /**
-   * The first error of the hardware that its agent met since SetDeviceState cleared it; absent when none. Makes the device
-   * HEALTH_ERROR whatever its agent says later, over detach and restarts.
+   * First hardware error since SetDeviceState last cleared the error. Makes the device HEALTH_ERROR even if the agent
+   * later reports the device healthy, and survives detach and restarts. Absent when there is no error.
    */
   hardwareError:
     | HardwareError
     | undefined;
-  /** The health set by SetDeviceState; unspecified when there is no override. */
+  /** Health set by SetDeviceState. Unspecified: no override. */
   saidHealth: Health;
-  /** With said_health: who said so, when, and why. */
+  /** Set with said_health: author, time and reason of the override. */
   saidHealthBy:
     | OperatorsWord
     | undefined;
-  /** How it is known to be the same after its machine has booted. */
+  /** How the agent recognizes the device after its machine reboots. */
   identifiedBy: IdentifiedBy;
-  /** Its trouble; absent when nothing is wrong. */
+  /** Current trouble. Absent when nothing is wrong. */
   trouble: Trouble | undefined;
 }
 
-/** An error that a drive does not take back by working again, e.g. EIO. */
+/** A hardware error, for example EIO. The error persists although later I/O succeeds; only SetDeviceState clears it. */
 export interface HardwareError {
   /** The failed operation and its error. */
   message: string;
-  /** When the registry heard of it. */
+  /** Time when the registry received the error. */
   heardAt: Date | undefined;
 }
 
-/** A condition that an agent waits for before it carries out an order. */
+/** A condition that an agent waits for before it executes an order. */
 export interface Pending {
-  /** The device. */
+  /** ID of the device. */
   deviceId: string;
-  /** The agent's words. */
+  /** Description of the condition by the agent. */
   message: string;
-  /** Since when the oldest of it runs, e.g. a write that hangs in the drive. */
+  /** Start of the oldest operation waited for, for example a write that hangs in the drive. */
   since:
     | Date
     | undefined;
-  /** How many reads, writes and flushes are waited for that the host's operating system has not answered. */
+  /** Number of reads, writes and flushes waited for, which the host's operating system has not completed. */
   inFlightOperations: number;
 }
 
-/** A session that a device's agent remembers, and this registry never gave. */
+/** A session that a device's agent remembers and this registry never opened. */
 export interface UnknownSession {
-  /** Its number. */
+  /** Session number. */
   sessionNumber: number;
-  /** The disk that it is for; empty for an erase. */
+  /** ID of the session's disk. Empty for an erase. */
   diskId: string;
 }
 
-/** The one host that may read and write a disk. */
+/** The only host that may read and write a disk. */
 export interface Publication {
-  /** Where the disk is, or is becoming, readable and writable. */
+  /** ID of the host that the disk is published to, or is being published to. */
   hostId: string;
-  /** How far it is. */
+  /** Progress of the publication. */
   state: PublicationState;
-  /** The session under which the host touches the devices; higher ones replace it. */
+  /** Number of the session under which the host accesses the devices. A higher session replaces a lower one. */
   sessionNumber: number;
-  /** The NBD Unix socket on that host, once PUBLISHED. */
+  /** Path of the NBD Unix socket on the host. Set once PUBLISHED. */
   exportPath: string;
-  /** Failed or unanswered tries of the current step. */
+  /** Number of failed or unanswered attempts of the current step. */
   attempts: number;
-  /** The error of the last try. */
+  /** Error of the last attempt. */
   lastError: string;
-  /** The fate of the publication when the host is UNAVAILABLE. */
+  /** Policy for the case that the host becomes UNAVAILABLE. */
   onHostSilence: OnHostSilence;
-  /** The devices whose agents wait for something before they grant the session, as they said at the last try. */
+  /** Devices whose agents, at the last attempt, waited for a condition before they grant the session. */
   pending: Pending[];
 }
 
-/** That a disk was taken from a host without asking the host. */
+/** A fence: the registry took a disk from a host without the host's cooperation. */
 export interface Fence {
-  /** From which. */
+  /** ID of the host that lost the disk. */
   hostId: string;
-  /** The caller: the role and name in an operator's certificate, or "disk-registry". */
+  /** Caller: role and name from an operator's certificate, or "disk-registry". */
   by: string;
-  /** When it was wanted. It is complete once the disk has no publication. */
+  /** Time of the request. The fence is complete once the disk has no publication. */
   fencedAt:
     | Date
     | undefined;
-  /** Why, for people. */
+  /** Reason, for people. */
   reason: string;
 }
 
-/** One or more whole devices of one availability zone, in order, as one linear range of bytes. */
+/** One or more whole devices of one availability zone, concatenated in order. */
 export interface Disk {
-  /** Chosen by the caller of CreateDisk. */
+  /** ID chosen by the caller of CreateDisk. */
   diskId: string;
-  /** Sum of its devices; at least what was asked for. */
+  /** Sum of the sizes of the devices, in bytes. At least requested_size_bytes. */
   sizeBytes: number;
-  /** The size that CreateDisk asked for. */
+  /** Size in bytes that CreateDisk requested. ResizeDisk does not change this value. */
   requestedSizeBytes: number;
-  /** The largest block size of its devices. */
+  /** Largest block size of the devices, in bytes. */
   blockSizeBytes: number;
-  /** Availability zone of all its devices. */
+  /** Availability zone of all devices. */
   az: string;
-  /** Pool of all its devices. */
+  /** Pool of all devices. */
   pool: string;
-  /** Its devices in order. */
+  /** IDs of the devices, in the order of the disk's bytes. */
   deviceIds: string[];
-  /** The host that may read and write it; absent when it is not published. */
+  /** Host that may read and write the disk. Absent when the disk is not published. */
   publication:
     | Publication
     | undefined;
-  /** Labels of its users, as names and values. */
+  /** Labels set by the disk's users, as names and values. */
   labels: Label[];
-  /** The worst of what is known of its devices and their hosts. */
+  /** Worst health of the devices and their hosts. */
   health: Health;
-  /** Which device or host is at fault, if any. */
+  /** Device or host at fault. Empty when there is none. */
   healthMessage: string;
-  /** When it was created. */
+  /** Time of creation. */
   createdAt:
     | Date
     | undefined;
-  /** How its last publication ended, or ends, if that was a fence; absent once it is published again. */
+  /**
+   * Fence that ends or ended the last publication. Absent when the publication ended otherwise, and once the disk is
+   * published again.
+   */
   fence:
     | Fence
     | undefined;
-  /** Its trouble; absent when nothing is wrong. */
+  /** Current trouble. Absent when nothing is wrong. */
   trouble:
     | Trouble
     | undefined;
-  /** Changes with `labels`, for SetDiskLabels. */
+  /** Version of `labels`, for SetDiskLabels. Changes with every change of the labels. */
   labelsEtag: string;
 }
 
-/** A name and a value. Kept as a list: names that users choose are never field names in the store. */
+/** A name and a value. */
 export interface Label {
-  /** Unique in its list. */
+  /** Name. Unique in its list. */
   name: string;
-  /** Any text. */
+  /** Value: any text. */
   value: string;
 }
 
-/** The answer to a CMS action. */
+/** Result of a CMS action. */
 export interface ActionResult {
-  /** The outcome. */
+  /** Outcome. */
   code: ActionCode;
-  /** The thing, the reason, and the cure, for people. */
+  /** Object, reason and remedy, for people. */
   message: string;
-  /** With E_TRY_AGAIN: when to ask again. */
+  /** Set with E_TRY_AGAIN: milliseconds to wait before the next call. */
   retryAfterMs: number;
-  /** With E_TRY_AGAIN: every disk that still stands in the way, each time. */
+  /**
+   * Set with E_TRY_AGAIN: all disks that still block the action. Each answer contains the complete list. Purge*: with
+   * E_INVALID_STATE, the disks that forbid the purge; with S_OK, the disks that lost devices.
+   */
   dependentDiskIds: string[];
-  /** With E_TRY_AGAIN while a removal erases devices: how far it is. */
+  /** Set with E_TRY_AGAIN while a removal erases devices: progress of the erase. */
   erase:
     | EraseProgress
     | undefined;
   /**
-   * With S_OK of Remove* and Purge*: every device that left with what was on it, or with what nobody knows. With S_OK of
-   * Add*: every device in whose place other hardware was accepted, while the former was not erased.
+   * Set with S_OK. For Remove* and Purge*: all devices that left operation with their data, known or unknown. For Add*:
+   * all devices for which other hardware was accepted while the former hardware was not erased.
    */
   unerasedDeviceIds: string[];
 }
 
-/** How far the erases are that a removal waits for. Devices that are done are not counted any more. */
+/** Progress of the erases that a removal waits for. Devices whose erase is complete are not counted. */
 export interface EraseProgress {
-  /** Sum of the sizes of the devices that are not yet erased. */
+  /** Total size in bytes of the devices that are not yet erased. */
   bytesToErase: number;
-  /** The overwritten bytes among those, at the agent's last answer. */
+  /** Bytes of these devices that are already overwritten, as of the agents' last responses. */
   bytesErased: number;
 }
 
