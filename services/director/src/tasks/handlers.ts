@@ -23,7 +23,7 @@ import type { TaskContext } from "./context.js";
 import { parseTaskId } from "./parse.js";
 import { decodeTaskState, encodeTask, encodeTaskEvent } from "./wire.js";
 
-/** Returns the audit record's action on a task, as opposed to an action that the task takes. */
+/** Returns the audit deed for an operator's action on a task. */
 function deedOnTask(action: string, taskId: number): Deed {
   return { action, objectType: "task", objectName: String(taskId) };
 }
