@@ -8,7 +8,7 @@ import { about } from "./fleet-rows.js";
 
 /** Longer results are in the task's output. */
 const MAX_RESULT_LENGTH = 300;
-/** Time for which a failed task counts as recent. */
+/** Time for which a failed task is shown with its error. */
 const LATELY_MS = 600_000;
 
 /** Facts about tasks that are not recorded. */

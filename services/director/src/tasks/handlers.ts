@@ -64,7 +64,7 @@ export async function getTaskOutput(
   const task = await context.tasks.get(taskId);
   const ended = hasEnded(task);
   const putOut = await context.taskLog.readLines(task, type, from, limit);
-  // Only some kinds of tasks write result lines; all others have just their result text.
+  // Most kinds of tasks write no result lines; their only result is the result text.
   const hasOwn = type !== "result" || putOut.length > 0 || from > 0;
   const { output = task.result } = task;
   const lines = hasOwn || !ended || output === "" ? putOut : [output];

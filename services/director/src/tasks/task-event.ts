@@ -1,6 +1,5 @@
 import { CODES } from "./bosh-codes.js";
 
-/** One line of a task's event log. */
 export interface TaskEvent {
   readonly timeMs: number;
   /** The step's group, e.g. "Attaching disk"; WARNING; or ERROR for the failure of the whole task. */

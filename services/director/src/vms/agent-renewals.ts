@@ -60,7 +60,7 @@ export class AgentRenewals {
     this.#options = options;
   }
 
-  /** Only the director that dispatchers obey may call this. */
+  /** Must be called only on the director that dispatchers obey. */
   start(): void {
     const { agents, clock } = this.#options;
     this.#end = allEnded([
