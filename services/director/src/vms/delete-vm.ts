@@ -9,7 +9,7 @@ import { deleteOutdatedVm } from "./vm-steps.js";
 
 /**
  * Detaches a VM's disks and deletes the VM; its instance stays without a VM. A VM that is not recorded is deleted by
- * every CPI that has it.
+ * the CPI that has it.
  */
 export const deleteVm: Planner<"delete_vm", VmJobContext> = (context, { vmCid }, tables) => {
   const [instance] = tables.instances.by("byVmCid", vmCid);

@@ -64,7 +64,10 @@ async function orElse(run: TaskRun, work: Promise<unknown>, leave: (reason: stri
   }
 }
 
-/** Returns the persistent disks, which become orphans although the VM may still have them attached. */
+/**
+ * Deletes the instance's record and records possible orphans. Returns the persistent disks, which become orphans
+ * although the VM may still have them attached.
+ */
 function leaveBehind(
   context: VmJobContext,
   run: TaskRun,
